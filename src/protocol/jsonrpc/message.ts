@@ -1,0 +1,172 @@
+import { isUtf8 } from 'node:buffer';
+import { ProtocolError } from '../errors.js';
+import { depthWithin, elements, type JsonObject, type JsonValue, RawObject } from './raw.js';
+
+export type Id = string | number;
+
+export interface RpcRequest {
+  readonly kind: 'request';
+  readonly id: Id;
+  readonly method: string;
+  readonly params: RawObject;
+}
+
+export interface RpcNotification {
+  readonly kind: 'notification';
+  readonly method: string;
+  readonly params: RawObject;
+}
+
+export interface RpcErrorObject {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: JsonValue;
+}
+
+export interface RpcResponse {
+  readonly kind: 'response';
+  /** Absent where the peer could not read the id of what it answers (BASE-05). */
+  readonly id: Id | undefined;
+  readonly result?: RawObject;
+  readonly error?: RpcErrorObject;
+}
+
+export type RpcMessage = RpcRequest | RpcNotification | RpcResponse;
+
+export const NO_PARAMS = RawObject.from({});
+
+export function isId(value: unknown): value is Id {
+  return typeof value === 'string' || (typeof value === 'number' && Number.isSafeInteger(value));
+}
+
+function invalid(message: string, id?: unknown): ProtocolError {
+  return new ProtocolError('invalid_request', message, isId(id) ? { id } : {});
+}
+
+export interface ReadLimits {
+  readonly depth: number;
+}
+
+/** What came in one body or on one line: a message, or a batch of them with each its own verdict. */
+export type Incoming = RpcMessage | { readonly kind: 'batch'; readonly items: (RpcMessage | ProtocolError)[] };
+
+/** Reads a peer's bytes. Throws `parse_error` or `invalid_request` (with the id where it could be read). */
+export function readIncoming(source: Buffer, limits: ReadLimits): Incoming {
+  if (source.length === 0) throw new ProtocolError('parse_error', 'Empty request body');
+  if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
+  if (!depthWithin(source, limits.depth)) {
+    throw new ProtocolError('parse_error', `The body nests deeper than ${limits.depth} levels`);
+  }
+  let value: JsonValue;
+  try {
+    value = JSON.parse(source.toString('utf8')) as JsonValue;
+  } catch {
+    throw new ProtocolError('parse_error', 'The body is not valid JSON');
+  }
+  if (!Array.isArray(value)) return toMessage(source, value);
+  const parts = elements(source);
+  return {
+    kind: 'batch',
+    items: value.map((item, index) => {
+      try {
+        return toMessage(parts[index]!, item);
+      } catch (error) {
+        if (error instanceof ProtocolError) return error;
+        throw error;
+      }
+    }),
+  };
+}
+
+function toMessage(source: Buffer, value: JsonValue): RpcMessage {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
+    throw invalid('A message must be a JSON object');
+  }
+  const raw = RawObject.at(source);
+  const twice = raw.duplicateKey();
+  if (twice !== undefined) throw invalid(`The member ${JSON.stringify(twice)} stands twice`);
+  const { id, method, params, jsonrpc } = value;
+  if (jsonrpc !== '2.0') throw invalid('"jsonrpc" must be "2.0"', id);
+  if (method === undefined) return toResponse(raw, value);
+  if (typeof method !== 'string') throw invalid('"method" must be a string', id);
+  if (raw.has('result') || raw.has('error')) throw invalid('A request carries neither "result" nor "error"', id);
+  if (params !== undefined && (params === null || typeof params !== 'object' || Array.isArray(params))) {
+    throw invalid('"params" must be an object', id);
+  }
+  const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params as JsonObject);
+  const twiceInParams = rawParams.duplicateKey();
+  if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} stands twice`, id);
+  if (!raw.has('id')) return { kind: 'notification', method, params: rawParams };
+  if (!isId(id)) throw invalid('"id" must be a string or an integer');
+  return { kind: 'request', id, method, params: rawParams };
+}
+
+function toResponse(raw: RawObject, value: JsonObject): RpcResponse {
+  const { id, result, error } = value;
+  if ((result === undefined) === (error === undefined)) {
+    throw invalid('A message needs a "method", or exactly one of "result" and "error"', id);
+  }
+  if (id !== undefined && id !== null && !isId(id)) throw invalid('"id" must be a string or an integer');
+  const known = isId(id) ? id : undefined;
+  if (error !== undefined) return { kind: 'response', id: known, error: readError(error, id) };
+  if (typeof result !== 'object' || result === null || Array.isArray(result)) {
+    throw invalid('"result" must be an object', id);
+  }
+  return { kind: 'response', id: known, result: raw.object('result')!.withValue(result as JsonObject) };
+}
+
+function readError(error: JsonValue, id: unknown): RpcErrorObject {
+  if (typeof error !== 'object' || error === null || Array.isArray(error))
+    throw invalid('"error" must be an object', id);
+  const { code, message, data } = error;
+  if (typeof code !== 'number' || !Number.isInteger(code)) throw invalid('"error.code" must be an integer', id);
+  return { code, message: typeof message === 'string' ? message : '', ...(data !== undefined && { data }) };
+}
+
+/**
+ * Reads a message of an upstream from its bytes alone. A result is found by its span and not parsed; everything else is
+ * small and looked at anyway.
+ */
+export function readReply(source: Buffer): RpcMessage {
+  const raw = RawObject.whole(source);
+  if (raw.has('method') || !raw.has('result'))
+    return toMessage(source, JSON.parse(source.toString('utf8')) as JsonValue);
+  const id = raw.get('id');
+  const result = raw.object('result');
+  if (!result) throw invalid('"result" must be an object', id);
+  if (raw.has('error')) throw invalid('A response carries either "result" or "error"', id);
+  return { kind: 'response', id: isId(id) ? id : undefined, result };
+}
+
+/** A JSON array of several messages on one event or body, as 2025-03-26 servers may send them. */
+export function readReplies(source: Buffer): RpcMessage[] {
+  let at = 0;
+  while (at < source.length && source[at]! <= 0x20) at++;
+  return source[at] === 0x5b ? elements(source, at).map(readReply) : [readReply(source)];
+}
+
+const HEAD = '{"jsonrpc":"2.0","id":';
+
+export function writeRequest(id: Id, method: string, params: RawObject | undefined): Buffer {
+  const head = `${HEAD}${JSON.stringify(id)},"method":${JSON.stringify(method)}`;
+  if (!params) return Buffer.from(`${head}}`);
+  return Buffer.concat([Buffer.from(`${head},"params":`), params.bytes(), CLOSE]);
+}
+
+export function writeNotification(method: string, params?: JsonObject | RawObject): Buffer {
+  const head = `{"jsonrpc":"2.0","method":${JSON.stringify(method)}`;
+  if (!params) return Buffer.from(`${head}}`);
+  const body = params instanceof RawObject ? params.bytes().toString('utf8') : JSON.stringify(params);
+  return Buffer.from(`${head},"params":${body}}`);
+}
+
+const CLOSE = Buffer.from('}');
+
+/** A response around result bytes; returned in pieces so that a large result is not copied. */
+export function writeResult(id: Id, result: readonly Buffer[]): Buffer[] {
+  return [Buffer.from(`${HEAD}${JSON.stringify(id)},"result":`), ...result, CLOSE];
+}
+
+export function writeError(id: Id | null, error: RpcErrorObject): Buffer {
+  return Buffer.from(`${HEAD}${JSON.stringify(id)},"error":${JSON.stringify(error)}}`);
+}

@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { depthWithin, elements, JsonSyntaxError, type JsonValue, RawObject } from './raw.js';
+
+const json = fc.jsonValue({ maxDepth: 4 });
+const object = fc.dictionary(fc.string(), json);
+const spaced = (value: unknown): Buffer => Buffer.from(JSON.stringify(value, null, 2));
+
+describe('RawObject', () => {
+  it('reads the same members as JSON.parse, whatever the white space', () => {
+    fc.assert(
+      fc.property(object, fc.boolean(), (value, pretty) => {
+        const text = pretty ? spaced(value) : Buffer.from(JSON.stringify(value));
+        const raw = RawObject.whole(text);
+        const plain = JSON.parse(text.toString()) as Record<string, JsonValue>;
+        expect(raw.keys()).toEqual(Object.keys(plain).length === raw.keys().length ? raw.keys() : Object.keys(plain));
+        for (const key of Object.keys(plain)) expect(raw.get(key)).toEqual(plain[key]);
+        expect(raw.value()).toEqual(plain);
+      }),
+    );
+  });
+
+  it('edits members by span and leaves the bytes of the others alone', () => {
+    fc.assert(
+      fc.property(object, fc.dictionary(fc.string(), fc.option(json, { nil: undefined })), (value, changes) => {
+        const edits = Object.fromEntries(
+          Object.entries(changes).map(([key, change]) => [
+            key,
+            change === undefined ? undefined : JSON.stringify(change),
+          ]),
+        );
+        const edited = RawObject.at(spaced(value)).edit(edits);
+        const expected = new Map(Object.entries(JSON.parse(JSON.stringify(value)) as Record<string, JsonValue>));
+        for (const [key, change] of Object.entries(changes)) {
+          if (change === undefined) expected.delete(key);
+          else expected.set(key, JSON.parse(JSON.stringify(change)) as JsonValue);
+        }
+        expect(new Map(Object.entries(JSON.parse(edited.bytes().toString())))).toEqual(expected);
+      }),
+    );
+  });
+
+  it('keeps numbers that JavaScript cannot hold', () => {
+    const raw = RawObject.at(Buffer.from('{"big":12345678901234567890,"exact":1.10,"cut":1}'));
+    expect(raw.edit({ cut: undefined }).bytes().toString()).toBe('{"big":12345678901234567890,"exact":1.10}');
+  });
+
+  it('finds keys written with escapes and reports a key that stands twice', () => {
+    const raw = RawObject.at(Buffer.from('{"\\u0069d":1,"a\\"b":2,"id":3}'));
+    expect(raw.get('a"b')).toBe(2);
+    expect(raw.duplicateKey()).toBe('id');
+  });
+
+  it('passes __proto__ on and never lets it near an object', () => {
+    const raw = RawObject.at(Buffer.from('{"__proto__":{"polluted":true},"x":1}'));
+    expect(raw.edit({ x: '2' }).bytes().toString()).toBe('{"__proto__":{"polluted":true},"x":2}');
+    expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+  });
+
+  it.each(['', '{', '{"a"', '{"a":', '{"a":1', '{"a":1,', '{"a":"x', '{"a":[1,2', '[1]', '{"a" 1}', '{"a":}', '{a:1}'])(
+    'refuses %j',
+    (text) => {
+      expect(() => RawObject.whole(Buffer.from(text))).toThrow(JsonSyntaxError);
+    },
+  );
+
+  it('refuses what follows the object', () => {
+    expect(() => RawObject.whole(Buffer.from('{} {}'))).toThrow(JsonSyntaxError);
+  });
+
+  it('finds the end of long strings with escaped quotes', () => {
+    const text = `${'x'.repeat(200)}\\"${'y'.repeat(200)}`.replaceAll('\\"', '"\\');
+    const raw = RawObject.at(Buffer.from(JSON.stringify({ text, after: true })));
+    expect(raw.get('after')).toBe(true);
+    expect(raw.get('text')).toBe(text);
+  });
+});
+
+describe('elements', () => {
+  it('splits an array as JSON.parse does', () => {
+    fc.assert(
+      fc.property(fc.array(json), (values) => {
+        const parts = elements(spaced(values));
+        expect(parts.map((part) => JSON.parse(part.toString()))).toEqual(JSON.parse(JSON.stringify(values)));
+      }),
+    );
+  });
+});
+
+describe('depthWithin', () => {
+  it('counts brackets outside strings only', () => {
+    expect(depthWithin(Buffer.from('["[[[[", {"a": "{{"}]'), 2)).toBe(true);
+    expect(depthWithin(Buffer.from('[[[]]]'), 2)).toBe(false);
+    expect(depthWithin(Buffer.from('['.repeat(1_000_000)), 64)).toBe(false);
+    expect(depthWithin(Buffer.from('["\\"[[["]'), 1)).toBe(true);
+  });
+});

@@ -1,0 +1,343 @@
+/**
+ * JSON texts as bytes. A result travels through the gateway as the bytes the upstream wrote; what has to change at an edge
+ * (an id, `resultType`, a `_meta` key) is cut out or put in by span, so nothing else is parsed, reordered or rounded.
+ */
+
+export type JsonValue = string | number | boolean | null | JsonObject | JsonValue[];
+export interface JsonObject {
+  [key: string]: JsonValue | undefined;
+}
+
+export class JsonSyntaxError extends Error {
+  override readonly name = 'JsonSyntaxError';
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+/** Beyond this many bytes a native search for the closing quote beats a loop. */
+const LONG_STRING = 48;
+
+function fail(source: Uint8Array, at: number): never {
+  throw new JsonSyntaxError(at >= source.length ? 'unexpected end of JSON' : `unexpected byte at offset ${at}`);
+}
+
+function skipSpace(source: Uint8Array, at: number): number {
+  for (;;) {
+    const byte = source[at];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
+    at++;
+  }
+}
+
+/** `at` is the opening quote; returns the offset behind the closing one. */
+function skipString(source: Buffer, at: number): number {
+  let i = at + 1;
+  const near = Math.min(source.length, i + LONG_STRING);
+  while (i < near) {
+    const byte = source[i]!;
+    if (byte === QUOTE) return i + 1;
+    i += byte === BACKSLASH ? 2 : 1;
+  }
+  for (;;) {
+    const quote = source.indexOf(QUOTE, i);
+    if (quote < 0) fail(source, source.length);
+    let slashes = 0;
+    while (quote - 1 - slashes >= i && source[quote - 1 - slashes] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return quote + 1;
+    i = quote + 1;
+  }
+}
+
+function skipNested(source: Buffer, at: number): number {
+  let depth = 0;
+  let i = at;
+  const end = source.length;
+  while (i < end) {
+    const byte = source[i]!;
+    if (byte === QUOTE) {
+      i = skipString(source, i);
+      continue;
+    }
+    i++;
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++;
+    else if ((byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) && --depth === 0) return i;
+  }
+  return fail(source, end);
+}
+
+function skipValue(source: Buffer, at: number): number {
+  const byte = source[at];
+  if (byte === QUOTE) return skipString(source, at);
+  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return skipNested(source, at);
+  let i = at;
+  while (i < source.length) {
+    const b = source[i]!;
+    if (b === COMMA || b === CLOSE_OBJECT || b === CLOSE_ARRAY || b <= 0x20) break;
+    i++;
+  }
+  if (i === at) fail(source, at);
+  return i;
+}
+
+interface Field {
+  readonly key: string;
+  /** Where the key's opening quote stands. */
+  readonly from: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+function keyText(source: Buffer, start: number, end: number): string {
+  const text = source.toString('utf8', start + 1, end - 1);
+  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
+}
+
+/** What a member becomes: new JSON text, or `undefined` to leave it out. A key that was not there is added. */
+export type Edits = { readonly [key: string]: string | Buffer | undefined };
+
+/** One JSON object, as bytes, with the spans of its members. */
+export class RawObject {
+  private parsed: JsonObject | undefined;
+
+  private constructor(
+    private readonly source: Buffer,
+    private readonly start: number,
+    private readonly end: number,
+    private readonly fields: readonly Field[],
+  ) {}
+
+  /** Reads the members of the object that starts at `offset` (white space before it is skipped). */
+  static at(source: Buffer, offset = 0): RawObject {
+    const start = skipSpace(source, offset);
+    if (source[start] !== OPEN_OBJECT) fail(source, start);
+    const fields: Field[] = [];
+    let i = skipSpace(source, start + 1);
+    if (source[i] === CLOSE_OBJECT) return new RawObject(source, start, i + 1, fields);
+    for (;;) {
+      if (source[i] !== QUOTE) fail(source, i);
+      const from = i;
+      const keyEnd = skipString(source, i);
+      i = skipSpace(source, keyEnd);
+      if (source[i] !== COLON) fail(source, i);
+      const valueStart = skipSpace(source, i + 1);
+      const valueEnd = skipValue(source, valueStart);
+      fields.push({ key: keyText(source, from, keyEnd), from, start: valueStart, end: valueEnd });
+      i = skipSpace(source, valueEnd);
+      if (source[i] === CLOSE_OBJECT) return new RawObject(source, start, i + 1, fields);
+      if (source[i] !== COMMA) fail(source, i);
+      i = skipSpace(source, i + 1);
+    }
+  }
+
+  /** The same as `at`, and nothing but white space may follow. */
+  static whole(source: Buffer): RawObject {
+    const object = RawObject.at(source);
+    const rest = skipSpace(source, object.end);
+    if (rest < source.length) fail(source, rest);
+    return object;
+  }
+
+  static from(value: object): RawObject {
+    const object = RawObject.at(Buffer.from(JSON.stringify(value)));
+    object.parsed = value as JsonObject;
+    return object;
+  }
+
+  /** An object of members whose JSON texts are at hand, without reading them again. */
+  static build(members: readonly (readonly [key: string, text: Buffer])[]): RawObject {
+    const chunks: Buffer[] = [];
+    const fields: Field[] = [];
+    let at = 0;
+    const push = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      at += chunk.length;
+    };
+    for (const [index, [key, text]] of members.entries()) {
+      const quoted = JSON.stringify(key);
+      push(Buffer.from(`${index === 0 ? '{' : ','}${quoted}:`));
+      const from = at - Buffer.byteLength(quoted) - 1;
+      push(text);
+      fields.push({ key, from, start: at - text.length, end: at });
+    }
+    push(Buffer.from(members.length === 0 ? '{}' : '}'));
+    return new RawObject(Buffer.concat(chunks), 0, at, fields);
+  }
+
+  get byteLength(): number {
+    return this.end - this.start;
+  }
+
+  get isEmpty(): boolean {
+    return this.fields.length === 0;
+  }
+
+  keys(): string[] {
+    return this.fields.map((field) => field.key);
+  }
+
+  /** The first key that stands twice: "last wins" in one parser is "first wins" in another. */
+  duplicateKey(): string | undefined {
+    const { fields } = this;
+    for (let i = 1; i < fields.length; i++) {
+      for (let j = 0; j < i; j++) if (fields[i]!.key === fields[j]!.key) return fields[i]!.key;
+    }
+    return undefined;
+  }
+
+  private find(key: string): Field | undefined {
+    for (let i = this.fields.length - 1; i >= 0; i--) {
+      const field = this.fields[i]!;
+      if (field.key === key) return field;
+    }
+    return undefined;
+  }
+
+  has(key: string): boolean {
+    return this.find(key) !== undefined;
+  }
+
+  /** The member's JSON text, or undefined. */
+  raw(key: string): Buffer | undefined {
+    const field = this.find(key);
+    return field && this.source.subarray(field.start, field.end);
+  }
+
+  /** The member's value, parsed now. */
+  get(key: string): JsonValue | undefined {
+    if (this.parsed) return this.parsed[key];
+    const field = this.find(key);
+    if (!field) return undefined;
+    return JSON.parse(this.source.toString('utf8', field.start, field.end)) as JsonValue;
+  }
+
+  /** The member as an object of bytes, if it is one. */
+  object(key: string): RawObject | undefined {
+    const field = this.find(key);
+    if (!field || this.source[field.start] !== OPEN_OBJECT) return undefined;
+    return RawObject.at(this.source, field.start);
+  }
+
+  /** Whether the member's JSON text starts with this character, such as `{` for an object. */
+  startsWith(key: string, character: string): boolean {
+    const field = this.find(key);
+    return field !== undefined && this.source[field.start] === character.charCodeAt(0);
+  }
+
+  bytes(): Buffer {
+    return this.source.subarray(this.start, this.end);
+  }
+
+  value(): JsonObject {
+    this.parsed ??= JSON.parse(this.source.toString('utf8', this.start, this.end)) as JsonObject;
+    return this.parsed;
+  }
+
+  /** Remembers the value of bytes that were parsed before as part of a whole. */
+  withValue(value: JsonObject): this {
+    this.parsed = value;
+    return this;
+  }
+
+  /** The object with some members replaced, cut or added; the bytes of all others stay as they were. */
+  edit(edits: Edits): RawObject {
+    const chunks = this.editedChunks(edits);
+    return chunks ? RawObject.at(Buffer.concat(chunks)) : this;
+  }
+
+  /** As `edit`, without the copy: the pieces to write one after the other. */
+  editedBytes(edits: Edits): Buffer[] {
+    return this.editedChunks(edits) ?? [this.bytes()];
+  }
+
+  private editedChunks(edits: Edits): Buffer[] | undefined {
+    const names = Object.keys(edits);
+    if (!names.some((key) => edits[key] !== undefined || this.has(key))) return undefined;
+    const { source, fields } = this;
+    const chunks: Buffer[] = [];
+    let pending = '{';
+    let first = true;
+    const text = (part: string): void => {
+      pending += part;
+    };
+    const bytes = (part: Buffer): void => {
+      chunks.push(Buffer.from(pending), part);
+      pending = '';
+    };
+    const separate = (): void => {
+      if (!first) text(',');
+      first = false;
+    };
+    let runStart = -1;
+    let runEnd = -1;
+    const flush = (): void => {
+      if (runStart < 0) return;
+      separate();
+      bytes(source.subarray(runStart, runEnd));
+      runStart = -1;
+    };
+    for (const field of fields) {
+      if (!Object.hasOwn(edits, field.key)) {
+        if (runStart < 0) runStart = field.from;
+        runEnd = field.end;
+        continue;
+      }
+      flush();
+    }
+    flush();
+    for (const key of names) {
+      const value = edits[key];
+      if (value === undefined) continue;
+      separate();
+      text(`${JSON.stringify(key)}:`);
+      if (typeof value === 'string') text(value);
+      else bytes(value);
+    }
+    chunks.push(Buffer.from(`${pending}}`));
+    return chunks;
+  }
+}
+
+/** The spans of a JSON array's elements, as bytes. */
+export function elements(source: Buffer, offset = 0): Buffer[] {
+  let i = skipSpace(source, offset);
+  if (source[i] !== OPEN_ARRAY) fail(source, i);
+  const found: Buffer[] = [];
+  i = skipSpace(source, i + 1);
+  if (source[i] === CLOSE_ARRAY) return found;
+  for (;;) {
+    const end = skipValue(source, i);
+    found.push(source.subarray(i, end));
+    i = skipSpace(source, end);
+    if (source[i] === CLOSE_ARRAY) return found;
+    if (source[i] !== COMMA) fail(source, i);
+    i = skipSpace(source, i + 1);
+  }
+}
+
+/**
+ * Whether no value nests deeper than `cap`. Asked before parsing: `JSON.parse` takes a million levels and stalls the loop,
+ * and what it returns can then not be written again.
+ */
+export function depthWithin(source: Buffer, cap: number): boolean {
+  let depth = 0;
+  let i = 0;
+  const end = source.length;
+  while (i < end) {
+    const byte = source[i]!;
+    if (byte === QUOTE) {
+      i++;
+      while (i < end && source[i] !== QUOTE) i += source[i] === BACKSLASH ? 2 : 1;
+    } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      if (++depth > cap) return false;
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+    i++;
+  }
+  return true;
+}

@@ -1,0 +1,140 @@
+/**
+ * Reads an event stream from bytes. Data is handed out as bytes: what an upstream sends is passed on, not decoded and
+ * encoded again. Comment lines are dropped (HC-03).
+ */
+export interface SseEvent {
+  readonly event: string;
+  readonly data: Buffer;
+  /** The id of this event, when it carries one of its own. */
+  readonly id: string | undefined;
+}
+
+export interface SseHandler {
+  event(event: SseEvent): void;
+  /** The server asks to wait this many milliseconds before reconnecting. */
+  retry?(milliseconds: number): void;
+}
+
+export class SseOverflow extends Error {
+  override readonly name = 'SseOverflow';
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+const COLON = 0x3a;
+const SPACE = 0x20;
+const NEWLINE = Buffer.from('\n');
+const EMPTY = Buffer.alloc(0);
+
+export class SseReader {
+  private readonly held: Buffer[] = [];
+  private heldBytes = 0;
+  private readonly data: Buffer[] = [];
+  private dataBytes = 0;
+  private eventName = '';
+  private id: string | undefined;
+  private skipLf = false;
+  private atStart = true;
+
+  /** `limit` bounds one event, its unfinished line included: a line that never ends must not grow memory. */
+  constructor(
+    private readonly handler: SseHandler,
+    private readonly limit: number,
+  ) {}
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    if (this.atStart && chunk.length > 0) {
+      this.atStart = false;
+      if (chunk[0] === 0xef && chunk[1] === 0xbb && chunk[2] === 0xbf) start = 3;
+    }
+    while (start < chunk.length) {
+      if (this.skipLf) {
+        this.skipLf = false;
+        if (chunk[start] === LF) {
+          start++;
+          continue;
+        }
+      }
+      const end = lineEnd(chunk, start);
+      if (end < 0) {
+        this.hold(chunk.subarray(start));
+        return;
+      }
+      let line = chunk.subarray(start, end);
+      if (this.heldBytes > 0) {
+        this.hold(line);
+        line = Buffer.concat(this.held, this.heldBytes);
+        this.held.length = 0;
+        this.heldBytes = 0;
+      }
+      this.skipLf = chunk[end] === CR;
+      start = end + 1;
+      this.line(line);
+    }
+  }
+
+  private hold(part: Buffer): void {
+    this.heldBytes += part.length;
+    if (this.heldBytes + this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
+    // A held part may be a view of a pooled read buffer that is reused; copying keeps only what is needed.
+    this.held.push(Buffer.from(part));
+  }
+
+  private line(line: Buffer): void {
+    if (line.length === 0) {
+      this.dispatch();
+      return;
+    }
+    const colon = line.indexOf(COLON);
+    if (colon === 0) return;
+    const field = line.toString('latin1', 0, colon < 0 ? line.length : colon);
+    let valueStart = colon < 0 ? line.length : colon + 1;
+    if (line[valueStart] === SPACE) valueStart++;
+    const value = line.subarray(valueStart);
+    switch (field) {
+      case 'data':
+        this.dataBytes += value.length + 1;
+        if (this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
+        this.data.push(value);
+        break;
+      case 'event':
+        this.eventName = value.toString('utf8');
+        break;
+      case 'id':
+        if (!value.includes(0)) this.id = value.toString('utf8');
+        break;
+      case 'retry': {
+        const text = value.toString('latin1');
+        if (/^\d+$/.test(text)) this.handler.retry?.(Number(text));
+        break;
+      }
+    }
+  }
+
+  private dispatch(): void {
+    const { eventName, id } = this;
+    const parts = this.data.splice(0);
+    this.dataBytes = 0;
+    this.eventName = '';
+    this.id = undefined;
+    // An id with no data still moves the resume point: that is what a priming event is (HL-05).
+    if (parts.length === 0 && id === undefined) return;
+    this.handler.event({ event: eventName || 'message', data: joinLines(parts), id });
+  }
+}
+
+function lineEnd(chunk: Buffer, from: number): number {
+  const lf = chunk.indexOf(LF, from);
+  const cr = chunk.subarray(from, lf < 0 ? chunk.length : lf).indexOf(CR);
+  return cr < 0 ? lf : from + cr;
+}
+
+function joinLines(parts: Buffer[]): Buffer {
+  if (parts.length === 0) return EMPTY;
+  if (parts.length === 1) return parts[0]!;
+  const joined: Buffer[] = [];
+  for (const part of parts) joined.push(part, NEWLINE);
+  joined.pop();
+  return Buffer.concat(joined);
+}
