@@ -1,0 +1,26 @@
+import { LIST_METHODS, TASK_METHODS } from './model.js';
+
+const MODERN: ReadonlySet<string> = new Set([
+  'server/discover',
+  ...LIST_METHODS,
+  'tools/call',
+  'resources/read',
+  'prompts/get',
+  'completion/complete',
+  'subscriptions/listen',
+  ...TASK_METHODS,
+]);
+
+/** Whether the modern era has this method; what the handshake era had beside is gone there (VER-10). */
+export const isModernMethod = (method: string): boolean => MODERN.has(method);
+
+const SESSION: ReadonlySet<string> = new Set([
+  ...LIST_METHODS,
+  'tools/call',
+  'resources/read',
+  'prompts/get',
+  'completion/complete',
+]);
+
+/** Requests of the handshake era that go to a server; the rest of that era is the session's own business. */
+export const isForwardedMethod = (method: string): boolean => SESSION.has(method);

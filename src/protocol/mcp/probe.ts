@@ -1,0 +1,110 @@
+/** Which eras a server speaks, read from how it takes a question of the modern one (mcp.md 5.1, 5.2). */
+import { type ProtocolError, UpstreamRpcError } from '../errors.js';
+import type { JsonObject } from '../jsonrpc/raw.js';
+import { isObject } from './model.js';
+import {
+  LEGACY,
+  MODERN,
+  NEWEST_LEGACY,
+  NEWEST_MODERN,
+  type Revision,
+  revisionOf,
+  soundsModern,
+} from './revisions/index.js';
+
+/** What was found out about a server, and when. `undefined` means not known yet. */
+export interface Verdict {
+  readonly modern: string | false | undefined;
+  /** Whether it takes the handshake. */
+  readonly legacy: boolean | undefined;
+  /** How its messages travel, where that had to be found out too. */
+  readonly transport?: 'http' | 'sse';
+  readonly at: number;
+}
+
+/** A legacy verdict that went stale would succeed for ever, so it is dated and asked again (mcp.md 5.2). */
+export const LEGACY_VERDICT_TTL = 24 * 60 * 60 * 1000;
+
+export type Evidence =
+  | { readonly kind: 'modern'; readonly revision: Revision; readonly discovered: JsonObject | undefined }
+  | { readonly kind: 'legacy' }
+  /** It is modern and none of its versions is ours. */
+  | { readonly kind: 'foreign'; readonly versions: readonly string[] }
+  /** Nothing follows from this answer: ask again later. */
+  | { readonly kind: 'none' };
+
+function fromVersions(versions: unknown, discovered: JsonObject | undefined): Evidence {
+  const listed = Array.isArray(versions)
+    ? versions.filter((version): version is string => typeof version === 'string')
+    : [];
+  const mutual = MODERN.findLast((revision) => listed.includes(revision.date));
+  if (mutual) return { kind: 'modern', revision: mutual, discovered };
+  const foreign = listed.filter(soundsModern);
+  return foreign.length > 0 ? { kind: 'foreign', versions: foreign } : { kind: 'legacy' };
+}
+
+const MODERN_ONLY_CODES: readonly number[] = [-32020, -32021];
+
+/** Reads the reply to `server/discover`. `silence` says what no reply at all proves on this transport. */
+export function readProbe(
+  reply: { readonly result: JsonObject } | { readonly error: ProtocolError | UpstreamRpcError },
+  silence: 'legacy' | 'none',
+): Evidence {
+  if ('result' in reply) return fromVersions(reply.result['supportedVersions'], reply.result);
+  const { error } = reply;
+  if (error instanceof UpstreamRpcError) {
+    if (error.status !== undefined && error.status >= 500) return { kind: 'none' };
+    if (error.code === -32022 && isObject(error.data)) return fromVersions(error.data['supported'], undefined);
+    // The spec names these as modern errors; a correct probe should not have met them.
+    if (MODERN_ONLY_CODES.includes(error.code))
+      return { kind: 'modern', revision: NEWEST_MODERN, discovered: undefined };
+    return { kind: 'legacy' };
+  }
+  const status = error.detail.data?.['status'];
+  if (error.reason === 'upstream_error' && typeof status === 'number') {
+    return status >= 400 && status < 500 ? { kind: 'legacy' } : { kind: 'none' };
+  }
+  return error.reason === 'upstream_timeout' || error.reason === 'upstream_error'
+    ? { kind: silence }
+    : { kind: 'none' };
+}
+
+/** How a server is to be spoken to, as configured: found out, an era, or one date. */
+export interface RevisionSetting {
+  readonly fixed: Verdict | undefined;
+  readonly legacyOffer: Revision;
+  readonly modernOffer: Revision;
+}
+
+export function revisionSetting(configured: string): RevisionSetting {
+  const dated = revisionOf(configured);
+  const era = dated?.era ?? configured;
+  const legacyOffer = dated?.era === 'legacy' ? dated : NEWEST_LEGACY;
+  const modernOffer = dated?.era === 'modern' ? dated : NEWEST_MODERN;
+  const fixed: Verdict | undefined =
+    era === 'modern'
+      ? { modern: modernOffer.date, legacy: false, at: 0 }
+      : era === 'legacy'
+        ? { modern: false, legacy: true, at: 0 }
+        : undefined;
+  return { fixed, legacyOffer, modernOffer };
+}
+
+/** In which order the eras are tried for a caller: its own first, for then nothing needs bridging. */
+export function erasFor(caller: Revision, verdict: Verdict): ('modern' | 'legacy')[] {
+  const eras: ('modern' | 'legacy')[] = caller.era === 'legacy' ? ['legacy', 'modern'] : ['modern', 'legacy'];
+  return eras.filter((era) => verdict[era] !== false);
+}
+
+/** The revisions a verdict stands for, for people to read. */
+export function spoken(verdict: Verdict): string[] {
+  return [...(verdict.legacy ? [`up to ${LEGACY.at(-1)!.date}`] : []), ...(verdict.modern ? [verdict.modern] : [])];
+}
+
+/** Whether an error of a modern request says that the server does not speak the modern way after all. */
+export function contradictsModern(error: ProtocolError | UpstreamRpcError): boolean {
+  if (error instanceof UpstreamRpcError)
+    return error.status === 400 && (error.code === -32600 || error.code === -32000);
+  const status = error.detail.data?.['status'];
+  return error.reason === 'upstream_error' && (status === 400 || status === 404 || status === 405);
+}

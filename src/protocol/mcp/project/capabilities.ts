@@ -1,0 +1,89 @@
+import type { JsonObject } from '../../jsonrpc/raw.js';
+import { type ClientCapabilities, isObject, type ServerCapabilities, TASKS_EXTENSION } from '../model.js';
+import type { Expresses, Revision } from '../revisions/index.js';
+
+/** What a client declared, in the modern vocabulary. `tasks` of 2025-11-25 has no place in it and is read apart. */
+export function decodeClientCapabilities(declared: unknown, from: Revision): ClientCapabilities {
+  if (!isObject(declared)) return {};
+  const out: ClientCapabilities = { ...declared };
+  delete out['tasks'];
+  if (from.era === 'modern') return out;
+  if (isObject(declared['roots'])) out.roots = {};
+  if (isObject(declared['elicitation'])) {
+    const { form, url } = declared['elicitation'];
+    // An empty object means form mode (ELI-01).
+    out.elicitation = { ...((form || !url) && { form: {} }), ...(isObject(url) && { url }) };
+  }
+  if (from.expresses.elicitation.length === 0) delete out.elicitation;
+  if (!from.expresses.samplingTools && isObject(declared['sampling'])) out.sampling = {};
+  // The tasks extension is undefined before the modern era (TSKX-13).
+  if (isObject(out.extensions)) out.extensions = without(out.extensions, TASKS_EXTENSION);
+  return out;
+}
+
+/** What the gateway declares for a caller toward a server of this revision (GW-06: only what the caller can do). */
+export function encodeClientCapabilities(capabilities: ClientCapabilities, to: Revision): JsonObject {
+  if (to.era === 'modern') return capabilities;
+  const out: JsonObject = { ...capabilities };
+  const { elicitation, sampling, extensions } = capabilities;
+  delete out['elicitation'];
+  delete out['extensions'];
+  if (isObject(elicitation)) {
+    const modes = Object.fromEntries(
+      to.expresses.elicitation.filter((mode) => mode in elicitation).map((m) => [m, {}]),
+    );
+    // Before URL mode existed there were no modes to name.
+    if (to.expresses.elicitation.includes('url')) {
+      if (Object.keys(modes).length > 0) out['elicitation'] = modes;
+    } else if ('form' in modes) out['elicitation'] = {};
+  }
+  if (isObject(sampling) && !to.expresses.samplingTools) out['sampling'] = {};
+  if (isObject(extensions)) {
+    const known = without(extensions, TASKS_EXTENSION);
+    if (Object.keys(known).length > 0) out['extensions'] = known;
+  }
+  return out;
+}
+
+/** What a server of this revision offers, in the modern vocabulary. */
+export function decodeServerCapabilities(declared: unknown, from: Revision): ServerCapabilities {
+  if (!isObject(declared)) return {};
+  const out: ServerCapabilities = { ...declared };
+  if (from.era === 'legacy') delete out['tasks'];
+  // 2024-11-05 has the method and no flag for it: possible until the server says otherwise.
+  if (!from.expresses.completionsCapability && (out.prompts || out.resources)) out.completions ??= {};
+  return out;
+}
+
+export function encodeServerCapabilities(capabilities: ServerCapabilities, to: Revision): JsonObject {
+  if (to.era === 'modern') return capabilities;
+  const out: JsonObject = { ...capabilities };
+  if (!to.expresses.completionsCapability) delete out['completions'];
+  if (isObject(out['extensions'])) out['extensions'] = without(out['extensions'], TASKS_EXTENSION);
+  if (isObject(out['extensions']) && Object.keys(out['extensions']).length === 0) delete out['extensions'];
+  return out;
+}
+
+/** Parameters of a request in the words of the server's revision. */
+export function encodeParamMembers(method: string, to: Expresses): readonly string[] {
+  return method === 'completion/complete' && !to.completionContext ? ['context'] : [];
+}
+
+function without(object: JsonObject, key: string): JsonObject {
+  const { [key]: _, ...rest } = object;
+  return rest;
+}
+
+/** A stable text for a set of capabilities: equal texts may share an upstream session. */
+export function capabilityFingerprint(capabilities: JsonObject): string {
+  return JSON.stringify(sorted(capabilities));
+}
+
+function sorted(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((key) => [key, sorted(value[key])]),
+  );
+}

@@ -1,0 +1,157 @@
+/** Questions back to the client and their answers, between the forms of the revisions (mcp.md 4.2, 4.5). */
+import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
+import { type ClientCapabilities, type InputRequest, isObject } from '../model.js';
+import type { Expresses, Revision } from '../revisions/index.js';
+
+const METHODS: readonly string[] = ['elicitation/create', 'sampling/createMessage', 'roots/list'];
+
+/** A server's request in the modern form, or undefined if it is none that a client could be asked. */
+export function decodeInputRequest(method: string, params: JsonObject): InputRequest | undefined {
+  if (!METHODS.includes(method)) return undefined;
+  const { _meta: _, task: __, ...rest } = params;
+  switch (method) {
+    case 'elicitation/create': {
+      const { elicitationId: ___, ...question } = rest;
+      return { method, params: { mode: 'form', ...question } };
+    }
+    case 'sampling/createMessage': {
+      // Other servers' context must not reach this one through the gateway (mcp.md 4.10, 13).
+      const { includeContext: ___, ...question } = rest;
+      return { method, params: question };
+    }
+    default:
+      return { method: 'roots/list' };
+  }
+}
+
+/** The capability a client needs to be asked this, as a declaration that would satisfy it (MRTR-03). */
+export function requiredCapability(request: InputRequest): ClientCapabilities {
+  switch (request.method) {
+    case 'elicitation/create':
+      return request.params?.['mode'] === 'url' ? { elicitation: { url: {} } } : { elicitation: { form: {} } };
+    case 'sampling/createMessage':
+      return request.params?.['tools'] !== undefined || request.params?.['toolChoice'] !== undefined
+        ? { sampling: { tools: {} } }
+        : { sampling: {} };
+    case 'roots/list':
+      return { roots: {} };
+  }
+}
+
+/** Whether everything in `required` is declared. An empty `elicitation` object declares form mode (ELI-01). */
+export function declares(declared: ClientCapabilities, required: ClientCapabilities): boolean {
+  for (const [name, parts] of Object.entries(required)) {
+    const have = declared[name];
+    if (!isObject(have)) return false;
+    if (!isObject(parts)) continue;
+    for (const part of Object.keys(parts)) {
+      const implied = name === 'elicitation' && part === 'form' && Object.keys(have).length === 0;
+      if (!(part in have) && !implied) return false;
+    }
+  }
+  return true;
+}
+
+/** Whether a client with these capabilities can be asked anything at all. */
+export const isInteractive = (capabilities: ClientCapabilities): boolean =>
+  isObject(capabilities.elicitation) || isObject(capabilities.sampling) || isObject(capabilities.roots);
+
+/** A client's answer as a server of this revision reads it. */
+export function encodeInputResponse(method: string, response: JsonObject, to: Revision): JsonObject {
+  if (method !== 'sampling/createMessage' || to.expresses.samplingTools) return response;
+  const content = response['content'];
+  return Array.isArray(content) ? { ...response, content: content[0] ?? { type: 'text', text: '' } } : response;
+}
+
+/** How a server hears that its question will not be answered. */
+export function refusalOf(
+  method: string,
+  reason: string,
+): { result: JsonObject } | { error: { code: number; message: string } } {
+  switch (method) {
+    case 'elicitation/create':
+      return { result: { action: 'cancel' } };
+    case 'sampling/createMessage':
+      return { error: { code: -1, message: reason } };
+    default:
+      return { error: { code: -32603, message: reason } };
+  }
+}
+
+/** A question as a client of this revision reads it, or what keeps it from being asked. */
+export function encodeInputRequest(
+  request: InputRequest,
+  to: Revision,
+  mintId: () => string,
+): { readonly params: JsonObject | undefined } | { readonly impossible: string } {
+  const params = request.params ?? {};
+  switch (request.method) {
+    case 'elicitation/create':
+      return encodeElicitation(params, to, mintId);
+    case 'sampling/createMessage':
+      return encodeSampling(params, to.expresses);
+    case 'roots/list':
+      return { params: undefined };
+  }
+}
+
+function encodeElicitation(
+  params: JsonObject,
+  to: Revision,
+  mintId: () => string,
+): { readonly params: JsonObject } | { readonly impossible: string } {
+  const { elicitation, richForms } = to.expresses;
+  if (params['mode'] === 'url') {
+    if (!elicitation.includes('url')) return { impossible: 'elicitation in URL mode' };
+    return { params: { ...params, elicitationId: mintId() } };
+  }
+  if (!elicitation.includes('form')) return { impossible: 'elicitation' };
+  if (richForms) return { params };
+  const { mode: _, ...rest } = params;
+  const schema = rest['requestedSchema'];
+  if (!isObject(schema) || !isObject(schema['properties'])) return { params: rest };
+  const properties: JsonObject = {};
+  for (const [name, property] of Object.entries(schema['properties'])) {
+    const plain = plainProperty(property);
+    if (plain === undefined) return { impossible: `elicitation with several choices in "${name}"` };
+    properties[name] = plain;
+  }
+  const { $schema: __, ...base } = schema;
+  return { params: { ...rest, requestedSchema: { ...base, properties } } };
+}
+
+/** A form field of 2025-06-18: enums are `enum` with `enumNames`, only booleans have defaults, nothing is a list. */
+function plainProperty(property: JsonValue | undefined): JsonValue | undefined {
+  if (!isObject(property)) return property;
+  if (property['type'] === 'array') return undefined;
+  const out: JsonObject = { ...property };
+  if (property['type'] !== 'boolean') delete out['default'];
+  const { oneOf } = property;
+  if (Array.isArray(oneOf)) {
+    delete out['oneOf'];
+    const choices = oneOf.filter(isObject);
+    out['enum'] = choices.map((choice) => choice['const'] ?? null);
+    out['enumNames'] = choices.map((choice) => choice['title'] ?? choice['const'] ?? null);
+  }
+  return out;
+}
+
+function encodeSampling(
+  params: JsonObject,
+  to: Expresses,
+): { readonly params: JsonObject } | { readonly impossible: string } {
+  if (to.samplingTools) return { params };
+  if (params['tools'] !== undefined || params['toolChoice'] !== undefined) return { impossible: 'sampling with tools' };
+  const messages: JsonValue[] = [];
+  for (const message of Array.isArray(params['messages']) ? params['messages'] : []) {
+    const content = isObject(message) ? message['content'] : undefined;
+    const blocks = Array.isArray(content) ? content : [content];
+    for (const block of blocks) {
+      const type = isObject(block) ? block['type'] : undefined;
+      if (type === 'tool_use' || type === 'tool_result') return { impossible: 'sampling with tools' };
+      if (type === 'audio' && !to.audio) return { impossible: 'sampling with audio' };
+      messages.push(isObject(message) ? { ...message, content: block ?? null } : (message ?? null));
+    }
+  }
+  return { params: { ...params, messages } };
+}

@@ -1,0 +1,34 @@
+import type { RawObject } from '../../jsonrpc/raw.js';
+import { type InputRequests, isObject } from '../model.js';
+import { resultType } from './result.js';
+
+/** A result, told apart by what it says it is. */
+export type DecodedOutcome =
+  | { readonly kind: 'complete'; readonly result: RawObject }
+  | {
+      readonly kind: 'input_required';
+      readonly inputRequests: InputRequests | undefined;
+      readonly requestState: string | undefined;
+    }
+  | { readonly kind: 'task'; readonly result: RawObject };
+
+/** Undefined for a type this code does not know: such a result is invalid (BASE-13). */
+export function decodeOutcome(result: RawObject): DecodedOutcome | undefined {
+  switch (resultType(result)) {
+    case 'complete':
+      return { kind: 'complete', result };
+    case 'input_required': {
+      const requests = result.get('inputRequests');
+      const state = result.get('requestState');
+      return {
+        kind: 'input_required',
+        inputRequests: isObject(requests) ? (requests as InputRequests) : undefined,
+        requestState: typeof state === 'string' ? state : undefined,
+      };
+    }
+    case 'task':
+      return { kind: 'task', result };
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,105 @@
+import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
+import { type Implementation, isObject, META } from '../model.js';
+import type { Expresses, Revision } from '../revisions/index.js';
+import { projectBlock, projectContents } from './content.js';
+
+/** The words an older revision may lack, as they stand in the bytes; absent, nothing has to be looked at. */
+const TRIGGERS = ['"audio"', '"resource_link"', '"_meta"', '"lastModified"', '"icons"'].map((word) =>
+  Buffer.from(word),
+);
+
+/**
+ * The edits that bring a complete result into the client's revision. Results come in with or without the modern
+ * envelope members, whichever the upstream speaks.
+ */
+export function encodeResult(method: string, result: RawObject, to: Revision, gateway: Implementation): Buffer[] {
+  return to.era === 'modern' ? encodeModern(method, result, gateway) : encodeLegacy(method, result, to);
+}
+
+function encodeModern(method: string, result: RawObject, gateway: Implementation): Buffer[] {
+  const edits: Record<string, string | Buffer | undefined> = {
+    _meta: metaWith(result, JSON.stringify(gateway)),
+  };
+  if (!result.has('resultType')) edits['resultType'] = '"complete"';
+  if (method === 'resources/read') {
+    if (!result.has('ttlMs')) edits['ttlMs'] = '0';
+    if (!result.has('cacheScope')) edits['cacheScope'] = '"private"';
+  }
+  return result.editedBytes(edits);
+}
+
+/** The result's `_meta` with this hop's `serverInfo` in place of the upstream's (META-07, GW-08). */
+function metaWith(result: RawObject, serverInfo: string): string | Buffer {
+  const meta = result.object('_meta');
+  if (!meta || meta.isEmpty) return `{${JSON.stringify(META.serverInfo)}:${serverInfo}}`;
+  return Buffer.concat(meta.editedBytes({ [META.serverInfo]: serverInfo }));
+}
+
+function encodeLegacy(method: string, result: RawObject, to: Revision): Buffer[] {
+  const edits: Record<string, string | Buffer | undefined> = {};
+  for (const member of ['resultType', 'ttlMs', 'cacheScope']) if (result.has(member)) edits[member] = undefined;
+  const meta = result.object('_meta');
+  if (meta?.has(META.serverInfo)) {
+    const rest = meta.edit({ [META.serverInfo]: undefined });
+    edits['_meta'] = rest.isEmpty ? undefined : rest.bytes();
+  }
+  Object.assign(edits, projectMembers(method, result, to.expresses));
+  return result.editedBytes(edits);
+}
+
+function projectMembers(method: string, result: RawObject, to: Expresses): Edits {
+  switch (method) {
+    case 'tools/call':
+      return projectToolResult(result, to);
+    case 'prompts/get':
+      return projectList(result, 'messages', to, (message) =>
+        isObject(message) ? { ...message, content: projectBlock(message['content'] ?? null, to) } : message,
+      );
+    case 'resources/read':
+      return projectList(result, 'contents', to, (contents) => projectContents(contents, to));
+    default:
+      return {};
+  }
+}
+
+function projectToolResult(result: RawObject, to: Expresses): Edits {
+  const edits: Record<string, string | Buffer | undefined> = projectList(result, 'content', to, (block) =>
+    projectBlock(block, to),
+  );
+  const structured = result.has('structuredContent');
+  if (
+    structured &&
+    to.structuredOutput !== 'any' &&
+    (to.structuredOutput === 'none' || !result.startsWith('structuredContent', '{'))
+  ) {
+    edits['structuredContent'] = undefined;
+    // What the reader cannot be told as data is told as text, unless the server did so itself (TOOL-07).
+    const content = result.raw('content');
+    if (!content || /^\[\s*\]$/.test(content.toString('latin1', 0, 16))) {
+      edits['content'] = JSON.stringify([{ type: 'text', text: result.raw('structuredContent')!.toString('utf8') }]);
+    }
+  }
+  return edits;
+}
+
+function projectList(
+  result: RawObject,
+  member: string,
+  to: Expresses,
+  project: (item: JsonValue) => JsonValue,
+): Record<string, string | Buffer | undefined> {
+  if (to.audio && to.resourceLinks && to.itemMeta && to.lastModified && to.icons) return {};
+  const raw = result.raw(member);
+  if (!raw || !TRIGGERS.some((word) => raw.includes(word))) return {};
+  const items = JSON.parse(raw.toString('utf8')) as JsonValue;
+  return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
+}
+
+/** What a result says it is (BASE-12: one that says nothing is complete). */
+export function resultType(result: RawObject): string {
+  const type = result.get('resultType');
+  return typeof type === 'string' ? type : 'complete';
+}
+
+/** A value made here as a result, to be encoded like any other. */
+export const resultOf = (value: JsonObject): RawObject => RawObject.from(value);

@@ -1,0 +1,31 @@
+import type { Revision } from '../revision.js';
+
+export const revision: Revision = {
+  date: '2024-11-05',
+  era: 'legacy',
+  versionHeader: false,
+  primingEvents: false,
+  streamableHttp: false,
+  expresses: {
+    toolAnnotations: false,
+    titles: false,
+    icons: false,
+    implementationDetails: false,
+    itemMeta: false,
+    lastModified: false,
+    structuredOutput: 'none',
+    execution: false,
+    audio: false,
+    resourceLinks: false,
+    completionsCapability: false,
+    completionContext: false,
+    progressMessage: false,
+    elicitation: [],
+    richForms: false,
+    samplingTools: false,
+    inputRequired: false,
+    urlElicitationError: false,
+    batches: false,
+    tasks: 'none',
+  },
+};

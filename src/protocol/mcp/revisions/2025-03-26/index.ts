@@ -1,0 +1,31 @@
+import type { Revision } from '../revision.js';
+
+export const revision: Revision = {
+  date: '2025-03-26',
+  era: 'legacy',
+  versionHeader: false,
+  primingEvents: false,
+  streamableHttp: true,
+  expresses: {
+    toolAnnotations: true,
+    titles: false,
+    icons: false,
+    implementationDetails: false,
+    itemMeta: false,
+    lastModified: false,
+    structuredOutput: 'none',
+    execution: false,
+    audio: true,
+    resourceLinks: false,
+    completionsCapability: true,
+    completionContext: false,
+    progressMessage: true,
+    elicitation: [],
+    richForms: false,
+    samplingTools: false,
+    inputRequired: false,
+    urlElicitationError: false,
+    batches: true,
+    tasks: 'none',
+  },
+};

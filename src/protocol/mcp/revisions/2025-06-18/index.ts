@@ -1,0 +1,31 @@
+import type { Revision } from '../revision.js';
+
+export const revision: Revision = {
+  date: '2025-06-18',
+  era: 'legacy',
+  versionHeader: true,
+  primingEvents: false,
+  streamableHttp: true,
+  expresses: {
+    toolAnnotations: true,
+    titles: true,
+    icons: false,
+    implementationDetails: false,
+    itemMeta: true,
+    lastModified: true,
+    structuredOutput: 'object',
+    execution: false,
+    audio: true,
+    resourceLinks: true,
+    completionsCapability: true,
+    completionContext: true,
+    progressMessage: true,
+    elicitation: ['form'],
+    richForms: false,
+    samplingTools: false,
+    inputRequired: false,
+    urlElicitationError: false,
+    batches: false,
+    tasks: 'none',
+  },
+};

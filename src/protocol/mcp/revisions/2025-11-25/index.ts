@@ -1,0 +1,31 @@
+import type { Revision } from '../revision.js';
+
+export const revision: Revision = {
+  date: '2025-11-25',
+  era: 'legacy',
+  versionHeader: true,
+  primingEvents: true,
+  streamableHttp: true,
+  expresses: {
+    toolAnnotations: true,
+    titles: true,
+    icons: true,
+    implementationDetails: true,
+    itemMeta: true,
+    lastModified: true,
+    structuredOutput: 'object',
+    execution: true,
+    audio: true,
+    resourceLinks: true,
+    completionsCapability: true,
+    completionContext: true,
+    progressMessage: true,
+    elicitation: ['form', 'url'],
+    richForms: true,
+    samplingTools: true,
+    inputRequired: false,
+    urlElicitationError: true,
+    batches: false,
+    tasks: 'core',
+  },
+};

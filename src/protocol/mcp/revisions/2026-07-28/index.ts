@@ -1,0 +1,31 @@
+import type { Revision } from '../revision.js';
+
+export const revision: Revision = {
+  date: '2026-07-28',
+  era: 'modern',
+  versionHeader: true,
+  primingEvents: false,
+  streamableHttp: true,
+  expresses: {
+    toolAnnotations: true,
+    titles: true,
+    icons: true,
+    implementationDetails: true,
+    itemMeta: true,
+    lastModified: true,
+    structuredOutput: 'any',
+    execution: false,
+    audio: true,
+    resourceLinks: true,
+    completionsCapability: true,
+    completionContext: true,
+    progressMessage: true,
+    elicitation: ['form', 'url'],
+    richForms: true,
+    samplingTools: true,
+    inputRequired: true,
+    urlElicitationError: false,
+    batches: false,
+    tasks: 'extension',
+  },
+};

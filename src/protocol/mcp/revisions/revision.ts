@@ -1,0 +1,44 @@
+/** What one revision of the protocol can say. Everything the codecs do follows from these rows (mcp.md 1.7). */
+export interface Expresses {
+  readonly toolAnnotations: boolean;
+  readonly titles: boolean;
+  readonly icons: boolean;
+  /** `description` and `websiteUrl` of an Implementation. */
+  readonly implementationDetails: boolean;
+  /** `_meta` on tools, resources, prompts, content blocks and roots. */
+  readonly itemMeta: boolean;
+  readonly lastModified: boolean;
+  /** Tool output beside content: nothing, an object with an object schema, or any JSON value. */
+  readonly structuredOutput: 'none' | 'object' | 'any';
+  /** `execution.taskSupport` on tools. */
+  readonly execution: boolean;
+  readonly audio: boolean;
+  readonly resourceLinks: boolean;
+  readonly completionsCapability: boolean;
+  readonly completionContext: boolean;
+  readonly progressMessage: boolean;
+  readonly elicitation: readonly ('form' | 'url')[];
+  /** Multi-select enums, titled enums and defaults of every primitive in elicitation forms. */
+  readonly richForms: boolean;
+  /** Tools, tool results and content arrays in sampling. */
+  readonly samplingTools: boolean;
+  /** Questions as a result that is answered by calling again. */
+  readonly inputRequired: boolean;
+  /** The error that asks to open URLs first. */
+  readonly urlElicitationError: boolean;
+  readonly batches: boolean;
+  readonly tasks: 'none' | 'core' | 'extension';
+}
+
+export interface Revision {
+  readonly date: string;
+  /** The handshake era opens with `initialize`; the modern one carries its metadata on every request. */
+  readonly era: 'legacy' | 'modern';
+  readonly expresses: Expresses;
+  /** Streamable HTTP carries the negotiated version in a header after the handshake (HL-16). */
+  readonly versionHeader: boolean;
+  /** A resumable stream opens with an event that has an id and no data (HL-05). */
+  readonly primingEvents: boolean;
+  /** Whether the revision knows the Streamable HTTP transport. */
+  readonly streamableHttp: boolean;
+}
