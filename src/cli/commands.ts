@@ -1,0 +1,98 @@
+/** Every command and flag, once: the parser, the help and the suggestions for misspelt ones all read this table. */
+export interface Flag {
+  readonly name: string;
+  readonly short?: string;
+  /** What stands for the value in the help; a flag without it takes none. */
+  readonly value?: string;
+  readonly description: string;
+}
+
+export interface Command {
+  /** As typed, words separated by a space. */
+  readonly name: 'serve' | 'stdio' | 'config check';
+  readonly summary: string;
+  readonly details: string;
+  readonly flags: readonly Flag[];
+  readonly examples: readonly string[];
+}
+
+const CONFIG: Flag = {
+  name: 'config',
+  short: 'c',
+  value: 'FILE',
+  description: 'The configuration, YAML or JSON. Default: parley.yaml, parley.yml or parley.json here.',
+};
+const HELP: Flag = { name: 'help', short: 'h', description: 'Show this help.' };
+const VERSION: Flag = { name: 'version', short: 'V', description: 'Show the version.' };
+
+export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
+
+export const COMMANDS: readonly Command[] = [
+  {
+    name: 'serve',
+    summary: 'Serve the gateway over HTTP.',
+    details:
+      'Puts the configured MCP servers behind one endpoint. Without a configuration it starts a quickstart with two\n' +
+      'example servers. Stops at SIGINT and SIGTERM, after outstanding calls have finished.',
+    flags: [CONFIG, HELP],
+    examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
+  },
+  {
+    name: 'stdio',
+    summary: 'Serve the same gateway on stdin and stdout.',
+    details:
+      'For clients that start their servers as programs. Opens no port, and ends when stdin closes. The log goes to\n' +
+      'stderr.',
+    flags: [
+      CONFIG,
+      {
+        name: 'server',
+        value: 'NAME',
+        description: 'Serve this server only, under its own names. Default: all of them.',
+      },
+      HELP,
+    ],
+    examples: ['parley stdio --config parley.yaml', 'parley stdio --server weather'],
+  },
+  {
+    name: 'config check',
+    summary: 'Check the configuration and show what is in effect.',
+    details:
+      'Prints the configuration with all defaults and environment variables applied and with secrets masked. Problems\n' +
+      'go to stderr, each with its key, its value and what to do. Ends with 0 when it can be used and with 1 when not.',
+    flags: [CONFIG, { name: 'json', description: 'Print one JSON object, problems included, on stdout.' }, HELP],
+    examples: ['parley config check', 'parley config check --config .vscode/mcp.json --json'],
+  },
+];
+
+/** The help of one command, or of the whole program. */
+export function helpText(command?: Command): string {
+  if (command === undefined) {
+    const rows = COMMANDS.map(({ name, summary }): [string, string] => [name, summary]);
+    return [
+      'Parley puts many MCP servers behind one endpoint and speaks every MCP revision to either side.',
+      'Usage: parley <command> [options]',
+      `Commands:\n${columns(rows)}`,
+      `Options:\n${columns(TOP_FLAGS.map(flagRow))}`,
+      'Every key of the configuration can also be set by a PARLEY_… variable; see docs/configuration.md.\n' +
+        'parley <command> --help tells more about a command.\n',
+    ].join('\n\n');
+  }
+  return [
+    command.summary,
+    `Usage: parley ${command.name} [options]`,
+    command.details,
+    `Options:\n${columns(command.flags.map(flagRow))}`,
+    `Examples:\n${command.examples.map((example) => `  ${example}`).join('\n')}\n`,
+  ].join('\n\n');
+}
+
+function flagRow({ name, short, value, description }: Flag): [string, string] {
+  const long = value === undefined ? `--${name}` : `--${name} ${value}`;
+  return [short === undefined ? `    ${long}` : `-${short}, ${long}`, description];
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n');
+}

@@ -1,0 +1,248 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import type { Environment } from '../config/expand.js';
+import type { Config } from '../config/schema.js';
+import { main, type Starters, version } from './main.js';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'parley-cli-'));
+  writeFileSync(
+    path.join(folder, 'quickstart.yaml'),
+    'servers: { hello: { command: node } }\nlog: { level: silent }\n',
+  );
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const write = (name: string, text: string): void => writeFileSync(path.join(folder, name), text);
+
+interface Call {
+  readonly config: Config;
+  readonly options: { quickstart?: boolean; server?: string };
+}
+
+/** Runs one command line in `folder`, with starters that note how they were called. */
+async function run(line: string, env: Environment = {}, starters: Partial<Starters> = {}) {
+  let stdout = '';
+  let stderr = '';
+  const calls: Call[] = [];
+  let closed = 0;
+  const code = await main(
+    line.split(' ').filter((word) => word !== ''),
+    {
+      cwd: folder,
+      env,
+      quickstart: path.join(folder, 'quickstart.yaml'),
+      stdout: (text) => {
+        stdout += text;
+      },
+      stderr: (text) => {
+        stderr += text;
+      },
+      starters: async () => ({
+        async startServe(config, options) {
+          calls.push({ config, options });
+          setImmediate(() => process.emit('SIGTERM', 'SIGTERM'));
+          return {
+            url: 'http://127.0.0.1:4600',
+            async close() {
+              closed += 1;
+            },
+          };
+        },
+        async startStdio(config, options) {
+          calls.push({ config, options });
+        },
+        ...starters,
+      }),
+    },
+  );
+  return { code, stdout, stderr, calls, closed };
+}
+
+const SERVERS =
+  'servers: { weather: { url: "http://127.0.0.1:1/mcp" }, off: { command: x, enabled: false } }\nlog: { level: silent }\n';
+
+describe('help and version', () => {
+  test('go to stdout and end with 0', async () => {
+    expect(await run('--help')).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('Usage: parley'),
+      stderr: '',
+    });
+    expect(await run('stdio --help')).toMatchObject({ code: 0, stdout: expect.stringContaining('--server NAME') });
+    const { version: expected } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    expect(await run('--version')).toMatchObject({ code: 0, stdout: `${expected}\n` });
+    expect(version()).toBe(expected);
+  });
+
+  test('what is not understood ends with 2, on stderr, with the way to help', async () => {
+    expect(await run('srve')).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: 'parley: unknown command "srve"; did you mean serve?\nSee parley --help\n',
+    });
+    expect((await run('serve --confg')).stderr).toContain('See parley serve --help');
+    expect((await run('')).code).toBe(2);
+  });
+});
+
+describe('serve', () => {
+  test('starts with the configuration, says where, stops at SIGTERM', async () => {
+    write('parley.yaml', SERVERS);
+    const before = process.listenerCount('SIGTERM');
+    const { code, stdout, calls, closed } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
+    expect({ code, closed }).toEqual({ code: 0, closed: 1 });
+    expect(stdout).toBe('Parley is listening on http://127.0.0.1:4600\n');
+    expect(calls).toMatchObject([{ config: { listen: { port: 9 } }, options: { quickstart: false } }]);
+    expect(process.listenerCount('SIGTERM')).toBe(before);
+  });
+
+  test('--config names the file', async () => {
+    write('other.json', '{ "mcpServers": { "other": { "command": "x" } }, "log": { "level": "silent" } }');
+    const { code, calls } = await run('serve --config other.json');
+    expect(code).toBe(0);
+    expect(Object.keys(calls[0]?.config.servers ?? {})).toEqual(['other']);
+  });
+
+  test('without any configuration it is the quickstart', async () => {
+    const { calls } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
+    expect(calls).toMatchObject([
+      { config: { listen: { port: 9 }, servers: { hello: { command: 'node' } } }, options: { quickstart: true } },
+    ]);
+    // Its state belongs to the working directory, not to the folder the quickstart is installed in.
+    expect(calls[0]?.config.data).toBe(path.join(folder, '.parley'));
+  });
+
+  test('servers in the environment are a configuration', async () => {
+    const env = { PARLEY_SERVERS_WEB_URL: 'http://127.0.0.1:1', PARLEY_LOG_LEVEL: 'silent' };
+    const { calls } = await run('serve', env);
+    expect(calls[0]?.options.quickstart).toBe(false);
+    expect(Object.keys(calls[0]?.config.servers ?? {})).toEqual(['web']);
+  });
+
+  test('a configuration with problems ends with 1, all of them on stderr, and nothing is started', async () => {
+    write('parley.yaml', 'listen: 0.0.0.0:4600\ntimeouts: { call: 5x }\nservers: { a: {} }\n');
+    const { code, stdout, stderr, calls } = await run('serve');
+    expect({ code, stdout, calls }).toEqual({ code: 1, stdout: '', calls: [] });
+    expect(stderr.match(/^error: parley\.yaml:\d+: /gm)).toHaveLength(3);
+    expect(stderr).not.toMatch(/\n\s+at /);
+    expect((await run('serve --config nope.yaml')).stderr).toBe(
+      'error: "nope.yaml" does not exist\n  fix: correct the path given with --config\n',
+    );
+  });
+
+  test.each([
+    ['EADDRINUSE', 'listen: 127.0.0.1:4600 is in use; stop what listens there, or set listen or PARLEY_LISTEN'],
+    ['EACCES', 'listen: this user may not listen on 127.0.0.1:4600; use a port above 1023'],
+    ['EADDRNOTAVAIL', 'listen: 127.0.0.1:4600 is not an address of this machine'],
+    ['OTHER', 'plain message'],
+  ])('%s at the start is told in a sentence', async (errno, message) => {
+    const startServe = () => Promise.reject(Object.assign(new Error('plain message'), { code: errno }));
+    expect(await run('serve', {}, { startServe })).toMatchObject({ code: 1, stderr: `parley: ${message}\n` });
+  });
+});
+
+describe('stdio', () => {
+  test('serves all, or the one that is named', async () => {
+    write('parley.yaml', SERVERS);
+    expect(await run('stdio')).toMatchObject({ code: 0, stdout: '', calls: [{ options: {} }] });
+    expect(await run('stdio --server Weather')).toMatchObject({ code: 0, calls: [{ options: { server: 'weather' } }] });
+  });
+
+  test('a name that is not there, or switched off', async () => {
+    write('parley.yaml', SERVERS);
+    expect(await run('stdio --server wether')).toMatchObject({
+      code: 1,
+      stderr: 'parley: there is no server "wether"; did you mean weather?\n',
+    });
+    expect(await run('stdio --server constructor')).toMatchObject({
+      code: 1,
+      stderr: 'parley: there is no server "constructor"; the servers are weather\n',
+    });
+    expect(await run('stdio --server off')).toMatchObject({
+      code: 1,
+      stderr: 'parley: the server "off" is switched off\n',
+    });
+  });
+
+  test('ignores where serve would listen, keeps stdout clean, and needs a configuration', async () => {
+    write('parley.yaml', `listen: 0.0.0.0:1\n${SERVERS}`);
+    expect(await run('stdio', { PARLEY_NONSENSE: 'x' })).toMatchObject({
+      code: 0,
+      stdout: '',
+      stderr: expect.stringContaining('warning: PARLEY_NONSENSE'),
+    });
+    rmSync(path.join(folder, 'parley.yaml'));
+    expect(await run('stdio')).toMatchObject({ code: 2, stderr: expect.stringContaining('--config FILE'), calls: [] });
+  });
+});
+
+describe('config check', () => {
+  test('prints what is in effect, secrets masked, and warns on stderr', async () => {
+    write('parley.yaml', `${SERVERS}auth: { tokens: [{ name: ada, token: "Zx9-kT4.Lm2_Qw7~Rb" }] }\n`);
+    const { code, stdout, stderr } = await run('config check', { PARLEY_TIMEOUTS_CALL: '7s' });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^# .*parley\.yaml: valid, 1 warning\n/);
+    expect(parse(stdout)).toMatchObject({
+      listen: '127.0.0.1:4600',
+      timeouts: { call: '7s' },
+      servers: { weather: { url: 'http://127.0.0.1:1/mcp' } },
+      auth: { tokens: [{ name: 'ada', token: '********', admin: false }] },
+    });
+    expect(stderr).toContain('warning: parley.yaml:3: auth.tokens[0].token: the token of "ada" has 18 characters');
+    expect(stdout + stderr).not.toContain('Zx9');
+  });
+
+  test('what it prints is itself a configuration with the same effect', async () => {
+    write(
+      'parley.yaml',
+      'servers: { a: { command: x, args: [-y], timeouts: { call: 90s } } }\nlimits: { body: 1536B }\ndata: d\n',
+    );
+    const first = await run('config check');
+    write('again.yaml', first.stdout);
+    const second = await run('config check --config again.yaml');
+    expect(second).toMatchObject({ code: 0, stderr: '' });
+    expect(parse(second.stdout)).toEqual(parse(first.stdout));
+  });
+
+  test('problems end with 1', async () => {
+    write('parley.yaml', 'servers: { a: {} }\nnaming: { prefix: sometimes }\n');
+    const { code, stdout, stderr } = await run('config check');
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(
+      'naming.prefix: "sometimes" is not one of the choices\n  fix: write one of always, conflict, never',
+    );
+    expect(stderr).toContain('servers.a: has neither url nor command');
+  });
+
+  test('--json is one object on stdout, either way', async () => {
+    write('parley.yaml', SERVERS);
+    const good = await run('config check --json', { PARLEY_NONSENSE: 'x' });
+    expect(good).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(good.stdout)).toMatchObject({
+      ok: true,
+      file: path.join(folder, 'parley.yaml'),
+      errors: [],
+      warnings: [{ code: 'unknown_variable', at: 'PARLEY_NONSENSE' }],
+      config: { listen: '127.0.0.1:4600' },
+    });
+    write('parley.yaml', 'servers: { a: {} }\n');
+    const bad = await run('config check --json');
+    expect(bad).toMatchObject({ code: 1, stderr: '' });
+    expect(JSON.parse(bad.stdout)).toMatchObject({
+      ok: false,
+      errors: [{ code: 'required', key: 'servers.a', at: 'parley.yaml:1', fix: 'give one of them' }],
+      config: null,
+    });
+  });
+
+  test('without a file it checks the quickstart', async () => {
+    const { code, stdout } = await run('config check');
+    expect(code).toBe(0);
+    expect(parse(stdout)).toMatchObject({ servers: { hello: { command: 'node' } } });
+  });
+});

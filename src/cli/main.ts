@@ -1,0 +1,176 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { formatListen } from '../config/address.js';
+import type { Environment } from '../config/expand.js';
+import { hasConfiguration, type Loaded, loadConfig } from '../config/load.js';
+import { ConfigError, formatOrigin, formatProblem, nearest } from '../config/problem.js';
+import type { Config } from '../config/schema.js';
+import { checkConfig } from './check.js';
+import { helpText } from './commands.js';
+import { createLog, type Logger } from './log.js';
+import { parseCommandLine, UsageError } from './parse.js';
+
+/** What starts the gateway. The command line knows nothing of it but this. */
+export interface Starters {
+  startServe(
+    config: Config,
+    io: { log: Logger; quickstart: boolean },
+  ): Promise<{ url: string; close(): Promise<void> }>;
+  startStdio(config: Config, options: { server?: string }): Promise<void>;
+}
+
+export interface Surroundings {
+  readonly env: Environment;
+  readonly cwd: string;
+  readonly quickstart: string;
+  stdout(text: string): void;
+  stderr(text: string): void;
+  starters(): Promise<Starters>;
+}
+
+const surroundings: Surroundings = {
+  env: process.env,
+  cwd: process.cwd(),
+  quickstart: fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url)),
+  stdout: (text) => process.stdout.write(text),
+  stderr: (text) => process.stderr.write(text),
+  // Loaded when needed: help and checks answer at once.
+  starters: () => import('../app.js'),
+};
+
+/** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */
+export async function main(argv: readonly string[], given: Partial<Surroundings> = {}): Promise<number> {
+  const io = { ...surroundings, ...given };
+  try {
+    const invocation = parseCommandLine(argv);
+    if (invocation.kind === 'help') {
+      io.stdout(helpText(invocation.command));
+      return 0;
+    }
+    if (invocation.kind === 'version') {
+      io.stdout(`${version()}\n`);
+      return 0;
+    }
+    const { command, flags } = invocation;
+    const file = typeof flags['config'] === 'string' ? flags['config'] : undefined;
+    switch (command.name) {
+      case 'serve':
+        return await serve(file, io);
+      case 'stdio':
+        return await stdio(file, typeof flags['server'] === 'string' ? flags['server'] : undefined, io);
+      case 'config check':
+        return check(file, flags['json'] === true, io);
+    }
+  } catch (error) {
+    return report(error, io);
+  }
+}
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+export function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+async function serve(file: string | undefined, io: Surroundings): Promise<number> {
+  const quickstart = !hasConfiguration({ ...io, file });
+  const loaded = loadConfig({ ...io, file: quickstart ? io.quickstart : file });
+  const { config } = loaded;
+  const log = createLog(config.log);
+  logWarnings(loaded, log);
+  const { startServe } = await io.starters();
+  const stop = stopSignal();
+  try {
+    const running = await startServe(config, { log, quickstart });
+    io.stdout(`Parley is listening on ${running.url}\n`);
+    log.info({ signal: await stop.signal }, 'stopping');
+    await running.close();
+    return 0;
+  } catch (error) {
+    throw explain(error, config);
+  } finally {
+    stop.release();
+  }
+}
+
+async function stdio(file: string | undefined, wanted: string | undefined, io: Surroundings): Promise<number> {
+  if (!hasConfiguration({ ...io, file })) {
+    throw new UsageError('there is no configuration here; name one with --config FILE');
+  }
+  const { config, warnings } = loadConfig({ ...io, file, listens: false });
+  for (const warning of warnings) io.stderr(`${formatProblem(warning)}\n`);
+  const server = wanted?.toLowerCase();
+  if (server !== undefined && config.servers[server]?.enabled !== true) throw noSuchServer(server, config);
+  const { startStdio } = await io.starters();
+  await startStdio(config, server === undefined ? {} : { server });
+  return 0;
+}
+
+function check(file: string | undefined, json: boolean, io: Surroundings): number {
+  const quickstart = !hasConfiguration({ ...io, file });
+  const { code, stdout, stderr } = checkConfig({ ...io, file: quickstart ? io.quickstart : file }, json);
+  io.stderr(stderr);
+  io.stdout(stdout);
+  return code;
+}
+
+function logWarnings({ warnings }: Loaded, log: Logger): void {
+  for (const { code, key, message, fix, origin } of warnings) {
+    log.warn({ code, key, at: formatOrigin(origin) || undefined, fix }, `configuration: ${message}`);
+  }
+}
+
+function noSuchServer(name: string, config: Config): Error {
+  const names = Object.keys(config.servers).filter((known) => config.servers[known]?.enabled === true);
+  const near = nearest(name, names);
+  if (config.servers[name] !== undefined) return new Error(`the server ${JSON.stringify(name)} is switched off`);
+  const hint = near === undefined ? `the servers are ${names.join(', ') || '(none)'}` : `did you mean ${near}?`;
+  return new Error(`there is no server ${JSON.stringify(name)}; ${hint}`);
+}
+
+/** `signal` resolves at the first SIGINT or SIGTERM; until `release` a second one ends the process at once. */
+function stopSignal(): { signal: Promise<NodeJS.Signals>; release(): void } {
+  let listener: (signal: NodeJS.Signals) => void = () => {};
+  const signal = new Promise<NodeJS.Signals>((resolve) => {
+    let asked = false;
+    listener = (name) => {
+      if (asked) process.exit(1);
+      asked = true;
+      resolve(name);
+    };
+    for (const name of STOP_SIGNALS) process.on(name, listener);
+  });
+  const release = (): void => {
+    for (const name of STOP_SIGNALS) process.off(name, listener);
+  };
+  return { signal, release };
+}
+
+function explain(error: unknown, config: Config): unknown {
+  const address = formatListen(config.listen);
+  switch ((error as NodeJS.ErrnoException | undefined)?.code) {
+    case 'EADDRINUSE':
+      return new Error(`listen: ${address} is in use; stop what listens there, or set listen or PARLEY_LISTEN`);
+    case 'EACCES':
+      return new Error(`listen: this user may not listen on ${address}; use a port above 1023`);
+    case 'EADDRNOTAVAIL':
+      return new Error(`listen: ${address} is not an address of this machine`);
+    default:
+      return error;
+  }
+}
+
+function report(error: unknown, io: Surroundings): number {
+  if (error instanceof ConfigError) {
+    io.stderr(error.problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
+    return 1;
+  }
+  if (error instanceof UsageError) {
+    const help = error.command === undefined ? 'parley --help' : `parley ${error.command.name} --help`;
+    io.stderr(`parley: ${error.message}\nSee ${help}\n`);
+    return 2;
+  }
+  io.stderr(`parley: ${error instanceof Error ? error.message : String(error)}\n`);
+  return 1;
+}

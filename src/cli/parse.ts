@@ -1,0 +1,111 @@
+import { parseArgs } from 'node:util';
+import { nearest } from '../config/problem.js';
+import { COMMANDS, type Command, type Flag, TOP_FLAGS } from './commands.js';
+
+/** The command line does not say what to do; ends with exit code 2. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+
+  constructor(
+    message: string,
+    readonly command?: Command,
+  ) {
+    super(message);
+  }
+}
+
+export type Invocation =
+  | { readonly kind: 'help'; readonly command?: Command }
+  | { readonly kind: 'version' }
+  | { readonly kind: 'run'; readonly command: Command; readonly flags: Readonly<Record<string, string | true>> };
+
+export function parseCommandLine(argv: readonly string[]): Invocation {
+  const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
+  // Not strict: its own messages know no nearest name.
+  const { tokens } = parseArgs({
+    args: [...argv],
+    options: Object.fromEntries(every.map((flag) => [flag.name, parserOption(flag)])),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+  });
+  const words = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
+  const options = tokens.filter((token) => token.kind === 'option');
+  const wantsHelp = words[0] === 'help' || options.some((option) => option.name === 'help');
+  if (words[0] === 'help') words.shift();
+  const given = words.length === 0 ? undefined : findCommand(words);
+
+  const allowed = given === undefined ? TOP_FLAGS : [...given.flags, ...TOP_FLAGS];
+  const flags: Record<string, string | true> = {};
+  for (const option of options) {
+    const flag = allowed.find(({ name }) => name === option.name);
+    if (flag === undefined) throw unknownFlag(option.rawName, given);
+    if (flag.name in flags) throw new UsageError(`${option.rawName} is given twice`, given);
+    flags[flag.name] = flagValue(flag, option, given);
+  }
+  if (wantsHelp) return given === undefined ? { kind: 'help' } : { kind: 'help', command: given };
+  if (flags['version'] !== undefined) return { kind: 'version' };
+  if (given === undefined) throw new UsageError(`a command is missing: ${list(COMMANDS.map(({ name }) => name))}`);
+
+  const extra = words[given.name.split(' ').length];
+  if (extra !== undefined) {
+    const hint = /\.(ya?ml|jsonc?)$/i.test(extra) ? `; a configuration is given with --config ${extra}` : '';
+    throw new UsageError(`${JSON.stringify(extra)} is not expected${hint}`, given);
+  }
+  return { kind: 'run', command: given, flags };
+}
+
+function parserOption({ value, short }: Flag): { type: 'string' | 'boolean'; short?: string } {
+  const type = value === undefined ? 'boolean' : 'string';
+  return short === undefined ? { type } : { type, short };
+}
+
+function findCommand(words: readonly string[]): Command {
+  const found = COMMANDS.find(({ name }) => name.split(' ').every((word, i) => words[i] === word));
+  if (found !== undefined) return found;
+  const [first = '', second] = words;
+  const below = COMMANDS.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name.split(' ')[1] ?? '');
+  if (below.length > 0 && second === undefined) throw new UsageError(`${first} needs one of: ${list(below)}`);
+  const known = below.length > 0 ? below : COMMANDS.map(({ name }) => name.split(' ')[0] ?? '');
+  const wrong = below.length > 0 ? (second ?? '') : first;
+  const near = nearest(wrong, known);
+  const hint =
+    near === undefined ? `the commands are ${list(COMMANDS.map(({ name }) => name))}` : `did you mean ${near}?`;
+  throw new UsageError(`unknown command ${JSON.stringify(wrong)}; ${hint}`);
+}
+
+function unknownFlag(rawName: string, command: Command | undefined): UsageError {
+  const known = [...new Set([...(command?.flags ?? []), ...TOP_FLAGS].map(({ name }) => `--${name}`))];
+  const elsewhere = COMMANDS.find(({ flags }) => flags.some(({ name }) => `--${name}` === rawName));
+  const near = nearest(rawName, known);
+  const hint =
+    elsewhere !== undefined
+      ? `it belongs to parley ${elsewhere.name}`
+      : near !== undefined
+        ? `did you mean ${near}?`
+        : `the options are ${list(known)}`;
+  return new UsageError(`unknown option ${rawName}; ${hint}`, command);
+}
+
+interface OptionToken {
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  readonly inlineValue?: boolean | undefined;
+}
+
+function flagValue(flag: Flag, option: OptionToken, command: Command | undefined): string | true {
+  if (flag.value === undefined) {
+    if (option.value !== undefined) throw new UsageError(`${option.rawName} takes no value`, command);
+    return true;
+  }
+  const missing = option.value === undefined || option.value === '';
+  // The parser takes whatever comes next; another option is no value.
+  if (missing || (option.inlineValue !== true && option.value?.startsWith('-'))) {
+    throw new UsageError(`${option.rawName} needs a value: ${option.rawName} ${flag.value}`, command);
+  }
+  return option.value ?? '';
+}
+
+function list(names: readonly string[]): string {
+  return names.join(', ');
+}

@@ -1,0 +1,255 @@
+import { nearest, type Origin, type Problems, show } from './problem.js';
+import { emptyMap, type Raw, type RawEntry, type RawMap, type RawScalar, scalar } from './raw.js';
+import { join } from './read.js';
+import { SCHEMA } from './schema.js';
+
+/**
+ * Files written for other programs, taken as they are: Claude and Cursor (`mcpServers`), VS Code (`servers` and
+ * `inputs`), LiteLLM (`mcp_servers`). Everything here turns their spelling into ours; what has no counterpart is
+ * dropped with a warning.
+ */
+const CONTAINERS = ['servers', 'mcpServers', 'mcp_servers'] as const;
+type Container = (typeof CONTAINERS)[number];
+
+const ROOT_KEYS = Object.keys(SCHEMA.fields);
+const SERVER_KEYS = Object.keys(SCHEMA.fields.servers.item.fields);
+
+/** Rewrites the top of the file in place. Returns the defaults of an editor's `inputs`. */
+export function adaptRoot(root: RawMap, problems: Problems): Map<string, string> {
+  const inputs = takeInputs(root);
+  const foreign = inputs !== undefined || root.entries.has('mcpServers') || root.entries.has('mcp_servers');
+  root.entries.delete('$schema');
+  adaptServers(root, problems);
+  for (const [name, { origin }] of foreign ? [...root.entries] : []) {
+    // A near miss stays and is refused later: `auht` must not be waved through as somebody else's key.
+    if (ROOT_KEYS.includes(name) || nearest(name, ROOT_KEYS) !== undefined) continue;
+    root.entries.delete(name);
+    problems.warn(
+      'foreign_key',
+      name,
+      'belongs to another program and is ignored',
+      'remove it to silence this',
+      origin,
+    );
+  }
+  return inputs ?? new Map();
+}
+
+/** Gathers the servers of every container under `servers`, by their own names. Done again, it changes nothing. */
+export function adaptServers(root: RawMap, problems: Problems): void {
+  const servers = new Map<string, RawEntry>();
+  const written = new Map<string, string>();
+  let origin: Origin | undefined;
+  for (const container of CONTAINERS) {
+    const entry = root.entries.get(container);
+    if (entry === undefined) continue;
+    if (entry.node.kind !== 'map') {
+      const empty = entry.node.kind === 'scalar' && entry.node.value === null;
+      if (container === 'servers' || !empty) continue;
+    } else {
+      for (const [name, server] of entry.node.entries) {
+        const key = join(container, name);
+        const ours = serverName(name, key, server.origin, problems);
+        if (ours === undefined) continue;
+        const other = written.get(ours);
+        if (other !== undefined) {
+          const message = `is the same name as ${other}: both are ${show(ours)}`;
+          problems.error('duplicate', key, message, 'rename one of them', server.origin);
+          continue;
+        }
+        written.set(ours, key);
+        servers.set(ours, { ...server, node: adaptServer(server.node, key, container, problems) });
+      }
+    }
+    origin ??= entry.origin;
+    root.entries.delete(container);
+  }
+  if (origin === undefined) return;
+  const node: RawMap = { kind: 'map', entries: servers, origin };
+  if (!root.entries.has('servers')) root.entries.set('servers', { node, origin });
+}
+
+/** Names take part in tool names and paths, so they hold letters, digits and dashes only. */
+function serverName(name: string, key: string, origin: Origin, problems: Problems): string | undefined {
+  const lower = name.toLowerCase();
+  if (/^[a-z0-9-]+$/.test(lower)) return lower;
+  const ours = lower.replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
+  if (ours === '') {
+    const fix = 'rename it with letters, digits and dashes';
+    problems.error('name', key, `${show(name)} cannot be the name of a server`, fix, origin);
+    return undefined;
+  }
+  const fix = `rename it to ${ours} to silence this`;
+  problems.warn('name', key, `a name holds letters, digits and dashes: the server is called ${ours}`, fix, origin);
+  return ours;
+}
+
+function adaptServer(node: Raw, key: string, container: Container, problems: Problems): Raw {
+  if (node.kind !== 'map') return node;
+  const entries = new Map(container === 'mcp_servers' ? (osEnviron(node) as RawMap).entries : node.entries);
+  const take = (name: string): RawEntry | undefined => {
+    const entry = entries.get(name);
+    entries.delete(name);
+    return entry;
+  };
+
+  for (const alias of ['serverUrl', 'httpUrl']) {
+    const entry = take(alias);
+    if (entry !== undefined && !entries.has('url')) entries.set('url', entry);
+  }
+  const disabled = take('disabled');
+  if (disabled !== undefined && !entries.has('enabled')) entries.set('enabled', negated(disabled));
+  adaptTransport(entries, take('type'), key, problems);
+  adaptHeaders(entries, take, key, problems);
+
+  for (const [name, { origin }] of [...entries]) {
+    if (SERVER_KEYS.includes(name)) continue;
+    const ignored = IGNORED[name];
+    const near = ignored === undefined ? nearest(name, SERVER_KEYS) : undefined;
+    // Under `servers` a near miss stays and is refused later: `invocaton: false` must not leave tools callable.
+    if (near !== undefined && container === 'servers') continue;
+    entries.delete(name);
+    const fix = near === undefined ? (ignored ?? 'remove it to silence this') : `did you mean ${near}?`;
+    problems.warn('foreign_key', join(key, name), 'has no meaning here and is ignored', fix, origin);
+  }
+  return { ...node, entries };
+}
+
+/** Keys of other programs that people rely on; ignoring them silently could surprise. */
+const IGNORED: Readonly<Record<string, string>> = {
+  alwaysAllow: 'remove it; what needs approval is said in policy.approve',
+  autoApprove: 'remove it; what needs approval is said in policy.approve',
+  trust: 'remove it; what needs approval is said in policy.approve',
+  timeout: 'write timeouts: { call: 60s } with a unit',
+  sandbox: 'do not rely on it: the command runs without a sandbox',
+  sandboxEnabled: 'do not rely on it: the command runs without a sandbox',
+  allowed_tools: 'do not rely on it: every tool of the server is served',
+  disallowed_tools: 'do not rely on it: every tool of the server is served',
+  disabledTools: 'do not rely on it: every tool of the server is served',
+  includeTools: 'do not rely on it: every tool of the server is served',
+  excludeTools: 'do not rely on it: every tool of the server is served',
+  extra_headers: "do not rely on it: a caller's headers are not passed on; use headers",
+  auth: 'give the credentials in headers',
+  oauth: 'give the credentials in headers',
+};
+
+const STREAMABLE = new Set(['streamable-http', 'streamable_http', 'streamablehttp']);
+
+function adaptTransport(
+  entries: Map<string, RawEntry>,
+  type: RawEntry | undefined,
+  key: string,
+  problems: Problems,
+): void {
+  const own = entries.get('transport');
+  const entry = own ?? type;
+  if (entry === undefined || entry.node.kind !== 'scalar') return;
+  const { origin } = entry;
+  const said = String(entry.node.value).toLowerCase();
+  const set = (value: string): void => {
+    entries.set('transport', { node: scalar(value, origin), origin });
+  };
+  if (said === 'stdio' || said === 'local') {
+    entries.delete('transport');
+    if (entries.has('url') && !entries.has('command')) {
+      problems.error(
+        'conflict',
+        key,
+        `${show(said)} needs a command, and the server has a url`,
+        'give a command',
+        origin,
+      );
+    }
+  } else if (STREAMABLE.has(said)) {
+    set('http');
+  } else if (own === undefined) {
+    // VS Code's `http` tries Streamable HTTP and falls back to HTTP+SSE, which is what `auto` does.
+    if (said === 'http') set('auto');
+    else if (said === 'sse') set('sse');
+    else
+      problems.error('type', join(key, 'type'), `${show(said)} is not a transport`, 'write stdio, http or sse', origin);
+  }
+}
+
+/** LiteLLM gives fixed headers under another name and credentials apart from them. */
+function adaptHeaders(
+  entries: Map<string, RawEntry>,
+  take: (name: string) => RawEntry | undefined,
+  key: string,
+  problems: Problems,
+): void {
+  const added = new Map<string, RawEntry>();
+  const fixed = take('static_headers');
+  if (fixed?.node.kind === 'map') for (const [name, entry] of fixed.node.entries) added.set(name, entry);
+  const kind = take('auth_type');
+  const value = take('auth_value') ?? take('authentication_token');
+  take('authentication_token');
+  if (kind !== undefined && kind.node.kind === 'scalar' && kind.node.value !== null && kind.node.value !== 'none') {
+    const header = AUTH_HEADERS[String(kind.node.value)];
+    if (header === undefined) {
+      const fix = 'give the credentials in headers';
+      const message = `${show(kind.node.value)} is not supported and ignored`;
+      problems.warn('foreign_key', join(key, 'auth_type'), message, fix, kind.origin);
+    } else if (value?.node.kind === 'scalar' && value.node.value !== null) {
+      const [name, prefix] = header;
+      const node: RawScalar = { ...value.node, value: `${prefix}${value.node.value}` };
+      added.set(name, { node, origin: value.origin });
+    }
+  }
+  if (added.size === 0) return;
+  const current = entries.get('headers');
+  const headers = current?.node.kind === 'map' ? current.node : emptyMap(kind?.origin ?? fixed?.origin);
+  const merged: RawMap = { ...headers, entries: new Map([...added, ...headers.entries]) };
+  entries.set('headers', { node: merged, origin: merged.origin });
+}
+
+const AUTH_HEADERS: Readonly<Record<string, readonly [name: string, prefix: string]>> = {
+  bearer_token: ['Authorization', 'Bearer '],
+  basic: ['Authorization', 'Basic '],
+  authorization: ['Authorization', ''],
+  api_key: ['X-API-Key', ''],
+};
+
+function negated(entry: RawEntry): RawEntry {
+  const { node } = entry;
+  if (node.kind !== 'scalar' || typeof node.value !== 'boolean') return entry;
+  return { ...entry, node: { ...node, value: !node.value } };
+}
+
+/** LiteLLM writes `os.environ/NAME` where others write `${NAME}`. */
+function osEnviron(raw: Raw): Raw {
+  if (raw.kind === 'scalar') {
+    const name = typeof raw.value === 'string' ? /^os\.environ\/([A-Za-z_]\w*)$/.exec(raw.value)?.[1] : undefined;
+    return name === undefined ? raw : { ...raw, value: `\${${name}}` };
+  }
+  if (raw.kind === 'list') return { ...raw, items: raw.items.map(osEnviron) };
+  const entries = [...raw.entries].map(([name, entry]) => [name, { ...entry, node: osEnviron(entry.node) }] as const);
+  return { ...raw, entries: new Map(entries) };
+}
+
+function takeInputs(root: RawMap): Map<string, string> | undefined {
+  const entry = root.entries.get('inputs');
+  if (entry === undefined) return undefined;
+  root.entries.delete('inputs');
+  const defaults = new Map<string, string>();
+  for (const item of entry.node.kind === 'list' ? entry.node.items : []) {
+    if (item.kind !== 'map') continue;
+    const [id, value] = ['id', 'default'].map((name) => item.entries.get(name)?.node);
+    if (id?.kind === 'scalar' && value?.kind === 'scalar' && value.value !== null) {
+      defaults.set(String(id.value), String(value.value));
+    }
+  }
+  return defaults;
+}
+
+/** Servers that are switched off, as key paths: what they leave open is no error. */
+export function switchedOff(root: RawMap): Set<string> {
+  const off = new Set<string>();
+  const servers = root.entries.get('servers')?.node;
+  if (servers?.kind !== 'map') return off;
+  for (const [name, { node }] of servers.entries) {
+    const enabled = node.kind === 'map' ? node.entries.get('enabled')?.node : undefined;
+    if (enabled?.kind === 'scalar' && String(enabled.value) === 'false') off.add(join('servers', name));
+  }
+  return off;
+}

@@ -1,0 +1,124 @@
+import { keyVariables, oldNames, words } from './environment.js';
+import type { Field, Fields } from './field.js';
+import { SCHEMA } from './schema.js';
+
+/** The text of docs/configuration.md. Written from the schema, so that it cannot say anything else than the code does. */
+export function renderReference(): string {
+  const sections = Object.entries(SCHEMA.fields).filter(([, field]) => hasParts(field));
+  const plain = Object.entries(SCHEMA.fields).filter(([, field]) => !hasParts(field));
+  return [
+    INTRODUCTION,
+    '## Keys at the top',
+    table(plain.map(([name, field]) => row(name, `PARLEY_${words(name)}`, field))),
+    ...sections.flatMap(([name, field]) => section(name, field)),
+    '## All environment variables',
+    'Beside the names below: `PARLEY_CONFIG` names the configuration file where `--config` does not, and ' +
+      `\`PARLEY_INPUT_<ID>\` answers an editor's \`\${input:id}\`. Names of other programs work too; Parley's own win.`,
+    variables(),
+  ]
+    .join('\n\n')
+    .concat('\n');
+}
+
+const INTRODUCTION = `# Configuration
+
+<!-- Generated from src/config/schema.ts by scripts/generate-config-reference.mjs. Change it there. -->
+
+\`parley serve --config FILE\` reads YAML or JSON (comments and trailing commas are fine). Without \`--config\` it takes
+\`parley.yaml\`, \`parley.yml\` or \`parley.json\` from the working directory. \`parley config check\` shows what is in effect,
+with secrets masked, and everything that is wrong, with the key, the value and what to do.
+
+\`\`\`yaml
+listen: 127.0.0.1:4600
+servers:
+  weather: { url: https://weather.example.com/mcp }
+  files: { command: npx, args: [-y, some-server], env: { KEY: "\${KEY}" } }
+\`\`\`
+
+**Environment.** Every key can be set by a variable, which wins over the file: \`PARLEY_\` and the words of the key joined
+by underscores, such as \`PARLEY_TIMEOUTS_CALL_MAX=20m\` or \`PARLEY_SERVERS_WEATHER_URL=https://…\`. Lists of plain values
+are separated by commas; lists, maps and whole sections may be given as JSON. Empty variables count as not set.
+
+**Values.** \`\${NAME}\` in a string is replaced by that environment variable, \`\${NAME:-default}\` gives a default, \`$\${\` is a
+literal \`\${\`. A variable that is not set is an error. A *duration* is a number with a unit (\`500ms\`, \`30s\`, \`10m\`, \`1h\`), a
+*size* likewise (\`512KiB\`, \`4MiB\`). A relative *path* starts at the file it is written in, or at the working directory
+when it comes from a variable or is a default. A *secret* is never shown.
+
+**Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
+\`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
+\`static_headers\`, \`auth_type\` and \`os.environ/NAME\` are understood; what has no counterpart is ignored with a warning.
+Characters a server's name may not hold become dashes.`;
+
+interface Row {
+  readonly key: string;
+  readonly type: string;
+  readonly preset: string;
+  readonly variable: string;
+  readonly description: string;
+}
+
+function hasParts(field: Field): boolean {
+  return field.kind === 'group' || (field.kind === 'map' && field.item.kind === 'group');
+}
+
+function section(name: string, field: Field): string[] {
+  const heading = `## ${name}`;
+  if (field.kind === 'map' && field.item.kind === 'group') {
+    const rows = rowsOf(field.item.fields, `${name}.<name>`, `PARLEY_${words(name)}_<NAME>`);
+    return [heading, `${field.description} ${field.item.description}`, table(rows)];
+  }
+  if (field.kind !== 'group') return [];
+  return [heading, field.description, table(rowsOf(field.fields, name, `PARLEY_${words(name)}`))];
+}
+
+function rowsOf(fields: Fields, key: string, variable: string): Row[] {
+  return Object.entries(fields).flatMap(([name, field]) => {
+    const here = `${key}.${name}`;
+    const ours = `${variable}_${words(name)}`;
+    if (field.kind === 'group') return rowsOf(field.fields, here, ours);
+    if (field.kind === 'list' && field.item.kind === 'group') {
+      return [row(here, ours, field), ...rowsOf(field.item.fields, `${here}[N]`, `${ours}_<N>`)];
+    }
+    return [row(here, ours, field)];
+  });
+}
+
+function row(key: string, variable: string, field: Field): Row {
+  return { key, type: typeOf(field), preset: presetOf(field), variable, description: field.description };
+}
+
+function typeOf(field: Field): string {
+  switch (field.kind) {
+    case 'scalar':
+      return field.type;
+    case 'list':
+      return field.item.kind === 'group' ? 'list of maps' : `list of ${typeOf(field.item)}s`;
+    case 'map':
+      return field.item.kind === 'group' ? 'map of maps' : `map of ${typeOf(field.item)}s`;
+    case 'group':
+      return 'map';
+  }
+}
+
+function presetOf(field: Field): string {
+  if (field.kind === 'scalar') {
+    if (field.required) return '*required*';
+    return field.default === undefined ? '' : `\`${field.default}\``;
+  }
+  if (field.kind === 'list') return field.default.length === 0 ? '' : `\`[${field.default.join(', ')}]\``;
+  return '';
+}
+
+function table(rows: readonly Row[]): string {
+  const lines = rows.map(
+    ({ key, type, preset, variable, description }) =>
+      `| \`${key}\` | ${type} | ${preset} | \`${variable}\` | ${description} |`,
+  );
+  return ['| key | type | default | variable | meaning |', '|---|---|---|---|---|', ...lines].join('\n');
+}
+
+function variables(): string {
+  const own = keyVariables(SCHEMA).map(({ variable, key }) => `| \`${variable}\` | \`${key}\` |`);
+  const old = oldNames(SCHEMA).map(({ oldName, path }) => `| \`${oldName}\` | \`${path.join('.')}\` |`);
+  return ['| variable | key |', '|---|---|', ...own, ...old].join('\n');
+}

@@ -1,0 +1,202 @@
+import { readFileSync } from 'node:fs';
+import { parseEnv } from 'node:util';
+import { assessToken, TOKEN_FIX } from '../identity/tokens.js';
+import { formatListen, isLoopback } from './address.js';
+import { formatDuration } from './field.js';
+import { type Origin, type Problems, show } from './problem.js';
+import { join, type Reading } from './read.js';
+import { type Config, HEADER_NAME, type ServerConfig, type WrittenConfig } from './schema.js';
+
+type WrittenServer = WrittenConfig['servers'][string];
+type CallerToken = WrittenConfig['auth']['tokens'][number];
+
+/**
+ * What only several keys together can tell. Puts together what depends on each other. It also runs when a key could not
+ * be read, so that all problems are reported at once; required keys may then be missing.
+ */
+export function complete(written: WrittenConfig, reading: Reading, options: { listens: boolean }): Config {
+  const rules = new Rules(written, reading);
+  if (options.listens) rules.exposure();
+  rules.tokens();
+  rules.cors();
+  rules.times('timeouts', written.timeouts);
+  return { ...written, servers: rules.servers() };
+}
+
+class Rules {
+  readonly #problems: Problems;
+
+  constructor(
+    private readonly config: WrittenConfig,
+    private readonly reading: Reading,
+  ) {
+    this.#problems = reading.problems;
+  }
+
+  /** The place of a key, or of the nearest key around it that was written. */
+  private at(key: string): Origin | undefined {
+    for (let path = key; ; path = path.slice(0, Math.max(path.lastIndexOf('.'), path.lastIndexOf('[')))) {
+      const origin = this.reading.origins.get(path);
+      if (origin !== undefined || !/[.[]/.test(path)) return origin;
+    }
+  }
+
+  exposure(): void {
+    const { listen, auth } = this.config;
+    if (auth.tokens.length > 0 || isLoopback(listen.host)) return;
+    this.#problems.error(
+      'exposed',
+      'listen',
+      `${show(formatListen(listen))} can be reached from other machines, and without auth everyone there may call`,
+      'add auth: { tokens: [{ name: ada, token: … }] }, or listen on 127.0.0.1',
+      this.at('listen'),
+    );
+  }
+
+  tokens(): void {
+    const { tokens } = this.config.auth;
+    const unreadable = this.#problems.errors.some(({ key }) => key.startsWith('auth'));
+    if (tokens.length === 0 && this.reading.origins.has('auth') && !unreadable) {
+      const fix = 'add a token, or remove auth to leave the gateway open to this machine';
+      this.#problems.error('empty', 'auth.tokens', 'auth is there but names nobody', fix, this.at('auth.tokens'));
+    }
+    const names = new Map<string, number>();
+    const secrets = new Map<string, number>();
+    for (const [index, { name, token }] of (tokens as readonly Partial<CallerToken>[]).entries()) {
+      const key = `auth.tokens[${index}]`;
+      const whose = name === undefined ? 'the token' : `the token of ${show(name)}`;
+      this.unique(names, name, index, `${key}.name`, `${show(name)} is the name of another caller too`);
+      this.unique(secrets, token, index, `${key}.token`, `${whose} is also another caller's`);
+      for (const finding of token === undefined ? [] : assessToken(token)) {
+        const message = `${whose} ${finding.message}`;
+        const at = this.at(`${key}.token`);
+        if (finding.severity === 'error') this.#problems.error('token', `${key}.token`, message, TOKEN_FIX, at);
+        else this.#problems.warn('token', `${key}.token`, message, TOKEN_FIX, at);
+      }
+    }
+  }
+
+  private unique(
+    seen: Map<string, number>,
+    value: string | undefined,
+    index: number,
+    key: string,
+    message: string,
+  ): void {
+    if (value === undefined) return;
+    const before = seen.get(value);
+    if (before === undefined) seen.set(value, index);
+    else this.#problems.error('duplicate', key, message, `change it here or in auth.tokens[${before}]`, this.at(key));
+  }
+
+  /** C-15: answers to pages of any origin, with cookies, would hand every site the user's rights. */
+  cors(): void {
+    const { origins, credentials } = this.config.cors;
+    if (!credentials || !origins.includes('*')) return;
+    const fix = 'name the origins, or set cors.credentials: false';
+    const message = 'true cannot stand together with the origin "*"';
+    this.#problems.error('conflict', 'cors.credentials', message, fix, this.at('cors.credentials'));
+  }
+
+  times(key: string, { call, callMax }: { call?: number; callMax?: number }): void {
+    if (call === undefined || callMax === undefined || callMax >= call) return;
+    const message = `${formatDuration(callMax)} is shorter than ${key}.call, ${formatDuration(call)}`;
+    this.#problems.error('range', `${key}.callMax`, message, 'raise callMax or lower call', this.at(`${key}.callMax`));
+  }
+
+  servers(): Record<string, ServerConfig> {
+    const servers: Record<string, ServerConfig> = Object.create(null);
+    const entries = Object.entries(this.config.servers);
+    if (entries.length === 0) {
+      const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
+      this.#problems.warn('empty', 'servers', 'there are none, so the gateway has nothing to offer', fix);
+    }
+    for (const [name, server] of entries) {
+      const key = join('servers', name);
+      this.serverName(name, key);
+      this.serverKind(server, key);
+      this.headers(server, key);
+      servers[name] = this.complete(server, key);
+    }
+    return servers;
+  }
+
+  private serverName(name: string, key: string): void {
+    if (name === 'sse' || name === 'messages') {
+      const message = `${show(name)} is taken: /mcp/${name} is a door of its own`;
+      this.#problems.error('name', key, message, `rename it, for example to ${name}-server`, this.at(key));
+    }
+    if (this.config.naming.separator === '-' && name.includes('-')) {
+      const message = `${show(name)} contains the separator "-", so its tools could not be told apart`;
+      this.#problems.error('name', key, message, 'rename it, or set naming.separator: "__"', this.at(key));
+    }
+  }
+
+  private serverKind(server: WrittenServer, key: string): void {
+    const { url, command } = server;
+    const written = (part: string): boolean => this.reading.origins.has(join(key, part));
+    const unreadable = this.#problems.errors.some((problem) => problem.key === key && problem.code === 'type');
+    if (unreadable) return;
+    if (!written('url') && !written('command')) {
+      this.#problems.error('required', key, 'has neither url nor command', 'give one of them', this.at(key));
+    } else if (written('url') && written('command')) {
+      const message = 'has both a url and a command';
+      this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'command')));
+    }
+    const overHttp = server.transport === 'auto' ? ['headers'] : ['headers', 'transport'];
+    const useless = command === undefined ? ['args', 'env', 'envFile', 'cwd'] : overHttp;
+    for (const part of url === undefined && command === undefined ? [] : useless.filter(written)) {
+      const message = `has no effect on a server with a ${command === undefined ? 'url' : 'command'}`;
+      this.#problems.warn('conflict', join(key, part), message, 'remove it', this.at(join(key, part)));
+    }
+    if (server.transport === 'sse' && command === undefined) {
+      const message = '"sse" is the deprecated HTTP+SSE transport';
+      const fix = 'use the Streamable HTTP endpoint if the server has one, usually /mcp, with transport: http';
+      this.#problems.warn('deprecated', join(key, 'transport'), message, fix, this.at(join(key, 'transport')));
+    }
+  }
+
+  private headers(server: WrittenServer, key: string): void {
+    for (const name of Object.keys(server.headers)) {
+      if (HEADER_NAME.test(name)) continue;
+      const at = join(join(key, 'headers'), name);
+      const fix = 'write letters, digits and dashes, such as X-API-Key';
+      this.#problems.error('type', at, `${show(name)} is not the name of a header`, fix, this.at(at));
+    }
+  }
+
+  private complete(server: WrittenServer, key: string): ServerConfig {
+    const { timeouts, envFile, ...rest } = server;
+    const { connect, call, callMax } = this.config.timeouts;
+    // Where only the one is given for a server, the other follows it rather than contradict it.
+    const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
+    const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);
+    this.times(join(key, 'timeouts'), { call: ownCall, callMax: ownMax });
+    return {
+      ...rest,
+      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key), ...rest.env },
+      invocation: rest.invocation && this.config.mcp.invocation,
+      timeouts: { connect: timeouts.connect ?? connect, call: ownCall, callMax: ownMax },
+    };
+  }
+
+  private envFile(file: string, key: string): Record<string, string> {
+    try {
+      return parseEnv(readFileSync(file, 'utf8')) as Record<string, string>;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const path = join(key, 'envFile');
+      const enabled = this.config.servers[key.slice('servers.'.length)]?.enabled !== false;
+      const report = enabled ? this.#problems.error : this.#problems.warn;
+      report.call(
+        this.#problems,
+        'file',
+        path,
+        `${show(file)} cannot be read (${code ?? 'unknown'})`,
+        'correct the path',
+        this.at(path),
+      );
+      return {};
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import { expect, expectTypeOf, test } from 'vitest';
+import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
+import type { ListenAddress } from './address.js';
+import type { Field } from './field.js';
+import { Refusal } from './field.js';
+import { configFrom } from './load.js';
+import { type Config, SCHEMA, type ServerConfig } from './schema.js';
+
+test('the defaults', () => {
+  const { config } = configFrom({}, { cwd: '/here' });
+  expect(config).toEqual({
+    listen: { host: '127.0.0.1', port: 4600 },
+    data: '/here/.parley',
+    servers: {},
+    naming: { separator: '__', prefix: 'always' },
+    timeouts: { connect: 5000, call: 60_000, callMax: 600_000, drain: 30_000 },
+    limits: { body: 4_194_304, event: 4_194_304, depth: 64, batch: 50, pageSize: 1000, connections: 10_000 },
+    auth: { tokens: [] },
+    hosts: [],
+    origins: [],
+    cors: { origins: ['*'], credentials: false },
+    session: { idle: 1_800_000, clientTermination: true },
+    mcp: { strictAccept: false, versionNegotiation: 'lenient', invocation: true, sse: true, legacyMode: false },
+    bridge: {
+      roots: true,
+      sampling: true,
+      logging: true,
+      parkTtl: 600_000,
+      maxParked: 1000,
+      maxParkedPerCaller: 100,
+      maxParkedPerServer: 500,
+    },
+    policy: { approve: { tools: [], destructive: false } },
+    state: { keys: [] },
+    log: { level: 'info', format: 'auto' },
+  });
+});
+
+test('the defaults of a server', () => {
+  const { config } = configFrom({ servers: { a: { url: 'http://127.0.0.1:1/mcp' } } });
+  expect(config.servers['a']).toEqual({
+    url: 'http://127.0.0.1:1/mcp',
+    args: [],
+    env: {},
+    headers: {},
+    transport: 'auto',
+    revision: 'auto',
+    invocation: true,
+    enabled: true,
+    pool: 4,
+    timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
+  });
+});
+
+test('every revision that is spoken can be asked for', () => {
+  for (const revision of REVISION_DATES) {
+    expect(configFrom({ servers: { a: { command: 'x', revision } } }).config.servers['a']?.revision).toBe(revision);
+  }
+});
+
+function* scalars(field: Field, key: string): Generator<[string, Extract<Field, { kind: 'scalar' }>]> {
+  if (field.kind === 'scalar') yield [key, field];
+  else if (field.kind === 'group') {
+    for (const [name, child] of Object.entries(field.fields)) yield* scalars(child, `${key}.${name}`);
+  } else yield* scalars(field.item, key);
+}
+
+test('every default can be read, and reads the same when shown again', () => {
+  for (const [key, field] of scalars(SCHEMA, '')) {
+    if (field.default === undefined || field.default === null) continue;
+    const value = field.read(field.default, { directory: '/here' });
+    expect(value, key).not.toBeInstanceOf(Refusal);
+    expect(field.read(field.show(value) as string, { directory: '/here' }), key).toEqual(value);
+  }
+});
+
+test('every key is described in one sentence', () => {
+  for (const [key, field] of scalars(SCHEMA, '')) {
+    expect(field.description, key).toMatch(/^[A-Z`].*\.$/);
+    expect(field.description, key).not.toMatch(/\. [A-Z]/);
+  }
+});
+
+test('the type says what the table says', () => {
+  expectTypeOf<Config['listen']>().toEqualTypeOf<ListenAddress>();
+  expectTypeOf<Config['data']>().toEqualTypeOf<string>();
+  expectTypeOf<Config['timeouts']['callMax']>().toEqualTypeOf<number>();
+  expectTypeOf<Config['naming']['prefix']>().toEqualTypeOf<'always' | 'conflict' | 'never'>();
+  expectTypeOf<Config['hosts']>().toEqualTypeOf<readonly string[]>();
+  expectTypeOf<Config['auth']['tokens'][number]>().toEqualTypeOf<{
+    readonly name: string;
+    readonly token: string;
+    readonly admin: boolean;
+  }>();
+  expectTypeOf<Config['publicUrl']>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<Config['servers']>().toEqualTypeOf<Readonly<Record<string, ServerConfig>>>();
+  expectTypeOf<ServerConfig['url']>().toEqualTypeOf<string | undefined>();
+  expectTypeOf<ServerConfig['env']>().toEqualTypeOf<Readonly<Record<string, string>>>();
+  expectTypeOf<ServerConfig['timeouts']['call']>().toEqualTypeOf<number>();
+  expectTypeOf<ServerConfig['transport']>().toEqualTypeOf<'auto' | 'http' | 'sse'>();
+});

@@ -1,0 +1,236 @@
+import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
+import { filePath, hostName, httpUrl, listenAddress, urlField, webOrigin } from './address.js';
+import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
+
+/** RFC 9110 token: what a header's name may hold. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+/** Overrides of `timeouts` for one server. */
+const serverTimeouts = group('Times for this server only; what is left out is taken from `timeouts`.', {
+  connect: duration({ description: 'How long a connection, or the start of a command, may take.' }),
+  call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
+  callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
+});
+
+const server = group('One MCP server: an HTTP endpoint (`url`) or a program spoken to over stdio (`command`).', {
+  url: httpUrl({ description: "The server's MCP endpoint." }),
+  command: text({
+    description: 'The program to start; it is run as it is, without a shell.',
+    pattern: /\S/,
+    what: 'is empty',
+    fix: 'name a program, such as npx, uvx, node or docker',
+  }),
+  args: list(text({ description: 'One argument.' }), { description: "The program's arguments." }),
+  env: map(secret({ description: 'The value of one variable.' }), {
+    description: "Variables added to the program's environment.",
+    keys: 'variable',
+    dropsNull: true,
+  }),
+  envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
+  cwd: filePath({ description: "The program's working directory; the gateway's own where it is left out." }),
+  headers: map(
+    secret({
+      description: 'The value of one header.',
+      pattern: /^[\t\x20-\x7e\x80-\xff]*$/,
+      what: 'cannot be sent in a header',
+      fix: 'remove line breaks and characters outside Latin-1',
+    }),
+    { description: 'Headers sent with every request to `url`.', keys: 'header' },
+  ),
+  transport: oneOf(['auto', 'http', 'sse'], {
+    default: 'auto',
+    description: 'How `url` is spoken to: detected, Streamable HTTP only, or the older HTTP+SSE only.',
+  }),
+  revision: oneOf(['auto', 'modern', 'legacy', ...REVISION_DATES] as readonly string[], {
+    default: 'auto',
+    description: 'The MCP revision to speak: detected, the newest of an era, or exactly one.',
+  }),
+  invocation: flag({ default: true, description: 'Whether its tools may be called; they are listed either way.' }),
+  enabled: flag({ default: true, description: 'Whether the server takes part at all.' }),
+  pool: integer({
+    default: 4,
+    min: 1,
+    max: 256,
+    description: 'How many sessions are kept for calls that may ask something back.',
+  }),
+  timeouts: serverTimeouts,
+});
+
+const callerToken = group('A caller and its token.', {
+  name: text({
+    required: true,
+    description: "The caller's name: what sessions, tasks and log lines belong to.",
+    pattern: /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/,
+    what: 'is not a name for a caller',
+    fix: 'write up to 64 letters, digits, dots, dashes, underscores or @, starting with a letter or digit',
+  }),
+  token: secret({ required: true, description: 'What it sends as `Authorization: Bearer`; at least 16 characters.' }),
+  admin: flag({ default: false, description: 'Whether it may also use the administrative routes.' }),
+});
+
+/** The configuration: every key, once. */
+export const SCHEMA = group('', {
+  listen: listenAddress({
+    default: '127.0.0.1:4600',
+    description: 'Where to listen; any address but loopback needs `auth`.',
+  }),
+  publicUrl: httpUrl({ description: 'The URL callers reach the gateway under, when it stands behind a proxy.' }),
+  data: filePath({ default: './.parley', description: 'The folder of the embedded state.' }),
+  servers: map(server, {
+    description: 'The MCP servers behind the gateway, by name (letters, digits and dashes; case does not matter).',
+    keys: 'server',
+  }),
+  naming: group('How tools and prompts of several servers are told apart.', {
+    separator: oneOf(['__', '.', '-'], {
+      default: '__',
+      description: "Stands between the server's name and the tool's.",
+    }),
+    prefix: oneOf(['always', 'conflict', 'never'], {
+      default: 'always',
+      description: "When the server's name is put in front.",
+    }),
+  }),
+  timeouts: group('How long things may take.', {
+    connect: duration({ default: '5s', description: 'How long a connection, or the start of a command, may take.' }),
+    call: duration({ default: '60s', description: 'How long a call may be silent; progress starts it anew.' }),
+    callMax: duration({ default: '10m', description: 'How long a call may take in all, progress or not.' }),
+    drain: duration({ default: '30s', description: 'How long outstanding calls may take to finish at a stop.' }),
+  }),
+  limits: group('How large things may be.', {
+    body: size({ default: '4MiB', description: 'The largest request body.' }),
+    event: size({ default: '4MiB', description: 'The largest message of an event stream or of a stdio server.' }),
+    depth: integer({ default: 64, min: 8, max: 1000, description: 'The deepest nesting of a JSON message.' }),
+    batch: integer({ default: 50, min: 1, max: 1000, description: 'The most messages in a JSON-RPC batch.' }),
+    pageSize: integer({ default: 1000, min: 1, max: 10_000, description: 'The most entries on one page of a list.' }),
+    connections: integer({
+      default: 10_000,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most connections open at once.',
+    }),
+  }),
+  auth: group('Who may call; without it everyone on this machine may, and nobody else.', {
+    tokens: list(callerToken, { description: 'The callers that are known by a bearer token.' }),
+  }),
+  hosts: list(hostName({ description: 'One host.' }), {
+    description: 'Host names accepted beside the one listened on and that of `publicUrl`.',
+  }),
+  origins: list(webOrigin({ any: false, description: 'One origin.' }), {
+    description: 'Origins of web pages accepted beside those of this machine.',
+  }),
+  cors: group('What browsers are told about pages of other origins.', {
+    origins: list(webOrigin({ any: true, description: 'One origin, or `*`.' }), {
+      default: ['*'],
+      description: 'Origins whose pages may read answers.',
+    }),
+    credentials: flag({
+      default: false,
+      description: 'Whether those pages may send cookies; not together with the origin `*`.',
+    }),
+  }),
+  session: group('Sessions of clients that speak a revision with sessions.', {
+    idle: duration({ default: '30m', description: 'How long an unused session is kept.' }),
+    clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
+  }),
+  mcp: group('The MCP doors.', {
+    strictAccept: flag({
+      default: false,
+      description: 'Refuse requests whose `Accept` lacks one of the two media types the revision asks for.',
+    }),
+    versionNegotiation: oneOf(['lenient', 'strict'], {
+      default: 'lenient',
+      description: 'Whether an unknown revision in `initialize` is answered with the newest one or with an error.',
+    }),
+    invocation: flag({
+      default: true,
+      description: 'Whether tools may be called at all; false switches calls off for every server.',
+      oldNames: ['LLMROUTER_ENABLE_MCP_TOOL_INVOCATION'],
+    }),
+    sse: flag({
+      default: true,
+      description: 'Whether the HTTP+SSE doors are open.',
+      oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
+    }),
+    legacyMode: flag({
+      default: false,
+      description: 'Answer the HTTP+SSE doors as if they were not there, so that clients fall back to plain HTTP.',
+      oldNames: ['MCP_SSE_LEGACY_MODE'],
+    }),
+  }),
+  bridge: group('Questions a server asks its client in the middle of a call.', {
+    roots: flag({ default: true, description: 'Let servers ask for the roots of a client that has them.' }),
+    sampling: flag({ default: true, description: 'Let servers use the model of a client that offers it.' }),
+    logging: flag({ default: true, description: "Pass servers' log messages on to clients that want them." }),
+    parkTtl: duration({ default: '10m', description: 'How long a parked call waits for the answer to its question.' }),
+    maxParked: integer({ default: 1000, min: 0, max: 100_000, description: 'The most parked calls in all.' }),
+    maxParkedPerCaller: integer({
+      default: 100,
+      min: 0,
+      max: 100_000,
+      description: 'The most parked calls of a caller.',
+    }),
+    maxParkedPerServer: integer({
+      default: 500,
+      min: 0,
+      max: 100_000,
+      description: 'The most parked calls at a server.',
+    }),
+  }),
+  policy: group('What needs a yes from a person first.', {
+    approve: group('Calls the caller is asked to approve before they run.', {
+      tools: list(
+        text({ description: 'One name, `*` standing for any characters.', pattern: /\S/, what: 'is empty' }),
+        {
+          description: 'Names of tools, as the gateway lists them; `*` stands for any characters.',
+        },
+      ),
+      destructive: flag({ default: false, description: 'Every tool that declares `destructiveHint`.' }),
+    }),
+  }),
+  state: group('Where state is kept that must outlive a process; embedded in `data` unless said otherwise.', {
+    db: urlField(
+      ['postgres:', 'postgresql:'],
+      'URL',
+      'write a postgres:// URL, or leave the key out for the embedded database',
+      { description: 'A PostgreSQL database, for several replicas.' },
+    ),
+    bus: urlField(['redis:', 'rediss:'], 'URL', 'write a redis:// or rediss:// URL, or leave the key out', {
+      description: 'A Redis or Valkey server, for several replicas.',
+    }),
+    keys: list(
+      secret({
+        description: 'One key.',
+        pattern: /^[\x21-\x7e]{32,}$/,
+        what: 'is not a key',
+        fix: 'write at least 32 visible characters, such as the output of: openssl rand -base64 32',
+      }),
+      { description: 'Keys of the sealed values, the same on every replica: the first seals, each of them opens.' },
+    ),
+  }),
+  log: group('The log, on stderr.', {
+    level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
+      default: 'info',
+      description: 'The least severe level that is written.',
+    }),
+    format: oneOf(['auto', 'text', 'json'], {
+      default: 'auto',
+      description: 'Lines for people or for programs; `auto` is text on a terminal.',
+    }),
+  }),
+});
+
+type Written = Infer<typeof SCHEMA>;
+type WrittenServer = Written['servers'][string];
+
+/** One server, ready to use: its times are complete and a global `mcp.invocation: false` has been applied. */
+export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile'> & {
+  readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
+};
+
+/** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
+export type Config = Omit<Written, 'servers'> & { readonly servers: Readonly<Record<string, ServerConfig>> };
+
+/** As read from the table, before the pieces that depend on each other are put together. */
+export type WrittenConfig = Written;
+
+export { HEADER_NAME };
