@@ -1,0 +1,313 @@
+import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { LineReader, oneLine } from '../../protocol/stdio/lines.js';
+import { childEnvironment } from './environment.js';
+import { StdioError } from './errors.js';
+import { Group } from './group.js';
+import { guard } from './guard.js';
+import { startFailure } from './start-failure.js';
+import { Tail } from './tail.js';
+
+export interface StdioCommand {
+  command: string;
+  args?: readonly string[] | undefined;
+  env?: Readonly<Record<string, string>> | undefined;
+  cwd?: string | undefined;
+}
+
+export interface ExitInfo {
+  /** Exactly one of the two is set, unless the process could not even be killed: then neither is. */
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  /** True when `stop()` asked for it. */
+  expected: boolean;
+  uptimeMs: number;
+  /** Wall-clock time, for people. */
+  at: Date;
+}
+
+export interface ChildEvents {
+  /** One JSON text as bytes, without its newline. */
+  message(line: Buffer): void;
+  /** Called once, when the child is gone and all it said has been delivered. */
+  exit(info: ExitInfo): void;
+  /** `send` returned false before, and the queue is empty now. */
+  drain?(): void;
+}
+
+/** The part of a pino logger that is used here. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface ChildOptions {
+  /** A longer line on stdout is skipped and counted. */
+  maxLine: number;
+  /** Bytes that may wait for a child that does not read its stdin; beyond, `send` refuses. */
+  maxQueue?: number | undefined;
+  /** How long a child has after the end of its stdin, and again after SIGTERM (STD-07). */
+  grace?: { eofMs: number; termMs: number } | undefined;
+  log?: Log | undefined;
+}
+
+const GRACE = { eofMs: 2000, termMs: 5000 };
+const STDERR_TAIL = 64 * 1024;
+/** After the process is gone its last output is waited for this long; a stray that inherited the pipe may keep it open. */
+const DRAIN_MS = 500;
+/** SIGKILL cannot be refused, but a process in a dead file system may not come back from the kernel. */
+const KILL_MS = 5000;
+
+// On Windows `npx` is a script that only cmd.exe runs; cross-spawn finds it and quotes for it. Elsewhere it adds nothing.
+const spawn: typeof nodeSpawn =
+  process.platform === 'win32' ? createRequire(import.meta.url)('cross-spawn') : nodeSpawn;
+
+const running = new Set<Child>();
+
+/** One child process that speaks newline-delimited JSON on stdin and stdout. Knows lines, not protocols. */
+export class Child {
+  readonly pid: number;
+  readonly #process: ChildProcess;
+  readonly #group: Group;
+  readonly #events: ChildEvents;
+  readonly #log: Log | undefined;
+  readonly #grace: { eofMs: number; termMs: number };
+  readonly #maxQueue: number;
+  readonly #lines: LineReader;
+  readonly #stderr = new Tail(STDERR_TAIL);
+  readonly #startedAt = performance.now();
+  readonly #exited: Promise<void>;
+  #resolveExited!: () => void;
+  readonly #reported: Promise<ExitInfo>;
+  #badLines = 0;
+  #longLines = 0;
+  #exit: ExitInfo | undefined;
+  #expected = false;
+  #windingDown: Promise<ExitInfo> | undefined;
+
+  /** Starts the command, without a shell, in a process group of its own. Throws a `StdioError` if that is impossible. */
+  static start(command: StdioCommand, events: ChildEvents, options: ChildOptions): Child {
+    const tag = guard.prepare(options.log);
+    const env = childEnvironment(command.env, tag);
+    let child: ChildProcess;
+    try {
+      child = spawn(command.command, [...(command.args ?? [])], {
+        cwd: command.cwd,
+        env,
+        stdio: ['pipe', 'pipe', 'pipe'],
+        shell: false,
+        windowsHide: true,
+        // The group is what gets signalled; on Windows this would only open a console window.
+        detached: process.platform !== 'win32',
+      });
+    } catch (error) {
+      throw startFailure(command, env, error);
+    }
+    if (child.pid === undefined) {
+      child.on('error', () => {});
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.on('error', () => {}).destroy();
+      throw startFailure(command, env);
+    }
+    guard.watch(child.pid, tag);
+    return new Child(child, child.pid, events, options);
+  }
+
+  private constructor(child: ChildProcess, pid: number, events: ChildEvents, options: ChildOptions) {
+    this.#process = child;
+    this.pid = pid;
+    this.#group = new Group(pid);
+    this.#events = events;
+    this.#log = options.log;
+    this.#grace = options.grace ?? GRACE;
+    this.#maxQueue = options.maxQueue ?? Math.max(4 * options.maxLine, 1024 * 1024);
+    this.#lines = new LineReader(options.maxLine, {
+      message: (line) => this.#call(() => this.#events.message(line)),
+      bad: (preview) => this.#bad(preview.toString('utf8')),
+      tooLong: () => {
+        this.#longLines++;
+        this.#bad(`(over ${options.maxLine} bytes)`);
+      },
+    });
+    running.add(this);
+
+    this.#exited = new Promise((resolve) => {
+      this.#resolveExited = resolve;
+    });
+    child.once('exit', (code, signal) => {
+      this.#gone(code, signal);
+      void this.#windDown();
+    });
+    this.#reported = this.#readUntilExit();
+    child.on('error', (error) => this.#log?.warn({ pid, error: error.message }, 'child process error'));
+    child.stdin?.on('error', () => {});
+    child.stdin?.on('close', () => this.#deaf('it closed its stdin'));
+    child.stdin?.on('drain', () => this.#call(() => this.#events.drain?.()));
+  }
+
+  /** False once the process is gone or was asked to go: nothing can be sent any more. */
+  get alive(): boolean {
+    return this.#exit === undefined && this.#windingDown === undefined && this.#process.stdin?.writable === true;
+  }
+
+  /** The last 64 kB of stderr. It may hold whatever the server logs, so it is for operators. */
+  get stderrTail(): string {
+    return this.#stderr.toString();
+  }
+
+  /** Lines on stdout that were no messages, those over the limit included. */
+  get badLines(): number {
+    return this.#badLines;
+  }
+
+  /** Those of them that were skipped for their length. */
+  get longLines(): number {
+    return this.#longLines;
+  }
+
+  get uptimeMs(): number {
+    return this.#exit?.uptimeMs ?? performance.now() - this.#startedAt;
+  }
+
+  /** For the reader above: a delivered line turned out to be no JSON after all. */
+  countBadLine(): void {
+    this.#bad('(not JSON)');
+  }
+
+  /**
+   * Sends one message; its newline is added. False means it is queued but the child is not reading: wait for `drain`.
+   * Throws `closed` after the end, and `busy` when more is waiting than a child may owe.
+   */
+  send(message: Buffer | string): boolean {
+    const stdin = this.#process.stdin;
+    if (!this.alive || stdin === null) {
+      throw new StdioError('closed', `process ${this.pid} is no longer running`, { exit: this.#exit });
+    }
+    if (stdin.writableLength > 0 && stdin.writableLength + message.length > this.#maxQueue) {
+      throw new StdioError('busy', `process ${this.pid} does not read its stdin: ${stdin.writableLength} bytes wait`);
+    }
+    const line = oneLine(message);
+    if (typeof line === 'string') return stdin.write(`${line}\n`);
+    stdin.cork();
+    stdin.write(line);
+    const more = stdin.write('\n');
+    stdin.uncork();
+    return more;
+  }
+
+  /**
+   * Ends the child and its group: end of stdin, SIGTERM, SIGKILL, with a pause before each of the last two (STD-07).
+   * Resolves when the child is reaped and its group is empty; repeated calls share one ending.
+   */
+  stop(): Promise<ExitInfo> {
+    if (this.#exit === undefined) this.#expected = true;
+    return this.#windDown();
+  }
+
+  #windDown(): Promise<ExitInfo> {
+    this.#windingDown ??= this.#end();
+    return this.#windingDown;
+  }
+
+  async #end(): Promise<ExitInfo> {
+    const { pid } = this;
+    this.#process.stdin?.end();
+    await within(this.#exited, this.#grace.eofMs);
+    // From here on the whole group counts: a launcher such as npx may be gone while the server it started cleans up.
+    if (this.#group.alive()) {
+      this.#group.signal('SIGTERM');
+      if (!(await this.#groupGone(this.#grace.termMs))) {
+        this.#log?.warn({ pid }, 'a child process ignored SIGTERM and is killed');
+        this.#group.signal('SIGKILL');
+        await within(this.#exited, KILL_MS);
+        await this.#groupGone(1000);
+      }
+    }
+    if (this.#exit === undefined) {
+      this.#log?.warn({ pid }, 'a child process could not be killed');
+      this.#gone(null, null);
+    }
+    guard.forget(pid);
+    running.delete(this);
+    return this.#reported;
+  }
+
+  async #groupGone(ms: number): Promise<boolean> {
+    const deadline = performance.now() + ms;
+    for (let pause = 2; ; pause = Math.min(pause * 2, 50)) {
+      if (this.#exit !== undefined && !this.#group.alive()) return true;
+      const left = deadline - performance.now();
+      if (left <= 0) return false;
+      await sleep(Math.min(pause, left));
+    }
+  }
+
+  async #readUntilExit(): Promise<ExitInfo> {
+    const { stdout, stderr } = this.#process;
+    stdout?.on('data', (chunk: Buffer) => this.#lines.push(chunk));
+    stdout?.on('error', () => {});
+    stdout?.on('end', () => this.#deaf('it closed its stdout'));
+    stderr?.on('data', (chunk: Buffer) => this.#stderr.push(chunk));
+    stderr?.on('error', () => {});
+    const closed = new Promise<void>((resolve) => this.#process.once('close', () => resolve()));
+    await this.#exited;
+    await within(closed, DRAIN_MS);
+    // If the event loop was held up, the time is over before the output was looked at: one round of reading is due.
+    await new Promise((resolve) => setImmediate(resolve));
+    stdout?.removeAllListeners('data').destroy();
+    stderr?.removeAllListeners('data').destroy();
+    this.#lines.end();
+    const info = this.#exit!;
+    this.#log?.info({ pid: this.pid, code: info.code, signal: info.signal }, 'child process ended');
+    this.#call(() => this.#events.exit(info));
+    return info;
+  }
+
+  /** A child without stdin or stdout can serve nobody. When it is simply exiting, this changes nothing. */
+  #deaf(why: string): void {
+    if (this.#windingDown !== undefined) return;
+    this.#log?.debug({ pid: this.pid, why }, 'a child process no longer communicates and is ended');
+    void this.#windDown();
+  }
+
+  #bad(line: string): void {
+    const count = ++this.#badLines;
+    // 1, 2, 4, 8 …: a server that logs to stdout must not fill the gateway's log as well (STD-02).
+    if ((count & (count - 1)) !== 0) return;
+    this.#log?.warn({ pid: this.pid, count, line }, 'a line on stdout that is no message was skipped');
+  }
+
+  #gone(code: number | null, signal: NodeJS.Signals | null): void {
+    const uptimeMs = performance.now() - this.#startedAt;
+    this.#exit ??= { code, signal, expected: this.#expected, uptimeMs, at: new Date() };
+    this.#resolveExited();
+  }
+
+  #call(listener: () => void): void {
+    try {
+      listener();
+    } catch (error) {
+      this.#log?.warn({ pid: this.pid, error }, 'a listener of a child process failed');
+    }
+  }
+}
+
+/** Stops every child of this process, for an orderly exit. */
+export async function stopAllChildren(): Promise<void> {
+  await Promise.all([...running].map((child) => child.stop()));
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Waits for `promise`, but no longer than `ms`. */
+function within(promise: Promise<unknown>, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    void promise.then(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,451 @@
+import { StdioError } from './errors.js';
+import {
+  type AcquireOptions,
+  type Clock,
+  type Lease,
+  type Start,
+  type SupervisorHealth,
+  type SupervisorOptions,
+  systemClock,
+} from './lease.js';
+import { Child, type ChildEvents, type ChildOptions, type ExitInfo, type Log } from './process.js';
+import { RESTART, RestartPolicy } from './restart-policy.js';
+
+interface Slot<S> {
+  readonly key: string;
+  state: 'opening' | 'ready' | 'ending';
+  child: Child | undefined;
+  session: S | undefined;
+  openedAt: number;
+  usedAt: number;
+  shared: number;
+  exclusive: boolean;
+  cancelIdle: (() => void) | undefined;
+  /** Ends the wait for `open`. */
+  fail(error: unknown): void;
+}
+
+interface Waiter<S> {
+  key: string;
+  exclusive: boolean;
+  resolve(lease: Lease<S>): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * Everything about the processes of one configured command: starts them when somebody asks, shares them or leases them
+ * exclusively from a small warm pool, restarts with growing pauses what ends on its own, gives up for a while on what
+ * keeps failing, and stops what nobody uses. What is said to a child is up to `open` and its session.
+ */
+export class Supervisor<S> {
+  readonly name: string;
+  readonly #options: SupervisorOptions<S>;
+  readonly #max: number;
+  readonly #idleMs: number;
+  readonly #clock: Clock;
+  readonly #policy: RestartPolicy;
+  readonly #log: Log | undefined;
+  readonly #slots = new Set<Slot<S>>();
+  /** Every process that is not yet reaped, pooled or not. */
+  readonly #children = new Set<Child>();
+  #waiters: Waiter<S>[] = [];
+  /** Keys whose child died in somebody's hands: they are brought back without being asked for (STD-09). */
+  readonly #wanted = new Set<string>();
+  #notBefore = Number.NEGATIVE_INFINITY;
+  #failed = false;
+  #cancelPause: (() => void) | undefined;
+  #endedOnItsOwn = false;
+  #restarts = 0;
+  #last: Child | undefined;
+  #lastExit: ExitInfo | undefined;
+  #lastError: string | undefined;
+  #closed = false;
+
+  constructor(options: SupervisorOptions<S>) {
+    this.name = options.name;
+    this.#options = options;
+    this.#max = Math.max(1, options.max ?? 4);
+    this.#idleMs = options.idleMs ?? 10 * 60_000;
+    this.#clock = options.clock ?? systemClock;
+    this.#policy = new RestartPolicy({ ...RESTART, ...options.restart }, options.random);
+    this.#log = options.log;
+  }
+
+  /**
+   * A session on a running child. Waits while one starts, while a pause after a failure lasts, and while all are taken;
+   * `signal` ends the waiting. Rejects with the cause when the start it waited for fails, and at once (`failed`) while
+   * the command is given up on.
+   */
+  acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(this.#closedError());
+      if (signal?.aborted) return reject(signal.reason);
+      const onAbort = () => {
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        reject(signal?.reason);
+        this.#serve();
+      };
+      const waiter: Waiter<S> = {
+        key,
+        exclusive,
+        resolve: (lease) => {
+          signal?.removeEventListener('abort', onAbort);
+          resolve(lease);
+        },
+        reject: (error) => {
+          signal?.removeEventListener('abort', onAbort);
+          reject(error);
+        },
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#waiters.push(waiter);
+      this.#serve();
+      if (this.#failing()) this.#refuse(key, this.#failedError());
+    });
+  }
+
+  /** Runs `use` with a child of its own that is stopped afterwards: for a question that may cost the child its life. */
+  async sibling<R>(use: (start: Start) => Promise<R>): Promise<R> {
+    if (this.#closed) throw this.#closedError();
+    if (this.#failing()) throw this.#failedError();
+    let child: Child | undefined;
+    let over = false;
+    try {
+      return await use((events) => {
+        if (over || child !== undefined) throw new Error('a sibling is started once');
+        child = this.#startChild(events);
+        return child;
+      });
+    } finally {
+      over = true;
+      // Its answer is known: nobody has to wait for its end.
+      void child?.stop();
+    }
+  }
+
+  health(): SupervisorHealth {
+    const slots = [...this.#slots];
+    const left = this.#notBefore - this.#clock.now();
+    let state: SupervisorHealth['state'] = 'idle';
+    if (slots.some((slot) => slot.state === 'ready')) state = 'running';
+    else if (slots.some((slot) => slot.state === 'opening')) state = 'starting';
+    else if (this.#failed) state = 'failed';
+    else if (left > 0) state = 'backoff';
+    return {
+      state,
+      pid: this.#last?.alive ? this.#last.pid : undefined,
+      children: slots.filter((slot) => slot.child !== undefined).length,
+      leases: slots.reduce((sum, slot) => sum + slot.shared + (slot.exclusive ? 1 : 0), 0),
+      waiting: this.#waiters.length,
+      restarts: this.#restarts,
+      lastExit: this.#lastExit,
+      lastError: this.#lastError,
+      retryInMs: left > 0 ? left : undefined,
+      badLines: slots.reduce((sum, slot) => sum + (slot.child?.badLines ?? 0), 0),
+      stderrTail: this.#last?.stderrTail ?? '',
+    };
+  }
+
+  /** Stops all children and refuses everybody, now and later. Resolves when the last process is reaped. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelPause?.();
+    this.#wanted.clear();
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const waiter of waiters) waiter.reject(this.#closedError());
+    for (const slot of this.#slots) {
+      slot.cancelIdle?.();
+      slot.state = 'ending';
+      slot.fail(this.#closedError());
+    }
+    await Promise.all([...this.#children].map((child) => child.stop()));
+  }
+
+  /** Gives to each waiter in turn what is there, and starts what is missing. The one place that decides. */
+  #serve(): void {
+    if (this.#closed) return;
+    const waiting: Waiter<S>[] = [];
+    const missing = new Map<string, { shared: boolean; exclusive: number }>();
+    let behind = false;
+    for (const waiter of this.#waiters) {
+      const slot = behind ? undefined : this.#available(waiter);
+      if (slot !== undefined) {
+        waiter.resolve(this.#lease(slot, waiter.exclusive));
+        continue;
+      }
+      waiting.push(waiter);
+      // With a single child, shared calls that kept overtaking would never let an exclusive one in.
+      if (this.#max === 1) behind = true;
+      const need = missing.get(waiter.key) ?? { shared: false, exclusive: 0 };
+      if (waiter.exclusive) need.exclusive++;
+      else need.shared = true;
+      missing.set(waiter.key, need);
+    }
+    this.#waiters = waiting;
+    for (const key of this.#wanted) {
+      if (this.#count((slot) => slot.key === key) > 0) this.#wanted.delete(key);
+      else if (!missing.has(key)) missing.set(key, { shared: true, exclusive: 0 });
+    }
+    for (const [key, need] of missing) {
+      const free = Math.max(0, this.#exclusiveLimit() - this.#count((slot) => slot.exclusive));
+      const exclusive = Math.min(need.exclusive, free);
+      const starting = this.#count((slot) => slot.state === 'opening' && slot.key === key);
+      for (let n = starting; n < exclusive + (need.shared ? 1 : 0); n++) this.#startIfAllowed(key);
+    }
+  }
+
+  #available({ key, exclusive }: Waiter<S>): Slot<S> | undefined {
+    if (exclusive && this.#count((slot) => slot.exclusive) >= this.#exclusiveLimit()) return undefined;
+    let best: Slot<S> | undefined;
+    for (const slot of this.#slots) {
+      if (slot.state !== 'ready' || slot.key !== key || slot.exclusive || !slot.child?.alive) continue;
+      if (exclusive && slot.shared > 0) continue;
+      // Shared calls stay together and the last used goes first, so that the others are free, or idle long enough.
+      if (
+        best === undefined ||
+        slot.shared > best.shared ||
+        (slot.shared === best.shared && slot.usedAt > best.usedAt)
+      ) {
+        best = slot;
+      }
+    }
+    return best;
+  }
+
+  #exclusiveLimit(): number {
+    return Math.max(1, this.#max - 1);
+  }
+
+  #count(test: (slot: Slot<S>) => boolean): number {
+    let count = 0;
+    for (const slot of this.#slots) if (test(slot)) count++;
+    return count;
+  }
+
+  #startIfAllowed(key: string): void {
+    if (this.#clock.now() < this.#notBefore) return;
+    // A child has just died and its exit is being read: the pause that follows from it comes first.
+    if (this.#count((slot) => slot.state === 'ready' && !slot.child?.alive) > 0) return;
+    if (this.#slots.size < this.#max) void this.#start(key);
+    else if (this.#count((slot) => slot.state === 'ending') === 0) this.#makeRoom();
+  }
+
+  /** The child of another key that was unused longest has to go. */
+  #makeRoom(): void {
+    let oldest: Slot<S> | undefined;
+    for (const slot of this.#slots) {
+      if (slot.state !== 'ready' || slot.shared > 0 || slot.exclusive) continue;
+      if (oldest === undefined || slot.usedAt < oldest.usedAt) oldest = slot;
+    }
+    if (oldest !== undefined) this.#end(oldest);
+  }
+
+  async #start(key: string): Promise<void> {
+    let fail!: (error: unknown) => void;
+    const failure = new Promise<never>((_, reject) => {
+      fail = reject;
+    });
+    const slot: Slot<S> = {
+      key,
+      state: 'opening',
+      child: undefined,
+      session: undefined,
+      openedAt: 0,
+      usedAt: 0,
+      shared: 0,
+      exclusive: false,
+      cancelIdle: undefined,
+      fail,
+    };
+    this.#slots.add(slot);
+    if (this.#endedOnItsOwn) this.#restarts++;
+    this.#endedOnItsOwn = false;
+
+    const abort = new AbortController();
+    const openMs = this.#options.openMs ?? 60_000;
+    const cancel = this.#clock.after(openMs, () => {
+      fail(new StdioError('timeout', `${this.name}: not ready after ${openMs} ms${this.#lastWords(slot.child)}`));
+    });
+    const start: Start = (events) => {
+      if (slot.state !== 'opening') throw this.#closedError();
+      if (slot.child !== undefined) throw new Error('a session starts one child');
+      slot.child = this.#startChild(events, (info) => this.#exited(slot, info));
+      this.#last = slot.child;
+      return slot.child;
+    };
+
+    try {
+      // `async` so that a throwing `open` is a rejecting one.
+      const opened = (async () => this.#options.open(start, { key, signal: abort.signal }))();
+      slot.session = await Promise.race([opened, failure]);
+      if (slot.state !== 'opening') throw this.#closedError();
+      if (!slot.child?.alive) throw this.#exitedError(undefined, slot.child);
+      slot.state = 'ready';
+      slot.openedAt = this.#clock.now();
+      slot.usedAt = slot.openedAt;
+      this.#failed = false;
+      this.#lastError = undefined;
+      this.#wanted.delete(key);
+    } catch (error) {
+      abort.abort(error);
+      this.#openFailed(slot, error);
+    } finally {
+      cancel();
+    }
+    this.#serve();
+    if (slot.state === 'ready') this.#idle(slot);
+  }
+
+  #startChild(events: ChildEvents, onExit?: (info: ExitInfo) => void): Child {
+    const exit = (info: ExitInfo) => {
+      void child.stop().then(() => this.#children.delete(child));
+      try {
+        events.exit(info);
+      } finally {
+        onExit?.(info);
+      }
+    };
+    const wrapped: ChildEvents = { message: (line) => events.message(line), exit, drain: () => events.drain?.() };
+    const child = Child.start(this.#options.command, wrapped, this.#childOptions());
+    this.#children.add(child);
+    this.#log?.info({ server: this.name, pid: child.pid, restarts: this.#restarts }, 'child process started');
+    return child;
+  }
+
+  #openFailed(slot: Slot<S>, error: unknown): void {
+    slot.state = 'ending';
+    if (slot.child?.alive) void slot.child.stop();
+    else this.#slots.delete(slot);
+    if (this.#closed) return;
+    this.#lastError = error instanceof Error ? error.message : String(error);
+    this.#pause(0);
+    this.#refuse(slot.key, error);
+  }
+
+  /** Called once for every pooled child that is gone, whatever the reason. */
+  #exited(slot: Slot<S>, info: ExitInfo): void {
+    this.#lastExit = info;
+    if (slot.state === 'opening') {
+      slot.fail(this.#exitedError(info, slot.child));
+      return;
+    }
+    slot.cancelIdle?.();
+    this.#slots.delete(slot);
+    if (slot.state === 'ready' && !info.expected) {
+      this.#lastError = this.#exitedError(info, slot.child).message;
+      if (slot.shared > 0 || slot.exclusive) this.#wanted.add(slot.key);
+      this.#pause(this.#clock.now() - slot.openedAt);
+    }
+    slot.state = 'ending';
+    this.#serve();
+  }
+
+  #pause(servedMs: number): void {
+    const { pauseMs, failed } = this.#policy.ended(servedMs);
+    this.#endedOnItsOwn = true;
+    this.#failed = failed;
+    this.#notBefore = this.#clock.now() + pauseMs;
+    this.#cancelPause?.();
+    const fields = { server: this.name, failures: this.#policy.failures, pauseMs, error: this.#lastError };
+    if (failed) {
+      this.#log?.warn(fields, 'stdio server failed and is left alone');
+      // Only a new request leaves this state, and not before the cool-down is over.
+      this.#wanted.clear();
+      for (const key of new Set(this.#waiters.map((waiter) => waiter.key))) this.#refuse(key, this.#failedError());
+      return;
+    }
+    this.#log?.warn(fields, 'stdio server ended and is restarted after a pause');
+    this.#cancelPause = this.#clock.after(pauseMs, () => {
+      this.#notBefore = Number.NEGATIVE_INFINITY;
+      this.#serve();
+    });
+  }
+
+  #failing(): boolean {
+    return this.#failed && this.#clock.now() < this.#notBefore;
+  }
+
+  /** Tells those who wait for this key, unless a child of theirs is there, or coming, that they may still get. */
+  #refuse(key: string, error: unknown): void {
+    if (this.#count((slot) => slot.key === key && slot.state !== 'ending') > 0) return;
+    const refused = this.#waiters.filter((waiter) => waiter.key === key);
+    this.#waiters = this.#waiters.filter((waiter) => waiter.key !== key);
+    for (const waiter of refused) waiter.reject(error);
+  }
+
+  #lease(slot: Slot<S>, exclusive: boolean): Lease<S> {
+    slot.cancelIdle?.();
+    if (exclusive) slot.exclusive = true;
+    else slot.shared++;
+    let held = true;
+    const giveBack = (): boolean => {
+      if (!held) return false;
+      held = false;
+      if (!this.#slots.has(slot)) return false;
+      if (exclusive) slot.exclusive = false;
+      else slot.shared--;
+      slot.usedAt = this.#clock.now();
+      return true;
+    };
+    return {
+      session: slot.session as S,
+      child: slot.child as Child,
+      release: () => {
+        if (!giveBack()) return;
+        this.#serve();
+        this.#idle(slot);
+      },
+      discard: () => {
+        if (!giveBack()) return;
+        this.#end(slot);
+        this.#serve();
+      },
+    };
+  }
+
+  #idle(slot: Slot<S>): void {
+    slot.cancelIdle?.();
+    if (this.#idleMs === 0 || slot.state !== 'ready' || slot.shared > 0 || slot.exclusive) return;
+    const reap = () => {
+      if (slot.state !== 'ready' || slot.shared > 0 || slot.exclusive) return;
+      if (this.#count((other) => other.state === 'ready') <= (this.#options.keep ?? 0)) return this.#idle(slot);
+      this.#log?.info({ server: this.name, pid: slot.child?.pid }, 'unused child process is stopped');
+      this.#end(slot);
+    };
+    slot.cancelIdle = this.#clock.after(this.#idleMs, reap, true);
+  }
+
+  #end(slot: Slot<S>): void {
+    slot.cancelIdle?.();
+    slot.state = 'ending';
+    void slot.child?.stop();
+  }
+
+  #childOptions(): ChildOptions {
+    return { ...this.#options.child, log: this.#log };
+  }
+
+  #exitedError(info: ExitInfo | undefined, child: Child | undefined): StdioError {
+    const how = info?.signal ? `was killed by ${info.signal}` : `exited with code ${info?.code ?? 'unknown'}`;
+    return new StdioError('exited', `${this.name}: the process ${how}${this.#lastWords(child)}`, { exit: info });
+  }
+
+  #failedError(): StdioError {
+    const retryAfterMs = Math.max(0, this.#notBefore - this.#clock.now());
+    const message =
+      `${this.name}: failed ${this.#policy.failures} times in a row and is left alone for ` +
+      `${Math.ceil(retryAfterMs / 1000)} s; last: ${this.#lastError ?? 'unknown'}`;
+    return new StdioError('failed', message, { exit: this.#lastExit, retryAfterMs });
+  }
+
+  #closedError(): StdioError {
+    return new StdioError('closed', `${this.name}: is being shut down`);
+  }
+
+  /** The last line on stderr is usually the reason. */
+  #lastWords(child: Child | undefined): string {
+    const line = child?.stderrTail.trimEnd().split('\n').at(-1)?.trim().slice(0, 300);
+    return line ? `; its last words: ${line}` : '';
+  }
+}
