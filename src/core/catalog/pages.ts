@@ -1,0 +1,197 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
+import { projectItem } from '../../protocol/mcp/project/items.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import type { Admission, TargetKind } from '../admission.js';
+import type { Caller } from '../caller.js';
+import type { View } from '../gateway.js';
+import { type Seal, SealBroken } from '../seal.js';
+import type { Catalog, Missing, Part } from './catalog.js';
+import type { Item, Snapshot } from './listing.js';
+
+const CURSOR_TTL = 60 * 60 * 1000;
+
+/** A list of a server whose changes are announced and whose revision has no word for freshness is good for so long. */
+const WATCHED_TTL = 60_000;
+
+const TARGET: Readonly<Record<ListMethod, TargetKind>> = {
+  'tools/list': 'tool',
+  'prompts/list': 'prompt',
+  'resources/list': 'resource',
+  'resources/templates/list': 'resource',
+};
+
+/** Where a page ended: behind this item of this server, or at this place if the item is gone by then. */
+interface Position {
+  readonly method: string;
+  readonly view: string | undefined;
+  readonly server: string;
+  readonly key: string;
+  readonly index: number;
+}
+
+/** Lists of many servers, page by page. Items are written once for each revision and reused until their list changes. */
+export class Pages {
+  private readonly written = new WeakMap<Snapshot, Map<string, Buffer[]>>();
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly admission: Admission,
+    private readonly seal: Seal,
+    private readonly pageSize: number,
+  ) {}
+
+  async page(caller: Caller, view: View, method: ListMethod, cursor: string | undefined): Promise<RawObject> {
+    const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
+    const { parts, missing } = await this.catalog.parts(view, method);
+    // A method behind a capability nobody offers is one that is not there (BASE-20); tools are what a gateway is for.
+    if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
+      throw new ProtocolError('method_not_found', `No server here offers ${LIST_MEMBER[method]}`);
+    }
+    const chosen: Buffer[] = [];
+    let next: Position | undefined;
+    let filtered = false;
+    const clashes = method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(parts) : NO_CLASHES;
+    fill: for (const part of this.from(parts, after)) {
+      const texts = this.texts(part, method, view, caller.revision, clashes);
+      for (let index = start(part, after); index < texts.length; index++) {
+        const item = part.snapshot.items[index]!;
+        if (!this.admission.sees(caller, { server: part.server, kind: TARGET[method], name: item.key })) {
+          filtered = true;
+          continue;
+        }
+        if (view.server === undefined && this.catalog.isTaken(parts, part, item.key)) continue;
+        if (chosen.length === this.pageSize) break fill;
+        chosen.push(texts[index]!);
+        next = { method, view: view.server, server: part.server, key: item.key, index };
+      }
+    }
+    const more = next !== undefined && chosen.length === this.pageSize && !isLast(parts, next);
+    return this.result(
+      method,
+      parts,
+      missing,
+      chosen,
+      filtered,
+      more ? this.seal.close('cursor', caller.principal.name, next, CURSOR_TTL) : undefined,
+    );
+  }
+
+  private openCursor(caller: Caller, view: View, method: ListMethod, cursor: string): Position {
+    try {
+      const position = this.seal.open('cursor', caller.principal.name, cursor) as Position;
+      if (position.method === method && position.view === view.server) return position;
+    } catch (error) {
+      if (!(error instanceof SealBroken)) throw error;
+    }
+    throw new ProtocolError('invalid_cursor', 'The cursor is not valid here; start again without one');
+  }
+
+  /** The parts from the one a cursor stands in. A server that is gone is passed over. */
+  private from(parts: readonly Part[], after: Position | undefined): readonly Part[] {
+    if (!after) return parts;
+    const at = parts.findIndex((part) => part.server === after.server);
+    if (at >= 0) return parts.slice(at);
+    const order = this.catalog.servers;
+    const place = order.indexOf(after.server);
+    return parts.filter((part) => order.indexOf(part.server) > place);
+  }
+
+  private texts(
+    part: Part,
+    method: ListMethod,
+    view: View,
+    revision: Revision,
+    clashes: ReadonlySet<string>,
+  ): Buffer[] {
+    const key = `${revision.date} ${view.server ?? ''}`;
+    let byKey = this.written.get(part.snapshot);
+    if (!byKey) {
+      byKey = new Map();
+      this.written.set(part.snapshot, byKey);
+    }
+    let texts = clashes.size > 0 ? undefined : byKey.get(key);
+    if (!texts) {
+      texts = part.snapshot.items.map((item) => this.write(part, item, method, view, revision, clashes));
+      byKey.set(key, texts);
+    }
+    return texts;
+  }
+
+  private write(
+    part: Part,
+    item: Item,
+    method: ListMethod,
+    view: View,
+    revision: Revision,
+    clashes: ReadonlySet<string>,
+  ): Buffer {
+    const value = projectItem(method, item.value, revision.expresses);
+    if (method === 'tools/list' || method === 'prompts/list') {
+      value['name'] = this.catalog.exposedName(view, part.server, item.key, clashes);
+    }
+    return Buffer.from(JSON.stringify(value));
+  }
+
+  private result(
+    method: ListMethod,
+    parts: readonly Part[],
+    missing: readonly Missing[],
+    items: readonly Buffer[],
+    filtered: boolean,
+    nextCursor: string | undefined,
+  ): RawObject {
+    const members: [string, Buffer][] = [[LIST_MEMBER[method], joined(items)]];
+    if (nextCursor !== undefined) members.push(['nextCursor', Buffer.from(JSON.stringify(nextCursor))]);
+    members.push(['ttlMs', Buffer.from(String(missing.length > 0 ? 0 : ttlOf(parts)))]);
+    // What depends on who asks, or on a server that said so, is nobody else's (GW-05). One scope for all pages (CACHE-06).
+    const isPrivate = filtered || parts.some(({ snapshot }) => snapshot.scope === 'private');
+    members.push(['cacheScope', Buffer.from(isPrivate ? '"private"' : '"public"')]);
+    if (missing.length > 0) members.push(['_meta', Buffer.from(JSON.stringify({ [MISSING]: missing }))]);
+    return RawObject.build(members);
+  }
+}
+
+/** The `_meta` key under which a list says which servers are not in it, and why. */
+export const MISSING = 'parley/missing';
+
+const NO_CLASHES: ReadonlySet<string> = new Set();
+const COMMA = Buffer.from(',');
+
+function joined(items: readonly Buffer[]): Buffer {
+  const chunks: Buffer[] = [Buffer.from('[')];
+  for (const [index, item] of items.entries()) {
+    if (index > 0) chunks.push(COMMA);
+    chunks.push(item);
+  }
+  chunks.push(Buffer.from(']'));
+  return Buffer.concat(chunks);
+}
+
+/** The first index of a part that a page has not shown yet. */
+function start(part: Part, after: Position | undefined): number {
+  if (after?.server !== part.server) return 0;
+  const { items } = part.snapshot;
+  if (items[after.index]?.key === after.key) return after.index + 1;
+  const moved = items.findIndex((item) => item.key === after.key);
+  return moved >= 0 ? moved + 1 : Math.min(after.index, items.length);
+}
+
+function isLast(parts: readonly Part[], position: Position): boolean {
+  const at = parts.findIndex((part) => part.server === position.server);
+  const part = parts[at];
+  if (!part || position.index + 1 < part.snapshot.items.length) return false;
+  return parts.slice(at + 1).every(({ snapshot }) => snapshot.items.length === 0);
+}
+
+/** An aggregate is as fresh as its stalest part (mcp.md 4.9). */
+function ttlOf(parts: readonly Part[]): number {
+  let ttl = parts.length === 0 ? 0 : Number.POSITIVE_INFINITY;
+  const now = Date.now();
+  for (const { snapshot, watched } of parts) {
+    const remaining = snapshot.freshUntil === undefined ? (watched ? WATCHED_TTL : 0) : snapshot.freshUntil - now;
+    ttl = Math.min(ttl, Math.max(0, remaining));
+  }
+  return Number.isFinite(ttl) ? ttl : WATCHED_TTL;
+}

@@ -1,0 +1,75 @@
+/**
+ * Opaque values that are handed out and come back: session ids, cursors, request states, task ids. Each is encrypted and
+ * bound to its purpose, its principal and an expiry; whoever else holds it cannot use it, and nobody can make one.
+ */
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+
+export interface Keyring {
+  readonly active: { readonly id: string; readonly key: Buffer };
+  find(id: string): Buffer | undefined;
+}
+
+export type Purpose = 'session' | 'cursor' | 'state' | 'task' | 'event';
+
+const VERSION = 1;
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+const ALGORITHM = 'aes-256-gcm';
+
+export class SealBroken extends Error {
+  override readonly name = 'SealBroken';
+
+  constructor(readonly why: 'forged' | 'expired') {
+    super(why === 'expired' ? 'the value has expired' : 'the value is not one of ours');
+  }
+}
+
+export class Seal {
+  constructor(
+    private readonly keyring: Keyring,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /** `value` is anything JSON can hold; `ttl` is in milliseconds. */
+  close(purpose: Purpose, principal: string, value: unknown, ttl: number): string {
+    const { id, key } = this.keyring.active;
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv(ALGORITHM, key, iv);
+    cipher.setAAD(binding(purpose, principal));
+    const text = Buffer.from(JSON.stringify([this.now() + ttl, value]));
+    const body = Buffer.concat([cipher.update(text), cipher.final()]);
+    const kid = Buffer.from(id);
+    return Buffer.concat([Buffer.from([VERSION, kid.length]), kid, iv, body, cipher.getAuthTag()]).toString(
+      'base64url',
+    );
+  }
+
+  /** Throws `SealBroken` for anything that was not closed for this purpose and principal, or is over. */
+  open(purpose: Purpose, principal: string, sealed: string): unknown {
+    const bytes = Buffer.from(sealed, 'base64url');
+    const kidLength = bytes[1] ?? 0;
+    const ivAt = 2 + kidLength;
+    if (bytes[0] !== VERSION || bytes.length < ivAt + IV_BYTES + TAG_BYTES) throw new SealBroken('forged');
+    const key = this.keyring.find(bytes.toString('utf8', 2, ivAt));
+    if (!key) throw new SealBroken('forged');
+    let text: string;
+    try {
+      const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(ivAt, ivAt + IV_BYTES), {
+        authTagLength: TAG_BYTES,
+      });
+      decipher.setAAD(binding(purpose, principal));
+      decipher.setAuthTag(bytes.subarray(bytes.length - TAG_BYTES));
+      text = Buffer.concat([
+        decipher.update(bytes.subarray(ivAt + IV_BYTES, bytes.length - TAG_BYTES)),
+        decipher.final(),
+      ]).toString('utf8');
+    } catch {
+      throw new SealBroken('forged');
+    }
+    const [expires, value] = JSON.parse(text) as [number, unknown];
+    if (expires < this.now()) throw new SealBroken('expired');
+    return value;
+  }
+}
+
+const binding = (purpose: Purpose, principal: string): Buffer => Buffer.from(`parley\0${purpose}\0${principal}`);

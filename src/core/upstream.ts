@@ -1,0 +1,53 @@
+import type { RawObject } from '../protocol/jsonrpc/raw.js';
+import type { MirroredParam } from '../protocol/mcp/headers.js';
+import type { LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
+import type { Caller, Cancellation } from './caller.js';
+import type { Outcome } from './gateway.js';
+
+/** A request to one upstream, under the names the upstream gave. */
+export interface UpstreamCall {
+  readonly method: string;
+  readonly params: RawObject;
+  readonly wantsProgress: boolean;
+  readonly logLevel: LogLevel | undefined;
+  readonly cancellation: Cancellation;
+  /** Arguments this tool wants repeated in headers. */
+  readonly mirrored: readonly MirroredParam[];
+  notify(notification: Notification): void;
+}
+
+export type WatchEvent =
+  | { readonly kind: 'toolsListChanged' | 'promptsListChanged' | 'resourcesListChanged' }
+  | { readonly kind: 'resourceUpdated'; readonly uri: string }
+  | { readonly kind: 'task'; readonly params: Notification['params'] };
+
+export interface Watch {
+  /** The part of the filter the upstream confirmed. */
+  readonly honoured: SubscriptionFilter;
+  close(): void;
+}
+
+export type UpstreamStatus = 'unknown' | 'up' | 'down';
+
+export interface UpstreamHealth {
+  readonly status: UpstreamStatus;
+  /** The revisions it was found to speak. */
+  readonly speaks: readonly string[];
+  readonly detail?: string;
+}
+
+/** One configured server, whatever it speaks. */
+export interface Upstream {
+  readonly name: string;
+  /** What the server says of itself; asked once and remembered while the connection lasts. */
+  describe(): Promise<ServerDescription>;
+  request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
+  /** Watches for changes. Resolves once the watch is live; one of two watchers leaving never silences the other. */
+  watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
+  /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
+  keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
+  /** The client whose session this was is gone. */
+  release(session: string): void;
+  health(): UpstreamHealth;
+  close(): Promise<void>;
+}
