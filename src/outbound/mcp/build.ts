@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import type { Upstream } from '../../core/upstream.js';
+import type { Implementation } from '../../protocol/mcp/model.js';
+import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
+import type { HttpClient } from '../http.js';
+import type { Log, UpstreamContext } from './context.js';
+import { HttpLink } from './http-link.js';
+import { StdioLink } from './stdio-link.js';
+import { McpUpstream, type VerdictMemory } from './upstream.js';
+
+/** One server as configured. */
+export interface ServerSettings {
+  readonly url?: string | undefined;
+  readonly command?: string | undefined;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly transport: 'auto' | 'http' | 'sse';
+  readonly revision: string;
+  readonly pool: number;
+  readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
+}
+
+export interface Surroundings {
+  readonly http: HttpClient;
+  readonly limits: { readonly event: number };
+  readonly sessionIdle: number;
+  readonly clientInfo: Implementation;
+  readonly log: Log;
+  readonly verdicts: VerdictStore;
+}
+
+/** Verdicts of all servers, by what they were found out about. */
+export interface VerdictStore {
+  recall(target: string): Verdict | undefined;
+  remember(target: string, verdict: Verdict): void;
+}
+
+/** A reply that is streamed may be so many times as large as one of its messages. */
+const REPLY_FACTOR = 16;
+
+export function buildUpstream(name: string, settings: ServerSettings, around: Surroundings): Upstream {
+  const { http, limits, log, clientInfo, verdicts, sessionIdle } = around;
+  const context: UpstreamContext = {
+    name,
+    http,
+    headers: Object.entries(settings.headers).flat(),
+    timeouts: settings.timeouts,
+    limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },
+    clientInfo,
+    log,
+  };
+  const setting = revisionSetting(settings.revision);
+  const target = targetOf(name, settings);
+  const memory: VerdictMemory = {
+    recall: () => verdicts.recall(target),
+    remember: (verdict) => {
+      if (!setting.fixed) verdicts.remember(target, verdict);
+    },
+  };
+  const link =
+    settings.url !== undefined
+      ? new HttpLink({
+          context,
+          url: settings.url,
+          transport: settings.transport === 'auto' ? memory.recall()?.transport : settings.transport,
+          pool: settings.pool,
+          idle: sessionIdle,
+          found: (transport) => {
+            const verdict = memory.recall();
+            if (verdict) memory.remember({ ...verdict, transport });
+          },
+        })
+      : new StdioLink({
+          context,
+          command: { command: settings.command!, args: settings.args, env: settings.env, cwd: settings.cwd },
+          maxLine: limits.event,
+          pool: settings.pool,
+          idle: sessionIdle,
+          legacyOffer: setting.legacyOffer,
+          modernOffer: setting.modernOffer,
+        });
+  return new McpUpstream({ name, link, setting, memory, log });
+}
+
+/** What a verdict is about: the same name at another address is another server. Secrets do not show in a hash. */
+function targetOf(name: string, { url, command, args, env, cwd }: ServerSettings): string {
+  return `${name}:${createHash('sha256')
+    .update(JSON.stringify([url, command, args, env, cwd]))
+    .digest('base64url')
+    .slice(0, 22)}`;
+}

@@ -1,0 +1,67 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import type { Implementation } from '../../protocol/mcp/model.js';
+import type { HttpClient } from '../http.js';
+
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+/** What every connection to one configured server shares. */
+export interface UpstreamContext {
+  readonly name: string;
+  readonly http: HttpClient;
+  /** Headers of the configuration, as flat pairs: the gateway's credentials for this server. */
+  readonly headers: readonly string[];
+  readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
+  readonly limits: { readonly event: number; readonly reply: number };
+  /** How the gateway introduces itself. */
+  readonly clientInfo: Implementation;
+  readonly log: Log;
+}
+
+let last = 1_000_000 + Math.floor(Math.random() * 1_000_000);
+
+/** Ids of the gateway's own requests: never reused while the process lives (BASE-02). */
+export const nextId = (): number => ++last;
+
+export const unavailable = (name: string, why: string): ProtocolError =>
+  new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached: ${why}`, {
+    outcome: 'not_executed',
+    data: { server: name },
+  });
+
+export const timedOut = (name: string, milliseconds: number): ProtocolError =>
+  new ProtocolError('upstream_timeout', `Server "${name}" did not answer within ${milliseconds / 1000} s`, {
+    outcome: 'unknown',
+    data: { server: name },
+  });
+
+export const broken = (name: string, why: string): ProtocolError =>
+  new ProtocolError('upstream_error', `Server "${name}" ${why}`, { outcome: 'unknown', data: { server: name } });
+
+export const invalidReply = (name: string, why: string): ProtocolError =>
+  new ProtocolError('upstream_invalid', `Server "${name}" ${why}`, { outcome: 'unknown', data: { server: name } });
+
+/** The text of a connection error without addresses or paths (S25): its code says enough. */
+export function connectionProblem(error: Error): string {
+  const code = (error as NodeJS.ErrnoException).code;
+  switch (code) {
+    case 'ECONNREFUSED':
+      return 'connection refused';
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'its name does not resolve';
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return 'connecting timed out';
+    case 'ECONNRESET':
+    case 'UND_ERR_SOCKET':
+      return 'the connection was reset';
+    default:
+      return code?.includes('CERT') || code?.includes('TLS') || code?.includes('SSL')
+        ? 'its TLS certificate was not accepted'
+        : (code ?? 'the connection failed');
+  }
+}

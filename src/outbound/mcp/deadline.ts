@@ -1,0 +1,23 @@
+/** The time one call may take: restarted by progress, up to a cap that progress cannot move (BASE-21). */
+export class Deadline {
+  private timer: NodeJS.Timeout;
+  private readonly end: number;
+
+  constructor(
+    private readonly idle: number,
+    max: number,
+    private readonly expire: () => void,
+  ) {
+    this.end = Date.now() + Math.max(max, idle);
+    this.timer = setTimeout(expire, idle);
+  }
+
+  extend(): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(this.expire, Math.max(0, Math.min(this.idle, this.end - Date.now())));
+  }
+
+  clear(): void {
+    clearTimeout(this.timer);
+  }
+}

@@ -1,0 +1,95 @@
+import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
+import { EVENT_STREAM } from '../../protocol/sse/writer.js';
+import {
+  type Abortable,
+  type HttpClient,
+  type HttpHeaders,
+  type HttpReply,
+  type HttpTarget,
+  headerOf,
+} from '../http.js';
+import { connectionProblem } from './context.js';
+
+export interface EventStreamEvents {
+  open?(headers: HttpHeaders): void;
+  event(name: string, data: Buffer): void;
+  eventId?(id: string): void;
+  retry?(milliseconds: number): void;
+  /** The server answered with something that is no event stream. */
+  refused(status: number): void;
+  end(why: string): void;
+}
+
+/** A GET that brings an event stream: the unsolicited messages of a session, a resumed reply, or HTTP+SSE. */
+export class EventStream implements HttpReply {
+  private reader: SseReader | undefined;
+  private exchange: Abortable | undefined;
+  private over = false;
+  private refusedWith = 0;
+
+  private constructor(
+    private readonly events: EventStreamEvents,
+    private readonly limit: number,
+  ) {}
+
+  static open(
+    http: HttpClient,
+    target: HttpTarget,
+    headers: readonly string[],
+    events: EventStreamEvents,
+    limit: number,
+  ): EventStream {
+    const stream = new EventStream(events, limit);
+    stream.exchange = http.request(target, { method: 'GET', headers: ['accept', EVENT_STREAM, ...headers] }, stream);
+    return stream;
+  }
+
+  close(): void {
+    this.over = true;
+    this.exchange?.abort();
+  }
+
+  start(status: number, headers: HttpHeaders): void {
+    if (status >= 300 || !headerOf(headers, 'content-type')?.startsWith(EVENT_STREAM)) {
+      this.refusedWith = status;
+      return;
+    }
+    const { events } = this;
+    events.open?.(headers);
+    this.reader = new SseReader(
+      {
+        event: ({ event, data, id }) => {
+          if (this.over) return;
+          if (id !== undefined) events.eventId?.(id);
+          if (data.length > 0) events.event(event, data);
+        },
+        retry: (milliseconds) => events.retry?.(milliseconds),
+      },
+      this.limit,
+    );
+  }
+
+  data(chunk: Buffer): void {
+    if (this.over) return;
+    try {
+      this.reader?.push(chunk);
+    } catch (error) {
+      if (!(error instanceof SseOverflow)) throw error;
+      this.close();
+      this.events.end(error.message);
+    }
+  }
+
+  end(): void {
+    if (this.over) return;
+    this.over = true;
+    if (this.refusedWith) this.events.refused(this.refusedWith);
+    else this.events.end('its stream ended');
+  }
+
+  fail({ error }: { error: Error }): void {
+    if (this.over) return;
+    this.over = true;
+    this.events.end(connectionProblem(error));
+  }
+}

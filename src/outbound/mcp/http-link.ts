@@ -1,0 +1,58 @@
+import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { httpTarget } from '../http.js';
+import type { UpstreamContext } from './context.js';
+import { ModernHttp } from './modern-http.js';
+import { ModernPeer } from './modern-peer.js';
+import type { Link, Peer } from './peer.js';
+import { HttpSessions } from './session/http-sessions.js';
+import { ownCall } from './session/session.js';
+
+export interface HttpLinkOptions {
+  readonly context: UpstreamContext;
+  readonly url: string;
+  readonly transport: 'http' | 'sse' | undefined;
+  readonly pool: number;
+  readonly idle: number;
+  found(transport: 'http' | 'sse'): void;
+}
+
+/** A server behind a URL. */
+export class HttpLink implements Link {
+  private sessions: HttpSessions | undefined;
+
+  constructor(private readonly options: HttpLinkOptions) {}
+
+  async probe(revision: Revision): Promise<Evidence> {
+    const { context, url, transport } = this.options;
+    if (transport === 'sse') return { kind: 'legacy' };
+    const outcome = await new ModernHttp(context, httpTarget(url), revision).send({}, ownCall('server/discover'));
+    if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'none');
+    if (outcome.kind !== 'error') return { kind: 'none' };
+    const evidence = readProbe({ error: outcome.error }, 'none');
+    if (evidence.kind === 'none') throw outcome.error;
+    return evidence;
+  }
+
+  modern(revision: Revision): Peer {
+    const { context, url } = this.options;
+    return new ModernPeer(new ModernHttp(context, httpTarget(url), revision));
+  }
+
+  legacy(offer: Revision): Peer {
+    this.sessions ??= new HttpSessions({ ...this.options, offer });
+    return this.sessions;
+  }
+
+  release(session: string): void {
+    this.sessions?.release(session);
+  }
+
+  health(): { detail?: string } {
+    return {};
+  }
+
+  async close(): Promise<void> {
+    await this.sessions?.close();
+  }
+}

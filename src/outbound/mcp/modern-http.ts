@@ -1,0 +1,275 @@
+import { failed, type Outcome } from '../../core/gateway.js';
+import type { UpstreamCall } from '../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
+import {
+  atLeast,
+  type ClientCapabilities,
+  isLogLevel,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import { stampParams } from '../../protocol/mcp/project/meta.js';
+import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../http.js';
+import {
+  broken,
+  connectionProblem,
+  invalidReply,
+  nextId,
+  timedOut,
+  type UpstreamContext,
+  unavailable,
+} from './context.js';
+import { Deadline } from './deadline.js';
+import type { ModernWire } from './modern-peer.js';
+import { type PostEvents, post } from './post.js';
+import { refusal } from './refusal.js';
+
+/** Streamable HTTP of 2026-07-28 and later: every request stands alone, and closing its stream cancels it. */
+export class ModernHttp implements ModernWire {
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly target: HttpTarget,
+    readonly revision: Revision,
+  ) {}
+
+  get name(): string {
+    return this.context.name;
+  }
+
+  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+    return new Promise((resolve) => {
+      new Exchange(this.context, call, resolve).start(this.target, this.revision, capabilities);
+    });
+  }
+
+  /** Opens a subscription stream; resolves with what the server acknowledged. `lost` is called when it ends unasked. */
+  listen(
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+    lost: (why: string) => void,
+  ): Promise<Stream> {
+    return new Promise((resolve, reject) => {
+      const stream = new Stream(this.context, deliver, lost, resolve, reject);
+      stream.start(this.target, this.revision, filter);
+    });
+  }
+
+  async close(): Promise<void> {}
+}
+
+export function standardHeaders(revision: Revision, method: string, params: RawObject): string[] {
+  const headers = [
+    'content-type',
+    'application/json',
+    'accept',
+    ACCEPT_BOTH,
+    'MCP-Protocol-Version',
+    revision.date,
+    'Mcp-Method',
+    encodeHeaderValue(method),
+  ];
+  const parameter = nameParameter(method);
+  const name = parameter && params.get(parameter);
+  if (typeof name === 'string') headers.push('Mcp-Name', encodeHeaderValue(name));
+  return headers;
+}
+
+const ACCEPT_BOTH = 'application/json, text/event-stream';
+
+/** One request to a modern server, from the first byte to its single outcome. */
+class Exchange implements PostEvents {
+  private readonly id = nextId();
+  private wire: Abortable | undefined;
+  private deadline: Deadline | undefined;
+  private stopListening: (() => void) | undefined;
+  private settled = false;
+
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly call: UpstreamCall,
+    private readonly resolve: (outcome: Outcome) => void,
+  ) {}
+
+  start(target: HttpTarget, revision: Revision, capabilities: ClientCapabilities): void {
+    const { context, call, id } = this;
+    const params = stampParams(call.params, {
+      revision,
+      clientInfo: context.clientInfo,
+      capabilities,
+      logLevel: call.logLevel,
+      progressToken: call.wantsProgress ? id : undefined,
+    });
+    const headers = standardHeaders(revision, call.method, call.params);
+    if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
+    headers.push(...context.headers);
+    const { call: idle, callMax } = context.timeouts;
+    this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context.name, idle)));
+    this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
+    this.stopListening = call.cancellation.onCancel(() =>
+      this.abort(new ProtocolError('cancelled', 'The request was cancelled')),
+    );
+  }
+
+  private settle(outcome: Outcome): void {
+    if (this.settled) return;
+    this.settled = true;
+    this.deadline?.clear();
+    this.stopListening?.();
+    this.resolve(outcome);
+  }
+
+  private abort(error: ProtocolError): void {
+    if (this.settled) return;
+    this.settle(failed(error));
+    this.wire?.abort();
+  }
+
+  message(text: Buffer): void {
+    let messages: RpcMessage[];
+    try {
+      messages = readReplies(text);
+    } catch {
+      this.abort(invalidReply(this.context.name, 'sent a message that is not JSON-RPC'));
+      return;
+    }
+    for (const message of messages) this.receive(message);
+  }
+
+  private receive(message: RpcMessage): void {
+    if (this.settled) return;
+    if (message.kind === 'notification') this.notification(message.method, message.params.value());
+    else if (message.kind === 'response') {
+      if (message.id !== undefined && message.id !== this.id) {
+        this.context.log.warn(
+          { server: this.context.name },
+          'dropped an answer to a request that was not sent on this stream',
+        );
+        return;
+      }
+      if (message.error) {
+        const { code, message: text, data } = message.error;
+        this.settle(failed(new UpstreamRpcError(code, text, data)));
+      } else
+        this.settle(
+          decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
+        );
+    }
+    // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
+  }
+
+  private notification(method: string, params: JsonObject): void {
+    if (method === 'notifications/progress') {
+      if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return;
+      this.deadline?.extend();
+      this.call.notify({ method, params });
+    } else if (method === 'notifications/message') {
+      const { logLevel } = this.call;
+      const level = params['level'];
+      if (logLevel !== undefined && isLogLevel(level) && atLeast(level, logLevel)) this.call.notify({ method, params });
+    }
+  }
+
+  refused(status: number, headers: HttpHeaders, body: Buffer): void {
+    this.settle(failed(refusal(this.context.name, status, headers, body)));
+  }
+
+  end(): void {
+    this.settle(failed(broken(this.context.name, 'ended its reply without an answer')));
+  }
+
+  fail({ sent, error }: HttpFailure): void {
+    const { name } = this.context;
+    const why = error.name === 'ReplyTooLarge' ? error.message : connectionProblem(error);
+    this.settle(failed(sent ? broken(name, `failed before it answered: ${why}`) : unavailable(name, why)));
+  }
+}
+
+/** A `subscriptions/listen` stream. */
+export class Stream implements PostEvents {
+  private readonly id = nextId();
+  private wire: Abortable | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private open = false;
+  private over = false;
+  honoured: SubscriptionFilter = {};
+
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly deliver: (notification: Notification) => void,
+    private readonly lost: (why: string) => void,
+    private readonly resolve: (stream: Stream) => void,
+    private readonly reject: (error: Error) => void,
+  ) {}
+
+  start(target: HttpTarget, revision: Revision, filter: SubscriptionFilter): void {
+    const { context, id } = this;
+    const method = 'subscriptions/listen';
+    const params = stampParams(RawObject.from({ notifications: filter }), {
+      revision,
+      clientInfo: context.clientInfo,
+      capabilities: {},
+      logLevel: undefined,
+      progressToken: undefined,
+    });
+    const headers = [...standardHeaders(revision, method, params), ...context.headers];
+    this.timer = setTimeout(() => this.finish('it did not acknowledge the subscription'), context.timeouts.call);
+    // A subscription has no end of its own, so only its single events are bounded.
+    this.wire = post(context.http, target, headers, writeRequest(id, method, params), this, {
+      event: context.limits.event,
+      reply: Number.POSITIVE_INFINITY,
+    });
+  }
+
+  close(): void {
+    this.over = true;
+    clearTimeout(this.timer);
+    this.wire?.abort();
+  }
+
+  private finish(why: string): void {
+    if (this.over) return;
+    this.close();
+    if (this.open) this.lost(why);
+    else this.reject(unavailable(this.context.name, why));
+  }
+
+  message(text: Buffer): void {
+    if (this.over) return;
+    try {
+      for (const message of readReplies(text)) {
+        if (message.kind === 'notification') this.notification(message.method, message.params.value());
+        else if (message.kind === 'response') this.finish(message.error?.message ?? 'it ended the subscription');
+      }
+    } catch {
+      this.finish('it sent a message that is not JSON-RPC');
+    }
+  }
+
+  private notification(method: string, params: JsonObject): void {
+    if (method === 'notifications/subscriptions/acknowledged') {
+      if (this.open) return;
+      this.open = true;
+      clearTimeout(this.timer);
+      this.honoured = (params['notifications'] ?? {}) as SubscriptionFilter;
+      this.resolve(this);
+    } else if (this.open) this.deliver({ method, params });
+  }
+
+  refused(status: number, headers: HttpHeaders, body: Buffer): void {
+    this.finish(refusal(this.context.name, status, headers, body).message);
+  }
+
+  end(): void {
+    this.finish('its stream ended');
+  }
+
+  fail({ error }: HttpFailure): void {
+    this.finish(connectionProblem(error));
+  }
+}

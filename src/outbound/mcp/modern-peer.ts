@@ -1,0 +1,90 @@
+import type { Caller } from '../../core/caller.js';
+import type { Outcome } from '../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import {
+  type ClientCapabilities,
+  type Implementation,
+  isObject,
+  LIST_CHANGED,
+  LIST_KINDS,
+  META,
+  type Notification,
+  type ServerDescription,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import { decodeServerCapabilities } from '../../protocol/mcp/project/capabilities.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { invalidReply } from './context.js';
+import type { OpenWatch, Peer } from './peer.js';
+import { ownCall } from './session/session.js';
+
+/** Carries modern requests: over HTTP, or on the pipes of a process. */
+export interface ModernWire {
+  readonly name: string;
+  readonly revision: Revision;
+  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome>;
+  listen(
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch>;
+  close(): Promise<void>;
+}
+
+/** A server spoken to in the modern way. */
+export class ModernPeer implements Peer {
+  private known: { description: ServerDescription; until: number } | undefined;
+
+  constructor(private readonly wire: ModernWire) {}
+
+  request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    return this.wire.send(caller.capabilities, call);
+  }
+
+  async describe(): Promise<ServerDescription> {
+    if (this.known && this.known.until > Date.now()) return this.known.description;
+    const outcome = await this.wire.send({}, ownCall('server/discover'));
+    if (outcome.kind === 'error') throw outcome.error;
+    if (outcome.kind !== 'complete') throw invalidReply(this.wire.name, 'answered server/discover with something else');
+    return this.learn(outcome.result.value());
+  }
+
+  /** Takes a discover result that was read elsewhere, such as in the probe. */
+  learn(result: JsonObject): ServerDescription {
+    const { instructions, ttlMs } = result;
+    const meta = result['_meta'];
+    const serverInfo = isObject(meta) ? meta[META.serverInfo] : result['serverInfo'];
+    const description: ServerDescription = {
+      capabilities: decodeServerCapabilities(result['capabilities'], this.wire.revision),
+      ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
+      ...(typeof instructions === 'string' && { instructions }),
+    };
+    // A server that allows no caching is still not asked before every call: what it offers is a matter of minutes.
+    const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : 0;
+    this.known = { description, until: Date.now() + Math.max(ttl, LEAST_TTL) };
+    return description;
+  }
+
+  async listen(
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    return this.wire.listen(filter, (notification) => deliverAs(notification, deliver), lost);
+  }
+
+  close(): Promise<void> {
+    return this.wire.close();
+  }
+}
+
+const LEAST_TTL = 30_000;
+
+function deliverAs({ method, params }: Notification, deliver: (event: WatchEvent) => void): void {
+  const kind = LIST_KINDS.find((list) => LIST_CHANGED[list] === method);
+  if (kind) deliver({ kind });
+  else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string') {
+    deliver({ kind: 'resourceUpdated', uri: params['uri'] });
+  } else if (method === 'notifications/tasks') deliver({ kind: 'task', params });
+}

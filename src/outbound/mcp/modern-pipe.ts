@@ -1,0 +1,228 @@
+import { failed, type Outcome } from '../../core/gateway.js';
+import type { UpstreamCall } from '../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import {
+  type RpcMessage,
+  type RpcResponse,
+  readReplies,
+  writeNotification,
+  writeRequest,
+} from '../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import {
+  atLeast,
+  type ClientCapabilities,
+  isLogLevel,
+  isObject,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import { stampParams } from '../../protocol/mcp/project/meta.js';
+import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import type { Start } from '../stdio/lease.js';
+import type { Child } from '../stdio/process.js';
+import { broken, invalidReply, nextId, timedOut, type UpstreamContext, unavailable } from './context.js';
+import { Deadline } from './deadline.js';
+import type { OpenWatch } from './peer.js';
+import { problemOf } from './session/stdio-problem.js';
+
+interface Waiting {
+  readonly call: UpstreamCall;
+  readonly deadline: Deadline;
+  settle(outcome: Outcome): void;
+}
+
+interface Listening {
+  acknowledged: boolean;
+  deliver(notification: Notification): void;
+  opened(honoured: SubscriptionFilter): void;
+  ended(why: string): void;
+}
+
+/** A process that speaks the modern era on its pipes: many requests and subscriptions at once, told apart by id. */
+export class ModernPipe {
+  private readonly waiting = new Map<number, Waiting>();
+  private readonly listening = new Map<number, Listening>();
+  private readonly child: Child;
+  private over: string | undefined;
+
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly revision: Revision,
+    start: Start,
+    private readonly ended: (why: string) => void = () => {},
+  ) {
+    this.child = start({
+      message: (line) => this.message(line),
+      exit: ({ code, signal }) =>
+        this.exit(signal ? `its process was ended by ${signal}` : `its process ended with code ${code}`),
+    });
+  }
+
+  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const id = nextId();
+      const { call: idle, callMax } = this.context.timeouts;
+      let stopListening = (): void => {};
+      const settle = (outcome: Outcome): void => {
+        if (!this.waiting.delete(id)) return;
+        deadline.clear();
+        stopListening();
+        resolve(outcome);
+      };
+      const giveUp = (error: ProtocolError, reason: string | undefined): void => {
+        this.cancel(id, reason);
+        settle(failed(error));
+      };
+      const deadline = new Deadline(idle, callMax, () => giveUp(timedOut(this.context.name, idle), 'timed out'));
+      this.waiting.set(id, { call, deadline, settle });
+      const sent = this.write(
+        writeRequest(id, call.method, this.stamp(call.params, capabilities, call, call.wantsProgress ? id : undefined)),
+      );
+      if (sent !== undefined) settle(failed(unavailable(this.context.name, sent)));
+      else
+        stopListening = call.cancellation.onCancel((reason) =>
+          giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
+        );
+    });
+  }
+
+  listen(
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    return new Promise((resolve, reject) => {
+      const id = nextId();
+      const drop = (): void => {
+        clearTimeout(timer);
+        this.listening.delete(id);
+      };
+      const fail = (why: string): void => {
+        drop();
+        if (entry.acknowledged) lost(why);
+        else reject(unavailable(this.context.name, why));
+      };
+      const timer = setTimeout(() => fail('it did not acknowledge the subscription'), this.context.timeouts.call);
+      const entry: Listening = {
+        acknowledged: false,
+        deliver,
+        opened: (honoured) => {
+          clearTimeout(timer);
+          entry.acknowledged = true;
+          resolve({
+            honoured,
+            close: () => {
+              drop();
+              this.cancel(id, undefined);
+            },
+          });
+        },
+        ended: fail,
+      };
+      this.listening.set(id, entry);
+      const params = this.stamp(RawObject.from({ notifications: filter }), {}, undefined, undefined);
+      const refused = this.write(writeRequest(id, 'subscriptions/listen', params));
+      if (refused !== undefined) fail(refused);
+    });
+  }
+
+  private stamp(
+    params: RawObject,
+    capabilities: ClientCapabilities,
+    call: UpstreamCall | undefined,
+    token: number | undefined,
+  ): RawObject {
+    return stampParams(params, {
+      revision: this.revision,
+      clientInfo: this.context.clientInfo,
+      capabilities,
+      logLevel: call?.logLevel,
+      progressToken: token,
+    });
+  }
+
+  /** STD-06: on pipes a request is cancelled in words. */
+  private cancel(requestId: number, reason: string | undefined): void {
+    this.write(writeNotification('notifications/cancelled', { requestId, ...(reason && { reason }) }));
+  }
+
+  private write(message: Buffer): string | undefined {
+    if (this.over !== undefined) return this.over;
+    try {
+      this.child.send(message);
+      return undefined;
+    } catch (error) {
+      return problemOf(error);
+    }
+  }
+
+  private message(line: Buffer): void {
+    let messages: RpcMessage[];
+    try {
+      messages = readReplies(line);
+    } catch {
+      this.child.countBadLine();
+      return;
+    }
+    for (const message of messages) {
+      if (message.kind === 'response') this.response(message);
+      else if (message.kind === 'notification') this.notification(message.method, message.params.value());
+    }
+  }
+
+  private response(message: RpcResponse): void {
+    const listening = this.listening.get(message.id as number);
+    if (listening) {
+      listening.ended(message.error?.message ?? 'it ended the subscription');
+      return;
+    }
+    const waiting = this.waiting.get(message.id as number);
+    if (!waiting) {
+      this.context.log.warn({ server: this.context.name }, 'dropped an answer to a request that is not under way');
+      return;
+    }
+    if (message.error) {
+      const { code, message: text, data } = message.error;
+      waiting.settle(failed(new UpstreamRpcError(code, text, data)));
+    } else
+      waiting.settle(
+        decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
+      );
+  }
+
+  private notification(method: string, params: JsonObject): void {
+    const meta = params['_meta'];
+    const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
+    if (subscription !== undefined) {
+      const listening = this.listening.get(subscription as number);
+      if (!listening) return;
+      if (method !== 'notifications/subscriptions/acknowledged') listening.deliver({ method, params });
+      else if (!listening.acknowledged) listening.opened((params['notifications'] ?? {}) as SubscriptionFilter);
+      return;
+    }
+    if (method === 'notifications/progress') {
+      const waiting = this.waiting.get(params[META.progressToken] as number);
+      if (!waiting?.call.wantsProgress) return;
+      waiting.deadline.extend();
+      waiting.call.notify({ method, params });
+    } else if (method === 'notifications/message' && this.waiting.size === 1) {
+      // Nothing on a pipe says which request a message belongs to, so it is passed on where there is only one.
+      const { call } = this.waiting.values().next().value!;
+      const level = params['level'];
+      if (call.logLevel !== undefined && isLogLevel(level) && atLeast(level, call.logLevel))
+        call.notify({ method, params });
+    } else if (method === 'notifications/cancelled')
+      this.listening.get(params['requestId'] as number)?.ended('it ended the subscription');
+  }
+
+  private exit(why: string): void {
+    this.over = why;
+    for (const waiting of [...this.waiting.values()])
+      waiting.settle(failed(broken(this.context.name, `is gone: ${why}`)));
+    for (const listening of [...this.listening.values()]) listening.ended(why);
+    this.ended(why);
+  }
+}

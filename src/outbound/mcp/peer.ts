@@ -1,0 +1,41 @@
+import type { Caller } from '../../core/caller.js';
+import type { Outcome } from '../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { Evidence } from '../../protocol/mcp/probe.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+
+export interface OpenWatch {
+  readonly honoured: SubscriptionFilter;
+  close(): void;
+}
+
+/** A server as one era reaches it. */
+export interface Peer {
+  request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
+  describe(): Promise<ServerDescription>;
+  /** Opens one watch; `lost` tells that it ended unasked. */
+  listen(
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch>;
+  close(): Promise<void>;
+}
+
+/** How a server is reached: over HTTP, or as a process. */
+export interface Link {
+  /** Asks `server/discover` in a way that harms nobody. */
+  probe(revision: Revision): Promise<Evidence>;
+  modern(revision: Revision): Peer;
+  legacy(offer: Revision): Peer;
+  /**
+   * Where holding a watch open costs a running process: changes that are heard of while it runs anyway. A watch that
+   * only keeps a cache fresh uses these and does not keep the process alive.
+   */
+  readonly overheard?: (deliver: (event: WatchEvent) => void) => void;
+  /** A client's session is over; what was dedicated to it can go. */
+  release?(session: string): void;
+  health(): { readonly detail?: string };
+  close(): Promise<void>;
+}

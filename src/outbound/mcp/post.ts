@@ -1,0 +1,133 @@
+import { JsonSyntaxError } from '../../protocol/jsonrpc/raw.js';
+import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
+import {
+  type Abortable,
+  type HttpClient,
+  type HttpFailure,
+  type HttpHeaders,
+  type HttpReply,
+  type HttpTarget,
+  headerOf,
+} from '../http.js';
+
+/** What a message sent over Streamable HTTP brings back, in either framing. */
+export interface PostEvents {
+  /** 2xx: the reply begins. */
+  accepted?(status: number, headers: HttpHeaders): void;
+  /** One JSON text: the whole body, or the data of one event. */
+  message(text: Buffer): void;
+  /** An event's id moves the point from which the stream can be resumed. */
+  eventId?(id: string): void;
+  retry?(milliseconds: number): void;
+  /** A status other than 2xx, with what the body said. */
+  refused(status: number, headers: HttpHeaders, body: Buffer): void;
+  end(): void;
+  fail(failure: HttpFailure): void;
+}
+
+const REFUSAL_LIMIT = 64 * 1024;
+
+export class ReplyTooLarge extends Error {
+  override readonly name = 'ReplyTooLarge';
+}
+
+/** Reads a reply of either content type and bounds what it holds in memory. */
+export class PostReply implements HttpReply {
+  private status = 0;
+  private headers: HttpHeaders = {};
+  private sse: SseReader | undefined;
+  private readonly chunks: Buffer[] = [];
+  private size = 0;
+  private total = 0;
+  exchange: Abortable | undefined;
+  private over = false;
+
+  constructor(
+    private readonly events: PostEvents,
+    private readonly limits: { readonly event: number; readonly reply: number },
+  ) {}
+
+  start(status: number, headers: HttpHeaders): void {
+    this.status = status;
+    this.headers = headers;
+    if (status >= 300) return;
+    this.events.accepted?.(status, headers);
+    if (headerOf(headers, 'content-type')?.startsWith('text/event-stream')) {
+      const { events } = this;
+      this.sse = new SseReader(
+        {
+          event: ({ data, id }) => {
+            if (id !== undefined) events.eventId?.(id);
+            if (data.length > 0 && !this.over) events.message(data);
+          },
+          retry: (milliseconds) => events.retry?.(milliseconds),
+        },
+        this.limits.event,
+      );
+    }
+  }
+
+  data(chunk: Buffer): void {
+    if (this.over) return;
+    if (this.sse) {
+      this.total += chunk.length;
+      if (this.total > this.limits.reply) {
+        this.overflow(`a reply exceeds ${this.limits.reply} bytes`);
+        return;
+      }
+      try {
+        this.sse.push(chunk);
+      } catch (error) {
+        if (error instanceof SseOverflow) this.overflow(error.message);
+        else if (error instanceof JsonSyntaxError) this.stop({ sent: true, error });
+        else throw error;
+      }
+      return;
+    }
+    this.size += chunk.length;
+    if (this.status >= 300) {
+      if (this.size <= REFUSAL_LIMIT) this.chunks.push(chunk);
+    } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
+    else this.chunks.push(chunk);
+  }
+
+  private overflow(message: string): void {
+    this.stop({ sent: true, error: new ReplyTooLarge(message) });
+  }
+
+  private stop(failure: HttpFailure): void {
+    this.over = true;
+    this.chunks.length = 0;
+    this.exchange?.abort();
+    this.events.fail(failure);
+  }
+
+  end(): void {
+    if (this.over) return;
+    const body = this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks);
+    if (this.status >= 300) {
+      this.events.refused(this.status, this.headers, body);
+      return;
+    }
+    if (!this.sse && body.length > 0) this.events.message(body);
+    this.events.end();
+  }
+
+  fail(failure: HttpFailure): void {
+    if (!this.over) this.events.fail(failure);
+  }
+}
+
+export function post(
+  http: HttpClient,
+  target: HttpTarget,
+  headers: readonly string[],
+  body: Buffer,
+  events: PostEvents,
+  limits: { readonly event: number; readonly reply: number },
+): Abortable {
+  const reply = new PostReply(events, limits);
+  const exchange = http.request(target, { method: 'POST', headers, body }, reply);
+  reply.exchange = exchange;
+  return exchange;
+}

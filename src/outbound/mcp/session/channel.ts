@@ -1,0 +1,40 @@
+import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+
+/** A request under way, as the channel sees it. */
+export interface Ticket {
+  readonly done: boolean;
+  /** The last event id of its reply stream: from there the stream can be resumed. */
+  lastEventId: string | undefined;
+}
+
+export interface ChannelEvents {
+  /** A message came in; `ticket` is the request on whose own stream it came, where the transport tells. */
+  message(text: Buffer, ticket: Ticket | undefined): void;
+  /** A request will not be answered on this channel. */
+  lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void;
+  /** The server no longer knows the session: nothing sent on it was accepted from here on (HL-14). */
+  expired(ticket: Ticket | undefined): void;
+  /** The channel is gone, with everything on it. */
+  closed(why: string): void;
+  /** Unsolicited messages may have been missed. */
+  gap(): void;
+}
+
+/** One way to carry the messages of a handshake-era session. */
+export interface Channel {
+  /** Whether replies carry the request they belong to; otherwise only one interactive call may be under way. */
+  readonly correlates: boolean;
+  /** The only revision this transport belongs to, or undefined where any may be offered. */
+  open(events: ChannelEvents): Promise<void>;
+  send(message: Buffer, ticket?: Ticket): void;
+  /** The handshake is over: from here on the channel names the session and its version. */
+  established(revision: Revision): void;
+  /** Starts to receive messages that belong to no request, where that takes a step of its own. */
+  listen(): void;
+  close(): Promise<void>;
+}
+
+export class ChannelClosed extends Error {
+  override readonly name = 'ChannelClosed';
+}

@@ -1,0 +1,250 @@
+import { HEADER } from '../../../protocol/mcp/headers.js';
+import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http.js';
+import { broken, connectionProblem, type UpstreamContext, unavailable } from '../context.js';
+import { EventStream } from '../event-stream.js';
+import { type PostEvents, post } from '../post.js';
+import { refusal } from '../refusal.js';
+import type { Channel, ChannelEvents, Ticket } from './channel.js';
+
+const DEFAULT_RETRY = 1_000;
+const MAX_RETRY = 30_000;
+const RESUMES = 10;
+
+/** Streamable HTTP of 2025-03-26 to 2025-11-25: a POST per message, replies on its own stream, a GET stream beside. */
+export class HttpChannel implements Channel {
+  readonly correlates = true;
+  private events!: ChannelEvents;
+  private sessionId: string | undefined;
+  private revision: Revision | undefined;
+  private unsolicited: EventStream | undefined;
+  private readonly open_ = new Set<Abortable>();
+  private readonly timers = new Set<NodeJS.Timeout>();
+  private closed = false;
+
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly target: HttpTarget,
+  ) {}
+
+  async open(events: ChannelEvents): Promise<void> {
+    this.events = events;
+  }
+
+  established(revision: Revision): void {
+    this.revision = revision;
+  }
+
+  private headers(): string[] {
+    const headers = [...this.context.headers];
+    if (this.sessionId !== undefined) headers.push('Mcp-Session-Id', this.sessionId);
+    if (this.revision?.versionHeader) headers.push('MCP-Protocol-Version', this.revision.date);
+    return headers;
+  }
+
+  send(message: Buffer, ticket?: Ticket): void {
+    const headers = [
+      'content-type',
+      'application/json',
+      'accept',
+      'application/json, text/event-stream',
+      ...this.headers(),
+    ];
+    const reply = new Reply(this, ticket);
+    reply.wire = post(this.context.http, this.target, headers, message, reply, this.context.limits);
+    this.open_.add(reply.wire);
+  }
+
+  /** Called by the reply stream of a POST. */
+  accepted(headers: HttpHeaders): void {
+    this.sessionId ??= headerOf(headers, HEADER.session);
+  }
+
+  received(text: Buffer, ticket: Ticket | undefined): void {
+    this.events.message(text, ticket);
+  }
+
+  refused(status: number, headers: HttpHeaders, body: Buffer, ticket: Ticket | undefined): void {
+    if (status === 404 && this.sessionId !== undefined) this.events.expired(ticket);
+    else if (ticket) this.events.lost(ticket, refusal(this.context.name, status, headers, body));
+  }
+
+  /** The reply ended before its answer came: resumed where the server gave event ids, lost otherwise (HLC-06, HLC-07). */
+  ended(
+    wire: Abortable | undefined,
+    ticket: Ticket | undefined,
+    failure: HttpFailure | undefined,
+    retry: number | undefined,
+  ): void {
+    if (wire) this.open_.delete(wire);
+    if (!ticket || ticket.done || this.closed) return;
+    const { name } = this.context;
+    if (failure && !failure.sent) this.events.lost(ticket, unavailable(name, connectionProblem(failure.error)));
+    else if (ticket.lastEventId !== undefined && failure?.error.name !== 'ReplyTooLarge')
+      this.resume(ticket, retry ?? DEFAULT_RETRY, 0);
+    else {
+      const why = failure
+        ? `failed before it answered: ${failure.error.name === 'ReplyTooLarge' ? failure.error.message : connectionProblem(failure.error)}`
+        : 'ended its reply without an answer';
+      this.events.lost(ticket, broken(name, why));
+    }
+  }
+
+  private resume(ticket: Ticket, retry: number, attempt: number): void {
+    this.later(Math.min(retry, MAX_RETRY), () => {
+      if (ticket.done) return;
+      let wait = retry;
+      let progressed = false;
+      const again = (why: string): void => {
+        this.open_.delete(handle);
+        if (ticket.done || this.closed) return;
+        if (!progressed && attempt >= RESUMES)
+          this.events.lost(ticket, broken(this.context.name, `failed before it answered: ${why}`));
+        else this.resume(ticket, wait, progressed ? 0 : attempt + 1);
+      };
+      const stream = EventStream.open(
+        this.context.http,
+        this.target,
+        [...this.headers(), 'Last-Event-ID', ticket.lastEventId!],
+        {
+          event: (_, data) => {
+            progressed = true;
+            this.events.message(data, ticket);
+            if (ticket.done) handle.abort();
+          },
+          eventId: (id) => {
+            ticket.lastEventId = id;
+          },
+          retry: (milliseconds) => {
+            wait = milliseconds;
+          },
+          refused: (status) => {
+            this.open_.delete(handle);
+            if (status === 404) this.events.expired(undefined);
+            this.events.lost(ticket, broken(this.context.name, `could not resume its reply (HTTP ${status})`));
+          },
+          end: again,
+        },
+        this.context.limits.event,
+      );
+      const handle: Abortable = {
+        abort: () => {
+          this.open_.delete(handle);
+          stream.close();
+        },
+      };
+      this.open_.add(handle);
+    });
+  }
+
+  listen(): void {
+    this.listenFrom(undefined, 0);
+  }
+
+  private listenFrom(lastEventId: string | undefined, attempt: number): void {
+    if (this.closed) return;
+    let last = lastEventId;
+    let wait = Math.min(DEFAULT_RETRY * 2 ** attempt, MAX_RETRY);
+    let opened = false;
+    const headers = this.headers();
+    if (last !== undefined) headers.push('Last-Event-ID', last);
+    this.unsolicited = EventStream.open(
+      this.context.http,
+      this.target,
+      headers,
+      {
+        open: () => {
+          opened = true;
+          // Without an event id to resume from, what was sent in between is gone.
+          if (attempt > 0 && lastEventId === undefined) this.events.gap();
+        },
+        event: (_, data) => this.events.message(data, undefined),
+        eventId: (id) => {
+          last = id;
+        },
+        retry: (milliseconds) => {
+          wait = milliseconds;
+        },
+        refused: (status) => {
+          if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
+          // 405: the server has nothing to say unasked (HL-07). A resume point it no longer knows is dropped.
+          else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
+          else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
+        },
+        end: () => this.later(wait, () => this.listenFrom(last, opened ? 1 : attempt + 1)),
+      },
+      this.context.limits.event,
+    );
+  }
+
+  private later(milliseconds: number, run: () => void): void {
+    if (this.closed) return;
+    const timer = setTimeout(() => {
+      this.timers.delete(timer);
+      if (!this.closed) run();
+    }, milliseconds);
+    timer.unref();
+    this.timers.add(timer);
+  }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.closed = true;
+    for (const timer of this.timers) clearTimeout(timer);
+    this.unsolicited?.close();
+    for (const wire of this.open_) wire.abort();
+    if (this.sessionId === undefined) return;
+    await new Promise<void>((resolve) => {
+      // HLC-03: the server may free the session at once; whether it does is its business.
+      const timer = setTimeout(resolve, 1_000);
+      const done = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.context.http.request(
+        this.target,
+        { method: 'DELETE', headers: this.headers() },
+        { start: () => {}, data: () => {}, end: done, fail: done },
+      );
+    });
+  }
+}
+
+class Reply implements PostEvents {
+  wire: Abortable | undefined;
+  private wait: number | undefined;
+
+  constructor(
+    private readonly channel: HttpChannel,
+    private readonly ticket: Ticket | undefined,
+  ) {}
+
+  accepted(_: number, headers: HttpHeaders): void {
+    this.channel.accepted(headers);
+  }
+
+  message(text: Buffer): void {
+    this.channel.received(text, this.ticket);
+  }
+
+  eventId(id: string): void {
+    if (this.ticket) this.ticket.lastEventId = id;
+  }
+
+  retry(milliseconds: number): void {
+    this.wait = milliseconds;
+  }
+
+  refused(status: number, headers: HttpHeaders, body: Buffer): void {
+    this.channel.refused(status, headers, body, this.ticket);
+    this.channel.ended(this.wire, undefined, undefined, undefined);
+  }
+
+  end(): void {
+    this.channel.ended(this.wire, this.ticket, undefined, this.wait);
+  }
+
+  fail(failure: HttpFailure): void {
+    this.channel.ended(this.wire, this.ticket, failure, this.wait);
+  }
+}

@@ -1,0 +1,209 @@
+import type { Caller } from '../../../core/caller.js';
+import { failed, type Outcome } from '../../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import {
+  type ClientCapabilities,
+  INTERACTIVE_METHODS,
+  type ServerDescription,
+  type SubscriptionFilter,
+} from '../../../protocol/mcp/model.js';
+import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
+import { isInteractive } from '../../../protocol/mcp/project/input.js';
+import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { httpTarget } from '../../http.js';
+import type { UpstreamContext } from '../context.js';
+import type { OpenWatch, Peer } from '../peer.js';
+import { HttpChannel } from './http-channel.js';
+import { LeasePool } from './lease-pool.js';
+import { LegacySession, type SessionEvents, SessionExpired } from './session.js';
+import { SseChannel } from './sse-channel.js';
+import { Watching } from './watching.js';
+
+export interface HttpSessionsOptions {
+  readonly context: UpstreamContext;
+  readonly url: string;
+  readonly offer: Revision;
+  /** The transport to use; found out by trying where undefined. */
+  readonly transport: 'http' | 'sse' | undefined;
+  /** How many sessions are lent to interactive calls where the transport does not tell requests apart. */
+  readonly pool: number;
+  readonly idle: number;
+  found(transport: 'http' | 'sse'): void;
+}
+
+const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
+
+/** The sessions with one server of the handshake era over HTTP. */
+export class HttpSessions implements Peer {
+  private transport: 'http' | 'sse' | undefined;
+  private readonly sessions = new Map<string, Promise<LegacySession>>();
+  private readonly pools = new Map<string, LeasePool>();
+  private readonly watching = new Watching();
+  private readonly sweeper: NodeJS.Timeout;
+
+  constructor(private readonly options: HttpSessionsOptions) {
+    this.transport = options.transport;
+    this.sweeper = setInterval(() => this.sweep(), Math.min(options.idle, 60_000));
+    this.sweeper.unref();
+  }
+
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    try {
+      const first = await this.requestOnce(caller, call);
+      if (first.kind !== 'error' || !(first.error instanceof SessionExpired)) return first;
+      // The server said it never took the request, so a new session may carry it (HLC-02).
+      return await this.requestOnce(caller, call);
+    } catch (error) {
+      if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);
+      throw error;
+    }
+  }
+
+  private async requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
+    if (!interactive) return (await this.shared(caller)).request(caller, call);
+    if (this.transport === undefined) await this.canonical();
+    if (this.transport === 'sse') return this.lease(caller, call);
+    return (await this.dedicated(caller)).request(caller, call);
+  }
+
+  private lease(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const key = capabilityFingerprint(caller.capabilities);
+    let pool = this.pools.get(key);
+    if (!pool) {
+      pool = new LeasePool(this.options.pool, () => this.open(caller.capabilities, false, QUIET));
+      this.pools.set(key, pool);
+    }
+    return pool.use(async (session) => {
+      const value = await session.request(caller, call);
+      return { value, ...(value.kind === 'input_required' && value.parked && { until: value.parked.over }) };
+    });
+  }
+
+  /** The session of calls that cannot be asked anything: one for all, but a client with a session keeps its own. */
+  private shared(caller: Caller): Promise<LegacySession> {
+    return caller.session === undefined ? this.canonical() : this.dedicated(caller);
+  }
+
+  private dedicated(caller: Caller): Promise<LegacySession> {
+    if (this.transport === 'sse') return this.canonical();
+    const owner = caller.session ?? `principal:${caller.principal.name}`;
+    const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
+    const { ask } = caller;
+    return this.keep(key, () =>
+      this.open(
+        caller.capabilities,
+        ask !== undefined && isInteractive(caller.capabilities),
+        ask ? { ...QUIET, unsolicited: ask } : QUIET,
+      ),
+    );
+  }
+
+  private canonical(): Promise<LegacySession> {
+    return this.keep('', () => this.open({}, true, this.watching));
+  }
+
+  private async keep(key: string, open: () => Promise<LegacySession>): Promise<LegacySession> {
+    const existing = this.sessions.get(key);
+    if (existing) {
+      const session = await existing;
+      if (!session.ended) return session;
+      if (this.sessions.get(key) === existing) this.sessions.delete(key);
+      return this.keep(key, open);
+    }
+    const opening = open();
+    this.sessions.set(key, opening);
+    opening.catch(() => {
+      if (this.sessions.get(key) === opening) this.sessions.delete(key);
+    });
+    return opening;
+  }
+
+  private async open(capabilities: ClientCapabilities, listen: boolean, events: SessionEvents): Promise<LegacySession> {
+    const { context, url, offer } = this.options;
+    const over = (transport: 'http' | 'sse'): Promise<LegacySession> =>
+      LegacySession.open({
+        context,
+        channel: transport === 'http' ? new HttpChannel(context, httpTarget(url)) : new SseChannel(context, url),
+        capabilities,
+        offer,
+        listen,
+        events,
+      });
+    if (this.transport) return over(this.transport);
+    let session: LegacySession;
+    try {
+      session = await over('http');
+      this.found('http');
+    } catch (error) {
+      if (!maybeSse(error)) throw error;
+      session = await over('sse').catch(() => {
+        throw error;
+      });
+      this.found('sse');
+    }
+    return session;
+  }
+
+  private found(transport: 'http' | 'sse'): void {
+    this.transport = transport;
+    this.options.found(transport);
+  }
+
+  async describe(): Promise<ServerDescription> {
+    return (await this.canonical()).description;
+  }
+
+  async listen(
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    return this.watching.listen(await this.canonical(), filter, deliver, lost);
+  }
+
+  /** The client whose session this was is gone. */
+  release(owner: string): void {
+    for (const [key, opening] of this.sessions) {
+      if (!key.startsWith(`${owner}|`)) continue;
+      this.sessions.delete(key);
+      opening.then((session) => session.close()).catch(() => {});
+    }
+  }
+
+  private sweep(): void {
+    const before = Date.now() - this.options.idle;
+    for (const [key, opening] of this.sessions) {
+      if (key === '') continue;
+      opening
+        .then((session) => {
+          if (session.inFlight > 0 || session.lastUsed > before) return;
+          this.sessions.delete(key);
+          void session.close();
+        })
+        .catch(() => {});
+    }
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.sweeper);
+    const sessions = [...this.sessions.values()];
+    this.sessions.clear();
+    await Promise.all([
+      ...sessions.map((opening) => opening.then((session) => session.close()).catch(() => {})),
+      ...[...this.pools.values()].map((pool) => pool.close()),
+    ]);
+  }
+}
+
+/** SSE-04: an endpoint that does not take a POST may be the older transport's. */
+function maybeSse(error: unknown): boolean {
+  const status =
+    error instanceof UpstreamRpcError
+      ? error.status
+      : error instanceof ProtocolError
+        ? error.detail.data?.['status']
+        : undefined;
+  return status === 400 || status === 404 || status === 405;
+}

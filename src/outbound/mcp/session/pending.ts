@@ -1,0 +1,201 @@
+import type { Caller, Cancellation } from '../../../core/caller.js';
+import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
+import type { UpstreamCall } from '../../../core/upstream.js';
+import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
+import type { Id } from '../../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import {
+  atLeast,
+  type InputRequest,
+  type InputRequests,
+  type InputResponses,
+  isLogLevel,
+  type Notification,
+} from '../../../protocol/mcp/model.js';
+import { nextId, timedOut } from '../context.js';
+import { Deadline } from '../deadline.js';
+import type { Ticket } from './channel.js';
+
+/** What a pending call needs of the session it runs on. */
+export interface PendingHost {
+  readonly name: string;
+  readonly timeouts: { readonly call: number; readonly callMax: number };
+  answer(id: Id, question: InputRequest, response: JsonObject): void;
+  refuse(id: Id, question: InputRequest, reason: string): void;
+  /** Tells the server that nobody waits for this call any more. */
+  cancelUpstream(call: PendingCall, reason: string | undefined): void;
+  forget(call: PendingCall): void;
+}
+
+interface Question {
+  readonly id: Id;
+  readonly request: InputRequest;
+}
+
+/** Siblings of a question come within milliseconds; they are asked together (mcp.md 4.4). */
+const BATCH_WINDOW = 5;
+
+/**
+ * One request on a handshake-era session, from sending to its single outcome. When the server asks something in the
+ * middle, the call parks: whoever waits is given the questions, and `resume` takes the answers back to the same call.
+ */
+export class PendingCall implements Ticket, ParkedCall {
+  readonly id = nextId();
+  lastEventId: string | undefined;
+  private waiter: ((outcome: Outcome) => void) | undefined;
+  private deadline: Deadline | undefined;
+  private stopListening: (() => void) | undefined;
+  private finished: Outcome | undefined;
+  private parked = false;
+  private batch: NodeJS.Timeout | undefined;
+  private readonly asked = new Map<string, Question>();
+  private asking = 0;
+  private held: Notification | undefined;
+  private notify: (notification: Notification) => void;
+  private ending: { readonly promise: Promise<void>; resolve(): void } | undefined;
+
+  constructor(
+    private readonly host: PendingHost,
+    readonly caller: Caller,
+    readonly call: UpstreamCall,
+    resolve: (outcome: Outcome) => void,
+  ) {
+    this.waiter = resolve;
+    this.notify = (notification) => call.notify(notification);
+    this.attend(call.cancellation);
+  }
+
+  get done(): boolean {
+    return this.finished !== undefined;
+  }
+
+  get over(): Promise<void> {
+    if (!this.ending) {
+      let resolve = (): void => {};
+      const promise = new Promise<void>((settle) => {
+        resolve = settle;
+      });
+      this.ending = { promise, resolve };
+      if (this.done) resolve();
+    }
+    return this.ending.promise;
+  }
+
+  private attend(cancellation: Cancellation): void {
+    const { call, callMax } = this.host.timeouts;
+    this.deadline = new Deadline(call, callMax, () => this.giveUp(timedOut(this.host.name, call), 'timed out'));
+    this.stopListening = cancellation.onCancel((reason) =>
+      this.giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
+    );
+  }
+
+  private unattend(): void {
+    this.deadline?.clear();
+    this.stopListening?.();
+    this.stopListening = undefined;
+  }
+
+  private giveUp(error: ProtocolError, reason: string | undefined): void {
+    if (this.done) return;
+    this.host.cancelUpstream(this, reason);
+    this.finish(failed(error));
+  }
+
+  /** The one outcome. Where nobody waits at the moment, it is kept for the next `resume`. */
+  finish(outcome: Outcome): void {
+    if (this.done) return;
+    this.finished = outcome;
+    this.unattend();
+    clearTimeout(this.batch);
+    this.host.forget(this);
+    this.ending?.resolve();
+    this.hand(outcome);
+  }
+
+  fail(error: ProtocolError | UpstreamRpcError): void {
+    this.finish(failed(error));
+  }
+
+  private hand(outcome: Outcome): void {
+    const { waiter } = this;
+    this.waiter = undefined;
+    waiter?.(outcome);
+  }
+
+  progress(notification: Notification): void {
+    if (!this.call.wantsProgress || this.done) return;
+    if (this.parked) {
+      this.held = notification;
+      return;
+    }
+    this.deadline?.extend();
+    this.notify(notification);
+  }
+
+  log(notification: Notification): void {
+    const level = notification.params['level'];
+    const { logLevel } = this.call;
+    if (this.parked || logLevel === undefined || !isLogLevel(level) || !atLeast(level, logLevel)) return;
+    this.notify(notification);
+  }
+
+  /** The server asks something while it works on this call. */
+  ask(id: Id, request: InputRequest): void {
+    this.asked.set(`${request.method}-${++this.asking}`, { id, request });
+    if (!this.parked) this.batch ??= setTimeout(() => this.park(), BATCH_WINDOW);
+  }
+
+  /** The server takes a question back. */
+  withdraw(id: Id): void {
+    for (const [key, question] of this.asked) if (question.id === id) this.asked.delete(key);
+  }
+
+  private park(): void {
+    this.batch = undefined;
+    if (this.done || this.asked.size === 0) return;
+    this.parked = true;
+    this.unattend();
+    this.hand(this.questions());
+  }
+
+  private questions(): Outcome {
+    const inputRequests: InputRequests = {};
+    for (const [key, question] of this.asked) inputRequests[key] = question.request;
+    return { kind: 'input_required', inputRequests, requestState: undefined, parked: this };
+  }
+
+  resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome> {
+    return new Promise((resolve) => {
+      if (this.finished) {
+        resolve(this.finished);
+        return;
+      }
+      for (const [key, question] of this.asked) {
+        const answer = answers[key];
+        if (answer === undefined || !Object.hasOwn(answers, key)) continue;
+        this.asked.delete(key);
+        this.host.answer(question.id, question.request, answer);
+      }
+      if (this.asked.size > 0) {
+        resolve(this.questions());
+        return;
+      }
+      this.parked = false;
+      this.waiter = resolve;
+      this.notify = (notification) => call.notify(notification);
+      this.attend(call.cancellation);
+      if (this.held) {
+        const { held } = this;
+        this.held = undefined;
+        this.progress(held);
+      }
+    });
+  }
+
+  abandon(reason: string): void {
+    if (this.done) return;
+    for (const question of this.asked.values()) this.host.refuse(question.id, question.request, reason);
+    this.asked.clear();
+    this.giveUp(new ProtocolError('invalid_state', reason), reason);
+  }
+}

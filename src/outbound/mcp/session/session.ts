@@ -1,0 +1,410 @@
+import { type Caller, Cancellation } from '../../../core/caller.js';
+import type { Outcome } from '../../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import {
+  type Id,
+  type RpcMessage,
+  type RpcRequest,
+  type RpcResponse,
+  readReplies,
+  writeError,
+  writeNotification,
+  writeRequest,
+  writeResult,
+} from '../../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import {
+  atLeast,
+  type ClientCapabilities,
+  type Implementation,
+  INPUT_FAILURE,
+  type InputRequest,
+  isObject,
+  type LogLevel,
+  META,
+  type ServerDescription,
+} from '../../../protocol/mcp/model.js';
+import {
+  decodeServerCapabilities,
+  encodeClientCapabilities,
+  encodeParamMembers,
+} from '../../../protocol/mcp/project/capabilities.js';
+import {
+  declares,
+  decodeInputRequest,
+  encodeInputResponse,
+  refusalOf,
+  requiredCapability,
+} from '../../../protocol/mcp/project/input.js';
+import { stampParams } from '../../../protocol/mcp/project/meta.js';
+import { NEWEST, type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
+import { invalidReply, type UpstreamContext } from '../context.js';
+import type { Channel, ChannelEvents, Ticket } from './channel.js';
+import { PendingCall, type PendingHost } from './pending.js';
+
+/** The server no longer knows the session; what was sent on it was not accepted. */
+export class SessionExpired extends ProtocolError {
+  constructor(server: string) {
+    super('upstream_error', `Server "${server}" ended the session`, { outcome: 'not_executed', data: { server } });
+  }
+}
+
+/** The server does not take the handshake: a modern-only server names its versions instead (VER-08). */
+export class HandshakeRefused extends UpstreamRpcError {}
+
+export interface SessionEvents {
+  /** Something changed at the server. */
+  changed(event: WatchEvent): void;
+  /** Changes may have been missed. */
+  gap(): void;
+  /** The session is over; a new one has to be opened. */
+  ended(why: string): void;
+  /** The server asks something that belongs to no call. Answered only where the session serves one client alone. */
+  unsolicited?(request: InputRequest): Promise<JsonObject>;
+}
+
+export interface SessionOptions {
+  readonly context: UpstreamContext;
+  readonly channel: Channel;
+  /** What is declared at the handshake, in the modern vocabulary. */
+  readonly capabilities: ClientCapabilities;
+  readonly offer: Revision;
+  /** Whether messages that belong to no request are wanted. */
+  readonly listen: boolean;
+  readonly events: SessionEvents;
+}
+
+const GATEWAY: Caller = {
+  principal: { name: 'parley', admin: false },
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+};
+
+/** A request the gateway makes on its own account. */
+export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
+  return {
+    method,
+    params: RawObject.from(params),
+    wantsProgress: false,
+    logLevel: undefined,
+    cancellation: new Cancellation(),
+    mirrored: [],
+    notify: () => {},
+  };
+}
+
+/** A session with a server of the handshake era: opened once, spoken on by many calls. */
+export class LegacySession implements PendingHost, ChannelEvents {
+  private readonly pending = new Map<Id, PendingCall>();
+  private level: LogLevel | undefined;
+  private over = false;
+  /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
+  revision!: Revision;
+  description!: ServerDescription;
+  lastUsed = Date.now();
+
+  private constructor(private readonly options: SessionOptions) {}
+
+  static async open(options: SessionOptions): Promise<LegacySession> {
+    const session = new LegacySession(options);
+    await options.channel.open(session);
+    try {
+      await session.handshake();
+    } catch (error) {
+      session.over = true;
+      await options.channel.close();
+      throw error;
+    }
+    return session;
+  }
+
+  get name(): string {
+    return this.options.context.name;
+  }
+
+  get timeouts(): { readonly call: number; readonly callMax: number } {
+    return this.options.context.timeouts;
+  }
+
+  get ended(): boolean {
+    return this.over;
+  }
+
+  get inFlight(): number {
+    return this.pending.size;
+  }
+
+  get correlates(): boolean {
+    return this.options.channel.correlates;
+  }
+
+  private async handshake(): Promise<void> {
+    const { context, channel, capabilities, offer } = this.options;
+    const result = await this.own('initialize', {
+      protocolVersion: offer.date,
+      capabilities: encodeClientCapabilities(capabilities, offer),
+      clientInfo: context.clientInfo,
+    }).catch((error: unknown) => {
+      if (error instanceof UpstreamRpcError)
+        throw new HandshakeRefused(error.code, error.message, error.data, error.status);
+      const status = error instanceof ProtocolError ? error.detail.data?.['status'] : undefined;
+      if (status === 400 || status === 404 || status === 405)
+        throw new HandshakeRefused(-32600, `HTTP ${status}`, undefined, status);
+      throw error;
+    });
+    const revision = revisionOf(result['protocolVersion']);
+    if (revision?.era !== 'legacy') {
+      throw invalidReply(
+        this.name,
+        `answered the handshake with protocol version ${JSON.stringify(result['protocolVersion'])}`,
+      );
+    }
+    this.revision = revision;
+    const { serverInfo, instructions } = result;
+    this.description = {
+      capabilities: decodeServerCapabilities(result['capabilities'], revision),
+      ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
+      ...(typeof instructions === 'string' && { instructions }),
+    };
+    channel.established(revision);
+    channel.send(writeNotification('notifications/initialized'));
+    if (this.options.listen) channel.listen();
+  }
+
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
+    return this.dispatch(caller, call);
+  }
+
+  private dispatch(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const pending = new PendingCall(this, caller, call, resolve);
+      if (pending.done) return;
+      if (this.over) {
+        pending.fail(new SessionExpired(this.name));
+        return;
+      }
+      this.lastUsed = Date.now();
+      this.pending.set(pending.id, pending);
+      this.options.channel.send(writeRequest(pending.id, call.method, this.encode(call, pending.id)), pending);
+    });
+  }
+
+  private encode(call: UpstreamCall, id: number): RawObject {
+    const edits: Record<string, undefined> = { inputResponses: undefined, requestState: undefined };
+    const revision = this.revision ?? this.options.offer;
+    for (const member of encodeParamMembers(call.method, revision.expresses)) edits[member] = undefined;
+    return stampParams(
+      call.params,
+      {
+        revision,
+        clientInfo: this.options.context.clientInfo,
+        capabilities: {},
+        logLevel: undefined,
+        progressToken: call.wantsProgress ? id : undefined,
+      },
+      edits,
+    );
+  }
+
+  /** One session has one level, the most verbose anybody asked for; each call filters for itself. */
+  private async raiseLevel(level: LogLevel): Promise<void> {
+    if (this.level !== undefined && atLeast(level, this.level)) return;
+    this.level = level;
+    await this.own('logging/setLevel', { level }).catch(() => {});
+  }
+
+  /** A request of the gateway itself; rejects with what went wrong. */
+  async own(method: string, params: JsonObject = {}): Promise<JsonObject> {
+    const outcome = await this.dispatch(GATEWAY, ownCall(method, params));
+    if (outcome.kind === 'complete') return outcome.result.value();
+    throw outcome.kind === 'error'
+      ? outcome.error
+      : invalidReply(this.name, `asked something in the middle of ${method}`);
+  }
+
+  tell(method: string, params?: JsonObject): void {
+    if (!this.over) this.options.channel.send(writeNotification(method, params));
+  }
+
+  async close(): Promise<void> {
+    this.finish('the session was closed');
+    await this.options.channel.close();
+  }
+
+  private finish(why: string): void {
+    if (this.over) return;
+    this.over = true;
+    for (const call of [...this.pending.values()]) {
+      call.fail(
+        new ProtocolError('upstream_error', `Server "${this.name}" is gone: ${why}`, {
+          outcome: 'unknown',
+          data: { server: this.name },
+        }),
+      );
+    }
+  }
+
+  // What the channel tells.
+
+  message(text: Buffer, ticket: Ticket | undefined): void {
+    let messages: RpcMessage[];
+    try {
+      messages = readReplies(text);
+    } catch {
+      if (ticket instanceof PendingCall) ticket.fail(invalidReply(this.name, 'sent a message that is not JSON-RPC'));
+      else this.options.context.log.warn({ server: this.name }, 'dropped a message that is not JSON-RPC');
+      return;
+    }
+    for (const message of messages) this.receive(message, ticket);
+  }
+
+  private receive(message: RpcMessage, ticket: Ticket | undefined): void {
+    switch (message.kind) {
+      case 'response':
+        this.response(message, ticket);
+        break;
+      case 'notification':
+        this.notification(message.method, message.params.value(), ticket);
+        break;
+      case 'request':
+        this.question(message, ticket);
+    }
+  }
+
+  private response(message: RpcResponse, ticket: Ticket | undefined): void {
+    // An error without an id can only mean the request it came back to.
+    const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
+    if (!call || (ticket && ticket !== call)) {
+      this.options.context.log.warn({ server: this.name }, 'dropped an answer to a request that is not under way');
+      return;
+    }
+    if (message.error) {
+      const { code, message: text, data } = message.error;
+      call.fail(new UpstreamRpcError(code, text, data));
+    } else call.finish({ kind: 'complete', result: message.result! });
+  }
+
+  private notification(method: string, params: JsonObject, ticket: Ticket | undefined): void {
+    switch (method) {
+      case 'notifications/progress': {
+        const token = params[META.progressToken];
+        if (typeof token === 'number') this.pending.get(token)?.progress({ method, params });
+        break;
+      }
+      case 'notifications/message':
+        this.attribute(ticket)?.log({ method, params });
+        break;
+      case 'notifications/cancelled': {
+        const id = params['requestId'];
+        if (typeof id === 'string' || typeof id === 'number')
+          for (const call of this.pending.values()) call.withdraw(id);
+        break;
+      }
+      case 'notifications/tools/list_changed':
+        this.options.events.changed({ kind: 'toolsListChanged' });
+        break;
+      case 'notifications/prompts/list_changed':
+        this.options.events.changed({ kind: 'promptsListChanged' });
+        break;
+      case 'notifications/resources/list_changed':
+        this.options.events.changed({ kind: 'resourcesListChanged' });
+        break;
+      case 'notifications/resources/updated': {
+        const { uri } = params;
+        if (typeof uri === 'string') this.options.events.changed({ kind: 'resourceUpdated', uri });
+        break;
+      }
+    }
+  }
+
+  /** The call a message belongs to: told by the stream it came on, or the only one it can be (mcp.md 4.1). */
+  private attribute(ticket: Ticket | undefined): PendingCall | undefined {
+    if (ticket instanceof PendingCall) return ticket;
+    if (this.correlates || this.pending.size !== 1) return undefined;
+    return this.pending.values().next().value;
+  }
+
+  private question(message: RpcRequest, ticket: Ticket | undefined): void {
+    const { id, method } = message;
+    if (method === 'ping') {
+      this.reply(id, {});
+      return;
+    }
+    const request = decodeInputRequest(method, message.params.value());
+    if (!request) {
+      this.replyError(id, -32601, `Method not found: ${method}`);
+      return;
+    }
+    const call = this.attribute(ticket);
+    const capabilities = call?.caller.capabilities ?? this.options.capabilities;
+    if (!declares(capabilities, requiredCapability(request))) {
+      this.replyError(id, -32601, `The client did not declare the capability for ${method}`);
+    } else if (call) call.ask(id, request);
+    else if (this.options.events.unsolicited) this.unsolicited(id, request);
+    else this.replyError(id, -32602, `${method} belongs to no request of a client, so there is nobody to ask`);
+  }
+
+  private unsolicited(id: Id, request: InputRequest): void {
+    this.options.events.unsolicited!(request).then(
+      (response) => this.answer(id, request, response),
+      (error: unknown) =>
+        this.refuse(id, request, error instanceof Error ? error.message : 'The client did not answer'),
+    );
+  }
+
+  private reply(id: Id, result: JsonObject): void {
+    if (!this.over) this.options.channel.send(Buffer.concat(writeResult(id, [Buffer.from(JSON.stringify(result))])));
+  }
+
+  private replyError(id: Id, code: number, message: string): void {
+    if (!this.over) this.options.channel.send(writeError(id, { code, message }));
+  }
+
+  lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void {
+    if (ticket instanceof PendingCall) ticket.fail(error);
+  }
+
+  expired(ticket: Ticket | undefined): void {
+    if (ticket instanceof PendingCall) ticket.fail(new SessionExpired(this.name));
+    this.closed('it no longer knows the session');
+  }
+
+  closed(why: string): void {
+    if (this.over) return;
+    this.finish(why);
+    void this.options.channel.close();
+    this.options.events.ended(why);
+  }
+
+  gap(): void {
+    this.options.events.gap();
+  }
+
+  // What a pending call asks of its session.
+
+  answer(id: Id, question: InputRequest, response: JsonObject): void {
+    const failure = response[INPUT_FAILURE];
+    if (isObject(failure)) this.replyError(id, Number(failure['code']), String(failure['message']));
+    else this.reply(id, encodeInputResponse(question.method, response, this.revision));
+  }
+
+  refuse(id: Id, question: InputRequest, reason: string): void {
+    const refusal = refusalOf(question.method, reason);
+    if ('result' in refusal) this.reply(id, refusal.result);
+    else this.replyError(id, refusal.error.code, refusal.error.message);
+  }
+
+  cancelUpstream(call: PendingCall, reason: string | undefined): void {
+    // The handshake is never cancelled (LIFE-10).
+    if (call.call.method !== 'initialize')
+      this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
+  }
+
+  forget(call: PendingCall): void {
+    this.pending.delete(call.id);
+  }
+}

@@ -1,0 +1,107 @@
+import type { HttpFailure, HttpHeaders, HttpTarget } from '../../http.js';
+import { httpTarget } from '../../http.js';
+import { broken, connectionProblem, type UpstreamContext, unavailable } from '../context.js';
+import { EventStream } from '../event-stream.js';
+import { post } from '../post.js';
+import { refusal } from '../refusal.js';
+import type { Channel, ChannelEvents, Ticket } from './channel.js';
+
+/** HTTP+SSE of 2024-11-05: one stream for everything the server says, and a POST for everything it is told. */
+export class SseChannel implements Channel {
+  readonly correlates = false;
+  private events!: ChannelEvents;
+  private stream: EventStream | undefined;
+  private endpoint: HttpTarget | undefined;
+  private closed = false;
+
+  constructor(
+    private readonly context: UpstreamContext,
+    private readonly url: string,
+  ) {}
+
+  open(events: ChannelEvents): Promise<void> {
+    this.events = events;
+    return new Promise((resolve, reject) => {
+      const { context } = this;
+      const give = (why: string): void => {
+        clearTimeout(timer);
+        this.stream?.close();
+        reject(unavailable(context.name, why));
+      };
+      const timer = setTimeout(() => give('it announced no endpoint for messages'), context.timeouts.call);
+      this.stream = EventStream.open(
+        context.http,
+        httpTarget(this.url),
+        context.headers,
+        {
+          event: (name, data) => {
+            if (name === 'endpoint' && !this.endpoint) {
+              const endpoint = this.sameOrigin(data.toString('utf8'));
+              if (!endpoint) {
+                give('it announced an endpoint for messages on another origin');
+                return;
+              }
+              clearTimeout(timer);
+              this.endpoint = endpoint;
+              resolve();
+            } else if (name === 'message') events.message(data, undefined);
+          },
+          refused: (status) => give(`it answered HTTP ${status}`),
+          end: (why) => {
+            if (!this.endpoint) give(why);
+            else if (!this.closed) events.closed(why);
+          },
+        },
+        context.limits.event,
+      );
+    });
+  }
+
+  /** SSE-02: the server names the address; one on another origin would make the gateway knock there. */
+  private sameOrigin(announced: string): HttpTarget | undefined {
+    try {
+      const url = new URL(announced, this.url);
+      return url.origin === new URL(this.url).origin ? httpTarget(url) : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  established(): void {}
+
+  listen(): void {}
+
+  send(message: Buffer, ticket?: Ticket): void {
+    const { context, events } = this;
+    const lost = (failure: HttpFailure): void => {
+      if (!ticket || ticket.done) return;
+      const why = connectionProblem(failure.error);
+      events.lost(
+        ticket,
+        failure.sent ? broken(context.name, `failed before it answered: ${why}`) : unavailable(context.name, why),
+      );
+    };
+    post(
+      context.http,
+      this.endpoint!,
+      ['content-type', 'application/json', ...context.headers],
+      message,
+      {
+        // The answer comes on the stream; a body here says no more than "accepted".
+        message: () => {},
+        refused: (status: number, headers: HttpHeaders, body: Buffer) => {
+          if (status === 404) events.expired(ticket);
+          else if (ticket) events.lost(ticket, refusal(context.name, status, headers, body));
+        },
+        end: () => {},
+        fail: lost,
+      },
+      context.limits,
+    );
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    this.stream?.close();
+  }
+}

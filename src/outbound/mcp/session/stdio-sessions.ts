@@ -1,0 +1,74 @@
+import type { Caller } from '../../../core/caller.js';
+import { failed, type Outcome } from '../../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
+import { INTERACTIVE_METHODS, type ServerDescription, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
+import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
+import { isInteractive } from '../../../protocol/mcp/project/input.js';
+import type { OpenWatch, Peer } from '../peer.js';
+import type { Lease, SessionSupervisor } from '../stdio-link.js';
+import { LegacySession } from './session.js';
+import { asProtocolError } from './stdio-problem.js';
+import type { Watching } from './watching.js';
+
+/** The sessions with one server of the handshake era on the pipes of its processes. */
+export class StdioSessions implements Peer {
+  constructor(
+    private readonly name: string,
+    private readonly supervisor: SessionSupervisor,
+    private readonly watching: Watching,
+  ) {}
+
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
+    const key = interactive ? `legacy|${capabilityFingerprint(caller.capabilities)}` : CANONICAL;
+    let lease: Lease;
+    try {
+      lease = await this.supervisor.acquire({ key, exclusive: interactive });
+    } catch (error) {
+      return failed(asProtocolError(this.name, error));
+    }
+    const outcome = await legacy(lease).request(caller, call);
+    if (outcome.kind === 'input_required' && outcome.parked) void outcome.parked.over.then(() => lease.release());
+    else lease.release();
+    return outcome;
+  }
+
+  async describe(): Promise<ServerDescription> {
+    const lease = await this.acquire();
+    const { description } = legacy(lease);
+    lease.release();
+    return description;
+  }
+
+  private acquire(): Promise<Lease> {
+    return this.supervisor.acquire({ key: CANONICAL }).catch((error: unknown) => {
+      throw asProtocolError(this.name, error);
+    });
+  }
+
+  /** The process stays as long as somebody watches it. */
+  async listen(
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    const lease = await this.acquire();
+    const watch = await this.watching.listen(legacy(lease), filter, deliver, lost);
+    return {
+      honoured: watch.honoured,
+      close: () => {
+        watch.close();
+        lease.release();
+      },
+    };
+  }
+
+  async close(): Promise<void> {}
+}
+
+export const CANONICAL = 'legacy|{}';
+
+function legacy(lease: Lease): LegacySession {
+  if (lease.session instanceof LegacySession) return lease.session;
+  throw new TypeError('a session of the other era was leased');
+}

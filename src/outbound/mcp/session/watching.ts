@@ -1,0 +1,95 @@
+import type { WatchEvent } from '../../../core/upstream.js';
+import { LIST_KINDS, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
+import type { OpenWatch } from '../peer.js';
+import type { LegacySession, SessionEvents } from './session.js';
+
+interface Listener {
+  readonly deliver: (event: WatchEvent) => void;
+  readonly lost: (why: string) => void;
+}
+
+const LIST_CAPABILITY = {
+  toolsListChanged: 'tools',
+  promptsListChanged: 'prompts',
+  resourcesListChanged: 'resources',
+} as const;
+
+/** What a handshake-era session is watched for: its unsolicited notifications, and resources subscribed by count. */
+export class Watching implements SessionEvents {
+  private readonly listeners = new Set<Listener>();
+  private readonly overhearing: ((event: WatchEvent) => void)[] = [];
+  private readonly subscribed = new Map<string, number>();
+
+  changed(event: WatchEvent): void {
+    for (const deliver of this.overhearing) deliver(event);
+    for (const listener of [...this.listeners]) listener.deliver(event);
+  }
+
+  gap(): void {
+    for (const kind of LIST_KINDS) this.changed({ kind });
+    for (const uri of this.subscribed.keys()) this.changed({ kind: 'resourceUpdated', uri });
+  }
+
+  ended(why: string): void {
+    this.subscribed.clear();
+    const listeners = [...this.listeners];
+    this.listeners.clear();
+    for (const listener of listeners) listener.lost(why);
+  }
+
+  /** Hears of everything that comes, for as long as the server exists; asks for nothing. */
+  overhear(deliver: (event: WatchEvent) => void): void {
+    this.overhearing.push(deliver);
+  }
+
+  async listen(
+    session: LegacySession,
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    const listener: Listener = { deliver, lost };
+    this.listeners.add(listener);
+    const { capabilities } = session.description;
+    const honoured: SubscriptionFilter = {};
+    for (const kind of LIST_KINDS)
+      if (filter[kind] && capabilities[LIST_CAPABILITY[kind]]?.['listChanged']) honoured[kind] = true;
+    const uris: string[] = [];
+    if (capabilities.resources?.['subscribe']) {
+      for (const uri of filter.resourceSubscriptions ?? []) if (await this.subscribe(session, uri)) uris.push(uri);
+    }
+    if (uris.length > 0) honoured.resourceSubscriptions = uris;
+    return {
+      honoured,
+      close: () => {
+        this.listeners.delete(listener);
+        for (const uri of uris) this.unsubscribe(session, uri);
+      },
+    };
+  }
+
+  private async subscribe(session: LegacySession, uri: string): Promise<boolean> {
+    const count = this.subscribed.get(uri) ?? 0;
+    this.subscribed.set(uri, count + 1);
+    if (count > 0) return true;
+    try {
+      await session.own('resources/subscribe', { uri });
+      return true;
+    } catch {
+      this.release(uri);
+      return false;
+    }
+  }
+
+  private unsubscribe(session: LegacySession, uri: string): void {
+    if (this.release(uri) && !session.ended) session.own('resources/unsubscribe', { uri }).catch(() => {});
+  }
+
+  /** Whether nobody is left who wants to hear of this resource. */
+  private release(uri: string): boolean {
+    const count = (this.subscribed.get(uri) ?? 0) - 1;
+    if (count > 0) this.subscribed.set(uri, count);
+    else this.subscribed.delete(uri);
+    return count === 0;
+  }
+}

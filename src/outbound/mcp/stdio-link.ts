@@ -1,0 +1,150 @@
+import { failed, type Outcome } from '../../core/gateway.js';
+import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ClientCapabilities, Notification, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import type { Lease as ChildLease } from '../stdio/lease.js';
+import type { StdioCommand } from '../stdio/process.js';
+import { Supervisor } from '../stdio/supervisor.js';
+import type { UpstreamContext } from './context.js';
+import { ModernPeer, type ModernWire } from './modern-peer.js';
+import { ModernPipe } from './modern-pipe.js';
+import type { Link, OpenWatch, Peer } from './peer.js';
+import { LegacySession, ownCall } from './session/session.js';
+import { StdioChannel } from './session/stdio-channel.js';
+import { asProtocolError } from './session/stdio-problem.js';
+import { CANONICAL, StdioSessions } from './session/stdio-sessions.js';
+import { Watching } from './session/watching.js';
+
+export type SessionSupervisor = Supervisor<LegacySession | ModernPipe>;
+export type Lease = ChildLease<LegacySession | ModernPipe>;
+
+export interface StdioLinkOptions {
+  readonly context: UpstreamContext;
+  readonly command: StdioCommand;
+  readonly maxLine: number;
+  /** Processes for interactive calls, which each have one to themselves. */
+  readonly pool: number;
+  readonly idle: number;
+  readonly legacyOffer: Revision;
+  readonly modernOffer: Revision;
+}
+
+const MODERN = 'modern';
+const PROBE_TIMEOUT = 5_000;
+const START_TIMEOUT = 60_000;
+
+/** A server that is a program. Its processes are shared or lent; which era one speaks is settled when it starts. */
+export class StdioLink implements Link {
+  private readonly supervisor: SessionSupervisor;
+  private readonly watching = new Watching();
+
+  constructor(private readonly options: StdioLinkOptions) {
+    const { context, command, maxLine, pool, idle, legacyOffer, modernOffer } = options;
+    this.supervisor = new Supervisor<LegacySession | ModernPipe>({
+      name: context.name,
+      command,
+      child: { maxLine },
+      // One for what is shared in each era beside those that are lent.
+      max: pool + 2,
+      idleMs: idle,
+      openMs: START_TIMEOUT,
+      log: context.log,
+      open: async (start, { key }) => {
+        if (key === MODERN) return new ModernPipe(context, modernOffer, start);
+        return LegacySession.open({
+          context,
+          channel: new StdioChannel(context.name, start),
+          capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
+          offer: legacyOffer,
+          listen: key === CANONICAL,
+          events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
+        });
+      },
+    });
+  }
+
+  /** A process of its own takes the question: some servers end at the first word that is no handshake (mcp.md 5.2). */
+  async probe(revision: Revision): Promise<Evidence> {
+    const { context } = this.options;
+    const patient = { ...context, timeouts: { ...context.timeouts, call: PROBE_TIMEOUT } };
+    return this.supervisor.sibling(async (start) => {
+      const outcome = await new ModernPipe(patient, revision, start).send({}, ownCall('server/discover'));
+      if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'legacy');
+      return outcome.kind === 'error' ? readProbe({ error: outcome.error }, 'legacy') : { kind: 'none' };
+    });
+  }
+
+  readonly overheard = (deliver: (event: WatchEvent) => void): void => this.watching.overhear(deliver);
+
+  modern(revision: Revision): Peer {
+    return new ModernPeer(new PipeWire(this.options.context.name, revision, this.supervisor));
+  }
+
+  legacy(): Peer {
+    return new StdioSessions(this.options.context.name, this.supervisor, this.watching);
+  }
+
+  health(): { detail?: string } {
+    const { state, lastError } = this.supervisor.health();
+    return { detail: lastError ? `${state}: ${lastError}` : state };
+  }
+
+  close(): Promise<void> {
+    return this.supervisor.close();
+  }
+}
+
+class PipeWire implements ModernWire {
+  constructor(
+    readonly name: string,
+    readonly revision: Revision,
+    private readonly supervisor: SessionSupervisor,
+  ) {}
+
+  async send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+    let lease: Lease;
+    try {
+      lease = await this.supervisor.acquire({ key: MODERN });
+    } catch (error) {
+      return failed(asProtocolError(this.name, error));
+    }
+    try {
+      return await pipe(lease).send(capabilities, call);
+    } finally {
+      lease.release();
+    }
+  }
+
+  async listen(
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    const lease = await this.supervisor.acquire({ key: MODERN });
+    const release = (): void => lease.release();
+    try {
+      const watch = await pipe(lease).listen(filter, deliver, (why) => {
+        release();
+        lost(why);
+      });
+      return {
+        honoured: watch.honoured,
+        close: () => {
+          watch.close();
+          release();
+        },
+      };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {}
+}
+
+function pipe(lease: Lease): ModernPipe {
+  if (lease.session instanceof ModernPipe) return lease.session;
+  throw new TypeError('a session of the other era was leased');
+}

@@ -1,0 +1,219 @@
+import type { Caller } from '../../core/caller.js';
+import { failed, type Outcome } from '../../core/gateway.js';
+import type { Upstream, UpstreamCall, UpstreamHealth, UpstreamStatus, Watch, WatchEvent } from '../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import {
+  contradictsModern,
+  erasFor,
+  LEGACY_VERDICT_TTL,
+  type RevisionSetting,
+  spoken,
+  type Verdict,
+} from '../../protocol/mcp/probe.js';
+import { revisionOf } from '../../protocol/mcp/revisions/index.js';
+import { invalidReply, type Log, unavailable } from './context.js';
+import type { Link, Peer } from './peer.js';
+import { HandshakeRefused } from './session/session.js';
+import { WatchHub } from './watch-hub.js';
+
+/** Remembers verdicts beyond the life of a process. */
+export interface VerdictMemory {
+  recall(): Verdict | undefined;
+  remember(verdict: Verdict): void;
+}
+
+export interface McpUpstreamOptions {
+  readonly name: string;
+  readonly link: Link;
+  readonly setting: RevisionSetting;
+  readonly memory: VerdictMemory;
+  readonly log: Log;
+}
+
+/** After a failed probe, callers within this time hear of that failure instead of waiting for their own. */
+const PROBE_PAUSE = 1_000;
+
+/** One configured MCP server: which eras it speaks is found out once, and each caller is served in its own if possible. */
+export class McpUpstream implements Upstream {
+  readonly name: string;
+  private verdict: Verdict | undefined;
+  private probing: Promise<Verdict> | undefined;
+  private modernPeer: Peer | undefined;
+  private legacyPeer: Peer | undefined;
+  private readonly hub: WatchHub;
+  private readonly overhearing: ((event: WatchEvent) => void)[] = [];
+  private status: UpstreamStatus = 'unknown';
+  private problem: string | undefined;
+
+  constructor(private readonly options: McpUpstreamOptions) {
+    this.name = options.name;
+    this.verdict = options.setting.fixed ?? options.memory.recall();
+    this.hub = new WatchHub(
+      options.name,
+      async (filter, deliver, lost) => (await this.primary()).listen(filter, deliver, lost),
+      options.log,
+    );
+    options.link.overheard?.((event) => {
+      for (const deliver of this.overhearing) deliver(event);
+    });
+  }
+
+  async describe(): Promise<ServerDescription> {
+    return this.noting(async () => (await this.primary()).describe());
+  }
+
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    let verdict: Verdict;
+    try {
+      verdict = this.verdict ?? (await this.probe());
+    } catch (error) {
+      return failed(this.note(error));
+    }
+    let outcome: Outcome | undefined;
+    for (const era of erasFor(caller.revision, verdict)) {
+      outcome = await this.peer(era).request(caller, call);
+      // The server turned out not to take the handshake: nothing was executed, so the other era may try.
+      if (era === 'legacy' && verdict.modern && outcome.kind === 'error' && outcome.error instanceof HandshakeRefused) {
+        this.settle({ ...verdict, legacy: false, at: Date.now() });
+        continue;
+      }
+      if (era === 'legacy' && verdict.legacy === undefined && outcome.kind !== 'error')
+        this.settle({ ...verdict, legacy: true, at: Date.now() });
+      break;
+    }
+    outcome ??= failed(invalidReply(this.name, 'speaks no revision this gateway speaks'));
+    this.observe(outcome);
+    return outcome;
+  }
+
+  async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch> {
+    return this.noting(() => this.hub.watch(filter, deliver));
+  }
+
+  /** Keeps a cache fresh: no failure is reported, and no process is kept alive for it. */
+  keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown> {
+    if (!this.options.link.overheard) return this.hub.watch(filter, deliver, true);
+    this.overhearing.push(deliver);
+    return Promise.resolve();
+  }
+
+  release(session: string): void {
+    this.options.link.release?.(session);
+  }
+
+  health(): UpstreamHealth {
+    const detail = this.problem ?? this.options.link.health().detail;
+    return { status: this.status, speaks: this.verdict ? spoken(this.verdict) : [], ...(detail && { detail }) };
+  }
+
+  async close(): Promise<void> {
+    this.hub.close();
+    await Promise.all([this.modernPeer?.close(), this.legacyPeer?.close()]);
+    await this.options.link.close();
+  }
+
+  /** The peer for what concerns no caller in particular: the newest era the server speaks. */
+  private async primary(): Promise<Peer> {
+    const verdict = this.verdict ?? (await this.probe());
+    return this.peer(verdict.modern ? 'modern' : 'legacy');
+  }
+
+  private peer(era: 'modern' | 'legacy'): Peer {
+    const { link, setting } = this.options;
+    if (era === 'legacy') {
+      this.legacyPeer ??= link.legacy(setting.legacyOffer);
+      return this.legacyPeer;
+    }
+    this.modernPeer ??= link.modern(revisionOf(this.verdict?.modern || '') ?? setting.modernOffer);
+    return this.modernPeer;
+  }
+
+  private probe(): Promise<Verdict> {
+    if (!this.probing) {
+      const probing = this.ask();
+      this.probing = probing;
+      const done = (): void => {
+        if (this.probing === probing) this.probing = undefined;
+      };
+      probing.then(done, () => setTimeout(done, PROBE_PAUSE).unref());
+    }
+    return this.probing;
+  }
+
+  private async ask(): Promise<Verdict> {
+    const { link, setting, log } = this.options;
+    const evidence = await link.probe(setting.modernOffer);
+    switch (evidence.kind) {
+      case 'modern':
+        return this.settle({ modern: evidence.revision.date, legacy: undefined, at: Date.now() });
+      case 'legacy':
+        return this.settle({ modern: false, legacy: true, at: Date.now() });
+      case 'foreign':
+        throw invalidReply(
+          this.name,
+          `speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`,
+        );
+      case 'none':
+        log.info({ server: this.name }, 'the server gave no sign which revision it speaks');
+        throw unavailable(this.name, 'it gave no sign which revision it speaks');
+    }
+  }
+
+  private settle(verdict: Verdict): Verdict {
+    this.verdict = verdict;
+    this.options.memory.remember(verdict);
+    return verdict;
+  }
+
+  private observe(outcome: Outcome): void {
+    if (outcome.kind !== 'error') {
+      this.up();
+      return;
+    }
+    this.note(outcome.error);
+    const { fixed } = this.options.setting;
+    if (fixed || !this.verdict) return;
+    if (this.verdict.modern && contradictsModern(outcome.error)) this.verdict = undefined;
+  }
+
+  private up(): void {
+    this.status = 'up';
+    this.problem = undefined;
+    const { verdict } = this;
+    if (verdict && !verdict.modern && !this.options.setting.fixed && Date.now() - verdict.at > LEGACY_VERDICT_TTL) {
+      // Asked again in the background; calls go on with what is known.
+      this.verdict = { ...verdict, at: Date.now() };
+      this.probe().catch(() => {});
+    }
+  }
+
+  private note(error: unknown): ProtocolError | UpstreamRpcError {
+    const known =
+      error instanceof ProtocolError || error instanceof UpstreamRpcError
+        ? error
+        : unavailable(this.name, error instanceof Error ? error.message : 'it failed');
+    if (known instanceof ProtocolError && DOWN.includes(known.reason)) {
+      this.status = 'down';
+      this.problem = known.message;
+    } else this.status = 'up';
+    return known;
+  }
+
+  private async noting<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      const value = await run();
+      this.up();
+      return value;
+    } catch (error) {
+      throw this.note(error);
+    }
+  }
+}
+
+const DOWN: readonly string[] = [
+  'upstream_unavailable',
+  'upstream_timeout',
+  'upstream_unauthorized',
+  'upstream_invalid',
+];

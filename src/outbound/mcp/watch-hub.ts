@@ -1,0 +1,176 @@
+import type { Watch, WatchEvent } from '../../core/upstream.js';
+import { LIST_KINDS, type SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { Log } from './context.js';
+import type { OpenWatch } from './peer.js';
+
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 30_000;
+
+interface Watcher {
+  readonly filter: SubscriptionFilter;
+  readonly deliver: (event: WatchEvent) => void;
+}
+
+type Open = (
+  filter: SubscriptionFilter,
+  deliver: (event: WatchEvent) => void,
+  lost: (why: string) => void,
+) => Promise<OpenWatch>;
+
+/**
+ * All that is watched at one server goes over one upstream watch. A changed filter opens a new one, waits for it and
+ * then closes the old; an interrupted one is opened again, and what may have been missed is announced (mcp.md 4.12).
+ */
+export class WatchHub {
+  private readonly watchers = new Set<Watcher>();
+  private current: OpenWatch | undefined;
+  private asked = '';
+  private turn: Promise<void> = Promise.resolve();
+  private retry: NodeJS.Timeout | undefined;
+  private failures = 0;
+  private closed = false;
+
+  constructor(
+    private readonly name: string,
+    private readonly open: Open,
+    private readonly log: Log,
+  ) {}
+
+  /** Resolves once the upstream confirmed. A watcher that `persists` stays when that fails and is served later. */
+  async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, persists = false): Promise<Watch> {
+    const watcher: Watcher = { filter, deliver };
+    this.watchers.add(watcher);
+    try {
+      await this.align();
+    } catch (error) {
+      if (!persists) {
+        this.watchers.delete(watcher);
+        throw error;
+      }
+      this.reopenLater();
+    }
+    const hub = this;
+    return {
+      get honoured() {
+        return intersect(filter, hub.current?.honoured ?? {});
+      },
+      close: () => {
+        if (!this.watchers.delete(watcher)) return;
+        this.align().catch(() => {});
+      },
+    };
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.retry);
+    this.watchers.clear();
+    this.current?.close();
+    this.current = undefined;
+  }
+
+  /** Brings the upstream watch in line with what is wanted, one change at a time. */
+  private align(): Promise<void> {
+    const next = this.turn.then(() => this.alignNow());
+    this.turn = next.catch(() => {});
+    return next;
+  }
+
+  private async alignNow(): Promise<void> {
+    if (this.closed) return;
+    const filter = this.union();
+    const asked = JSON.stringify(filter);
+    if (this.current && asked === this.asked) return;
+    if (isEmpty(filter)) {
+      this.current?.close();
+      this.current = undefined;
+      this.asked = '';
+      return;
+    }
+    const previous = this.current;
+    const opened: { watch?: OpenWatch } = {};
+    const watch = await this.open(
+      filter,
+      (event) => this.deliver(event),
+      (why) => {
+        if (opened.watch && this.current === opened.watch) this.lost(why);
+      },
+    );
+    opened.watch = watch;
+    if (this.closed) {
+      watch.close();
+      return;
+    }
+    this.current = watch;
+    this.asked = asked;
+    this.failures = 0;
+    previous?.close();
+  }
+
+  private lost(why: string): void {
+    this.log.info({ server: this.name, why }, 'a watch was interrupted');
+    this.current = undefined;
+    this.asked = '';
+    this.reopenLater();
+  }
+
+  private reopenLater(): void {
+    if (this.closed || this.retry) return;
+    const pause = Math.min(FIRST_PAUSE * 2 ** this.failures, LONGEST_PAUSE) * (0.5 + Math.random());
+    this.retry = setTimeout(() => {
+      this.retry = undefined;
+      if (this.watchers.size === 0 || this.current) return;
+      this.align().then(
+        () => this.announceGap(),
+        () => {
+          this.failures++;
+          this.reopenLater();
+        },
+      );
+    }, pause);
+    this.retry.unref();
+  }
+
+  /** Nothing is replayed after a gap, so everything watched may have changed. */
+  announceGap(): void {
+    const filter = this.union();
+    for (const kind of LIST_KINDS) if (filter[kind]) this.deliver({ kind });
+    for (const uri of filter.resourceSubscriptions ?? []) this.deliver({ kind: 'resourceUpdated', uri });
+  }
+
+  private deliver(event: WatchEvent): void {
+    for (const watcher of [...this.watchers]) if (concerns(watcher.filter, event)) watcher.deliver(event);
+  }
+
+  private union(): SubscriptionFilter {
+    const union: SubscriptionFilter = {};
+    const uris = new Set<string>();
+    for (const { filter } of this.watchers) {
+      for (const kind of LIST_KINDS) if (filter[kind]) union[kind] = true;
+      for (const uri of filter.resourceSubscriptions ?? []) uris.add(uri);
+    }
+    if (uris.size > 0) union.resourceSubscriptions = [...uris].sort();
+    return union;
+  }
+}
+
+function concerns(filter: SubscriptionFilter, event: WatchEvent): boolean {
+  if (event.kind === 'task') return true;
+  if (event.kind !== 'resourceUpdated') return filter[event.kind] === true;
+  // An update may name a part of what was subscribed to (RES-06).
+  return (filter.resourceSubscriptions ?? []).some(
+    (uri) =>
+      event.uri === uri || event.uri.startsWith(uri.endsWith('/') ? uri : `${uri}/`) || event.uri.startsWith(`${uri}#`),
+  );
+}
+
+export function intersect(wanted: SubscriptionFilter, confirmed: SubscriptionFilter): SubscriptionFilter {
+  const out: SubscriptionFilter = {};
+  for (const kind of LIST_KINDS) if (wanted[kind] && confirmed[kind]) out[kind] = true;
+  const uris = (wanted.resourceSubscriptions ?? []).filter((uri) => confirmed.resourceSubscriptions?.includes(uri));
+  if (uris.length > 0) out.resourceSubscriptions = uris;
+  return out;
+}
+
+export const isEmpty = (filter: SubscriptionFilter): boolean =>
+  !LIST_KINDS.some((kind) => filter[kind]) && !filter.resourceSubscriptions?.length;
