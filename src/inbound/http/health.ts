@@ -1,0 +1,62 @@
+import type { ServerResponse } from 'node:http';
+import type { Catalog } from '../../core/catalog/catalog.js';
+import { sendJson } from './reply.js';
+import type { Route } from './server.js';
+
+/** What is asked before traffic is sent here. */
+export class Health {
+  /** Loaded and listening; false again as soon as the gateway is told to stop. */
+  accepting = false;
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly version: string,
+    private readonly sessions: () => number,
+  ) {}
+
+  readonly live: Route = {
+    open: true,
+    handle: ({ res, headers }) => send(res, headers, 200, { status: 'alive', service: 'parley' }),
+  };
+
+  readonly ready: Route = {
+    open: true,
+    handle: ({ res, headers }) => {
+      const servers = this.servers();
+      const degraded = servers.some(({ status }) => status === 'down');
+      const status = !this.accepting ? 'not_ready' : degraded ? 'degraded' : 'ready';
+      send(res, headers, this.accepting ? 200 : 503, {
+        status,
+        service: 'parley',
+        is_degraded: degraded,
+        checks: {
+          drain_status: { status: this.accepting ? 'accepting' : 'draining' },
+          mcp_gateway: { status: 'ok', servers: servers.length },
+        },
+      });
+    },
+  };
+
+  readonly summary: Route = {
+    open: true,
+    handle: ({ res, headers }) =>
+      send(res, headers, this.accepting ? 200 : 503, {
+        status: this.accepting ? 'ok' : 'stopping',
+        version: this.version,
+        transport: 'streamable-http',
+        sessions: this.sessions(),
+        servers: Object.fromEntries(this.servers().map(({ name, status }) => [name, status])),
+      }),
+  };
+
+  private servers(): { name: string; status: string }[] {
+    return this.catalog.servers.map((name) => ({
+      name,
+      status: this.catalog.upstream(name)?.health().status ?? 'unknown',
+    }));
+  }
+}
+
+function send(res: ServerResponse, headers: readonly string[], status: number, body: object): void {
+  sendJson(res, status, headers, [Buffer.from(JSON.stringify(body))]);
+}

@@ -1,0 +1,80 @@
+/** Who may knock: the Host and Origin of a request, and what browsers are told (HM-02, HM-03, S8). */
+export interface OriginPolicy {
+  /** Bound to this machine only: then only its own names and pages are let in. */
+  readonly loopback: boolean;
+  /** Host names accepted beside those of the loopback address. */
+  readonly hosts: readonly string[];
+  /** Origins accepted beside those of this machine. */
+  readonly origins: readonly string[];
+  readonly corsOrigins: readonly string[];
+  readonly credentials: boolean;
+}
+
+const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
+
+function hostName(host: string): string {
+  const bracket = host.indexOf(']');
+  const colon = host.indexOf(':', Math.max(0, bracket));
+  return (colon < 0 ? host : host.slice(0, colon)).toLowerCase();
+}
+
+export class Origins {
+  private readonly hosts: ReadonlySet<string>;
+  private readonly origins: ReadonlySet<string>;
+  private readonly anyCors: boolean;
+
+  constructor(private readonly policy: OriginPolicy) {
+    this.hosts = new Set(policy.hosts.map((host) => hostName(host)));
+    this.anyCors = policy.corsOrigins.includes('*');
+    this.origins = new Set(
+      [...policy.origins, ...policy.corsOrigins.filter((origin) => origin !== '*')].map((origin) =>
+        origin.toLowerCase(),
+      ),
+    );
+  }
+
+  allowsHost(host: string | undefined): boolean {
+    if (host === undefined) return false;
+    const name = hostName(host);
+    if (LOOPBACK.has(name) || this.hosts.has(name)) return true;
+    // Away from loopback a name can only be checked against names that were given; callers prove themselves there.
+    return !this.policy.loopback && this.hosts.size === 0;
+  }
+
+  /** A request without Origin does not come from a page. */
+  allowsOrigin(origin: string | undefined): boolean {
+    if (origin === undefined) return true;
+    const given = origin.toLowerCase();
+    if (this.origins.has(given)) return true;
+    if (this.policy.loopback) return isLoopbackOrigin(given);
+    return this.anyCors;
+  }
+
+  /** Headers for every answer, as flat pairs. */
+  headersFor(origin: string | undefined): string[] {
+    const { credentials } = this.policy;
+    const allowed = this.anyCors && !credentials ? '*' : origin;
+    const headers = ['Access-Control-Expose-Headers', EXPOSED];
+    if (allowed !== undefined) headers.push('Access-Control-Allow-Origin', allowed);
+    if (allowed !== '*') headers.push('Vary', 'Origin');
+    if (credentials) headers.push('Access-Control-Allow-Credentials', 'true');
+    return headers;
+  }
+}
+
+function isLoopbackOrigin(origin: string): boolean {
+  const match = /^https?:\/\/([^/]+)$/.exec(origin);
+  return match !== null && LOOPBACK.has(hostName(match[1]!));
+}
+
+const EXPOSED = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate';
+
+/** The answer to a preflight, beside the headers of every answer. */
+export const PREFLIGHT: readonly string[] = [
+  'Access-Control-Allow-Methods',
+  'GET, POST, DELETE, OPTIONS',
+  'Access-Control-Allow-Headers',
+  'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept',
+  'Access-Control-Max-Age',
+  '600',
+];

@@ -1,0 +1,53 @@
+import type { Catalog } from '../../core/catalog/catalog.js';
+import { ALL_SERVERS, type View } from '../../core/gateway.js';
+import type { HttpDoor } from '../mcp/http-door.js';
+import type { SseDoor } from '../mcp/sse-door.js';
+import type { Health } from './health.js';
+import type { Route, Router } from './server.js';
+
+export interface Doors {
+  readonly mcp: HttpDoor;
+  readonly sse: SseDoor | undefined;
+  readonly health: Health;
+  readonly catalog: Catalog;
+}
+
+/** Every path the gateway serves, in one place. */
+export function routes({ mcp, sse, health, catalog }: Doors): Router {
+  const endpoint = (view: View): Route => ({
+    handle: ({ req, res, headers }, principal) => mcp.handle(req, res, view, principal, headers),
+  });
+  const stream = (door: SseDoor, view: View, messages: string): Route => ({
+    handle: ({ req, res, headers, query }, principal) =>
+      door.open(req, res, view, principal, headers, messages, query.get('view') === 'catalog'),
+  });
+  const messages = (door: SseDoor): Route => ({
+    handle: ({ req, res, headers, query }, principal) =>
+      door.post(req, res, principal, headers, query.get('sessionId')),
+  });
+  const fixed = new Map<string, Route>([
+    ['/', endpoint(ALL_SERVERS)],
+    ['/mcp', endpoint(ALL_SERVERS)],
+    ['/health', health.summary],
+    ['/_health/live', health.live],
+    ['/_health/ready', health.ready],
+  ]);
+  if (sse) {
+    fixed.set('/sse', stream(sse, ALL_SERVERS, '/messages'));
+    fixed.set('/messages', messages(sse));
+    fixed.set('/mcp/sse', stream(sse, ALL_SERVERS, '/mcp/messages'));
+    fixed.set('/mcp/messages', messages(sse));
+  }
+  return (given) => {
+    const path = given.length > 1 && given.endsWith('/') ? given.slice(0, -1) : given;
+    const known = fixed.get(path);
+    if (known) return known;
+    const match = /^\/mcp\/([^/]+)(\/sse|\/messages)?$/.exec(path) ?? /^\/([^/]+)\/mcp$/.exec(path);
+    const server = match?.[1]?.toLowerCase();
+    if (server === undefined || !catalog.upstream(server)) return undefined;
+    const view: View = { server };
+    if (match?.[2] === undefined) return endpoint(view);
+    if (!sse) return undefined;
+    return match[2] === '/sse' ? stream(sse, view, `/mcp/${server}/messages`) : messages(sse);
+  };
+}

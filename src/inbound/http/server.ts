@@ -1,0 +1,122 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Principal } from '../../core/caller.js';
+import type { Guard } from '../../identity/guard.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Origins, PREFLIGHT } from './origin.js';
+import { sendEmpty } from './reply.js';
+
+export interface Visit {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** Headers that belong on every answer. */
+  readonly headers: readonly string[];
+}
+
+export interface Route {
+  /** Open to everybody, known or not. */
+  readonly open?: boolean;
+  handle(visit: Visit, principal: Principal): Promise<void> | void;
+}
+
+/** Finds what serves a path; undefined where nothing does. */
+export type Router = (path: string) => Route | undefined;
+
+export interface HttpServerOptions {
+  readonly guard: Guard;
+  readonly origins: Origins;
+  readonly router: Router;
+  readonly maxConnections: number;
+  /** Writes an error where no route did. */
+  refuse(visit: Visit, error: ProtocolError): void;
+  failed(error: unknown, path: string): void;
+}
+
+const REALM = 'Bearer realm="parley"';
+
+/** The listener. Every request passes the same checks in the same order before any route sees it (S2). */
+export class HttpServer {
+  private readonly server: Server;
+
+  constructor(private readonly options: HttpServerOptions) {
+    this.server = createServer(
+      {
+        // Slow headers are noticed within a second of the limit, not at Node's next half minute (fault 8).
+        connectionsCheckingInterval: 1_000,
+        headersTimeout: 5_000,
+        requestTimeout: 30_000,
+        keepAliveTimeout: 65_000,
+        maxHeaderSize: 16_384,
+        insecureHTTPParser: false,
+        requireHostHeader: true,
+      },
+      (req, res) => void this.visit(req, res),
+    );
+    this.server.maxConnections = options.maxConnections;
+    this.server.maxHeadersCount = 128;
+  }
+
+  private async visit(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const url = req.url ?? '/';
+    const mark = url.indexOf('?');
+    const path = mark < 0 ? url : url.slice(0, mark);
+    const { origins, guard, router } = this.options;
+    const origin = req.headers.origin;
+    let visit: Visit = {
+      req,
+      res,
+      path,
+      query: mark < 0 ? NO_QUERY : new URLSearchParams(url.slice(mark + 1)),
+      headers: [],
+    };
+    try {
+      if (!origins.allowsHost(req.headers.host))
+        throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
+      if (!origins.allowsOrigin(origin))
+        throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
+      visit = { ...visit, headers: origins.headersFor(origin) };
+      if (req.method === 'OPTIONS') {
+        sendEmpty(res, 200, [...visit.headers, ...PREFLIGHT]);
+        return;
+      }
+      const route = router(path);
+      const principal = guard.identify(req.headers.authorization);
+      if (!principal && !route?.open) {
+        throw new ProtocolError('unauthorized', 'Unauthorized: Invalid or missing API key', {
+          headers: { 'WWW-Authenticate': REALM },
+        });
+      }
+      if (!route) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
+      await route.handle(visit, principal ?? NOBODY);
+    } catch (error) {
+      if (error instanceof ProtocolError) this.options.refuse(visit, error);
+      else {
+        this.options.failed(error, path);
+        this.options.refuse(visit, new ProtocolError('internal', 'Internal error'));
+      }
+    }
+  }
+
+  listen(host: string, port: number): Promise<AddressInfo> {
+    return new Promise((resolve, reject) => {
+      this.server.once('error', reject);
+      this.server.listen({ host, port, backlog: 1_024 }, () => {
+        this.server.off('error', reject);
+        resolve(this.server.address() as AddressInfo);
+      });
+    });
+  }
+
+  /** No new connections; those that are idle go, the others when their request is done or `force` says so. */
+  async close(force: Promise<unknown>): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    this.server.closeIdleConnections();
+    void force.then(() => this.server.closeAllConnections());
+    await closed;
+  }
+}
+
+const NO_QUERY = new URLSearchParams();
+const NOBODY: Principal = { name: '', admin: false };

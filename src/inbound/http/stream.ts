@@ -1,0 +1,68 @@
+import type { ServerResponse } from 'node:http';
+import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
+
+/** A client that stops reading may owe so much; then its connection is closed (fault 13). */
+const MOST_UNREAD = 1024 * 1024;
+const PING = 15_000;
+
+const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
+
+/** An event stream to one client: kept alive by comments, closed when the client no longer reads. */
+export class EventResponse {
+  private readonly ping: NodeJS.Timeout;
+  private over = false;
+
+  constructor(
+    private readonly res: ServerResponse,
+    headers: readonly string[],
+  ) {
+    res.writeHead(200, [...headers, ...HEADERS]);
+    res.flushHeaders();
+    this.ping = setInterval(() => this.text(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)), PING);
+    this.ping.unref();
+    res.on('close', () => this.stop());
+  }
+
+  private stop(): void {
+    this.over = true;
+    clearInterval(this.ping);
+  }
+
+  text(chunk: string): void {
+    if (!this.over) this.guard(this.res.write(chunk));
+  }
+
+  write(chunks: readonly Buffer[]): void {
+    if (this.over) return;
+    const { res } = this;
+    let size = 0;
+    for (const chunk of chunks) size += chunk.length;
+    if (size < JOIN) {
+      this.guard(res.write(Buffer.concat(chunks as Buffer[], size)));
+      return;
+    }
+    res.cork();
+    for (const chunk of chunks) res.write(chunk);
+    process.nextTick(() => res.uncork());
+    this.guard(false);
+  }
+
+  private guard(drained: boolean): void {
+    if (!drained && this.res.writableLength > MOST_UNREAD + this.allowance) this.res.destroy();
+  }
+
+  /** One message may be larger than what a slow reader may owe; it is let through when nothing else waits. */
+  private allowance = 0;
+
+  allow(bytes: number): void {
+    this.allowance = Math.max(this.allowance, bytes);
+  }
+
+  end(): void {
+    if (this.over) return;
+    this.stop();
+    this.res.end();
+  }
+}
+
+const JOIN = 64 * 1024;

@@ -1,0 +1,359 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Cancellation, type Principal } from '../../core/caller.js';
+import { ALL_SERVERS, type View } from '../../core/gateway.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import {
+  type Incoming,
+  type RpcMessage,
+  type RpcRequest,
+  readIncoming,
+  writeError,
+  writeResult,
+} from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
+import { HEADER } from '../../protocol/mcp/headers.js';
+import {
+  LEGACY,
+  NEWEST,
+  REVISION_DATES,
+  type Revision,
+  revisionOf,
+  soundsModern,
+} from '../../protocol/mcp/revisions/index.js';
+import { writeRetry } from '../../protocol/sse/writer.js';
+import { type Accepted, accepted, isJson } from '../http/accept.js';
+import { readBody } from '../http/body.js';
+import { sendEmpty, sendJson } from '../http/reply.js';
+import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
+import type { InfoPage } from './info-page.js';
+import type { ModernDoor } from './modern.js';
+import type { Outlet } from './outlet.js';
+import { Batch } from './session/batch.js';
+import type { ClientSession } from './session/client-session.js';
+import { EventLog } from './session/event-log.js';
+import type { Carrier, Sessions } from './session/sessions.js';
+
+/** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
+export class HttpCarrier implements Carrier {
+  readonly reachable = true;
+  readonly log = new EventLog();
+
+  unsolicited(message: Buffer): void {
+    this.log.general.append([message]);
+  }
+
+  ended(): void {
+    this.log.general.finish();
+  }
+}
+
+export interface HttpDoorOptions {
+  readonly modern: ModernDoor;
+  readonly sessions: Sessions<HttpCarrier>;
+  readonly info: InfoPage;
+  readonly limits: { readonly body: number; readonly depth: number; readonly batch: number };
+  readonly strictAccept: boolean;
+  readonly clientTermination: boolean;
+}
+
+/** One request at the MCP endpoint, and what its answer is made of. */
+interface Visit {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly view: View;
+  readonly principal: Principal;
+  /** Headers of every answer. */
+  readonly base: readonly string[];
+  readonly accepts: Accepted;
+}
+
+const ALLOWED = 'GET, HEAD, POST, DELETE, OPTIONS';
+
+/** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
+export class HttpDoor {
+  constructor(private readonly options: HttpDoorOptions) {}
+
+  async handle(
+    req: IncomingMessage,
+    res: ServerResponse,
+    view: View,
+    principal: Principal,
+    base: readonly string[],
+  ): Promise<void> {
+    const visit: Visit = { req, res, view, principal, base, accepts: accepted(req.headers.accept) };
+    try {
+      switch (req.method) {
+        case 'POST':
+          await this.post(visit);
+          break;
+        case 'GET':
+        case 'HEAD':
+          await this.get(visit);
+          break;
+        case 'DELETE':
+          this.delete(visit);
+          break;
+        default:
+          throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+            headers: { Allow: ALLOWED },
+          });
+      }
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      refuse(res, base, error, versionOf(req));
+    }
+  }
+
+  private async post(visit: Visit): Promise<void> {
+    const { req, accepts } = visit;
+    if (!isJson(req.headers['content-type'])) {
+      throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
+    }
+    if (!accepts.json && !accepts.stream) {
+      throw new ProtocolError('not_acceptable', 'Accept must allow application/json or text/event-stream');
+    }
+    if (this.options.strictAccept && !(accepts.json && accepts.stream)) {
+      throw new ProtocolError('not_acceptable', 'Accept must list both application/json and text/event-stream');
+    }
+    const { limits } = this.options;
+    const incoming = readIncoming(await readBody(req, limits.body), limits);
+    if (incoming.kind === 'batch' || incoming.kind === 'response') {
+      await this.inSession(visit, incoming);
+      return;
+    }
+    const header = lookup(req);
+    const classified = classify(incoming, header);
+    switch (classified.kind) {
+      case 'modern':
+        if (incoming.kind === 'notification')
+          sendEmpty(visit.res, 202, withVersion(visit.base, classified.envelope.revision));
+        else await this.modern(visit, incoming, classified.envelope, header);
+        break;
+      case 'initialize':
+        await this.initialize(visit, incoming as RpcRequest);
+        break;
+      case 'session':
+        await this.inSession(visit, incoming);
+    }
+  }
+
+  private async modern(
+    visit: Visit,
+    message: RpcRequest,
+    envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
+    header: HeaderLookup,
+  ): Promise<void> {
+    const { res, view, principal, accepts } = visit;
+    const cancellation = new Cancellation();
+    const isListen = message.method === 'subscriptions/listen';
+    if (isListen && !accepts.stream)
+      throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
+    const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts.stream);
+    // Closing the stream is how a request of this era is cancelled (HM-10).
+    res.on('close', () => {
+      outlet.abandon();
+      if (!res.writableFinished) cancellation.cancel('the client closed the stream');
+      else if (isListen) cancellation.cancel();
+    });
+    await this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header });
+  }
+
+  private async initialize(visit: Visit, message: RpcRequest): Promise<void> {
+    const { res, view, principal, base } = visit;
+    if (message.kind !== 'request') throw new ProtocolError('invalid_request', 'initialize must be a request');
+    try {
+      const { id, session, result } = await this.options.sessions.open(
+        principal,
+        view,
+        message.params,
+        () => new HttpCarrier(),
+      );
+      const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
+      const outlet = { send: () => {}, finish: (body: readonly Buffer[]) => sendJson(res, 200, headers, body) };
+      outlet.finish(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      refuse(res, base, error, undefined, message.id);
+    }
+  }
+
+  private async inSession(visit: Visit, incoming: Incoming): Promise<void> {
+    const { req, res, base, accepts } = visit;
+    const { session, carrier } = this.sessionOf(visit, incoming);
+    const headers = withVersion(base, session.revision);
+    if (incoming.kind === 'batch') {
+      await this.batch(visit, session, carrier, incoming.items, headers);
+      return;
+    }
+    if (incoming.kind !== 'request') {
+      await session.handle(incoming, NOWHERE);
+      sendEmpty(res, 202, headers);
+      return;
+    }
+    req.socket.setKeepAlive(true);
+    const outlet = new SessionOutlet(res, headers, accepts.stream, carrier.log, session.revision.primingEvents);
+    await session.handle(incoming, outlet, accepts.stream);
+  }
+
+  private async batch(
+    visit: Visit,
+    session: ClientSession,
+    carrier: HttpCarrier,
+    items: readonly (RpcMessage | ProtocolError)[],
+    headers: readonly string[],
+  ): Promise<void> {
+    const { limits } = this.options;
+    if (!session.revision.expresses.batches) {
+      throw new ProtocolError('batch_not_allowed', `Protocol version ${session.revision.date} has no batches`);
+    }
+    if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
+    if (items.length > limits.batch)
+      throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
+    const outlet = new SessionOutlet(visit.res, headers, visit.accepts.stream, carrier.log, false);
+    await new Batch(items, outlet).run((message, to) => session.handle(message, to, visit.accepts.stream));
+  }
+
+  private sessionOf(visit: Visit, incoming?: Incoming): { session: ClientSession; carrier: HttpCarrier } {
+    const { req, principal, view } = visit;
+    const id = req.headers[HEADER.session];
+    const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
+    if (typeof id !== 'string') {
+      if (incoming?.kind === 'batch' && isBatchOfOthers(req))
+        throw new ProtocolError('batch_not_allowed', 'Batches belong to sessions of revisions that have them');
+      throw new ProtocolError(
+        'session_required',
+        'Mcp-Session-Id is missing: initialize first, or send the modern request metadata',
+        about,
+      );
+    }
+    const entry = this.options.sessions.find(id, principal, view);
+    const version = req.headers[HEADER.version];
+    if (typeof version === 'string' && revisionOf(version.trim())?.era !== 'legacy') {
+      throw new ProtocolError(
+        'unsupported_version',
+        `Unsupported protocol version: ${version}. Supported versions: ${REVISION_DATES.join(', ')}`,
+        {
+          ...about,
+          data: { supported: LEGACY.map(({ date }) => date), requested: version },
+        },
+      );
+    }
+    return entry;
+  }
+
+  /** C-01: by what the request accepts, a stream or a page about the endpoint. */
+  private async get(visit: Visit): Promise<void> {
+    const { req, res, base, accepts } = visit;
+    const version = versionOf(req);
+    if (version !== undefined && soundsModern(version)) {
+      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+        headers: { Allow: 'POST' },
+      });
+    }
+    if (accepts.stream && req.method === 'GET') {
+      this.openStream(visit);
+      return;
+    }
+    if (!accepts.json)
+      throw new ProtocolError('not_acceptable', 'Accept must allow application/json or text/event-stream');
+    const page = Buffer.from(JSON.stringify(await this.options.info.describe(visit.view, visit.principal)));
+    const headers = [...withVersion(base, NEWEST), 'Vary', 'Accept'];
+    if (req.method === 'HEAD') {
+      res.writeHead(200, [...headers, 'Content-Type', 'application/json', 'Content-Length', String(page.length)]);
+      res.end();
+    } else sendJson(res, 200, headers, [page]);
+  }
+
+  private openStream(visit: Visit): void {
+    const { req, res, base } = visit;
+    const { session, carrier } = this.sessionOf(visit);
+    const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
+    const last = req.headers[HEADER.lastEventId];
+    if (typeof last === 'string') {
+      const { stream, seq } = carrier.log.find(last);
+      connect(res, headers, stream, { after: seq });
+      return;
+    }
+    const { general } = carrier.log;
+    if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
+    connect(res, headers, general, { priming: session.revision.primingEvents });
+  }
+
+  private delete(visit: Visit): void {
+    const { req, res, base } = visit;
+    const version = versionOf(req);
+    if (!this.options.clientTermination || (version !== undefined && soundsModern(version))) {
+      throw new ProtocolError('http_method_not_allowed', 'HTTP method DELETE not allowed', {
+        headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
+      });
+    }
+    const { session } = this.sessionOf(visit);
+    this.options.sessions.end(session, 'The client ended the session');
+    sendJson(res, 200, withVersion(base, session.revision), [
+      Buffer.from('{"success":true,"message":"Session terminated"}'),
+    ]);
+  }
+
+  /** Tells streams of sessions to come back elsewhere, at a graceful stop. */
+  static readonly goodbye = writeRetry(RETRY);
+}
+
+const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
+
+function lookup(req: IncomingMessage): HeaderLookup {
+  return (name) => {
+    const value = req.headers[name];
+    return typeof value === 'string' ? value : value?.[0];
+  };
+}
+
+function versionOf(req: IncomingMessage): string | undefined {
+  const value = req.headers[HEADER.version];
+  return typeof value === 'string' ? value.trim() : undefined;
+}
+
+const isBatchOfOthers = (req: IncomingMessage): boolean => versionOf(req) !== undefined;
+
+const withVersion = (base: readonly string[], revision: Revision): readonly string[] => [
+  ...base,
+  'Mcp-Protocol-Version',
+  revision.date,
+];
+
+/** An answer to an exchange that failed before it became a request of some revision. */
+export function refuse(
+  res: ServerResponse,
+  base: readonly string[],
+  error: ProtocolError,
+  version: string | undefined,
+  id?: string | number,
+): void {
+  if (res.headersSent) {
+    res.end();
+    return;
+  }
+  const { row } = error;
+  const modern = version !== undefined && soundsModern(version);
+  const code =
+    modern ||
+    (error.reason === 'unsupported_version' &&
+      error.detail.data?.['requested'] !== undefined &&
+      soundsModern(String(error.detail.data['requested'])))
+      ? row.modern
+      : row.legacy;
+  const body = writeError(error.detail.id ?? id ?? null, {
+    code,
+    message: error.message,
+    data: error.data as JsonObject,
+  });
+  const status = (modern ? row.httpModern : undefined) ?? row.http;
+  sendJson(
+    res,
+    status,
+    [...withVersion(base, revisionOf(version) ?? NEWEST), ...Object.entries(error.detail.headers ?? {}).flat()],
+    [body],
+  );
+}
+
+export const VIEW_OF_ALL = ALL_SERVERS;

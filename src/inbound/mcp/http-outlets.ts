@@ -1,0 +1,136 @@
+import type { ServerResponse } from 'node:http';
+import { writeEvent, writePriming } from '../../protocol/sse/writer.js';
+import { sendEmpty, sendJson } from '../http/reply.js';
+import { EventResponse } from '../http/stream.js';
+import type { Outlet } from './outlet.js';
+import type { EventLog, EventSink, LoggedStream } from './session/event-log.js';
+
+/** After so long without an answer a stream is opened, so that proxies and people see that somebody is at work. */
+const QUIET_MODERN = 10_000;
+const QUIET_SESSION = 500;
+
+export const RETRY = 1_000;
+
+/**
+ * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
+ * stream, where the client takes one.
+ */
+export class ModernOutlet implements Outlet {
+  private stream: EventResponse | undefined;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly res: ServerResponse,
+    private readonly headers: readonly string[],
+    private readonly mayStream: boolean,
+  ) {
+    if (mayStream) {
+      this.timer = setTimeout(() => this.open(), QUIET_MODERN);
+      this.timer.unref();
+    }
+  }
+
+  private open(): EventResponse {
+    clearTimeout(this.timer);
+    this.stream ??= new EventResponse(this.res, this.headers);
+    return this.stream;
+  }
+
+  send(message: Buffer): void {
+    if (!this.mayStream || this.res.writableEnded) return;
+    this.open().write(writeEvent([message]));
+  }
+
+  finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    clearTimeout(this.timer);
+    if (this.res.writableEnded || this.res.destroyed) return;
+    if (!this.stream) {
+      sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
+      return;
+    }
+    const event = writeEvent(message);
+    this.stream.allow(event.reduce((sum, part) => sum + part.length, 0));
+    this.stream.write(event);
+    this.stream.end();
+  }
+
+  /** The connection is gone. */
+  abandon(): void {
+    clearTimeout(this.timer);
+  }
+}
+
+/**
+ * The reply to a POST of a session. As a stream it is logged, so that a client that lost the connection finds the rest
+ * with `Last-Event-ID`; losing the connection does not cancel anything (HL-09).
+ */
+export class SessionOutlet implements Outlet {
+  private logged: LoggedStream | undefined;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly res: ServerResponse,
+    private readonly headers: readonly string[],
+    private readonly mayStream: boolean,
+    private readonly log: EventLog,
+    private readonly priming: boolean,
+  ) {
+    if (mayStream) {
+      this.timer = setTimeout(() => this.open(), QUIET_SESSION);
+      this.timer.unref();
+    }
+  }
+
+  private open(): LoggedStream {
+    clearTimeout(this.timer);
+    if (!this.logged) {
+      this.logged = this.log.open();
+      if (!this.res.destroyed) connect(this.res, this.headers, this.logged, { priming: this.priming });
+    }
+    return this.logged;
+  }
+
+  send(message: Buffer): void {
+    if (this.mayStream) this.open().append([message]);
+  }
+
+  finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    clearTimeout(this.timer);
+    if (this.logged) {
+      if (message.length > 0) this.logged.append(message);
+      this.logged.finish();
+      return;
+    }
+    if (this.res.writableEnded || this.res.destroyed) return;
+    if (message.length === 0) sendEmpty(this.res, status, this.headers);
+    else sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
+  }
+}
+
+/** Sends a logged stream over one connection, from event `after` on. */
+export function connect(
+  res: ServerResponse,
+  headers: readonly string[],
+  stream: LoggedStream,
+  options: { readonly priming?: boolean; readonly after?: number },
+): void {
+  const opened: { response?: EventResponse } = {};
+  const open = (): EventResponse => {
+    opened.response ??= new EventResponse(res, headers);
+    return opened.response;
+  };
+  const sink: EventSink = {
+    event: (id, data) => {
+      const event = writeEvent(data, { id });
+      const response = open();
+      response.allow(event.reduce((sum, part) => sum + part.length, 0));
+      response.write(event);
+    },
+    end: () => open().end(),
+  };
+  // An event log that no longer holds what is asked for throws here, before anything is sent.
+  if (options.priming) open().text(writePriming(stream.position, RETRY));
+  stream.connect(sink, options.after);
+  open();
+  res.on('close', () => stream.disconnect(sink));
+}

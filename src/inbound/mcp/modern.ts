@@ -1,0 +1,176 @@
+import type { Caller, Cancellation, Principal } from '../../core/caller.js';
+import type { Call, Gateway, Outcome, View } from '../../core/gateway.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Envelope } from '../../protocol/mcp/classify.js';
+import { isModernMethod } from '../../protocol/mcp/methods.js';
+import {
+  type Implementation,
+  isObject,
+  LIST_KINDS,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import { resultOf } from '../../protocol/mcp/project/result.js';
+import { Encoder, NO_HEADERS, type Outlet } from './outlet.js';
+
+export interface ModernRequest {
+  readonly principal: Principal;
+  readonly view: View;
+  readonly message: RpcRequest;
+  readonly envelope: Envelope;
+  readonly outlet: Outlet;
+  readonly cancellation: Cancellation;
+  readonly header: Call['header'];
+}
+
+/** An open subscription, as its transport sees it: it can be told to end in good order. */
+export interface OpenListen {
+  /** Sends the result that ends it (SUB-06). */
+  end(): void;
+}
+
+/** Serves requests that carry their own metadata: nothing is remembered between two of them. */
+export class ModernDoor {
+  private readonly open = new Set<OpenListen>();
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly info: Implementation,
+  ) {}
+
+  async handle(request: ModernRequest): Promise<void> {
+    const { message, envelope, outlet } = request;
+    const encoder = new Encoder(envelope.revision, this.info);
+    const { id, method, params } = message;
+    if (!isModernMethod(method)) {
+      encoder.failure(outlet, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
+      return;
+    }
+    const caller: Caller = {
+      principal: request.principal,
+      revision: envelope.revision,
+      capabilities: envelope.capabilities,
+      clientInfo: envelope.clientInfo,
+      session: undefined,
+    };
+    if (method === 'subscriptions/listen') {
+      await this.listen(request, caller, encoder);
+      return;
+    }
+    const { progressToken, logLevel } = envelope;
+    const outcome = await this.gateway.call(caller, {
+      method,
+      params,
+      view: request.view,
+      wantsProgress: progressToken !== undefined,
+      logLevel,
+      cancellation: request.cancellation,
+      header: request.header,
+      notify: (notification) => outlet.send(encoder.notification(notification, progressToken)),
+    });
+    this.answer(encoder, outlet, message, outcome);
+  }
+
+  private answer(encoder: Encoder, outlet: Outlet, { id, method, params }: RpcRequest, outcome: Outcome): void {
+    switch (outcome.kind) {
+      case 'complete':
+      case 'task':
+        encoder.result(outlet, id, method, outcome.result);
+        break;
+      case 'input_required':
+        encoder.result(
+          outlet,
+          id,
+          'input_required',
+          resultOf({
+            resultType: 'input_required',
+            ...(outcome.inputRequests && { inputRequests: outcome.inputRequests }),
+            ...(outcome.requestState !== undefined && { requestState: outcome.requestState }),
+          }),
+        );
+        break;
+      case 'error':
+        encoder.failure(outlet, id, method, outcome.error, params);
+    }
+  }
+
+  private async listen(
+    { message, view, outlet, cancellation }: ModernRequest,
+    caller: Caller,
+    encoder: Encoder,
+  ): Promise<void> {
+    const { id } = message;
+    const filter = readFilter(message.params.get('notifications'));
+    if (!filter) {
+      encoder.failure(
+        outlet,
+        id,
+        message.method,
+        new ProtocolError('invalid_params', '"notifications" must say what to listen to'),
+      );
+      return;
+    }
+    const tagged = ({ method, params }: Notification): Buffer => writeNotification(method, tag(params, id));
+    let acknowledged = false;
+    const early: Notification[] = [];
+    const subscription = await this.gateway.listen(caller, view, filter, (notification) => {
+      if (acknowledged) outlet.send(tagged(notification));
+      else early.push(notification);
+    });
+    if (cancellation.cancelled) {
+      subscription.close();
+      return;
+    }
+    // The acknowledgement is the first message of a subscription (SUB-02).
+    outlet.send(
+      tagged({ method: 'notifications/subscriptions/acknowledged', params: { notifications: subscription.honoured } }),
+    );
+    acknowledged = true;
+    for (const notification of early) outlet.send(tagged(notification));
+    const listen: OpenListen = {
+      end: () => {
+        close();
+        const result = resultOf({
+          resultType: 'complete',
+          _meta: { [META.subscriptionId]: id, [META.serverInfo]: this.info },
+        });
+        outlet.finish(writeResult(id, [result.bytes()]), 200, NO_HEADERS);
+      },
+    };
+    const close = (): void => {
+      this.open.delete(listen);
+      subscription.close();
+    };
+    this.open.add(listen);
+    cancellation.onCancel(close);
+  }
+
+  /** Ends every subscription in good order, at a graceful stop. */
+  endListens(): void {
+    for (const listen of [...this.open]) listen.end();
+  }
+
+  get listening(): number {
+    return this.open.size;
+  }
+}
+
+function tag(params: JsonObject, id: Id): JsonObject {
+  const meta = params['_meta'];
+  return { ...params, _meta: { ...(isObject(meta) ? meta : {}), [META.subscriptionId]: id } };
+}
+
+function readFilter(value: unknown): SubscriptionFilter | undefined {
+  if (!isObject(value)) return undefined;
+  const filter: SubscriptionFilter = {};
+  for (const kind of LIST_KINDS) if (value[kind] === true) filter[kind] = true;
+  const uris = value['resourceSubscriptions'];
+  if (uris !== undefined) {
+    if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return undefined;
+    filter.resourceSubscriptions = uris as string[];
+  }
+  return filter;
+}

@@ -1,0 +1,75 @@
+import { ProtocolError } from '../../../protocol/errors.js';
+import { type RpcMessage, writeError } from '../../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import { META } from '../../../protocol/mcp/model.js';
+import type { Outlet } from '../outlet.js';
+
+/** Several messages of one POST: they run at the same time, and their answers leave together (HL-03). */
+export class Batch {
+  private readonly answers: (readonly Buffer[])[] = [];
+
+  constructor(
+    private readonly items: readonly (RpcMessage | ProtocolError)[],
+    private readonly outlet: Outlet,
+  ) {}
+
+  async run(handle: (message: RpcMessage, outlet: Outlet) => Promise<void>): Promise<void> {
+    await Promise.all(this.items.map((item) => this.one(item, handle)));
+    if (this.answers.length === 0) {
+      this.outlet.finish([], 202, []);
+      return;
+    }
+    const body: Buffer[] = [Buffer.from('[')];
+    for (const [index, answer] of this.answers.entries()) {
+      if (index > 0) body.push(COMMA);
+      body.push(...answer);
+    }
+    body.push(Buffer.from(']'));
+    this.outlet.finish(body, 200, []);
+  }
+
+  private async one(
+    item: RpcMessage | ProtocolError,
+    handle: (message: RpcMessage, outlet: Outlet) => Promise<void>,
+  ): Promise<void> {
+    if (item instanceof ProtocolError) {
+      this.refuse(item);
+      return;
+    }
+    const problem = notInBatch(item);
+    if (problem) {
+      this.refuse(problem);
+      return;
+    }
+    await handle(item, {
+      send: (message) => this.outlet.send(message),
+      finish: (message) => {
+        if (message.length > 0) this.answers.push(message);
+      },
+    });
+  }
+
+  private refuse(error: ProtocolError): void {
+    this.answers.push([
+      writeError(error.detail.id ?? null, {
+        code: error.row.legacy,
+        message: error.message,
+        data: error.data as JsonObject,
+      }),
+    ]);
+  }
+}
+
+const COMMA = Buffer.from(',');
+
+/** BASE-08, and what stands alone by its nature does not come in company. */
+function notInBatch(item: RpcMessage): ProtocolError | undefined {
+  if (item.kind === 'response') return undefined;
+  const about = item.kind === 'request' ? { id: item.id } : {};
+  if (item.method === 'initialize')
+    return new ProtocolError('invalid_request', 'initialize is never part of a batch', about);
+  const meta = item.params.object('_meta');
+  if (meta?.has(META.protocolVersion))
+    return new ProtocolError('invalid_request', 'A request with modern metadata is never part of a batch', about);
+  return undefined;
+}

@@ -1,0 +1,340 @@
+import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
+import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import {
+  type Id,
+  type RpcMessage,
+  type RpcNotification,
+  type RpcRequest,
+  type RpcResponse,
+  writeError,
+  writeNotification,
+  writeRequest,
+} from '../../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { isForwardedMethod } from '../../../protocol/mcp/methods.js';
+import {
+  type ClientCapabilities,
+  type Implementation,
+  INPUT_FAILURE,
+  type InputRequest,
+  type InputRequests,
+  type InputResponses,
+  isLogLevel,
+  LIST_KINDS,
+  type LogLevel,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../../protocol/mcp/model.js';
+import { encodeInputRequest } from '../../../protocol/mcp/project/input.js';
+import { resultOf } from '../../../protocol/mcp/project/result.js';
+import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { Encoder, type Outlet } from '../outlet.js';
+
+/** Before a client sets a level, its server chooses one (LOG-02). */
+const DEFAULT_LEVEL: LogLevel = 'info';
+
+/** A modern server may ask again and again; a client of this era sees one call, which has to end (MRTR-13). */
+const MOST_ROUNDS = 10;
+const MOST_SILENT_ROUNDS = 3;
+const SILENT_PAUSE = 250;
+
+export interface SessionSetup {
+  readonly key: string;
+  readonly principal: Principal;
+  readonly view: View;
+  readonly revision: Revision;
+  readonly capabilities: ClientCapabilities;
+  readonly clientInfo: Implementation | undefined;
+  readonly gateway: Gateway;
+  readonly info: Implementation;
+  readonly logging: boolean;
+  /** How long a person may take to answer. */
+  readonly answerTime: number;
+  /** Sends a message that belongs to no request. */
+  unsolicited(message: Buffer): void;
+  /** Whether the client can be sent anything but answers. */
+  readonly reachable: boolean;
+}
+
+interface Waiting {
+  readonly method: string;
+  resolve(answer: JsonObject): void;
+}
+
+/** A client of the handshake era, from its `initialize` to its end, whatever carries its messages. */
+export class ClientSession {
+  readonly key: string;
+  readonly principal: Principal;
+  readonly view: View;
+  readonly revision: Revision;
+  lastUsed = Date.now();
+  private readonly caller: Caller;
+  private readonly encoder: Encoder;
+  private level: LogLevel | undefined;
+  private readonly running = new Map<Id, Cancellation>();
+  private readonly questions = new Map<Id, Waiting>();
+  private asked = 0;
+  private lists: Promise<Subscription> | undefined;
+  private readonly resources = new Map<string, Subscription>();
+  private closed = false;
+
+  constructor(private readonly setup: SessionSetup) {
+    this.key = setup.key;
+    this.principal = setup.principal;
+    this.view = setup.view;
+    this.revision = setup.revision;
+    this.encoder = new Encoder(setup.revision, setup.info);
+    this.level = setup.logging ? DEFAULT_LEVEL : undefined;
+    this.caller = {
+      principal: setup.principal,
+      revision: setup.revision,
+      // Who cannot be sent a question has not declared that it takes one (mcp.md 4.3, 8).
+      capabilities: setup.reachable ? setup.capabilities : {},
+      clientInfo: setup.clientInfo,
+      session: setup.key,
+      ...(setup.reachable && { ask: (question: InputRequest) => this.ask(question, setup.unsolicited) }),
+    };
+  }
+
+  get busy(): number {
+    return this.running.size;
+  }
+
+  /** Takes a message; the outlet is where a request's messages go. */
+  handle(message: RpcMessage, outlet: Outlet, canAsk = this.setup.reachable): Promise<void> {
+    this.lastUsed = Date.now();
+    switch (message.kind) {
+      case 'response':
+        this.answered(message);
+        return Promise.resolve();
+      case 'notification':
+        this.told(message);
+        return Promise.resolve();
+      case 'request':
+        return this.request(message, outlet, canAsk);
+    }
+  }
+
+  private async request(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+    const { id, method, params } = message;
+    try {
+      if (isForwardedMethod(method)) await this.forward(message, outlet, canAsk);
+      else this.encoder.result(outlet, id, method, resultOf(await this.own(method, params)));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.encoder.failure(outlet, id, method, error, params);
+    }
+  }
+
+  /** Requests that concern the session and not a server. */
+  private async own(method: string, params: RawObject): Promise<JsonObject> {
+    switch (method) {
+      case 'ping':
+        return {};
+      case 'logging/setLevel': {
+        const level = params.get('level');
+        if (!isLogLevel(level)) throw new ProtocolError('invalid_params', `Unknown log level ${JSON.stringify(level)}`);
+        if (this.setup.logging) this.level = level;
+        return {};
+      }
+      case 'resources/subscribe':
+        await this.subscribe(uriOf(params));
+        return {};
+      case 'resources/unsubscribe':
+        this.unsubscribe(uriOf(params));
+        return {};
+      case 'initialize':
+        throw new ProtocolError('invalid_request', 'This session is initialized already');
+      default:
+        throw new ProtocolError('method_not_found', `Method not found: ${method}`);
+    }
+  }
+
+  private async forward(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+    const { id, method } = message;
+    const cancellation = new Cancellation();
+    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is under way already');
+    this.running.set(id, cancellation);
+    try {
+      const outcome = await this.rounds(message, outlet, cancellation, canAsk);
+      // A cancelled request is not answered (CAN-01); its stream ends all the same.
+      if (cancellation.cancelled) outlet.finish([], 202, []);
+      else if (outcome.kind === 'error') this.encoder.failure(outlet, id, method, outcome.error, message.params);
+      else if (outcome.kind === 'complete') this.encoder.result(outlet, id, method, outcome.result);
+      else throw new ProtocolError('not_bridgeable', 'The server answered with something this client cannot read');
+    } finally {
+      this.running.delete(id);
+    }
+  }
+
+  /** Calls until the answer is there: a question in between is put to the client on the call's own stream (BR-04). */
+  private async rounds(
+    message: RpcRequest,
+    outlet: Outlet,
+    cancellation: Cancellation,
+    canAsk: boolean,
+  ): Promise<Outcome> {
+    const { method } = message;
+    const token = progressTokenOf(message.params);
+    const caller = canAsk ? this.caller : { ...this.caller, capabilities: {} };
+    let params = message.params;
+    let silent = 0;
+    for (let round = 0; ; round++) {
+      const outcome = await this.setup.gateway.call(caller, {
+        method,
+        params,
+        view: this.view,
+        wantsProgress: token !== undefined,
+        logLevel: this.level,
+        cancellation,
+        header: undefined,
+        notify: (notification) => {
+          if (!cancellation.cancelled) outlet.send(this.encoder.notification(notification, token));
+        },
+      });
+      if (outcome.kind !== 'input_required' || cancellation.cancelled) return outcome;
+      const asked = outcome.inputRequests ?? {};
+      silent = Object.keys(asked).length === 0 ? silent + 1 : 0;
+      if (round + 1 >= MOST_ROUNDS || silent > MOST_SILENT_ROUNDS) {
+        throw new ProtocolError('not_bridgeable', 'The server kept asking without coming to an end');
+      }
+      if (silent > 0) await pause(SILENT_PAUSE);
+      const answers = await this.askAll(asked, outlet, cancellation);
+      if (cancellation.cancelled) return outcome;
+      params = message.params.edit({
+        inputResponses: silent > 0 ? undefined : JSON.stringify(answers),
+        requestState: outcome.requestState === undefined ? undefined : JSON.stringify(outcome.requestState),
+      });
+    }
+  }
+
+  private async askAll(asked: InputRequests, outlet: Outlet, cancellation: Cancellation): Promise<InputResponses> {
+    const answers: InputResponses = {};
+    await Promise.all(
+      Object.entries(asked).map(async ([key, question]) => {
+        answers[key] = await this.ask(question, (message) => outlet.send(message), cancellation);
+      }),
+    );
+    return answers;
+  }
+
+  /** Puts one question to the client and waits for its answer; what goes wrong is an answer too. */
+  private ask(
+    question: InputRequest,
+    send: (message: Buffer) => void,
+    cancellation?: Cancellation,
+  ): Promise<JsonObject> {
+    const encoded = encodeInputRequest(question, this.revision, () => `${this.key}-${this.asked + 1}`);
+    if ('impossible' in encoded) {
+      return Promise.resolve(noAnswer(question.method, -32601, `The client's revision has no ${encoded.impossible}`));
+    }
+    const id = `parley-${++this.asked}`;
+    return new Promise((resolve) => {
+      const give = (code: number, why: string): void => done(noAnswer(question.method, code, why));
+      const timer = setTimeout(() => {
+        send(writeNotification('notifications/cancelled', { requestId: id, reason: 'timed out' }));
+        give(-32603, 'The client did not answer in time');
+      }, this.setup.answerTime);
+      const stop = cancellation?.onCancel((reason) => {
+        send(writeNotification('notifications/cancelled', { requestId: id, ...(reason && { reason }) }));
+        give(-32603, 'The call was cancelled');
+      });
+      const done = (answer: JsonObject): void => {
+        clearTimeout(timer);
+        stop?.();
+        this.questions.delete(id);
+        resolve(answer);
+      };
+      this.questions.set(id, { method: question.method, resolve: done });
+      send(writeRequest(id, question.method, encoded.params && RawObject.from(encoded.params)));
+    });
+  }
+
+  private answered({ id, result, error }: RpcResponse): void {
+    const waiting = id === undefined ? undefined : this.questions.get(id);
+    if (!waiting) return;
+    if (error) waiting.resolve(noAnswer(waiting.method, error.code, error.message));
+    else waiting.resolve(result!.value());
+  }
+
+  private told({ method, params }: RpcNotification): void {
+    if (method === 'notifications/initialized') this.watchLists();
+    else if (method === 'notifications/cancelled') {
+      const id = params.get('requestId');
+      const reason = params.get('reason');
+      if (typeof id === 'string' || typeof id === 'number')
+        this.running.get(id)?.cancel(typeof reason === 'string' ? reason : undefined);
+    }
+  }
+
+  /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
+  private watchLists(): void {
+    if (this.lists || this.closed || !this.setup.reachable) return;
+    const filter: SubscriptionFilter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true]));
+    this.lists = this.setup.gateway.listen(this.caller, this.view, filter, (notification) =>
+      this.announce(notification),
+    );
+    this.lists.catch(() => {});
+  }
+
+  private announce({ method, params }: Notification): void {
+    this.setup.unsolicited(writeNotification(method, Object.keys(params).length > 0 ? params : undefined));
+  }
+
+  private async subscribe(uri: string): Promise<void> {
+    if (this.resources.has(uri)) return;
+    const subscription = await this.setup.gateway.listen(
+      this.caller,
+      this.view,
+      { resourceSubscriptions: [uri] },
+      (notification) => this.announce(notification),
+    );
+    if (!subscription.honoured.resourceSubscriptions?.includes(uri)) {
+      subscription.close();
+      throw new ProtocolError('resource_not_found', `The server did not take the subscription to ${uri}`, {
+        data: { uri },
+      });
+    }
+    if (this.closed || this.resources.has(uri)) subscription.close();
+    else this.resources.set(uri, subscription);
+  }
+
+  private unsubscribe(uri: string): void {
+    this.resources.get(uri)?.close();
+    this.resources.delete(uri);
+  }
+
+  /** Ends the session: what runs is cancelled, what is watched is let go. */
+  close(reason: string): void {
+    if (this.closed) return;
+    this.closed = true;
+    for (const cancellation of this.running.values()) cancellation.cancel(reason);
+    for (const { resolve, method } of [...this.questions.values()]) resolve(noAnswer(method, -32603, reason));
+    for (const subscription of this.resources.values()) subscription.close();
+    this.resources.clear();
+    this.lists?.then((subscription) => subscription.close()).catch(() => {});
+  }
+}
+
+/** An error instead of an answer. Elicitation has a word for it; for the rest the failure itself is the answer. */
+function noAnswer(method: string, code: number, message: string): JsonObject {
+  return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };
+}
+
+function uriOf(params: RawObject): string {
+  const uri = params.get('uri');
+  if (typeof uri === 'string') return uri;
+  throw new ProtocolError('invalid_params', '"uri" must be a string');
+}
+
+function progressTokenOf(params: RawObject): string | number | undefined {
+  const token = params.object('_meta')?.get(META.progressToken);
+  return typeof token === 'string' || typeof token === 'number' ? token : undefined;
+}
+
+const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+export const notUnderstood = (id: Id | null, error: ProtocolError): Buffer =>
+  writeError(id, { code: error.row.legacy, message: error.message, data: error.data as JsonObject });

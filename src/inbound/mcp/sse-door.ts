@@ -1,0 +1,177 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Principal } from '../../core/caller.js';
+import type { View } from '../../core/gateway.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
+import { HTTP_SSE, type Revision } from '../../protocol/mcp/revisions/index.js';
+import { writeEvent } from '../../protocol/sse/writer.js';
+import { accepted, isJson } from '../http/accept.js';
+import { readBody } from '../http/body.js';
+import { sendBody } from '../http/reply.js';
+import { EventResponse } from '../http/stream.js';
+import type { InfoPage } from './info-page.js';
+import type { Outlet } from './outlet.js';
+import { Batch } from './session/batch.js';
+import { type ClientSession, notUnderstood } from './session/client-session.js';
+import type { Carrier, Sessions } from './session/sessions.js';
+
+/** One stream of HTTP+SSE: everything the gateway says to its client goes here. */
+export class SseCarrier implements Carrier {
+  readonly reachable = true;
+
+  constructor(private readonly response: EventResponse) {}
+
+  unsolicited(message: Buffer): void {
+    this.send([message]);
+  }
+
+  send(message: readonly Buffer[]): void {
+    if (message.length === 0) return;
+    const event = writeEvent(message);
+    this.response.allow(event.reduce((sum, part) => sum + part.length, 0));
+    this.response.write(event);
+  }
+
+  ended(): void {
+    this.response.end();
+  }
+}
+
+/** A client that has opened its stream and may not have shaken hands yet. */
+interface Line {
+  readonly carrier: SseCarrier;
+  readonly principal: Principal;
+  readonly view: View;
+  session: ClientSession | undefined;
+}
+
+export interface SseDoorOptions {
+  readonly sessions: Sessions<SseCarrier>;
+  readonly info: InfoPage;
+  readonly limits: { readonly body: number; readonly depth: number; readonly batch: number };
+  mintId(principal: Principal): string;
+}
+
+const ACCEPTED = [Buffer.from('Accepted')];
+/** S3-14: the transport is deprecated since 2025-03-26; it works as long as clients need it. */
+const DEPRECATED = ['Deprecation', 'true'];
+
+/** HTTP+SSE of 2024-11-05: a stream that announces where to post, and the posts. */
+export class SseDoor {
+  private readonly lines = new Map<string, Line>();
+
+  constructor(private readonly options: SseDoorOptions) {}
+
+  async open(
+    req: IncomingMessage,
+    res: ServerResponse,
+    view: View,
+    principal: Principal,
+    base: readonly string[],
+    messages: string,
+    catalog: boolean,
+  ): Promise<void> {
+    if (req.method !== 'GET')
+      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+        headers: { Allow: 'GET, OPTIONS' },
+      });
+    const accepts = accepted(req.headers.accept);
+    if (!accepts.stream && !(req.headers.accept ?? '*/*').includes('*/*'))
+      throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
+    if (catalog) {
+      await this.catalog(res, view, principal, base);
+      return;
+    }
+    const id = this.options.mintId(principal);
+    const headers = [
+      ...base,
+      ...DEPRECATED,
+      'Mcp-Protocol-Version',
+      HTTP_SSE.date,
+      'Mcp-Session-Id',
+      id,
+      'X-SSE-Session-ID',
+      id,
+    ];
+    const response = new EventResponse(res, headers);
+    const line: Line = { carrier: new SseCarrier(response), principal, view, session: undefined };
+    this.lines.set(id, line);
+    res.on('close', () => {
+      this.lines.delete(id);
+      if (line.session) this.options.sessions.end(line.session, 'The client closed its stream');
+    });
+    response.text(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
+  }
+
+  /** C-12: the catalogue as a stream to look at, apart from the protocol. */
+  private async catalog(res: ServerResponse, view: View, principal: Principal, base: readonly string[]): Promise<void> {
+    const page = await this.options.info.describe(view, principal);
+    const { tools, serverInfo } = page['result'] as { tools: unknown; serverInfo: unknown };
+    const response = new EventResponse(res, [...base, ...DEPRECATED]);
+    response.text(`event: connection\ndata: ${JSON.stringify(serverInfo)}\n\n`);
+    response.text(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`);
+    const ping = setInterval(() => response.text(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
+    ping.unref();
+    res.on('close', () => clearInterval(ping));
+  }
+
+  async post(
+    req: IncomingMessage,
+    res: ServerResponse,
+    principal: Principal,
+    base: readonly string[],
+    sessionId: string | null,
+  ): Promise<void> {
+    if (req.method !== 'POST')
+      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+        headers: { Allow: 'POST, OPTIONS' },
+      });
+    if (!isJson(req.headers['content-type']))
+      throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
+    if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
+    const line = this.lines.get(sessionId);
+    if (!line || line.principal.name !== principal.name)
+      throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
+    const { limits } = this.options;
+    const incoming = readIncoming(await readBody(req, limits.body), limits);
+    const outlet: Outlet = {
+      send: (message) => line.carrier.send([message]),
+      finish: (message) => line.carrier.send(message),
+    };
+    if (
+      incoming.kind === 'batch' &&
+      (!line.session?.revision.expresses.batches || incoming.items.length > limits.batch || incoming.items.length === 0)
+    ) {
+      throw new ProtocolError('batch_not_allowed', 'This session has no batches, or not of this size');
+    }
+    // From here on the answer is on the stream.
+    sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
+    if (incoming.kind === 'batch')
+      await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(message, to));
+    else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session)
+      await this.initialize(line, incoming);
+    else if (line.session) await line.session.handle(incoming, outlet);
+    else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
+  }
+
+  private async initialize(line: Line, message: RpcRequest): Promise<void> {
+    try {
+      const { session, result } = await this.options.sessions.open(
+        line.principal,
+        line.view,
+        message.params,
+        (_: Revision) => line.carrier,
+      );
+      line.session = session;
+      line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      line.carrier.send([notUnderstood(message.id, error)]);
+    }
+  }
+
+  private beforeHandshake(line: Line, { id, method }: RpcRequest): void {
+    if (method === 'ping') line.carrier.send(writeResult(id, [Buffer.from('{}')]));
+    else line.carrier.send([notUnderstood(id, new ProtocolError('invalid_request', 'initialize comes first'))]);
+  }
+}
