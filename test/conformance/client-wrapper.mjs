@@ -1,0 +1,96 @@
+#!/usr/bin/env node
+/**
+ * The command under test of the suite's client scenarios: `client-wrapper.mjs <url of the suite's server>`.
+ * Starts the gateway with that server as its only upstream and plays the client in front of it, so what the suite sees
+ * is the gateway. With PARLEY_CONFORMANCE_DIRECT=1 the client talks to the suite itself, to check the driver.
+ */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { drive } from './client-driver.mjs';
+
+const GATEWAY = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
+const START_TIMEOUT_MS = 15_000;
+
+const suiteUrl = process.argv.at(-1) ?? '';
+const throughGateway = process.env['PARLEY_CONFORMANCE_DIRECT'] !== '1';
+const gateway = throughGateway ? await startGateway(suiteUrl) : { url: suiteUrl, stop: async () => {}, log: () => '' };
+
+// The suite has given up, or is gone: nothing of ours may stay behind.
+const giveUp = () => void gateway.stop().finally(() => process.exit(1));
+process.on('SIGTERM', giveUp);
+process.stdin.on('end', giveUp).resume();
+
+let exitCode = 0;
+try {
+  await drive(process.env['MCP_CONFORMANCE_SCENARIO'] ?? '', {
+    url: gateway.url,
+    specVersion: process.env['MCP_CONFORMANCE_PROTOCOL_VERSION'] ?? '2025-11-25',
+    throughGateway,
+    context: JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}'),
+  });
+} catch (error) {
+  console.error(error, `\nGateway log:\n${gateway.log()}`);
+  exitCode = 1;
+}
+// The suite waits until its server has no connection left.
+await gateway.stop();
+process.exit(exitCode);
+
+/** @param {string} upstream */
+async function startGateway(upstream) {
+  const directory = await mkdtemp(join(tmpdir(), 'parley-conformance-'));
+  const listen = `127.0.0.1:${await freePort()}`;
+  const config = join(directory, 'parley.json');
+  await writeFile(
+    config,
+    JSON.stringify({ listen, data: join(directory, 'data'), servers: { suite: { url: upstream } } }),
+  );
+  const child = spawn(process.execPath, [GATEWAY, 'serve', '--config', config], { stdio: ['ignore', 'pipe', 'pipe'] });
+
+  let log = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => {
+      log += chunk;
+    });
+  }
+  const exited = once(child, 'exit');
+
+  const stop = async () => {
+    child.kill('SIGTERM');
+    const killing = setTimeout(() => child.kill('SIGKILL'), 2000);
+    await exited;
+    clearTimeout(killing);
+    await rm(directory, { recursive: true, force: true });
+  };
+
+  const deadline = Date.now() + START_TIMEOUT_MS;
+  for (;;) {
+    const healthy = await fetch(`http://${listen}/health`).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (healthy) return { url: `http://${listen}/mcp/suite`, stop, log: () => log };
+    if (child.exitCode !== null || Date.now() > deadline) {
+      console.error(`The gateway did not start:\n${log}`);
+      await stop();
+      process.exit(1);
+    }
+    await delay(50);
+  }
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  server.close();
+  await once(server, 'close');
+  return port;
+}

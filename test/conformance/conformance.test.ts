@@ -1,0 +1,88 @@
+/** The official suite's server scenarios through the gateway, in front of servers of either era and of both. */
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startGateway } from '../support/gateway.js';
+import { disagreements, type Target } from './expected-failures.js';
+import { startFixture, type Variant } from './fixture.js';
+import { describeFailures, locateSuite, runServerSuite, SPEC_VERSIONS, type SpecVersion } from './run.js';
+import {
+  CHECKS,
+  isMeaningfulWithPrefix,
+  isTasksScenario,
+  PREFIXED_SCENARIOS,
+  SCENARIOS,
+  TASKS_CHECKS,
+  TASKS_SCENARIOS,
+} from './scenarios.js';
+
+const TIMEOUT = { timeout: 180_000 };
+
+/** Where client and server speak the same era the gateway must not cost a single check. */
+function sharesAnEra(variant: Variant, specVersion: SpecVersion): boolean {
+  const modern = specVersion === '2026-07-28';
+  return variant === 'dual' || variant === (modern ? 'modern' : 'legacy');
+}
+
+beforeAll(locateSuite, 300_000);
+
+/** A gateway in front of fixtures, for the time of the surrounding block. */
+function gatewayBefore(servers: Record<string, Variant>): { url(path: string): string } {
+  let base: string;
+  const closers: (() => unknown)[] = [];
+  beforeAll(async () => {
+    const upstreams: Record<string, { url: string }> = {};
+    for (const [name, variant] of Object.entries(servers)) {
+      const fixture = await startFixture(variant);
+      closers.unshift(fixture.close);
+      upstreams[name] = { url: fixture.url };
+    }
+    const gateway = await startGateway({ servers: upstreams });
+    closers.unshift(() => gateway.close());
+    base = gateway.url;
+  }, 60_000);
+  afterAll(async () => {
+    for (const close of closers) await close();
+  });
+  return { url: (path) => `${base}${path}` };
+}
+
+describe.each(['dual', 'legacy', 'modern'] as const)('before the %s server', (variant) => {
+  const target: Target = `gateway before ${variant}`;
+  const gateway = gatewayBefore({ everything: variant });
+
+  it.each(SPEC_VERSIONS)('serves clients of %s', TIMEOUT, async (specVersion) => {
+    const result = await runServerSuite({ url: gateway.url('/mcp/everything'), specVersion });
+    expect(disagreements(target, specVersion, result)).toEqual([]);
+    expect(result.scenarios).toHaveLength(SCENARIOS[specVersion]);
+    if (sharesAnEra(variant, specVersion)) {
+      expect(result.passed, describeFailures(result)).toBe(CHECKS[specVersion]);
+    }
+  });
+});
+
+describe('before several servers, where names carry a prefix', () => {
+  const target: Target = 'gateway before dual, prefixed names';
+  const gateway = gatewayBefore({ everything: 'dual', tasks: 'tasks' });
+
+  it.each(SPEC_VERSIONS)('serves clients of %s', TIMEOUT, async (specVersion) => {
+    const result = await runServerSuite({ url: gateway.url('/mcp'), specVersion, scenarios: isMeaningfulWithPrefix });
+    expect(disagreements(target, specVersion, result)).toEqual([]);
+    expect(result.scenarios).toHaveLength(PREFIXED_SCENARIOS[specVersion]);
+    expect(result.warnings, describeFailures(result)).toBe(0);
+  });
+});
+
+describe('before the tasks server', () => {
+  const gateway = gatewayBefore({ tasks: 'tasks' });
+
+  it('passes every check of the tasks extension', TIMEOUT, async () => {
+    const result = await runServerSuite({
+      url: gateway.url('/mcp/tasks'),
+      suite: 'pending',
+      scenarios: isTasksScenario,
+    });
+    expect(disagreements('gateway before tasks', undefined, result)).toEqual([]);
+    expect(result.scenarios).toHaveLength(TASKS_SCENARIOS);
+    expect(result.passed, describeFailures(result)).toBe(TASKS_CHECKS);
+  });
+});

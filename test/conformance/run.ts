@@ -1,0 +1,241 @@
+/** Runs the official conformance suite and gives its results as data. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+export const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12';
+
+/** The suite imports `fs.globSync`, which Node has since 22. */
+const SUITE_NODE_MAJOR = 22;
+
+const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
+
+/** The revisions the suite can speak. */
+export const SPEC_VERSIONS = ['2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
+export type SpecVersion = (typeof SPEC_VERSIONS)[number];
+
+export interface Check {
+  id: string;
+  name: string;
+  description: string;
+  status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO';
+  errorMessage?: string;
+}
+
+export interface ScenarioResult {
+  name: string;
+  passed: number;
+  failed: number;
+  /** SHOULD-level requirements that were not met. The suite does not count them as failures of a server. */
+  warnings: number;
+  checks: Check[];
+}
+
+export interface SuiteResult {
+  scenarios: ScenarioResult[];
+  passed: number;
+  failed: number;
+  warnings: number;
+}
+
+export interface ServerSuiteOptions {
+  url: string;
+  /** Left out, each scenario runs at the revision it was written for: the only way to run those of an extension. */
+  specVersion?: SpecVersion;
+  /** Of all scenarios that apply at the revision, the ones to report. */
+  scenarios?: (name: string) => boolean;
+  /** One of the suite's own selections. */
+  suite?: 'all' | 'pending';
+  timeoutMs?: number;
+}
+
+/** Runs the server scenarios against a URL. */
+export async function runServerSuite(options: ServerSuiteOptions): Promise<SuiteResult> {
+  const { url, specVersion, scenarios: wanted = () => true, suite = 'all', timeoutMs = 90_000 } = options;
+  return withResultDirectory(async (directory) => {
+    const args = ['server', '--url', url, '--suite', suite, '--output-dir', directory];
+    if (specVersion) args.push('--spec-version', specVersion);
+    const { output } = await runSuite(args, timeoutMs);
+    const checksOf = await readChecks(directory);
+    const scenarios = summarised(output)
+      .filter(wanted)
+      .map((name) => scenarioResult(name, checksOf.get(`server-${name}`) ?? [brokenScenario(name, output)]));
+    if (scenarios.length === 0) throw new Error(`The suite ran no scenario:\n${output}`);
+    return total(scenarios);
+  });
+}
+
+export interface ClientScenarioOptions {
+  /** The client: a command line without spaces in its words. The suite appends the URL of its server. */
+  command: string;
+  scenario: string;
+  specVersion: SpecVersion;
+  env?: Record<string, string>;
+  timeoutMs?: number;
+}
+
+export interface ClientScenarioResult extends ScenarioResult {
+  /** The suite's own verdict: no failure, no warning, the client ended in time and without error. */
+  ok: boolean;
+  output: string;
+}
+
+/** Runs one client scenario. */
+export async function runClientScenario(options: ClientScenarioOptions): Promise<ClientScenarioResult> {
+  const { command, scenario, specVersion, env = {}, timeoutMs = 30_000 } = options;
+  return withResultDirectory(async (directory) => {
+    const args = ['client', '--command', command, '--scenario', scenario, '--spec-version', specVersion];
+    args.push('--timeout', String(timeoutMs), '--output-dir', directory);
+    const { exitCode, output } = await runSuite(args, timeoutMs + 15_000, env);
+    const checks = (await readChecks(directory)).get(scenario) ?? [brokenScenario(scenario, output)];
+    return { ...scenarioResult(scenario, checks), ok: exitCode === 0, output };
+  });
+}
+
+/** What went wrong, one line for each check that did not succeed. */
+export function describeFailures({ scenarios }: SuiteResult): string {
+  return scenarios
+    .flatMap(({ name, checks }) =>
+      checks
+        .filter(({ status }) => status === 'FAILURE' || status === 'WARNING')
+        .map(
+          (check) => `${name}: ${check.status} ${check.name} [${check.id}]: ${check.errorMessage ?? check.description}`,
+        ),
+    )
+    .join('\n');
+}
+
+function scenarioResult(name: string, checks: Check[]): ScenarioResult {
+  const count = (status: Check['status']) => checks.filter((check) => check.status === status).length;
+  return { name, passed: count('SUCCESS'), failed: count('FAILURE'), warnings: count('WARNING'), checks };
+}
+
+function total(scenarios: ScenarioResult[]): SuiteResult {
+  const sum = (key: 'passed' | 'failed' | 'warnings') => scenarios.reduce((all, scenario) => all + scenario[key], 0);
+  return { scenarios, passed: sum('passed'), failed: sum('failed'), warnings: sum('warnings') };
+}
+
+/** A scenario that threw leaves no checks behind, only a line in the output. */
+function brokenScenario(name: string, output: string): Check {
+  const thrown = output.split('\n').findIndex((line) => line.startsWith(`Failed to run scenario ${name}:`));
+  const lines = output.split('\n');
+  const errorMessage = (thrown < 0 ? lines.slice(-20) : lines.slice(thrown, thrown + 10)).join('\n');
+  return { id: name, name, description: 'The scenario could not be run', status: 'FAILURE', errorMessage };
+}
+
+/** The names in the suite's closing summary, a line such as `✓ ping: 2 passed, 0 failed` for each scenario. */
+function summarised(output: string): string[] {
+  return [...output.matchAll(/^[✓✗] (\S+): \d+ passed, \d+ failed/gm)].map((match) => match[1] as string);
+}
+
+/** The suite writes the checks of each scenario to `<name>-<time>/checks.json`. */
+async function readChecks(directory: string): Promise<Map<string, Check[]>> {
+  const checks = new Map<string, Check[]>();
+  for (const entry of await readdir(directory)) {
+    const file = join(directory, entry, 'checks.json');
+    const name = /^(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/.exec(entry)?.[1];
+    if (name && existsSync(file)) checks.set(name, JSON.parse(await readFile(file, 'utf8')));
+  }
+  return checks;
+}
+
+async function withResultDirectory<T>(use: (directory: string) => Promise<T>): Promise<T> {
+  const directory = await mkdtemp(join(tmpdir(), 'parley-suite-'));
+  try {
+    return await use(directory);
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+async function runSuite(args: string[], timeoutMs: number, env: Record<string, string> = {}) {
+  const { node, entry } = await locateSuite();
+  return run(node, [entry, ...args], timeoutMs, env);
+}
+
+async function run(command: string, args: string[], timeoutMs: number, env: Record<string, string> = {}) {
+  const child = spawn(command, args, {
+    cwd: REPOSITORY,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
+  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
+  const [exitCode, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
+  clearTimeout(timer);
+  if (signal) throw new Error(`${command} ${args.join(' ')} did not end within ${timeoutMs} ms:\n${output}`);
+  return { exitCode, output };
+}
+
+interface SuiteLocation {
+  node: string;
+  entry: string;
+}
+
+let located: Promise<SuiteLocation> | undefined;
+
+/** Where the suite is, and a Node that can run it. Looked up once: npx takes a second even when all is there. */
+export function locateSuite(): Promise<SuiteLocation> {
+  located ??= underLock('parley-conformance-npx.lock', installWithNpx);
+  return located;
+}
+
+/**
+ * Lets npx fetch the suite into its cache, and asks from inside where it ended up. As a dependency of this package
+ * the npm package `node`, which the suite needs where the machine's Node is too old for it, would replace the
+ * machine's Node in every npm script.
+ */
+async function installWithNpx(): Promise<SuiteLocation> {
+  const ownNode = Number(process.versions.node.split('.')[0]) >= SUITE_NODE_MAJOR;
+  const packages = ownNode ? ['-p', SUITE] : ['-p', `node@${SUITE_NODE_MAJOR}`, '-p', SUITE];
+  const script = `console.log('located ' + JSON.stringify([process.execPath, process.env.PATH]))`;
+  const args = ['--yes', '--prefer-offline', ...packages, '--', 'node', '--eval', script];
+  const { exitCode, output } = await run('npx', args, 240_000);
+  const answer = /^located (.+)$/m.exec(output)?.[1];
+  if (exitCode !== 0 || !answer) throw new Error(`npx could not provide ${SUITE}:\n${output}`);
+  const [fetchedNode, path] = JSON.parse(answer) as [string, string];
+  const entry = path
+    .split(delimiter)
+    .map((binaries) => join(binaries, '..', '@modelcontextprotocol', 'conformance', 'dist', 'index.js'))
+    .find((file) => existsSync(file));
+  if (!entry) throw new Error(`npx provided ${SUITE} nowhere on ${path}`);
+  return { node: ownNode ? process.execPath : fetchedNode, entry };
+}
+
+/** Test files run in several processes, and two npx that fill the same cache at the same time break each other. */
+async function underLock<T>(name: string, use: () => Promise<T>): Promise<T> {
+  const lock = join(tmpdir(), name);
+  for (;;) {
+    try {
+      await writeFile(lock, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      const owner = Number(await readFile(lock, 'utf8').catch(() => ''));
+      // An empty file is one that its owner is about to write.
+      if (owner > 0 && !isRunning(owner)) await rm(lock, { force: true });
+      await delay(100);
+    }
+  }
+  try {
+    return await use();
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
