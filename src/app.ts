@@ -7,10 +7,13 @@ import { OpenAdmission } from './core/admission.js';
 import { Aggregate } from './core/aggregate.js';
 import { Parking } from './core/bridge/parking.js';
 import { States } from './core/bridge/states.js';
+import { HostedTasks, type TaskRecord, type TaskRecords } from './core/bridge/tasks.js';
 import { Catalog } from './core/catalog/catalog.js';
 import { Pages } from './core/catalog/pages.js';
-import { ALL_SERVERS } from './core/gateway.js';
+import { Forwarder } from './core/forward.js';
+import { ALL_SERVERS, type Gateway } from './core/gateway.js';
 import { Seal } from './core/seal.js';
+import { withApproval } from './features/approval.js';
 import { Guard, LOCAL } from './identity/guard.js';
 import { Health } from './inbound/http/health.js';
 import { Origins } from './inbound/http/origin.js';
@@ -28,6 +31,8 @@ import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import type { Verdict } from './protocol/mcp/probe.js';
+import { isTerminal } from './protocol/mcp/project/task.js';
+import { type Offer, offerOf } from './quickstart.js';
 import { openState, type State } from './state/index.js';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
@@ -35,6 +40,10 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 };
 
 const INFO: Implementation = { name: 'parley', title: 'Parley', version };
+
+/** How long a task of the gateway may run and its outcome is kept, and how often it is worth asking. */
+const TASK_TTL = 60 * 60 * 1000;
+const TASK_POLL = 500;
 
 /** A verdict that nobody confirmed for so long is asked for again at the next start. */
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
@@ -45,6 +54,9 @@ class House {
   readonly aggregate: Aggregate;
   readonly seal: Seal;
   readonly parking: Parking;
+  readonly tasks: HostedTasks;
+  /** The core with its features around it: what every door calls. */
+  readonly gateway: Gateway;
   private readonly http: HttpClient;
 
   private constructor(
@@ -77,14 +89,18 @@ class House {
       perCaller: bridge.maxParkedPerCaller,
       perServer: bridge.maxParkedPerServer,
     });
+    this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL });
+    const states = new States(this.seal, bridge.parkTtl);
+    const { catalog, seal, parking, tasks } = this;
     this.aggregate = new Aggregate({
-      catalog: this.catalog,
-      pages: new Pages(this.catalog, admission, this.seal, config.limits.pageSize),
+      catalog,
+      pages: new Pages(catalog, admission, seal, config.limits.pageSize),
       admission,
-      parking: this.parking,
-      states: new States(this.seal, bridge.parkTtl),
+      forwarder: new Forwarder({ catalog, admission, parking, states, tasks, seal, bridge, taskTtl: TASK_TTL }),
+      tasks,
       bridge,
     });
+    this.gateway = withApproval(this.aggregate, config.policy.approve, catalog, states);
   }
 
   static async build(config: Config, log: Log): Promise<House> {
@@ -102,13 +118,19 @@ class House {
   sessionsOptions(): SessionsOptions {
     const { config } = this;
     return {
-      gateway: this.aggregate,
+      gateway: this.gateway,
+      describe: (view) => this.aggregate.describe(view),
+      tasks: this.tasks,
+      identified: config.auth.tokens.length > 0,
       info: INFO,
       seal: this.seal,
       idle: config.session.idle,
       answerTime: config.bridge.parkTtl,
       logging: config.bridge.logging,
       strictVersions: config.mcp.versionNegotiation === 'strict',
+      rootsChanged: (key) => {
+        for (const name of this.catalog.servers) this.catalog.upstream(name)?.rootsChanged(key);
+      },
       ended: (key) => {
         for (const name of this.catalog.servers) this.catalog.upstream(name)?.release(key);
       },
@@ -117,6 +139,7 @@ class House {
 
   async close(): Promise<void> {
     this.parking.close();
+    this.tasks.close();
     await this.catalog.close();
     await stopAllChildren();
     await this.http.close();
@@ -127,6 +150,30 @@ class House {
 /** Any secret of enough characters serves as a key; which one it is shows in its id, not what it is. */
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
+
+function taskRecords({ tasks }: State): TaskRecords {
+  const save = (record: TaskRecord): { value: TaskRecord; expiresAt: number } => ({
+    value: record,
+    expiresAt: Date.parse(record.createdAt) + (record.ttlMs ?? TASK_TTL),
+  });
+  const revs = new Map<string, number>();
+  return {
+    create: async (record) => {
+      await tasks.create({ id: record.taskId, principal: record.principal, ...save(record) });
+      revs.set(record.taskId, 1);
+    },
+    update: async (record) => {
+      const rev = await tasks.update({ id: record.taskId, rev: revs.get(record.taskId) ?? 0, ...save(record) });
+      if (rev === undefined || isTerminal(record.status)) revs.delete(record.taskId);
+      else revs.set(record.taskId, rev);
+    },
+    load: async (taskId) => (await tasks.get(taskId))?.value as TaskRecord | undefined,
+    list: async (principal, after, limit) => {
+      const found = await tasks.listByPrincipal(principal, { limit, ...(after !== undefined && { after }) });
+      return found.map(({ value }) => value as TaskRecord);
+    },
+  };
+}
 
 /** Verdicts are read once at the start and written behind: no call waits for them. */
 async function rememberedVerdicts(state: State, config: Config, log: Log): Promise<VerdictStore> {
@@ -145,18 +192,25 @@ async function rememberedVerdicts(state: State, config: Config, log: Log): Promi
   };
 }
 
+export { startExamples } from './quickstart.js';
+
 export interface Running {
   readonly url: string;
+  /** What was found behind it, under the names callers see; looked for in the quickstart only. */
+  readonly offer: Offer | undefined;
   close(): Promise<void>;
 }
 
-export async function startServe(config: Config, { log }: { log: Log; quickstart: boolean }): Promise<Running> {
+export async function startServe(
+  config: Config,
+  { log, quickstart }: { log: Log; quickstart: boolean },
+): Promise<Running> {
   const house = await House.build(config, log);
-  const { aggregate, catalog, seal } = house;
-  const modern = new ModernDoor(aggregate, INFO);
+  const { aggregate, gateway, catalog, seal } = house;
+  const modern = new ModernDoor(gateway, INFO);
   const sessions = new Sessions<HttpCarrier>(house.sessionsOptions());
   const sseSessions = new Sessions<SseCarrier>(house.sessionsOptions());
-  const info = new InfoPage(aggregate, INFO);
+  const info = new InfoPage(gateway, (view) => aggregate.describe(view), INFO);
   const health = new Health(catalog, version, () => sessions.size + sseSessions.size);
   const mcp = new HttpDoor({
     modern,
@@ -204,6 +258,7 @@ export async function startServe(config: Config, { log }: { log: Log; quickstart
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return {
     url: `http://${host}:${address.port}`,
+    offer: quickstart ? await offerOf(catalog) : undefined,
     close: async () => {
       health.accepting = false;
       modern.endListens();
@@ -221,7 +276,7 @@ export async function startStdio(config: Config, { server }: { server?: string }
   const log = createLog(config.log);
   const house = await House.build(config, log);
   const sessions = new Sessions<Carrier>(house.sessionsOptions());
-  const modern = new ModernDoor(house.aggregate, INFO);
+  const modern = new ModernDoor(house.gateway, INFO);
   const door = new StdioDoor(
     {
       modern,

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { formatListen } from '../config/address.js';
 import type { Environment } from '../config/expand.js';
@@ -9,14 +10,17 @@ import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
 import { createLog, type Logger } from './log.js';
 import { parseCommandLine, UsageError } from './parse.js';
+import { type Offer, welcomeText } from './quickstart.js';
 
 /** What starts the gateway. The command line knows nothing of it but this. */
 export interface Starters {
   startServe(
     config: Config,
     io: { log: Logger; quickstart: boolean },
-  ): Promise<{ url: string; close(): Promise<void> }>;
+  ): Promise<{ url: string; offer?: Offer | undefined; close(): Promise<void> }>;
   startStdio(config: Config, options: { server?: string }): Promise<void>;
+  /** Starts what the quickstart's configuration refers to; its variables say where that is. */
+  startExamples?(): Promise<{ env: Environment; stop(): Promise<void> }>;
 }
 
 export interface Surroundings {
@@ -73,9 +77,14 @@ export function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-async function serve(file: string | undefined, io: Surroundings): Promise<number> {
-  const quickstart = !hasConfiguration({ ...io, file });
-  const loaded = loadConfig({ ...io, file: quickstart ? io.quickstart : file });
+async function serve(given: string | undefined, io: Surroundings): Promise<number> {
+  const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
+  const file = quickstart ? io.quickstart : given;
+  return quickstart ? withExamples(io, (env) => serveFile(file, { ...io, env }, true)) : serveFile(file, io, false);
+}
+
+async function serveFile(file: string | undefined, io: Surroundings, quickstart: boolean): Promise<number> {
+  const loaded = loadConfig({ ...io, file });
   const { config } = loaded;
   const log = createLog(config.log);
   logWarnings(loaded, log);
@@ -84,6 +93,10 @@ async function serve(file: string | undefined, io: Surroundings): Promise<number
   try {
     const running = await startServe(config, { log, quickstart });
     io.stdout(`Parley is listening on ${running.url}\n`);
+    if (running.offer) {
+      const { url, offer } = running;
+      io.stdout(welcomeText({ url, offer, file: io.quickstart, data: config.data, cwd: io.cwd }));
+    }
     log.info({ signal: await stop.signal }, 'stopping');
     await running.close();
     return 0;
@@ -94,7 +107,27 @@ async function serve(file: string | undefined, io: Surroundings): Promise<number
   }
 }
 
+/** The quickstart's own configuration, named by its path: it needs its examples all the same. */
+function isQuickstart(file: string | undefined, io: Surroundings): boolean {
+  return file !== undefined && path.resolve(io.cwd, file) === io.quickstart;
+}
+
+async function withExamples(io: Surroundings, use: (env: Environment) => Promise<number>): Promise<number> {
+  const { startExamples } = await io.starters();
+  const examples = await startExamples?.();
+  try {
+    return await use({ ...io.env, ...examples?.env });
+  } finally {
+    await examples?.stop();
+  }
+}
+
 async function stdio(file: string | undefined, wanted: string | undefined, io: Surroundings): Promise<number> {
+  if (isQuickstart(file, io)) return withExamples(io, (env) => stdioFile(file, wanted, { ...io, env }));
+  return stdioFile(file, wanted, io);
+}
+
+async function stdioFile(file: string | undefined, wanted: string | undefined, io: Surroundings): Promise<number> {
   if (!hasConfiguration({ ...io, file })) {
     throw new UsageError('there is no configuration here; name one with --config FILE');
   }

@@ -1,10 +1,7 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { type Edits, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
+import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { paramMismatch } from '../protocol/mcp/headers.js';
 import {
-  type ClientCapabilities,
-  type InputRequests,
-  type InputResponses,
   isListMethod,
   isObject,
   LIST_CHANGED,
@@ -13,34 +10,27 @@ import {
   type Notification,
   type ServerCapabilities,
   type SubscriptionFilter,
+  TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
-import { declares, requiredCapability } from '../protocol/mcp/project/input.js';
+import { detailedTask } from '../protocol/mcp/project/task.js';
 import { MODERN } from '../protocol/mcp/revisions/index.js';
-import type { Admission, Target } from './admission.js';
-import type { Parking } from './bridge/parking.js';
-import { type BridgeSwitches, relayable } from './bridge/relay.js';
-import type { State, States } from './bridge/states.js';
+import type { Admission } from './admission.js';
+import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
+import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { Caller } from './caller.js';
 import { type Catalog, unionOf } from './catalog/catalog.js';
-import type { Item } from './catalog/listing.js';
 import type { Pages } from './catalog/pages.js';
+import type { Forwarder, Route } from './forward.js';
 import { type Call, complete, failed, type Gateway, type Outcome, type Subscription, type View } from './gateway.js';
-import type { UpstreamCall, Watch } from './upstream.js';
+import type { Watch } from './upstream.js';
 
 export interface AggregateParts {
   readonly catalog: Catalog;
   readonly pages: Pages;
   readonly admission: Admission;
-  readonly parking: Parking;
-  readonly states: States;
+  readonly forwarder: Forwarder;
+  readonly tasks: HostedTasks;
   readonly bridge: BridgeSwitches;
-}
-
-/** Where a call goes: a server, and what the call's parameters are called there. */
-interface Route {
-  readonly target: Target;
-  readonly edits: Edits;
-  readonly item?: Item | undefined;
 }
 
 const MODERN_DATES = MODERN.map((revision) => revision.date);
@@ -73,8 +63,12 @@ export class Aggregate implements Gateway {
         return this.completion(caller, call);
       case 'server/discover':
         return this.discover(call.view);
+      case 'tasks/get':
+      case 'tasks/update':
+      case 'tasks/cancel':
+        return this.parts.forwarder.task(caller, call);
       default:
-        throw new ProtocolError('method_not_found', `Method not found: ${method}`);
+        return this.parts.forwarder.unknown(caller, call);
     }
   }
 
@@ -104,6 +98,11 @@ export class Aggregate implements Gateway {
     const { known, missing } = await this.parts.catalog.describe(view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.parts.bridge.logging) delete capabilities.logging;
+    // The gateway keeps tasks itself, whatever its servers can do.
+    capabilities.extensions = {
+      ...passingExtensions(capabilities.extensions, view.server !== undefined),
+      [TASKS_EXTENSION]: {},
+    };
     if (view.server === undefined) {
       // The gateway's own lists change with its configuration, and a server that is away now may bring anything.
       for (const name of ['tools', 'prompts', 'resources'] as const) {
@@ -131,19 +130,19 @@ export class Aggregate implements Gateway {
       edits: own === name ? {} : { name: JSON.stringify(own) },
       item,
     };
-    const outcome = await this.forward(caller, call, route);
+    const outcome = await this.parts.forwarder.forward(caller, call, route);
     // The server saw other mirrored arguments than we know of: learn its list anew and try once more. It refused, so
     // nothing was executed (BR-23).
     if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32020)
       return outcome;
     await catalog.refresh(server, 'tools/list');
-    return this.forward(caller, call, { ...route, item: catalog.knownTool(server, own) });
+    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, own) });
   }
 
   private async getPrompt(caller: Caller, call: Call): Promise<Outcome> {
     const name = stringParam(call, 'name');
     const { server, own } = await this.parts.catalog.resolve(call.view, name, 'prompts/list');
-    return this.forward(caller, call, {
+    return this.parts.forwarder.forward(caller, call, {
       target: { server, kind: 'prompt', name: own },
       edits: own === name ? {} : { name: JSON.stringify(own) },
     });
@@ -152,7 +151,7 @@ export class Aggregate implements Gateway {
   private async readResource(caller: Caller, call: Call): Promise<Outcome> {
     const uri = stringParam(call, 'uri');
     const server = await this.parts.catalog.ownerOf(call.view, uri);
-    return this.forward(caller, call, { target: { server, kind: 'resource', name: uri }, edits: {} });
+    return this.parts.forwarder.forward(caller, call, { target: { server, kind: 'resource', name: uri }, edits: {} });
   }
 
   private async completion(caller: Caller, call: Call): Promise<Outcome> {
@@ -160,142 +159,19 @@ export class Aggregate implements Gateway {
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
       const { server, own } = await this.parts.catalog.resolve(call.view, ref['name'], 'prompts/list');
-      return this.forward(caller, call, {
+      return this.parts.forwarder.forward(caller, call, {
         target: { server, kind: 'prompt', name: own },
         edits: { ref: JSON.stringify({ ...ref, name: own }) },
       });
     }
     if (ref['type'] === 'ref/resource' && typeof ref['uri'] === 'string') {
       const server = await this.parts.catalog.ownerOf(call.view, ref['uri']);
-      return this.forward(caller, call, { target: { server, kind: 'resource', name: ref['uri'] }, edits: {} });
+      return this.parts.forwarder.forward(caller, call, {
+        target: { server, kind: 'resource', name: ref['uri'] },
+        edits: {},
+      });
     }
     throw new ProtocolError('invalid_params', '"ref" must name a prompt or a resource template');
-  }
-
-  /** Hands a call to its server, or an answer to the call that waits for it. */
-  private async forward(caller: Caller, call: Call, route: Route): Promise<Outcome> {
-    const { catalog, admission, bridge, states } = this.parts;
-    const { target } = route;
-    admission.admit(caller, target);
-    const upstream = catalog.upstream(target.server);
-    if (!upstream) throw new ProtocolError('not_found', `There is no server "${target.server}"`);
-    const sealed = call.params.get('requestState');
-    const state = typeof sealed === 'string' ? states.open(caller, call.method, call.params, sealed) : undefined;
-    if (state && state.kind !== 'approval' && state.server !== target.server) {
-      throw new ProtocolError('invalid_state', 'The request state belongs to another request');
-    }
-    if (state?.kind === 'parked') return this.resume(caller, call, target.server, state);
-    const onBehalf: Caller = {
-      ...caller,
-      capabilities: relayable(caller.capabilities, bridge, call.view.server !== undefined),
-    };
-    const outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state));
-    return this.bridged(caller, onBehalf.capabilities, call, target.server, outcome);
-  }
-
-  private toUpstream(call: Call, route: Route, state: State | undefined): UpstreamCall {
-    const edits: Record<string, string | Buffer | undefined> = { ...route.edits };
-    if (state) {
-      edits['requestState'] =
-        state.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
-      // What was answered to the gateway is not for the server.
-      if (state.kind !== 'relay') edits['inputResponses'] = undefined;
-    }
-    return {
-      method: call.method,
-      params: call.params.edit(edits),
-      wantsProgress: call.wantsProgress,
-      logLevel: this.parts.bridge.logging ? call.logLevel : undefined,
-      cancellation: call.cancellation,
-      mirrored: route.item?.mirrored ?? [],
-      notify: (notification) => call.notify(notification),
-    };
-  }
-
-  private async resume(
-    caller: Caller,
-    call: Call,
-    server: string,
-    state: State & { kind: 'parked' },
-  ): Promise<Outcome> {
-    const answers = call.params.get('inputResponses') ?? {};
-    if (!isObject(answers) || !Object.values(answers).every(isObject)) {
-      throw new ProtocolError('invalid_params', '"inputResponses" must be an object of answers');
-    }
-    const { outcome, next } = await this.parts.parking.resume(
-      state.ticket,
-      caller.principal.name,
-      call,
-      answers as InputResponses,
-    );
-    if (outcome.kind !== 'input_required' || !next)
-      return this.bridged(caller, caller.capabilities, call, server, outcome);
-    return this.asking(caller, call, outcome.inputRequests, { kind: 'parked', server, ticket: next });
-  }
-
-  /** What a server said, as something this caller can be told. */
-  private bridged(
-    caller: Caller,
-    capabilities: ClientCapabilities,
-    call: Call,
-    server: string,
-    outcome: Outcome,
-  ): Outcome {
-    if (outcome.kind === 'input_required') {
-      const asked = outcome.inputRequests ?? {};
-      const lacking = Object.values(asked).find((request) => !declares(capabilities, requiredCapability(request)));
-      if (lacking) {
-        outcome.parked?.abandon('The client did not declare the capability');
-        throw lacksCapability(server, requiredCapability(lacking));
-      }
-      if (outcome.parked) {
-        const ticket = this.parts.parking.park(caller.principal.name, server, outcome.parked);
-        return this.asking(caller, call, asked, { kind: 'parked', server, ticket });
-      }
-      const state: State = {
-        kind: 'relay',
-        server,
-        ...(outcome.requestState !== undefined && { state: outcome.requestState }),
-      };
-      return this.asking(caller, call, outcome.inputRequests, state);
-    }
-    if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError)
-      return this.bridgedError(caller, capabilities, call, server, outcome.error);
-    return outcome;
-  }
-
-  private asking(caller: Caller, call: Call, inputRequests: InputRequests | undefined, state: State): Outcome {
-    return {
-      kind: 'input_required',
-      inputRequests,
-      requestState: this.parts.states.close(caller, call.method, call.params, state),
-    };
-  }
-
-  /** Errors that describe the hop to the server are the gateway's to act on; the caller hears what follows for it (GW-07). */
-  private bridgedError(
-    caller: Caller,
-    capabilities: ClientCapabilities,
-    call: Call,
-    server: string,
-    error: UpstreamRpcError,
-  ): Outcome {
-    switch (error.code) {
-      case -32021: {
-        const required = isObject(error.data) ? error.data['requiredCapabilities'] : undefined;
-        if (isObject(required) && !declares(capabilities, required)) throw lacksCapability(server, required);
-        break;
-      }
-      case -32042: {
-        const asked = urlElicitations(error);
-        if (!asked) break;
-        if (!caller.revision.expresses.inputRequired) return failed(error);
-        if (!declares(capabilities, { elicitation: { url: {} } }))
-          throw lacksCapability(server, { elicitation: { url: {} } });
-        return this.asking(caller, call, asked, { kind: 'again', server });
-      }
-    }
-    return failed(error);
   }
 
   async listen(
@@ -331,14 +207,19 @@ export class Aggregate implements Gateway {
         }
       }),
     );
+    const taskIds = await this.parts.forwarder.ownedTasks(caller, filter.taskIds ?? []);
+    const stopTasks = this.parts.tasks.onChange((record: TaskRecord) => {
+      if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
+    });
     const stop = catalog.onChange((kind: ListKind, server) => {
       if (filter[kind] && (view.server === undefined || view.server === server))
         deliver({ method: LIST_CHANGED[kind], params: {} });
     });
     return {
-      honoured: this.honoured(view, wanted, filter, watches),
+      honoured: { ...this.honoured(view, wanted, filter, watches), ...(taskIds.length > 0 && { taskIds }) },
       close: () => {
         stop();
+        stopTasks();
         for (const watch of watches) watch.close();
       },
     };
@@ -380,40 +261,16 @@ export class Aggregate implements Gateway {
   }
 }
 
+/** What a subscriber is told of a task: all that `tasks/get` would say. */
+function taskNotice(record: TaskRecord): Notification['params'] {
+  const { resultType: _, ...task } = detailedTask(record);
+  return task;
+}
+
 function stringParam(call: Call, key: string): string {
   const value = call.params.get(key);
   if (typeof value === 'string') return value;
   throw new ProtocolError('invalid_params', `"${key}" must be a string`);
-}
-
-function lacksCapability(server: string, requiredCapabilities: ClientCapabilities): ProtocolError {
-  const names = Object.entries(requiredCapabilities).flatMap(([name, parts]) => {
-    const modes = isObject(parts) ? Object.keys(parts) : [];
-    return modes.length > 0 ? modes.map((mode) => `${name}.${mode}`) : [name];
-  });
-  return new ProtocolError(
-    'missing_capability',
-    `Server "${server}" needs a client that declares ${names.join(' and ')}`,
-    {
-      data: { requiredCapabilities, server },
-    },
-  );
-}
-
-/** The questions in a `-32042` error: nothing was processed, so the call is made again after they are answered (mcp.md 4.5). */
-function urlElicitations(error: UpstreamRpcError): InputRequests | undefined {
-  const listed = isObject(error.data) ? error.data['elicitations'] : undefined;
-  if (!Array.isArray(listed) || listed.length === 0) return undefined;
-  const requests: InputRequests = {};
-  for (const [index, item] of listed.entries()) {
-    if (!isObject(item)) return undefined;
-    const { elicitationId: _, ...params } = item;
-    requests[`elicitation/create-${index + 1}`] = {
-      method: 'elicitation/create',
-      params: { ...params, mode: 'url' } as JsonObject,
-    };
-  }
-  return requests;
 }
 
 function mergeInstructions(

@@ -24,10 +24,14 @@ export interface Call {
   readonly wantsProgress: boolean;
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
+  /** The caller wants a task it can come back to, for so long if it says. */
+  readonly task?: { readonly ttl: number | undefined };
   /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
+  /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
+  polling?(retry: number): void;
 }
 
 /** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */

@@ -11,9 +11,20 @@ export interface UpstreamCall {
   readonly wantsProgress: boolean;
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
+  /**
+   * What to do where the server can answer with a task: not let it, hand the task on, or follow it to its end. A server
+   * of 2025-11-25 is asked for a task by the `task` parameter, and such a task is always followed.
+   */
+  readonly tasks: 'none' | 'relay' | 'follow';
+  /** The times of this call, where they are not those of its server. */
+  readonly timeouts?: { readonly call: number; readonly callMax: number };
+  /** Elicitations the server asked to finish first: the call waits a while for word that they are. */
+  readonly after?: readonly string[];
   /** Arguments this tool wants repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
   notify(notification: Notification): void;
+  /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
+  polling?(retry: number): void;
 }
 
 export type WatchEvent =
@@ -46,6 +57,8 @@ export interface Upstream {
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
+  /** The roots of the client with this session changed. */
+  rootsChanged(session: string): void;
   /** The client whose session this was is gone. */
   release(session: string): void;
   health(): UpstreamHealth;

@@ -28,6 +28,7 @@ export const ERRORS = {
   invalid_request: row(-32600, -32600, -32600, 400),
   batch_not_allowed: row(-32600, -32600, -32600, 400),
   body_too_large: row(-32600, -32600, -32600, 413),
+  headers_too_large: row(-32600, -32600, -32600, 431),
   request_timeout: row(-32600, -32600, -32600, 408),
   unsupported_media_type: row(-32600, -32600, -32600, 415),
   not_acceptable: row(-32600, -32600, -32600, 406),
@@ -64,6 +65,7 @@ export const ERRORS = {
   upstream_unauthorized: row(-32603, -32603, -32603, 200),
   upstream_rate_limited: row(-32603, -32603, -32603, 200),
   not_bridgeable: row(-32603, -32603, -32603, 200),
+  not_approved: row(-32603, -32603, -32603, 200),
   cancelled: row(-32603, -32603, -32603, 200),
   internal: row(-32603, -32603, -32603, 500),
 } as const satisfies Record<string, ErrorRow>;

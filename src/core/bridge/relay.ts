@@ -1,5 +1,5 @@
-import type { ClientCapabilities } from '../../protocol/mcp/model.js';
-import { isObject } from '../../protocol/mcp/model.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { type ClientCapabilities, isObject, TASKS_EXTENSION } from '../../protocol/mcp/model.js';
 
 /** What crosses the gateway, by configuration (BR-30). */
 export interface BridgeSwitches {
@@ -24,9 +24,15 @@ export function relayable(declared: ClientCapabilities, switches: BridgeSwitches
     out.sampling = sampling;
   }
   if (isObject(declared.roots) && switches.roots) out.roots = declared.roots;
-  if (isObject(declared.extensions)) {
-    const passing = Object.entries(declared.extensions).filter(([id]) => alone || TRANSPARENT.includes(id));
-    if (passing.length > 0) out.extensions = Object.fromEntries(passing);
-  }
+  const extensions = passingExtensions(declared.extensions, alone);
+  if (Object.keys(extensions).length > 0) out.extensions = extensions;
   return out;
+}
+
+/** The extensions that can pass: those that are data, and any other where all its messages have one place to go. */
+export function passingExtensions(declared: JsonObject | undefined, alone: boolean): JsonObject {
+  if (!isObject(declared)) return {};
+  return Object.fromEntries(
+    Object.entries(declared).filter(([id]) => id !== TASKS_EXTENSION && (alone || TRANSPARENT.includes(id))),
+  );
 }

@@ -13,7 +13,7 @@ export type State =
   /** A call that waits at a server of the handshake era. */
   | { readonly kind: 'parked'; readonly server: string; readonly ticket: Ticket }
   /** Nothing was executed yet: the call is made again from the start. */
-  | { readonly kind: 'again'; readonly server: string }
+  | { readonly kind: 'again'; readonly server: string; readonly after: readonly string[] }
   /** The gateway itself asked for approval, and goes on from what it was given before. */
   | { readonly kind: 'approval'; readonly nonce: string };
 
@@ -21,7 +21,8 @@ export type State =
 export class States {
   constructor(
     private readonly seal: Seal,
-    private readonly ttl: number,
+    /** How long a state is good, in milliseconds. */
+    readonly ttl: number,
   ) {}
 
   close(caller: Caller, method: string, params: RawObject, state: State): string {

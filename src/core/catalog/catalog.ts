@@ -368,6 +368,10 @@ export class Catalog {
         .map(({ server }) => server),
     );
     if (akin.size === 1) return [...akin][0]!;
+    // What a tool shows itself with need not be listed anywhere else (APP-04).
+    const tools = await this.parts(view, 'tools/list');
+    const shownBy = tools.parts.filter(({ snapshot }) => snapshot.items.some(({ value }) => uiResource(value) === uri));
+    if (shownBy.length === 1) return shownBy[0]!.server;
     throw new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });
   }
 
@@ -376,6 +380,14 @@ export class Catalog {
     this.listeners.clear();
     await Promise.all([...this.entries.values()].map((entry) => entry.upstream.close()));
   }
+}
+
+/** The page a tool is shown with, by MCP Apps. */
+function uiResource(tool: JsonObject): unknown {
+  const meta = tool['_meta'];
+  if (!isObject(meta)) return undefined;
+  const { ui } = meta;
+  return isObject(ui) ? ui['resourceUri'] : meta['ui/resourceUri'];
 }
 
 /** Changes come in flocks: a server that adds ten tools says so ten times. */

@@ -189,6 +189,7 @@ export class Listing {
       logLevel: undefined,
       cancellation: new Cancellation(),
       mirrored: NO_MIRRORS,
+      tasks: 'none',
       notify: () => {},
     });
     if (outcome.kind === 'complete') return outcome.result.value();

@@ -55,7 +55,8 @@ export class HttpServer {
       (req, res) => void this.visit(req, res),
     );
     this.server.maxConnections = options.maxConnections;
-    this.server.maxHeadersCount = 128;
+    // Node would drop what exceeds a count without a word; it is counted in `checkHeaders` instead.
+    this.server.maxHeadersCount = 0;
   }
 
   private async visit(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -72,6 +73,7 @@ export class HttpServer {
       headers: [],
     };
     try {
+      checkHeaders(req.rawHeaders);
       if (!origins.allowsHost(req.headers.host))
         throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
       if (!origins.allowsOrigin(origin))
@@ -115,6 +117,26 @@ export class HttpServer {
     this.server.closeIdleConnections();
     void force.then(() => this.server.closeAllConnections());
     await closed;
+  }
+}
+
+const MOST_HEADERS = 128;
+/** Of these a proxy may read the last where Node reads the first, so they stand once (fault 11). */
+const SINGLE: ReadonlySet<string> = new Set(['host', 'authorization', 'content-type']);
+
+function checkHeaders(raw: readonly string[]): void {
+  const headers = { Connection: 'close' };
+  if (raw.length > MOST_HEADERS * 2)
+    throw new ProtocolError('headers_too_large', `A request has at most ${MOST_HEADERS} headers`, { headers });
+  let seen = '';
+  for (let i = 0; i < raw.length; i += 2) {
+    const { length } = raw[i]!;
+    if (length !== 4 && length !== 12 && length !== 13) continue;
+    const name = raw[i]!.toLowerCase();
+    if (!SINGLE.has(name)) continue;
+    if (seen.includes(`${name};`))
+      throw new ProtocolError('invalid_request', `The ${name} header stands twice`, { headers });
+    seen += `${name};`;
   }
 }
 

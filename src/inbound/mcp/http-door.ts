@@ -11,7 +11,7 @@ import {
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
+import { type Classified, classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
 import { HEADER } from '../../protocol/mcp/headers.js';
 import {
   LEGACY,
@@ -21,10 +21,10 @@ import {
   revisionOf,
   soundsModern,
 } from '../../protocol/mcp/revisions/index.js';
-import { writeRetry } from '../../protocol/sse/writer.js';
+import { EVENT_STREAM, writeEvent, writeRetry } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
-import { sendEmpty, sendJson } from '../http/reply.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernDoor } from './modern.js';
@@ -123,7 +123,15 @@ export class HttpDoor {
       return;
     }
     const header = lookup(req);
-    const classified = classify(incoming, header);
+    let classified: Classified;
+    try {
+      classified = classify(incoming, header);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // Only what claims to be modern is refused here, whatever its version header says.
+      refuse(visit.res, visit.base, error, NEWEST.date);
+      return;
+    }
     switch (classified.kind) {
       case 'modern':
         if (incoming.kind === 'notification')
@@ -134,7 +142,10 @@ export class HttpDoor {
         await this.initialize(visit, incoming as RpcRequest);
         break;
       case 'session':
-        await this.inSession(visit, incoming);
+        // HDR-09: a modern client may send its notifications with the version header alone.
+        if (incoming.kind === 'notification' && soundsModern(header(HEADER.version)?.trim() ?? ''))
+          sendEmpty(visit.res, 202, withVersion(visit.base, NEWEST));
+        else await this.inSession(visit, incoming);
     }
   }
 
@@ -149,7 +160,7 @@ export class HttpDoor {
     const isListen = message.method === 'subscriptions/listen';
     if (isListen && !accepts.stream)
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
-    const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts.stream);
+    const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts);
     // Closing the stream is how a request of this era is cancelled (HM-10).
     res.on('close', () => {
       outlet.abandon();
@@ -170,8 +181,9 @@ export class HttpDoor {
         () => new HttpCarrier(),
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
-      const outlet = { send: () => {}, finish: (body: readonly Buffer[]) => sendJson(res, 200, headers, body) };
-      outlet.finish(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+      const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
+      if (visit.accepts.json) sendJson(res, 200, headers, body);
+      else sendBody(res, 200, headers, EVENT_STREAM, writeEvent(body));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       refuse(res, base, error, undefined, message.id);
@@ -192,7 +204,7 @@ export class HttpDoor {
       return;
     }
     req.socket.setKeepAlive(true);
-    const outlet = new SessionOutlet(res, headers, accepts.stream, carrier.log, session.revision.primingEvents);
+    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, session.revision.primingEvents);
     await session.handle(incoming, outlet, accepts.stream);
   }
 
@@ -210,7 +222,7 @@ export class HttpDoor {
     if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
-    const outlet = new SessionOutlet(visit.res, headers, visit.accepts.stream, carrier.log, false);
+    const outlet = new SessionOutlet(visit.res, headers, visit.accepts, carrier.log, false);
     await new Batch(items, outlet).run((message, to) => session.handle(message, to, visit.accepts.stream));
   }
 
@@ -218,8 +230,12 @@ export class HttpDoor {
     const { req, principal, view } = visit;
     const id = req.headers[HEADER.session];
     const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
+    const version = versionOf(req);
+    // C-02: asked before the session is, so that a client learns what it may say (S2-04, HL-16).
+    if (version !== undefined && !soundsModern(version) && revisionOf(version)?.era !== 'legacy')
+      throw unsupported(version);
     if (typeof id !== 'string') {
-      if (incoming?.kind === 'batch' && isBatchOfOthers(req))
+      if (incoming?.kind === 'batch')
         throw new ProtocolError('batch_not_allowed', 'Batches belong to sessions of revisions that have them');
       throw new ProtocolError(
         'session_required',
@@ -228,17 +244,7 @@ export class HttpDoor {
       );
     }
     const entry = this.options.sessions.find(id, principal, view);
-    const version = req.headers[HEADER.version];
-    if (typeof version === 'string' && revisionOf(version.trim())?.era !== 'legacy') {
-      throw new ProtocolError(
-        'unsupported_version',
-        `Unsupported protocol version: ${version}. Supported versions: ${REVISION_DATES.join(', ')}`,
-        {
-          ...about,
-          data: { supported: LEGACY.map(({ date }) => date), requested: version },
-        },
-      );
-    }
+    if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
     return entry;
   }
 
@@ -299,6 +305,14 @@ export class HttpDoor {
   static readonly goodbye = writeRetry(RETRY);
 }
 
+/** It concerns the exchange and not one request, so it carries no id (S2-04). */
+const unsupported = (version: string): ProtocolError =>
+  new ProtocolError(
+    'unsupported_version',
+    `Unsupported MCP protocol version: ${version}. Supported: ${REVISION_DATES.join(', ')}`,
+    { data: { supported: LEGACY.map(({ date }) => date), requested: version } },
+  );
+
 const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
 
 function lookup(req: IncomingMessage): HeaderLookup {
@@ -312,8 +326,6 @@ function versionOf(req: IncomingMessage): string | undefined {
   const value = req.headers[HEADER.version];
   return typeof value === 'string' ? value.trim() : undefined;
 }
-
-const isBatchOfOthers = (req: IncomingMessage): boolean => versionOf(req) !== undefined;
 
 const withVersion = (base: readonly string[], revision: Revision): readonly string[] => [
   ...base,

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import { writeEvent, writePriming } from '../../protocol/sse/writer.js';
-import { sendEmpty, sendJson } from '../http/reply.js';
+import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
+import type { Accepted } from '../http/accept.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import { EventResponse } from '../http/stream.js';
 import type { Outlet } from './outlet.js';
 import type { EventLog, EventSink, LoggedStream } from './session/event-log.js';
@@ -22,9 +23,9 @@ export class ModernOutlet implements Outlet {
   constructor(
     private readonly res: ServerResponse,
     private readonly headers: readonly string[],
-    private readonly mayStream: boolean,
+    private readonly accepts: Accepted,
   ) {
-    if (mayStream) {
+    if (accepts.stream) {
       this.timer = setTimeout(() => this.open(), QUIET_MODERN);
       this.timer.unref();
     }
@@ -37,13 +38,14 @@ export class ModernOutlet implements Outlet {
   }
 
   send(message: Buffer): void {
-    if (!this.mayStream || this.res.writableEnded) return;
+    if (!this.accepts.stream || this.res.writableEnded) return;
     this.open().write(writeEvent([message]));
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
     clearTimeout(this.timer);
     if (this.res.writableEnded || this.res.destroyed) return;
+    if (!this.accepts.json && status === 200) this.open();
     if (!this.stream) {
       sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
       return;
@@ -66,16 +68,17 @@ export class ModernOutlet implements Outlet {
  */
 export class SessionOutlet implements Outlet {
   private logged: LoggedStream | undefined;
+  private response: EventResponse | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly res: ServerResponse,
     private readonly headers: readonly string[],
-    private readonly mayStream: boolean,
+    private readonly accepts: Accepted,
     private readonly log: EventLog,
     private readonly priming: boolean,
   ) {
-    if (mayStream) {
+    if (accepts.stream) {
       this.timer = setTimeout(() => this.open(), QUIET_SESSION);
       this.timer.unref();
     }
@@ -85,17 +88,18 @@ export class SessionOutlet implements Outlet {
     clearTimeout(this.timer);
     if (!this.logged) {
       this.logged = this.log.open();
-      if (!this.res.destroyed) connect(this.res, this.headers, this.logged, { priming: this.priming });
+      if (!this.res.destroyed) this.response = connect(this.res, this.headers, this.logged, { priming: this.priming });
     }
     return this.logged;
   }
 
   send(message: Buffer): void {
-    if (this.mayStream) this.open().append([message]);
+    if (this.accepts.stream) this.open().append([message]);
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
     clearTimeout(this.timer);
+    if (!this.accepts.json && status === 200) this.open();
     if (this.logged) {
       if (message.length > 0) this.logged.append(message);
       this.logged.finish();
@@ -103,9 +107,31 @@ export class SessionOutlet implements Outlet {
     }
     if (this.res.writableEnded || this.res.destroyed) return;
     if (message.length === 0) sendEmpty(this.res, status, this.headers);
+    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message);
     else sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
   }
+
+  /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
+  private answerAtOnce(message: readonly Buffer[]): void {
+    const stream = this.log.open();
+    const first = Buffer.from(writePriming(stream.position, RETRY));
+    stream.append(message);
+    stream.finish();
+    const body = [first, ...writeEvent(message, { id: stream.position })];
+    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body);
+    stream.delivered();
+  }
+
+  poll(retry: number): void {
+    if (!this.accepts.stream || !this.priming) return;
+    const stream = this.open();
+    this.response?.text(writeRetry(retry));
+    this.response?.end();
+    stream.letGo();
+  }
 }
+
+const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];
 
 /** Sends a logged stream over one connection, from event `after` on. */
 export function connect(
@@ -113,7 +139,7 @@ export function connect(
   headers: readonly string[],
   stream: LoggedStream,
   options: { readonly priming?: boolean; readonly after?: number },
-): void {
+): EventResponse {
   const opened: { response?: EventResponse } = {};
   const open = (): EventResponse => {
     opened.response ??= new EventResponse(res, headers);
@@ -131,6 +157,6 @@ export function connect(
   // An event log that no longer holds what is asked for throws here, before anything is sent.
   if (options.priming) open().text(writePriming(stream.position, RETRY));
   stream.connect(sink, options.after);
-  open();
   res.on('close', () => stream.disconnect(sink));
+  return open();
 }

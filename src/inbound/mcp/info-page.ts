@@ -9,12 +9,13 @@ import { NEWEST, NEWEST_LEGACY, REVISION_DATES } from '../../protocol/mcp/revisi
 /** What a plain GET of the endpoint shows: the endpoint, and the tools the caller may use (C-01). */
 export class InfoPage {
   constructor(
-    private readonly gateway: Gateway & { describe(view: View): Promise<{ capabilities: ServerCapabilities }> },
+    private readonly gateway: Gateway,
+    private readonly capabilitiesOf: (view: View) => Promise<{ capabilities: ServerCapabilities }>,
     private readonly info: Implementation,
   ) {}
 
   async describe(view: View, principal: Principal): Promise<JsonObject> {
-    const { capabilities } = await this.gateway.describe(view);
+    const { capabilities } = await this.capabilitiesOf(view);
     const path = view.server === undefined ? '/mcp' : `/mcp/${view.server}`;
     return {
       jsonrpc: '2.0',

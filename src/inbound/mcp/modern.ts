@@ -1,10 +1,10 @@
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
-import type { Call, Gateway, Outcome, View } from '../../core/gateway.js';
+import type { Call, Gateway, Outcome, Subscription, View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Envelope } from '../../protocol/mcp/classify.js';
-import { isModernMethod } from '../../protocol/mcp/methods.js';
+import { isModernMethod, isRemovedMethod } from '../../protocol/mcp/methods.js';
 import {
   type Implementation,
   isObject,
@@ -45,7 +45,7 @@ export class ModernDoor {
     const { message, envelope, outlet } = request;
     const encoder = new Encoder(envelope.revision, this.info);
     const { id, method, params } = message;
-    if (!isModernMethod(method)) {
+    if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.server === undefined)) {
       encoder.failure(outlet, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
       return;
     }
@@ -116,10 +116,17 @@ export class ModernDoor {
     const tagged = ({ method, params }: Notification): Buffer => writeNotification(method, tag(params, id));
     let acknowledged = false;
     const early: Notification[] = [];
-    const subscription = await this.gateway.listen(caller, view, filter, (notification) => {
-      if (acknowledged) outlet.send(tagged(notification));
-      else early.push(notification);
-    });
+    let subscription: Subscription;
+    try {
+      subscription = await this.gateway.listen(caller, view, filter, (notification) => {
+        if (acknowledged) outlet.send(tagged(notification));
+        else early.push(notification);
+      });
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      encoder.failure(outlet, id, message.method, error);
+      return;
+    }
     if (cancellation.cancelled) {
       subscription.close();
       return;
@@ -167,6 +174,8 @@ function readFilter(value: unknown): SubscriptionFilter | undefined {
   if (!isObject(value)) return undefined;
   const filter: SubscriptionFilter = {};
   for (const kind of LIST_KINDS) if (value[kind] === true) filter[kind] = true;
+  const taskIds = value['taskIds'];
+  if (Array.isArray(taskIds)) filter.taskIds = taskIds.filter((id) => typeof id === 'string');
   const uris = value['resourceSubscriptions'];
   if (uris !== undefined) {
     if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return undefined;

@@ -12,6 +12,8 @@ export interface Outlet {
   send(message: Buffer): void;
   /** The answer. `status` and `headers` matter where it is still open how the reply looks. */
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void;
+  /** Lets the client go until it asks again, where it can. */
+  poll?(retry: number): void;
 }
 
 export const NO_HEADERS: readonly string[] = [];

@@ -44,6 +44,10 @@ export class HttpLink implements Link {
     return this.sessions;
   }
 
+  rootsChanged(session: string): void {
+    this.sessions?.rootsChanged(session);
+  }
+
   release(session: string): void {
     this.sessions?.release(session);
   }

@@ -108,7 +108,7 @@ class Exchange implements PostEvents {
     const headers = standardHeaders(revision, call.method, call.params);
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
     headers.push(...context.headers);
-    const { call: idle, callMax } = context.timeouts;
+    const { call: idle, callMax } = call.timeouts ?? context.timeouts;
     this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context.name, idle)));
     this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
     this.stopListening = call.cancellation.onCancel(() =>
@@ -180,10 +180,12 @@ class Exchange implements PostEvents {
   }
 
   end(): void {
-    this.settle(failed(broken(this.context.name, 'ended its reply without an answer')));
+    // Mostly the answer has come; an error is not made for nothing.
+    if (!this.settled) this.settle(failed(broken(this.context.name, 'ended its reply without an answer')));
   }
 
   fail({ sent, error }: HttpFailure): void {
+    if (this.settled) return;
     const { name } = this.context;
     const why = error.name === 'ReplyTooLarge' ? error.message : connectionProblem(error);
     this.settle(failed(sent ? broken(name, `failed before it answered: ${why}`) : unavailable(name, why)));

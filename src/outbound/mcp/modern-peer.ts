@@ -1,5 +1,5 @@
 import type { Caller } from '../../core/caller.js';
-import type { Outcome } from '../../core/gateway.js';
+import { failed, type Outcome } from '../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import {
@@ -12,10 +12,12 @@ import {
   type Notification,
   type ServerDescription,
   type SubscriptionFilter,
+  TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
-import { decodeServerCapabilities } from '../../protocol/mcp/project/capabilities.js';
+import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { invalidReply } from './context.js';
+import { ModernTask } from './modern-task.js';
 import type { OpenWatch, Peer } from './peer.js';
 import { ownCall } from './session/session.js';
 
@@ -38,8 +40,15 @@ export class ModernPeer implements Peer {
 
   constructor(private readonly wire: ModernWire) {}
 
-  request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
-    return this.wire.send(caller.capabilities, call);
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const declared = encodeClientCapabilities(caller.capabilities, this.wire.revision);
+    if (call.tasks === 'none') return this.wire.send(declared, call);
+    const capabilities = withTasks(declared);
+    const outcome = await this.wire.send(capabilities, call);
+    if (outcome.kind !== 'task' || call.tasks === 'relay') return outcome;
+    const send: ModernWire['send'] = (declared, own) => this.wire.send(declared, own);
+    const task = ModernTask.of(this.wire.name, send, capabilities, call, outcome.result);
+    return task?.follow() ?? failed(invalidReply(this.wire.name, 'answered with a task that cannot be read'));
   }
 
   async describe(): Promise<ServerDescription> {
@@ -80,6 +89,11 @@ export class ModernPeer implements Peer {
 }
 
 const LEAST_TTL = 30_000;
+
+const withTasks = (capabilities: ClientCapabilities): ClientCapabilities => ({
+  ...capabilities,
+  extensions: { ...capabilities.extensions, [TASKS_EXTENSION]: {} },
+});
 
 function deliverAs({ method, params }: Notification, deliver: (event: WatchEvent) => void): void {
   const kind = LIST_KINDS.find((list) => LIST_CHANGED[list] === method);

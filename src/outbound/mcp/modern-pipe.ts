@@ -64,7 +64,7 @@ export class ModernPipe {
   send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
     return new Promise((resolve) => {
       const id = nextId();
-      const { call: idle, callMax } = this.context.timeouts;
+      const { call: idle, callMax } = call.timeouts ?? this.context.timeouts;
       let stopListening = (): void => {};
       const settle = (outcome: Outcome): void => {
         if (!this.waiting.delete(id)) return;

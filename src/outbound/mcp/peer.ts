@@ -34,6 +34,8 @@ export interface Link {
    * only keeps a cache fresh uses these and does not keep the process alive.
    */
   readonly overheard?: (deliver: (event: WatchEvent) => void) => void;
+  /** The roots of a client changed. */
+  rootsChanged?(session: string): void;
   /** A client's session is over; what was dedicated to it can go. */
   release?(session: string): void;
   health(): { readonly detail?: string };

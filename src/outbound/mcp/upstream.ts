@@ -98,6 +98,10 @@ export class McpUpstream implements Upstream {
     return Promise.resolve();
   }
 
+  rootsChanged(session: string): void {
+    this.options.link.rootsChanged?.(session);
+  }
+
   release(session: string): void {
     this.options.link.release?.(session);
   }

@@ -78,11 +78,15 @@ export function readIncoming(source: Buffer, limits: ReadLimits): Incoming {
   };
 }
 
+/** The objects inside a message that are looked into on its way. */
+const IN_REQUEST = ['params', '_meta'];
+const IN_REPLY = ['result', '_meta'];
+
 function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw invalid('A message must be a JSON object');
   }
-  const raw = RawObject.at(source);
+  const raw = RawObject.at(source, 0, IN_REQUEST);
   const twice = raw.duplicateKey();
   if (twice !== undefined) throw invalid(`The member ${JSON.stringify(twice)} stands twice`);
   const { id, method, params, jsonrpc } = value;
@@ -96,6 +100,9 @@ function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params as JsonObject);
   const twiceInParams = rawParams.duplicateKey();
   if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} stands twice`, id);
+  // What is read from `_meta` decides the revision, so there too nothing may mean two things.
+  const twiceInMeta = rawParams.object('_meta')?.duplicateKey();
+  if (twiceInMeta !== undefined) throw invalid(`The _meta key ${JSON.stringify(twiceInMeta)} stands twice`, id);
   if (!raw.has('id')) return { kind: 'notification', method, params: rawParams };
   if (!isId(id)) throw invalid('"id" must be a string or an integer');
   return { kind: 'request', id, method, params: rawParams };
@@ -128,7 +135,7 @@ function readError(error: JsonValue, id: unknown): RpcErrorObject {
  * small and looked at anyway.
  */
 export function readReply(source: Buffer): RpcMessage {
-  const raw = RawObject.whole(source);
+  const raw = RawObject.whole(source, IN_REPLY);
   if (raw.has('method') || !raw.has('result'))
     return toMessage(source, JSON.parse(source.toString('utf8')) as JsonValue);
   const id = raw.get('id');
@@ -150,7 +157,7 @@ const HEAD = '{"jsonrpc":"2.0","id":';
 export function writeRequest(id: Id, method: string, params: RawObject | undefined): Buffer {
   const head = `${HEAD}${JSON.stringify(id)},"method":${JSON.stringify(method)}`;
   if (!params) return Buffer.from(`${head}}`);
-  return Buffer.concat([Buffer.from(`${head},"params":`), params.bytes(), CLOSE]);
+  return Buffer.concat([Buffer.from(`${head},"params":`), ...params.pieces(), CLOSE]);
 }
 
 export function writeNotification(method: string, params?: JsonObject | RawObject): Buffer {

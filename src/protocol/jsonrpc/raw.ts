@@ -24,6 +24,9 @@ const COLON = 0x3a;
 /** Beyond this many bytes a native search for the closing quote beats a loop. */
 const LONG_STRING = 48;
 
+/** Up to this many members, comparing them beats building a set. */
+const FEW_FIELDS = 16;
+
 function fail(source: Uint8Array, at: number): never {
   throw new JsonSyntaxError(at >= source.length ? 'unexpected end of JSON' : `unexpected byte at offset ${at}`);
 }
@@ -92,6 +95,8 @@ interface Field {
   readonly from: number;
   readonly start: number;
   readonly end: number;
+  /** The value's own members, where it is an object that was read along. */
+  readonly inner: Spans | undefined;
 }
 
 function keyText(source: Buffer, start: number, end: number): string {
@@ -102,44 +107,71 @@ function keyText(source: Buffer, start: number, end: number): string {
 /** What a member becomes: new JSON text, or `undefined` to leave it out. A key that was not there is added. */
 export type Edits = { readonly [key: string]: string | Buffer | undefined };
 
-/** One JSON object, as bytes, with the spans of its members. */
+/** The bytes of an object and where its members stand in them. */
+const HERE: readonly string[] = [];
+
+interface Spans {
+  readonly source: Buffer;
+  readonly start: number;
+  readonly end: number;
+  readonly fields: readonly Field[];
+}
+
+/** `path` names a member whose members are wanted too, and so on inwards: found in the same pass. */
+function readSpans(source: Buffer, offset: number, path: readonly string[] = HERE, depth = 0): Spans {
+  const start = skipSpace(source, offset);
+  if (source[start] !== OPEN_OBJECT) fail(source, start);
+  const fields: Field[] = [];
+  let i = skipSpace(source, start + 1);
+  if (source[i] === CLOSE_OBJECT) return { source, start, end: i + 1, fields };
+  for (;;) {
+    if (source[i] !== QUOTE) fail(source, i);
+    const from = i;
+    const keyEnd = skipString(source, i);
+    i = skipSpace(source, keyEnd);
+    if (source[i] !== COLON) fail(source, i);
+    const key = keyText(source, from, keyEnd);
+    const valueStart = skipSpace(source, i + 1);
+    const inner =
+      depth < path.length && key === path[depth] && source[valueStart] === OPEN_OBJECT
+        ? readSpans(source, valueStart, path, depth + 1)
+        : undefined;
+    const valueEnd = inner ? inner.end : skipValue(source, valueStart);
+    fields.push({ key, from, start: valueStart, end: valueEnd, inner });
+    i = skipSpace(source, valueEnd);
+    if (source[i] === CLOSE_OBJECT) return { source, start, end: i + 1, fields };
+    if (source[i] !== COMMA) fail(source, i);
+    i = skipSpace(source, i + 1);
+  }
+}
+
+/**
+ * One JSON object, as bytes, with the spans of its members. An edited one is the object it came from and the edits, until
+ * somebody wants its bytes: what is changed at several places on its way is still written only once.
+ */
 export class RawObject {
   private parsed: JsonObject | undefined;
+  private origin: { readonly base: RawObject; readonly edits: Edits } | undefined;
 
-  private constructor(
-    private readonly source: Buffer,
-    private readonly start: number,
-    private readonly end: number,
-    private readonly fields: readonly Field[],
-  ) {}
+  private constructor(private known: Spans | undefined) {}
 
-  /** Reads the members of the object that starts at `offset` (white space before it is skipped). */
-  static at(source: Buffer, offset = 0): RawObject {
-    const start = skipSpace(source, offset);
-    if (source[start] !== OPEN_OBJECT) fail(source, start);
-    const fields: Field[] = [];
-    let i = skipSpace(source, start + 1);
-    if (source[i] === CLOSE_OBJECT) return new RawObject(source, start, i + 1, fields);
-    for (;;) {
-      if (source[i] !== QUOTE) fail(source, i);
-      const from = i;
-      const keyEnd = skipString(source, i);
-      i = skipSpace(source, keyEnd);
-      if (source[i] !== COLON) fail(source, i);
-      const valueStart = skipSpace(source, i + 1);
-      const valueEnd = skipValue(source, valueStart);
-      fields.push({ key: keyText(source, from, keyEnd), from, start: valueStart, end: valueEnd });
-      i = skipSpace(source, valueEnd);
-      if (source[i] === CLOSE_OBJECT) return new RawObject(source, start, i + 1, fields);
-      if (source[i] !== COMMA) fail(source, i);
-      i = skipSpace(source, i + 1);
-    }
+  private get spans(): Spans {
+    this.known ??= readSpans(Buffer.concat(this.pieces()), 0);
+    return this.known;
+  }
+
+  /**
+   * Reads the members of the object that starts at `offset` (white space before it is skipped). `path` names the objects
+   * inside that will be asked for, so that long texts are walked through once.
+   */
+  static at(source: Buffer, offset = 0, path?: readonly string[]): RawObject {
+    return new RawObject(readSpans(source, offset, path));
   }
 
   /** The same as `at`, and nothing but white space may follow. */
-  static whole(source: Buffer): RawObject {
-    const object = RawObject.at(source);
-    const rest = skipSpace(source, object.end);
+  static whole(source: Buffer, path?: readonly string[]): RawObject {
+    const object = RawObject.at(source, 0, path);
+    const rest = skipSpace(source, object.spans.end);
     if (rest < source.length) fail(source, rest);
     return object;
   }
@@ -164,27 +196,37 @@ export class RawObject {
       push(Buffer.from(`${index === 0 ? '{' : ','}${quoted}:`));
       const from = at - Buffer.byteLength(quoted) - 1;
       push(text);
-      fields.push({ key, from, start: at - text.length, end: at });
+      fields.push({ key, from, start: at - text.length, end: at, inner: undefined });
     }
     push(Buffer.from(members.length === 0 ? '{}' : '}'));
-    return new RawObject(Buffer.concat(chunks), 0, at, fields);
+    return new RawObject({ source: Buffer.concat(chunks), start: 0, end: at, fields });
   }
 
   get byteLength(): number {
-    return this.end - this.start;
+    const { start, end } = this.spans;
+    return end - start;
   }
 
   get isEmpty(): boolean {
-    return this.fields.length === 0;
+    return this.spans.fields.length === 0;
   }
 
   keys(): string[] {
-    return this.fields.map((field) => field.key);
+    return this.spans.fields.map((field) => field.key);
   }
 
   /** The first key that stands twice: "last wins" in one parser is "first wins" in another. */
   duplicateKey(): string | undefined {
-    const { fields } = this;
+    const { fields } = this.spans;
+    if (fields.length > FEW_FIELDS) {
+      // Comparing each with each would let a body of many keys stall everybody.
+      const seen = new Set<string>();
+      for (const { key } of fields) {
+        if (seen.has(key)) return key;
+        seen.add(key);
+      }
+      return undefined;
+    }
     for (let i = 1; i < fields.length; i++) {
       for (let j = 0; j < i; j++) if (fields[i]!.key === fields[j]!.key) return fields[i]!.key;
     }
@@ -192,8 +234,9 @@ export class RawObject {
   }
 
   private find(key: string): Field | undefined {
-    for (let i = this.fields.length - 1; i >= 0; i--) {
-      const field = this.fields[i]!;
+    const { fields } = this.spans;
+    for (let i = fields.length - 1; i >= 0; i--) {
+      const field = fields[i]!;
       if (field.key === key) return field;
     }
     return undefined;
@@ -206,36 +249,50 @@ export class RawObject {
   /** The member's JSON text, or undefined. */
   raw(key: string): Buffer | undefined {
     const field = this.find(key);
-    return field && this.source.subarray(field.start, field.end);
+    return field && this.spans.source.subarray(field.start, field.end);
   }
 
   /** The member's value, parsed now. */
   get(key: string): JsonValue | undefined {
     if (this.parsed) return this.parsed[key];
+    if (this.origin) {
+      const { base, edits } = this.origin;
+      if (!Object.hasOwn(edits, key)) return base.get(key);
+      const text = edits[key];
+      return text === undefined ? undefined : (JSON.parse(text.toString()) as JsonValue);
+    }
     const field = this.find(key);
     if (!field) return undefined;
-    return JSON.parse(this.source.toString('utf8', field.start, field.end)) as JsonValue;
+    return JSON.parse(this.spans.source.toString('utf8', field.start, field.end)) as JsonValue;
   }
 
   /** The member as an object of bytes, if it is one. */
   object(key: string): RawObject | undefined {
     const field = this.find(key);
-    if (!field || this.source[field.start] !== OPEN_OBJECT) return undefined;
-    return RawObject.at(this.source, field.start);
+    const { source } = this.spans;
+    if (!field || source[field.start] !== OPEN_OBJECT) return undefined;
+    return new RawObject(field.inner ?? readSpans(source, field.start));
   }
 
   /** Whether the member's JSON text starts with this character, such as `{` for an object. */
   startsWith(key: string, character: string): boolean {
     const field = this.find(key);
-    return field !== undefined && this.source[field.start] === character.charCodeAt(0);
+    return field !== undefined && this.spans.source[field.start] === character.charCodeAt(0);
   }
 
   bytes(): Buffer {
-    return this.source.subarray(this.start, this.end);
+    const { source, start, end } = this.spans;
+    return source.subarray(start, end);
+  }
+
+  /** The bytes without a copy: pieces to write one after the other. */
+  pieces(): Buffer[] {
+    if (this.known || !this.origin) return [this.bytes()];
+    return this.origin.base.editedBytes(this.origin.edits);
   }
 
   value(): JsonObject {
-    this.parsed ??= JSON.parse(this.source.toString('utf8', this.start, this.end)) as JsonObject;
+    this.parsed ??= JSON.parse(this.bytes().toString('utf8')) as JsonObject;
     return this.parsed;
   }
 
@@ -247,19 +304,24 @@ export class RawObject {
 
   /** The object with some members replaced, cut or added; the bytes of all others stay as they were. */
   edit(edits: Edits): RawObject {
-    const chunks = this.editedChunks(edits);
-    return chunks ? RawObject.at(Buffer.concat(chunks)) : this;
+    const { origin } = this;
+    if (!origin && !this.touches(edits)) return this;
+    const edited = new RawObject(undefined);
+    edited.origin = origin ? { base: origin.base, edits: { ...origin.edits, ...edits } } : { base: this, edits };
+    return edited;
+  }
+
+  private touches(edits: Edits): boolean {
+    for (const key in edits) if (edits[key] !== undefined || this.has(key)) return true;
+    return false;
   }
 
   /** As `edit`, without the copy: the pieces to write one after the other. */
   editedBytes(edits: Edits): Buffer[] {
-    return this.editedChunks(edits) ?? [this.bytes()];
-  }
-
-  private editedChunks(edits: Edits): Buffer[] | undefined {
+    if (this.origin) return this.edit(edits).pieces();
+    if (!this.touches(edits)) return [this.bytes()];
     const names = Object.keys(edits);
-    if (!names.some((key) => edits[key] !== undefined || this.has(key))) return undefined;
-    const { source, fields } = this;
+    const { source, fields } = this.spans;
     const chunks: Buffer[] = [];
     let pending = '{';
     let first = true;

@@ -11,8 +11,20 @@ const MODERN: ReadonlySet<string> = new Set([
   ...TASK_METHODS,
 ]);
 
-/** Whether the modern era has this method; what the handshake era had beside is gone there (VER-10). */
 export const isModernMethod = (method: string): boolean => MODERN.has(method);
+
+const REMOVED: ReadonlySet<string> = new Set([
+  'initialize',
+  'ping',
+  'logging/setLevel',
+  'resources/subscribe',
+  'resources/unsubscribe',
+  'tasks/result',
+  'tasks/list',
+]);
+
+/** What the handshake era had and the modern one has not, even where a server speaks both (VER-10). */
+export const isRemovedMethod = (method: string): boolean => REMOVED.has(method);
 
 const SESSION: ReadonlySet<string> = new Set([
   ...LIST_METHODS,

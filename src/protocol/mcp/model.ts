@@ -82,6 +82,8 @@ export interface ServerDescription {
   readonly capabilities: ServerCapabilities;
   readonly serverInfo?: Implementation;
   readonly instructions?: string;
+  /** The server takes calls as tasks, in the way its revision has. */
+  readonly tasks?: boolean;
 }
 
 export interface SubscriptionFilter extends JsonObject {

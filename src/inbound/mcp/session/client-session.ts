@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
 import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
 import { ProtocolError } from '../../../protocol/errors.js';
@@ -21,6 +22,7 @@ import {
   type InputRequests,
   type InputResponses,
   isLogLevel,
+  isObject,
   LIST_KINDS,
   type LogLevel,
   META,
@@ -29,8 +31,11 @@ import {
 } from '../../../protocol/mcp/model.js';
 import { encodeInputRequest } from '../../../protocol/mcp/project/input.js';
 import { resultOf } from '../../../protocol/mcp/project/result.js';
+import { experimentalTask, readTask } from '../../../protocol/mcp/project/task.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { Encoder, type Outlet } from '../outlet.js';
+import { Encoder, isKnownError, type Outlet } from '../outlet.js';
+import type { SessionTasks } from './session-tasks.js';
+import { UrlVisits } from './url-visits.js';
 
 /** Before a client sets a level, its server chooses one (LOG-02). */
 const DEFAULT_LEVEL: LogLevel = 'info';
@@ -50,8 +55,11 @@ export interface SessionSetup {
   readonly gateway: Gateway;
   readonly info: Implementation;
   readonly logging: boolean;
+  readonly tasks: SessionTasks;
   /** How long a person may take to answer. */
   readonly answerTime: number;
+  /** The client's roots changed. */
+  rootsChanged(): void;
   /** Sends a message that belongs to no request. */
   unsolicited(message: Buffer): void;
   /** Whether the client can be sent anything but answers. */
@@ -121,9 +129,10 @@ export class ClientSession {
     const { id, method, params } = message;
     try {
       if (isForwardedMethod(method)) await this.forward(message, outlet, canAsk);
+      else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, outlet, canAsk);
       else this.encoder.result(outlet, id, method, resultOf(await this.own(method, params)));
     } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
+      if (!isKnownError(error)) throw error;
       this.encoder.failure(outlet, id, method, error, params);
     }
   }
@@ -145,11 +154,53 @@ export class ClientSession {
       case 'resources/unsubscribe':
         this.unsubscribe(uriOf(params));
         return {};
+      case 'tasks/get':
+        return this.setup.tasks.get(this.taskId(method, params));
+      case 'tasks/cancel':
+        return this.setup.tasks.cancel(this.taskId(method, params));
+      case 'tasks/list':
+        if (!this.knowsTasks) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
+        return this.setup.tasks.list(params.get('cursor'));
       case 'initialize':
         throw new ProtocolError('invalid_request', 'This session is initialized already');
       default:
         throw new ProtocolError('method_not_found', `Method not found: ${method}`);
     }
+  }
+
+  private get knowsTasks(): boolean {
+    return this.revision.expresses.tasks === 'core';
+  }
+
+  private taskId(method: string, params: RawObject): string {
+    if (!this.knowsTasks) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
+    const taskId = params.get('taskId');
+    if (typeof taskId === 'string') return taskId;
+    throw new ProtocolError('invalid_params', '"taskId" must be a string');
+  }
+
+  private async taskResult({ id, method, params }: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+    const cancellation = new Cancellation();
+    this.running.set(id, cancellation);
+    try {
+      const send = canAsk ? (text: Buffer) => outlet.send(text) : this.setup.unsolicited;
+      const ask = (question: InputRequest): Promise<JsonObject> => this.ask(question, send, cancellation);
+      const result = await this.setup.tasks.result(this.taskId(method, params), ask, cancellation);
+      this.encoder.result(outlet, id, 'tools/call', result);
+    } catch (error) {
+      if (cancellation.cancelled) outlet.finish([], 202, []);
+      else if (isKnownError(error)) this.encoder.failure(outlet, id, 'tasks/result', error);
+      else throw error;
+    } finally {
+      this.running.delete(id);
+    }
+  }
+
+  /** The task a client of 2025-11-25 asks for, where its revision has tasks; elsewhere the parameter means nothing (TSKL-01). */
+  private taskOf(params: RawObject): { ttl: number | undefined } | undefined {
+    const task = this.knowsTasks ? params.get('task') : undefined;
+    if (!isObject(task)) return undefined;
+    return { ttl: typeof task['ttl'] === 'number' ? task['ttl'] : undefined };
   }
 
   private async forward(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
@@ -163,10 +214,18 @@ export class ClientSession {
       if (cancellation.cancelled) outlet.finish([], 202, []);
       else if (outcome.kind === 'error') this.encoder.failure(outlet, id, method, outcome.error, message.params);
       else if (outcome.kind === 'complete') this.encoder.result(outlet, id, method, outcome.result);
+      else if (outcome.kind === 'task') this.created(outlet, id, outcome.result);
       else throw new ProtocolError('not_bridgeable', 'The server answered with something this client cannot read');
     } finally {
       this.running.delete(id);
     }
+  }
+
+  private created(outlet: Outlet, id: Id, result: RawObject): void {
+    const view = readTask(result.value());
+    if (!view) throw new ProtocolError('internal', 'The task could not be read');
+    this.setup.tasks.follow(view.taskId, (params) => this.announce({ method: 'notifications/tasks/status', params }));
+    this.encoder.result(outlet, id, 'tasks/create', resultOf({ task: experimentalTask(view) }));
   }
 
   /** Calls until the answer is there: a question in between is put to the client on the call's own stream (BR-04). */
@@ -179,7 +238,9 @@ export class ClientSession {
     const { method } = message;
     const token = progressTokenOf(message.params);
     const caller = canAsk ? this.caller : { ...this.caller, capabilities: {} };
+    const task = this.taskOf(message.params);
     let params = message.params;
+    const visits = new UrlVisits();
     let silent = 0;
     for (let round = 0; ; round++) {
       const outcome = await this.setup.gateway.call(caller, {
@@ -190,18 +251,27 @@ export class ClientSession {
         logLevel: this.level,
         cancellation,
         header: undefined,
+        ...(task && { task }),
+        polling: (retry) => outlet.poll?.(retry),
         notify: (notification) => {
-          if (!cancellation.cancelled) outlet.send(this.encoder.notification(notification, token));
+          const text = this.encoder.notification(notification, token);
+          // A task's token stays good after its call was answered (PRG-02).
+          if (task) this.setup.unsolicited(text);
+          else if (!cancellation.cancelled) outlet.send(text);
         },
       });
-      if (outcome.kind !== 'input_required' || cancellation.cancelled) return outcome;
+      if (outcome.kind !== 'input_required' || cancellation.cancelled) {
+        for (const elicitationId of visits.ids())
+          this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
+        return outcome;
+      }
       const asked = outcome.inputRequests ?? {};
       silent = Object.keys(asked).length === 0 ? silent + 1 : 0;
       if (round + 1 >= MOST_ROUNDS || silent > MOST_SILENT_ROUNDS) {
         throw new ProtocolError('not_bridgeable', 'The server kept asking without coming to an end');
       }
       if (silent > 0) await pause(SILENT_PAUSE);
-      const answers = await this.askAll(asked, outlet, cancellation);
+      const answers = await this.askAll(asked, outlet, cancellation, visits);
       if (cancellation.cancelled) return outcome;
       params = message.params.edit({
         inputResponses: silent > 0 ? undefined : JSON.stringify(answers),
@@ -210,11 +280,19 @@ export class ClientSession {
     }
   }
 
-  private async askAll(asked: InputRequests, outlet: Outlet, cancellation: Cancellation): Promise<InputResponses> {
+  private async askAll(
+    asked: InputRequests,
+    outlet: Outlet,
+    cancellation: Cancellation,
+    visits: UrlVisits,
+  ): Promise<InputResponses> {
     const answers: InputResponses = {};
+    const send = (message: Buffer): void => outlet.send(message);
     await Promise.all(
       Object.entries(asked).map(async ([key, question]) => {
-        answers[key] = await this.ask(question, (message) => outlet.send(message), cancellation);
+        const visitId = randomUUID();
+        answers[key] = (await visits.repeated(question)) ?? (await this.ask(question, send, cancellation, visitId));
+        if (answers[key]['action'] === 'accept') visits.agreed(question, visitId);
       }),
     );
     return answers;
@@ -225,8 +303,9 @@ export class ClientSession {
     question: InputRequest,
     send: (message: Buffer) => void,
     cancellation?: Cancellation,
+    elicitationId: string = randomUUID(),
   ): Promise<JsonObject> {
-    const encoded = encodeInputRequest(question, this.revision, () => `${this.key}-${this.asked + 1}`);
+    const encoded = encodeInputRequest(question, this.revision, elicitationId);
     if ('impossible' in encoded) {
       return Promise.resolve(noAnswer(question.method, -32601, `The client's revision has no ${encoded.impossible}`));
     }
@@ -261,6 +340,7 @@ export class ClientSession {
 
   private told({ method, params }: RpcNotification): void {
     if (method === 'notifications/initialized') this.watchLists();
+    else if (method === 'notifications/roots/list_changed') this.setup.rootsChanged();
     else if (method === 'notifications/cancelled') {
       const id = params.get('requestId');
       const reason = params.get('reason');

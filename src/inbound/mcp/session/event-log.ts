@@ -38,6 +38,10 @@ export class LoggedStream {
     private readonly limits: LogLimits,
   ) {}
 
+  get size(): number {
+    return this.bytes;
+  }
+
   get connected(): boolean {
     return this.sink !== undefined;
   }
@@ -79,6 +83,16 @@ export class LoggedStream {
     this.flush();
   }
 
+  /** Everything was sent without a sink. */
+  delivered(): void {
+    this.sent = this.seq;
+  }
+
+  /** The connection is closed on purpose; the client comes back for the rest. */
+  letGo(): void {
+    this.sink = undefined;
+  }
+
   disconnect(sink: EventSink): void {
     if (this.sink === sink) this.sink = undefined;
   }
@@ -96,6 +110,9 @@ export class LoggedStream {
     sink.end();
   }
 }
+
+/** Finished replies a session keeps for a client that may have missed their end. */
+const FINISHED_KEPT = 16;
 
 const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
 
@@ -129,10 +146,17 @@ export class EventLog {
     return { stream, seq: Number(match[2]) };
   }
 
+  /** Finished replies are kept for their age, as many of the newest as fit. */
   private sweep(): void {
     const before = Date.now() - this.limits.age;
-    for (const stream of this.streams.values()) {
-      if (stream.finished && !stream.connected && stream.lastChange < before) this.streams.delete(stream.id);
+    let kept = 0;
+    let bytes = 0;
+    for (const stream of [...this.streams.values()].reverse()) {
+      if (!stream.finished || stream.connected) continue;
+      kept++;
+      bytes += stream.size;
+      if (stream.lastChange < before || kept > FINISHED_KEPT || bytes > this.limits.bytes)
+        this.streams.delete(stream.id);
     }
   }
 }

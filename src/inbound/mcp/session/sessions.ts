@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Principal } from '../../../core/caller.js';
 import type { Gateway, View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
@@ -15,18 +16,23 @@ import {
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
 import { ClientSession } from './client-session.js';
+import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
-  readonly gateway: Gateway & {
-    describe(view: View): Promise<{ capabilities: ServerCapabilities; instructions: string | undefined }>;
-  };
+  readonly gateway: Gateway;
+  readonly describe: (view: View) => Promise<{ capabilities: ServerCapabilities; instructions: string | undefined }>;
   readonly info: Implementation;
   readonly seal: Seal;
   readonly idle: number;
   readonly answerTime: number;
   readonly logging: boolean;
+  readonly tasks: HostedTasks;
+  /** Whether callers are told apart. */
+  readonly identified: boolean;
   /** Refuse an unknown revision instead of answering with another (C-02). */
   readonly strictVersions: boolean;
+  /** The roots of a client changed. */
+  rootsChanged(key: string): void;
   /** A session is over; what was dedicated to it upstream can go. */
   ended(key: string): void;
 }
@@ -68,11 +74,14 @@ export class Sessions<C extends Carrier> {
     carrierFor: (revision: Revision) => C,
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
-    const { capabilities, instructions } = await this.options.gateway.describe(view);
+    const { capabilities, instructions } = await this.options.describe(view);
     const carrier = carrierFor(revision);
     const clientInfo = params.get('clientInfo');
     const { gateway, info, answerTime, logging } = this.options;
+    const tasks = new SessionTasks(this.options.tasks, principal.name, this.options.identified);
     const session = new ClientSession({
+      tasks,
+      rootsChanged: () => this.options.rootsChanged(session.key),
       key: randomUUID(),
       principal,
       view,
@@ -93,7 +102,10 @@ export class Sessions<C extends Carrier> {
       carrier,
       result: {
         protocolVersion: revision.date,
-        capabilities: encodeServerCapabilities(capabilities, revision),
+        capabilities: {
+          ...encodeServerCapabilities(capabilities, revision),
+          ...(revision.expresses.tasks === 'core' && { tasks: tasks.capability() }),
+        },
         serverInfo: projectImplementation(info, revision.expresses),
         ...(instructions !== undefined && { instructions }),
       },

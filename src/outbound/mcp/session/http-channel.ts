@@ -81,13 +81,18 @@ export class HttpChannel implements Channel {
     const { name } = this.context;
     if (failure && !failure.sent) this.events.lost(ticket, unavailable(name, connectionProblem(failure.error)));
     else if (ticket.lastEventId !== undefined && failure?.error.name !== 'ReplyTooLarge')
-      this.resume(ticket, retry ?? DEFAULT_RETRY, 0);
+      this.poll(ticket, retry ?? DEFAULT_RETRY);
     else {
       const why = failure
         ? `failed before it answered: ${failure.error.name === 'ReplyTooLarge' ? failure.error.message : connectionProblem(failure.error)}`
         : 'ended its reply without an answer';
       this.events.lost(ticket, broken(name, why));
     }
+  }
+
+  private poll(ticket: Ticket, retry: number): void {
+    ticket.polling(retry);
+    this.resume(ticket, retry, 0);
   }
 
   private resume(ticket: Ticket, retry: number, attempt: number): void {

@@ -9,7 +9,7 @@ import {
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
 import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
-import { isInteractive } from '../../../protocol/mcp/project/input.js';
+import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http.js';
 import type { UpstreamContext } from '../context.js';
@@ -31,6 +31,8 @@ export interface HttpSessionsOptions {
   readonly idle: number;
   found(transport: 'http' | 'sse'): void;
 }
+
+const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
@@ -91,13 +93,10 @@ export class HttpSessions implements Peer {
     const owner = caller.session ?? `principal:${caller.principal.name}`;
     const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
     const { ask } = caller;
-    return this.keep(key, () =>
-      this.open(
-        caller.capabilities,
-        ask !== undefined && isInteractive(caller.capabilities),
-        ask ? { ...QUIET, unsolicited: ask } : QUIET,
-      ),
-    );
+    // Word that an elicitation is complete comes on the stream beside, and so do questions outside of any call.
+    const listen =
+      isInteractive(caller.capabilities) && (ask !== undefined || declares(caller.capabilities, URL_ELICITATION));
+    return this.keep(key, () => this.open(caller.capabilities, listen, ask ? { ...QUIET, unsolicited: ask } : QUIET));
   }
 
   private canonical(): Promise<LegacySession> {
@@ -161,6 +160,14 @@ export class HttpSessions implements Peer {
     lost: (why: string) => void,
   ): Promise<OpenWatch> {
     return this.watching.listen(await this.canonical(), filter, deliver, lost);
+  }
+
+  /** A client's roots changed: the sessions that are its own are told. */
+  rootsChanged(owner: string): void {
+    for (const [key, opening] of this.sessions) {
+      if (key.startsWith(`${owner}|`))
+        opening.then((session) => session.tell('notifications/roots/list_changed')).catch(() => {});
+    }
   }
 
   /** The client whose session this was is gone. */

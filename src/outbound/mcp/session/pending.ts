@@ -6,10 +6,12 @@ import type { Id } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import {
   atLeast,
+  type ClientCapabilities,
   type InputRequest,
   type InputRequests,
   type InputResponses,
   isLogLevel,
+  isObject,
   type Notification,
 } from '../../../protocol/mcp/model.js';
 import { nextId, timedOut } from '../context.js';
@@ -50,7 +52,10 @@ export class PendingCall implements Ticket, ParkedCall {
   private batch: NodeJS.Timeout | undefined;
   private readonly asked = new Map<string, Question>();
   private asking = 0;
+  private readonly used = new Set<string>();
   private held: Notification | undefined;
+  /** What the server asked for in vain: a failure that follows is the lack of it. */
+  lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
   private ending: { readonly promise: Promise<void>; resolve(): void } | undefined;
 
@@ -82,7 +87,7 @@ export class PendingCall implements Ticket, ParkedCall {
   }
 
   private attend(cancellation: Cancellation): void {
-    const { call, callMax } = this.host.timeouts;
+    const { call, callMax } = this.call.timeouts ?? this.host.timeouts;
     this.deadline = new Deadline(call, callMax, () => this.giveUp(timedOut(this.host.name, call), 'timed out'));
     this.stopListening = cancellation.onCancel((reason) =>
       this.giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
@@ -122,6 +127,11 @@ export class PendingCall implements Ticket, ParkedCall {
     waiter?.(outcome);
   }
 
+  /** The server let go of the reply and will be asked again. */
+  polling(retry: number): void {
+    this.call.polling?.(retry);
+  }
+
   progress(notification: Notification): void {
     if (!this.call.wantsProgress || this.done) return;
     if (this.parked) {
@@ -140,9 +150,24 @@ export class PendingCall implements Ticket, ParkedCall {
   }
 
   /** The server asks something while it works on this call. */
-  ask(id: Id, request: InputRequest): void {
-    this.asked.set(`${request.method}-${++this.asking}`, { id, request });
+  ask(id: Id, request: InputRequest, name?: string): void {
+    // An answer may come with the call already, before anybody asked.
+    const given = name === undefined ? undefined : this.givenAnswer(name);
+    if (given) {
+      this.host.answer(id, request, given);
+      return;
+    }
+    const taken = name === undefined || this.asked.has(name);
+    this.asked.set(taken ? `${request.method}-${++this.asking}` : name, { id, request });
     if (!this.parked) this.batch ??= setTimeout(() => this.park(), BATCH_WINDOW);
+  }
+
+  private givenAnswer(name: string): JsonObject | undefined {
+    const responses = this.call.params.get('inputResponses');
+    const answer = isObject(responses) && Object.hasOwn(responses, name) ? responses[name] : undefined;
+    if (!isObject(answer) || this.used.has(name)) return undefined;
+    this.used.add(name);
+    return answer;
   }
 
   /** The server takes a question back. */

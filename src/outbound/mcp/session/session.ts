@@ -34,13 +34,17 @@ import {
   declares,
   decodeInputRequest,
   encodeInputResponse,
+  lacksCapability,
+  questionName,
   refusalOf,
   requiredCapability,
 } from '../../../protocol/mcp/project/input.js';
 import { stampParams } from '../../../protocol/mcp/project/meta.js';
+import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/task.js';
 import { NEWEST, type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { invalidReply, type UpstreamContext } from '../context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
+import { Elicitations } from './elicitations.js';
 import { PendingCall, type PendingHost } from './pending.js';
 
 /** The server no longer knows the session; what was sent on it was not accepted. */
@@ -92,6 +96,7 @@ export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
     logLevel: undefined,
     cancellation: new Cancellation(),
     mirrored: [],
+    tasks: 'none',
     notify: () => {},
   };
 }
@@ -99,6 +104,7 @@ export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
 /** A session with a server of the handshake era: opened once, spoken on by many calls. */
 export class LegacySession implements PendingHost, ChannelEvents {
   private readonly pending = new Map<Id, PendingCall>();
+  private readonly elicitations = new Elicitations();
   private level: LogLevel | undefined;
   private over = false;
   /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
@@ -168,6 +174,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
       capabilities: decodeServerCapabilities(result['capabilities'], revision),
       ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
       ...(typeof instructions === 'string' && { instructions }),
+      tasks: takesTasks(result['capabilities']),
     };
     channel.established(revision);
     channel.send(writeNotification('notifications/initialized'));
@@ -176,7 +183,16 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
-    return this.dispatch(caller, call);
+    if (call.after) await this.elicitations.completed(call.after, call.cancellation);
+    const outcome = await this.dispatch(caller, call);
+    if (outcome.kind !== 'complete' || !call.params.has('task')) return outcome;
+    const created = readExperimentalTask(outcome.result.value());
+    return created ? this.follow(caller, call, created.taskId) : outcome;
+  }
+
+  /** Waits for a task's result; what the server asks meanwhile comes on that request (TSKL-05, TSKL-07). */
+  private follow(caller: Caller, call: UpstreamCall, taskId: string): Promise<Outcome> {
+    return this.dispatch(caller, { ...call, method: 'tasks/result', params: RawObject.from({ taskId }) });
   }
 
   private dispatch(caller: Caller, call: UpstreamCall): Promise<Outcome> {
@@ -282,7 +298,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
       this.options.context.log.warn({ server: this.name }, 'dropped an answer to a request that is not under way');
       return;
     }
-    if (message.error) {
+    const { lacking } = call;
+    if (lacking && (message.error || message.result?.get('isError') === true))
+      call.fail(lacksCapability(this.name, lacking));
+    else if (message.error) {
       const { code, message: text, data } = message.error;
       call.fail(new UpstreamRpcError(code, text, data));
     } else call.finish({ kind: 'complete', result: message.result! });
@@ -304,6 +323,9 @@ export class LegacySession implements PendingHost, ChannelEvents {
           for (const call of this.pending.values()) call.withdraw(id);
         break;
       }
+      case 'notifications/elicitation/complete':
+        this.elicitations.complete(params['elicitationId']);
+        break;
       case 'notifications/tools/list_changed':
         this.options.events.changed({ kind: 'toolsListChanged' });
         break;
@@ -341,9 +363,11 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
     const call = this.attribute(ticket);
     const capabilities = call?.caller.capabilities ?? this.options.capabilities;
-    if (!declares(capabilities, requiredCapability(request))) {
+    const required = requiredCapability(request);
+    if (!declares(capabilities, required)) {
+      if (call) call.lacking = required;
       this.replyError(id, -32601, `The client did not declare the capability for ${method}`);
-    } else if (call) call.ask(id, request);
+    } else if (call) call.ask(id, request, questionName(message.params.value()));
     else if (this.options.events.unsolicited) this.unsolicited(id, request);
     else this.replyError(id, -32602, `${method} belongs to no request of a client, so there is nobody to ask`);
   }
@@ -399,6 +423,11 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   cancelUpstream(call: PendingCall, reason: string | undefined): void {
+    if (call.call.method === 'tasks/result') {
+      // A task is cancelled as a task (CAN-02).
+      const { taskId } = call.call.params.value();
+      this.own('tasks/cancel', { taskId }).catch(() => {});
+    }
     // The handshake is never cancelled (LIFE-10).
     if (call.call.method !== 'initialize')
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });

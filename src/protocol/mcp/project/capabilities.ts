@@ -8,7 +8,6 @@ export function decodeClientCapabilities(declared: unknown, from: Revision): Cli
   const out: ClientCapabilities = { ...declared };
   delete out['tasks'];
   if (from.era === 'modern') return out;
-  if (isObject(declared['roots'])) out.roots = {};
   if (isObject(declared['elicitation'])) {
     const { form, url } = declared['elicitation'];
     // An empty object means form mode (ELI-01).
@@ -23,14 +22,15 @@ export function decodeClientCapabilities(declared: unknown, from: Revision): Cli
 
 /** What the gateway declares for a caller toward a server of this revision (GW-06: only what the caller can do). */
 export function encodeClientCapabilities(capabilities: ClientCapabilities, to: Revision): JsonObject {
-  if (to.era === 'modern') return capabilities;
+  if (to.era === 'modern') return isObject(capabilities.roots) ? { ...capabilities, roots: {} } : capabilities;
   const out: JsonObject = { ...capabilities };
   const { elicitation, sampling, extensions } = capabilities;
   delete out['elicitation'];
   delete out['extensions'];
   if (isObject(elicitation)) {
+    const declared = Object.keys(elicitation).length === 0 ? { form: {} } : elicitation;
     const modes = Object.fromEntries(
-      to.expresses.elicitation.filter((mode) => mode in elicitation).map((m) => [m, {}]),
+      to.expresses.elicitation.filter((mode) => mode in declared).map((mode) => [mode, {}]),
     );
     // Before URL mode existed there were no modes to name.
     if (to.expresses.elicitation.includes('url')) {

@@ -10,7 +10,7 @@ export type EncodedFailure =
   | { readonly error: RpcErrorObject; readonly status: number; readonly headers: Readonly<Record<string, string>> };
 
 /** Refusals of these kinds tell the model something it can act on, where the client's revision has no code for them. */
-const FOR_THE_MODEL: readonly string[] = ['missing_capability', 'not_bridgeable', 'overloaded'];
+const FOR_THE_MODEL: readonly string[] = ['missing_capability', 'not_bridgeable', 'overloaded', 'not_approved'];
 
 export interface FailureContext {
   readonly method: string;

@@ -1,4 +1,5 @@
 /** Questions back to the client and their answers, between the forms of the revisions (mcp.md 4.2, 4.5). */
+import { ProtocolError } from '../../errors.js';
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, type InputRequest, isObject } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
@@ -22,6 +23,15 @@ export function decodeInputRequest(method: string, params: JsonObject): InputReq
     default:
       return { method: 'roots/list' };
   }
+}
+
+/** A server of the handshake era may name its question here; in the modern era every question has a name. */
+const QUESTION_NAME = 'parley/inputKey';
+
+export function questionName(params: JsonObject): string | undefined {
+  const meta = params['_meta'];
+  const name = isObject(meta) ? meta[QUESTION_NAME] : undefined;
+  return typeof name === 'string' && name !== '' ? name : undefined;
 }
 
 /** The capability a client needs to be asked this, as a declaration that would satisfy it (MRTR-03). */
@@ -50,6 +60,21 @@ export function declares(declared: ClientCapabilities, required: ClientCapabilit
     }
   }
   return true;
+}
+
+/** How a caller hears that it lacks what a server needs. */
+export function lacksCapability(server: string, requiredCapabilities: ClientCapabilities): ProtocolError {
+  const names = Object.entries(requiredCapabilities).flatMap(([name, parts]) => {
+    const modes = isObject(parts) ? Object.keys(parts) : [];
+    return modes.length > 0 ? modes.map((mode) => `${name}.${mode}`) : [name];
+  });
+  return new ProtocolError(
+    'missing_capability',
+    `Server "${server}" needs a client that declares ${names.join(' and ')}`,
+    {
+      data: { requiredCapabilities, server },
+    },
+  );
 }
 
 /** Whether a client with these capabilities can be asked anything at all. */
@@ -82,12 +107,12 @@ export function refusalOf(
 export function encodeInputRequest(
   request: InputRequest,
   to: Revision,
-  mintId: () => string,
+  elicitationId: string,
 ): { readonly params: JsonObject | undefined } | { readonly impossible: string } {
   const params = request.params ?? {};
   switch (request.method) {
     case 'elicitation/create':
-      return encodeElicitation(params, to, mintId);
+      return encodeElicitation(params, to, elicitationId);
     case 'sampling/createMessage':
       return encodeSampling(params, to.expresses);
     case 'roots/list':
@@ -98,12 +123,12 @@ export function encodeInputRequest(
 function encodeElicitation(
   params: JsonObject,
   to: Revision,
-  mintId: () => string,
+  elicitationId: string,
 ): { readonly params: JsonObject } | { readonly impossible: string } {
   const { elicitation, richForms } = to.expresses;
   if (params['mode'] === 'url') {
     if (!elicitation.includes('url')) return { impossible: 'elicitation in URL mode' };
-    return { params: { ...params, elicitationId: mintId() } };
+    return { params: { ...params, elicitationId } };
   }
   if (!elicitation.includes('form')) return { impossible: 'elicitation' };
   if (richForms) return { params };

@@ -32,7 +32,7 @@ function encodeModern(method: string, result: RawObject, gateway: Implementation
 function metaWith(result: RawObject, serverInfo: string): string | Buffer {
   const meta = result.object('_meta');
   if (!meta || meta.isEmpty) return `{${JSON.stringify(META.serverInfo)}:${serverInfo}}`;
-  return Buffer.concat(meta.editedBytes({ [META.serverInfo]: serverInfo }));
+  return Buffer.concat(meta.editedBytes({ [META.serverInfo]: serverInfo, [META.relatedTask]: undefined }));
 }
 
 function encodeLegacy(method: string, result: RawObject, to: Revision): Buffer[] {

@@ -1,0 +1,68 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** What a gateway offers, server by server. */
+export interface Offer {
+  readonly servers: readonly { readonly name: string; readonly tools: readonly string[] }[];
+  readonly missing: readonly { readonly server: string; readonly reason: string }[];
+}
+
+export interface Welcome {
+  readonly url: string;
+  readonly offer: Offer;
+  /** The configuration in use and its data folder, absolute. */
+  readonly file: string;
+  readonly data: string;
+  /** Where the reader is. */
+  readonly cwd: string;
+}
+
+const BIN = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
+
+/** What a newcomer reads: where it is, what is there, and what to paste into a client. */
+export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
+  const endpoint = `${url}/mcp`;
+  const names = [...offer.servers.map(({ name }) => name), ...offer.missing.map(({ server }) => server)];
+  const overHttp = { mcpServers: { parley: { type: 'http', url: endpoint } } };
+  const overStdio = {
+    mcpServers: {
+      parley: {
+        command: process.execPath,
+        args: [BIN, 'stdio', '--config', file],
+        env: { PARLEY_DATA: data },
+      },
+    },
+  };
+  return [
+    'This is the quickstart: two example servers, one of either era, behind one endpoint.',
+    `Endpoint\n${columns([
+      ['all servers', endpoint],
+      ...names.map((name): Row => [`${name} alone`, `${endpoint}/${name}`]),
+    ])}`,
+    `Tools\n${columns([
+      ...offer.servers.map(({ name, tools }): Row => [name, tools.join('  ')]),
+      ...offer.missing.map(({ server, reason }): Row => [server, `(not available: ${reason})`]),
+    ])}`,
+    `For a client that speaks HTTP, paste:\n${indented(overHttp)}`,
+    `For a client that starts programs, paste:\n${indented(overStdio)}`,
+    `Your own servers: copy ${nearby(file, cwd)} to parley.yaml and change it. Stop with Ctrl-C.`,
+  ]
+    .map((part) => `\n${part}\n`)
+    .join('');
+}
+
+function nearby(file: string, cwd: string): string {
+  const relative = path.relative(cwd, file);
+  return relative.startsWith('..') ? file : relative;
+}
+
+type Row = readonly [string, string];
+
+function columns(rows: readonly Row[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n');
+}
+
+function indented(value: object): string {
+  return JSON.stringify(value, null, 2).replace(/^/gm, '  ');
+}

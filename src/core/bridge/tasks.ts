@@ -1,0 +1,294 @@
+import { randomUUID } from 'node:crypto';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
+import { encodeFailure } from '../../protocol/mcp/project/failure.js';
+import { isTerminal, type TaskView } from '../../protocol/mcp/project/task.js';
+import { NEWEST } from '../../protocol/mcp/revisions/index.js';
+import { Cancellation } from '../caller.js';
+import type { Call, Outcome, ParkedCall } from '../gateway.js';
+
+/** A task of the gateway's own, as it is kept. */
+export interface TaskRecord extends TaskView {
+  readonly principal: string;
+  readonly server: string;
+}
+
+/** Where task records outlive the process. */
+export interface TaskRecords {
+  /** Resolves once the record is safe. */
+  create(record: TaskRecord): Promise<void>;
+  update(record: TaskRecord): Promise<void>;
+  load(taskId: string): Promise<TaskRecord | undefined>;
+  list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]>;
+}
+
+export interface TaskSettings {
+  /** How long a task is kept whose client names no time, and the longest anyone may name. */
+  readonly ttl: number;
+  readonly pollInterval: number;
+}
+
+interface Running {
+  record: TaskRecord;
+  readonly cancellation: Cancellation;
+  /** Keys a task has used are never used again (TSKX-07). */
+  asked: number;
+  /** What the client has to answer, by the key it sees, and the key the call knows it by. */
+  readonly questions: Map<string, string>;
+  readonly answers: InputResponses;
+  parked: ParkedCall | undefined;
+  readonly waiting: Set<() => void>;
+}
+
+type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
+
+/**
+ * Tasks the gateway hosts: a call that goes on by itself while its caller comes back to ask. Used wherever only one side
+ * knows tasks, or the two sides know different ones. The record is written before the handle is given out (TSKX-04).
+ */
+export class HostedTasks {
+  private readonly running = new Map<string, Running>();
+  private readonly listeners = new Set<(view: TaskRecord) => void>();
+
+  constructor(
+    private readonly records: TaskRecords,
+    private readonly settings: TaskSettings,
+  ) {}
+
+  get size(): number {
+    return this.running.size;
+  }
+
+  /** Runs a call as a task. `notify` hears of its progress. */
+  async start(
+    principal: string,
+    server: string,
+    ttl: number | undefined,
+    notify: Call['notify'],
+    start: Start,
+  ): Promise<TaskView> {
+    const running = await this.open(principal, server, ttl);
+    void this.run(running, start({ notify, cancellation: running.cancellation }), notify);
+    return running.record;
+  }
+
+  /** Takes over a call that has stopped to ask something: its caller answers through the task. */
+  async adopt(
+    principal: string,
+    server: string,
+    outcome: Outcome & { kind: 'input_required' },
+    notify: Call['notify'],
+  ): Promise<TaskView> {
+    const running = await this.open(principal, server, undefined);
+    void this.run(running, Promise.resolve(outcome), notify);
+    return running.record;
+  }
+
+  private async open(principal: string, server: string, wanted: number | undefined): Promise<Running> {
+    const now = new Date().toISOString();
+    const record: TaskRecord = {
+      taskId: `task-${randomUUID()}`,
+      principal,
+      server,
+      status: 'working',
+      createdAt: now,
+      lastUpdatedAt: now,
+      ttlMs: Math.min(wanted ?? this.settings.ttl, this.settings.ttl),
+      pollIntervalMs: this.settings.pollInterval,
+    };
+    await this.records.create(record);
+    const running: Running = {
+      record,
+      cancellation: new Cancellation(),
+      asked: 0,
+      questions: new Map(),
+      answers: {},
+      parked: undefined,
+      waiting: new Set(),
+    };
+    this.running.set(record.taskId, running);
+    return running;
+  }
+
+  private async run(running: Running, first: Promise<Outcome>, notify: Call['notify']): Promise<void> {
+    let outcome: Outcome;
+    try {
+      outcome = await first;
+      while (outcome.kind === 'input_required' && !isTerminal(running.record.status)) {
+        const answers = await this.ask(running, outcome);
+        if (!answers || !outcome.parked) break;
+        outcome = await outcome.parked.resume({ notify, cancellation: running.cancellation }, answers);
+      }
+    } catch (error) {
+      outcome = {
+        kind: 'error',
+        error:
+          error instanceof ProtocolError || error instanceof UpstreamRpcError
+            ? error
+            : new ProtocolError('internal', 'The task failed in the gateway'),
+      };
+    }
+    await this.finish(running, outcome);
+  }
+
+  /** Puts the questions of one round to the client; resolves when all are answered, or with nothing when the task ends. */
+  private async ask(
+    running: Running,
+    outcome: Outcome & { kind: 'input_required' },
+  ): Promise<InputResponses | undefined> {
+    const inputRequests: InputRequests = {};
+    for (const [key, request] of Object.entries(outcome.inputRequests ?? {})) {
+      const shown = `${key}#${++running.asked}`;
+      running.questions.set(shown, key);
+      inputRequests[shown] = request;
+    }
+    running.parked = outcome.parked;
+    await this.change(running, { status: 'input_required', inputRequests });
+    await new Promise<void>((resolve) => {
+      const check = (): void => {
+        if (running.questions.size > 0 && !isTerminal(running.record.status)) return;
+        running.waiting.delete(check);
+        resolve();
+      };
+      running.waiting.add(check);
+      check();
+    });
+    if (isTerminal(running.record.status)) return undefined;
+    const answers = { ...running.answers };
+    for (const key of Object.keys(running.answers)) delete running.answers[key];
+    await this.change(running, { status: 'working' });
+    return answers;
+  }
+
+  private async finish(running: Running, outcome: Outcome): Promise<void> {
+    const { record } = running;
+    this.running.delete(record.taskId);
+    if (isTerminal(record.status)) return;
+    if (outcome.kind === 'complete')
+      await this.change(running, { status: 'completed', result: withoutHop(outcome.result) });
+    else if (outcome.kind === 'error') {
+      const encoded = encodeFailure(outcome.error, NEWEST, { method: 'tools/call' });
+      // A refusal the model can read is a result like any other (TSKX-06).
+      if ('result' in encoded) await this.change(running, { status: 'completed', result: encoded.result });
+      else
+        await this.change(running, {
+          status: 'failed',
+          error: encoded.error as unknown as JsonObject,
+          statusMessage: encoded.error.message,
+        });
+    } else
+      await this.change(running, {
+        status: 'failed',
+        error: { code: -32603, message: 'The call did not come to an end' },
+      });
+  }
+
+  private async change(running: Running, change: Partial<TaskRecord>): Promise<void> {
+    const { inputRequests: _, ...before } = running.record;
+    running.record = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
+    await this.records.update(running.record);
+    for (const check of [...running.waiting]) check();
+    for (const listener of [...this.listeners]) listener(running.record);
+  }
+
+  /** Tells of every change of every task; whose it is stands in it. */
+  onChange(listener: (record: TaskRecord) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** A task, for the principal it belongs to; for everybody else it does not exist (TSKX-11). */
+  async find(principal: string, taskId: string): Promise<TaskRecord> {
+    const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
+    if (record?.principal !== principal)
+      throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
+    if (isTerminal(record.status) || this.running.has(taskId)) return record;
+    // Its process is gone, and the call with it; it is not run again.
+    return {
+      ...record,
+      status: 'failed',
+      statusMessage: 'The gateway was restarted while the task ran',
+      error: {
+        code: -32603,
+        message: 'The gateway was restarted while the task ran',
+        data: { reason: 'upstream_error', outcome: 'unknown' },
+      },
+    };
+  }
+
+  /** Resolves when the task has changed to something that can be told: questions, or an end. */
+  async next(
+    principal: string,
+    taskId: string,
+    seen: ReadonlySet<string>,
+    cancellation: Cancellation,
+  ): Promise<TaskRecord> {
+    for (;;) {
+      const record = await this.find(principal, taskId);
+      const fresh = Object.keys(record.inputRequests ?? {}).some((key) => !seen.has(key));
+      if (isTerminal(record.status) || fresh || cancellation.cancelled) return record;
+      const running = this.running.get(taskId);
+      if (!running) continue;
+      await new Promise<void>((resolve) => {
+        const stop = cancellation.onCancel(() => check());
+        const check = (): void => {
+          running.waiting.delete(check);
+          stop?.();
+          resolve();
+        };
+        running.waiting.add(check);
+        if (!this.running.has(taskId)) check();
+      });
+    }
+  }
+
+  /** Takes answers; keys that are unknown or answered already are passed over (TSKX-07). */
+  async update(principal: string, taskId: string, responses: InputResponses): Promise<void> {
+    await this.find(principal, taskId);
+    const running = this.running.get(taskId);
+    if (!running) return;
+    for (const [shown, response] of Object.entries(responses)) {
+      const key = running.questions.get(shown);
+      if (key === undefined || !isObject(response)) continue;
+      running.questions.delete(shown);
+      running.answers[key] = response;
+    }
+    if (running.record.inputRequests && running.questions.size > 0) {
+      const left = Object.fromEntries(
+        Object.entries(running.record.inputRequests).filter(([key]) => running.questions.has(key)),
+      );
+      await this.change(running, { inputRequests: left });
+    } else for (const check of [...running.waiting]) check();
+  }
+
+  /** Ends a task that has not ended; resolves with how it stands. */
+  async cancel(principal: string, taskId: string): Promise<TaskRecord> {
+    const record = await this.find(principal, taskId);
+    const running = this.running.get(taskId);
+    if (!running || isTerminal(record.status)) return record;
+    running.parked?.abandon('The task was cancelled');
+    await this.change(running, { status: 'cancelled' });
+    running.cancellation.cancel('the task was cancelled');
+    return running.record;
+  }
+
+  list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
+    return this.records.list(principal, after, limit);
+  }
+
+  close(): void {
+    for (const running of this.running.values()) running.cancellation.cancel('The gateway is stopping');
+  }
+}
+
+/** A result as it stands inside a task: what described the hop it came over is gone. */
+function withoutHop(result: RawObject): JsonObject {
+  const value = { ...result.value() };
+  const meta = value['_meta'];
+  if (!isObject(meta)) return value;
+  const { [META.serverInfo]: _, [META.relatedTask]: __, ...rest } = meta;
+  if (Object.keys(rest).length > 0) value['_meta'] = rest;
+  else delete value['_meta'];
+  return value;
+}

@@ -1,0 +1,414 @@
+import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import { type Edits, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
+import {
+  type ClientCapabilities,
+  INPUT_FAILURE,
+  type InputRequests,
+  type InputResponses,
+  isObject,
+  TASKS_EXTENSION,
+} from '../protocol/mcp/model.js';
+import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/project/input.js';
+import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/project/task.js';
+import type { Admission, Target } from './admission.js';
+import type { Parking } from './bridge/parking.js';
+import { type BridgeSwitches, relayable } from './bridge/relay.js';
+import type { State, States } from './bridge/states.js';
+import type { HostedTasks } from './bridge/tasks.js';
+import type { Caller } from './caller.js';
+import type { Catalog } from './catalog/catalog.js';
+import type { Item } from './catalog/listing.js';
+import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
+import { type Seal, SealBroken } from './seal.js';
+import type { Upstream, UpstreamCall } from './upstream.js';
+
+/** Where a call goes: a server, and what the call's parameters are called there. */
+export interface Route {
+  readonly target: Target;
+  readonly edits: Edits;
+  readonly item?: Item | undefined;
+}
+
+export interface ForwarderParts {
+  readonly catalog: Catalog;
+  readonly admission: Admission;
+  readonly parking: Parking;
+  readonly states: States;
+  readonly tasks: HostedTasks;
+  readonly seal: Seal;
+  readonly bridge: BridgeSwitches & { readonly parkTtl: number };
+  /** How long a task may take, and its handle is good. */
+  readonly taskTtl: number;
+}
+
+/** What the call may come back as, and how long it has. */
+type Manner = Pick<UpstreamCall, 'tasks' | 'timeouts'> & { readonly edits?: Edits };
+
+const PLAIN: Manner = { tasks: 'none' };
+const TASKS_CAPABILITY: ClientCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
+
+/** Takes a call to its server and what the server says back to the caller, in a form the caller can be told. */
+export class Forwarder {
+  constructor(private readonly parts: ForwarderParts) {}
+
+  async forward(caller: Caller, call: Call, route: Route): Promise<Outcome> {
+    const { admission, states } = this.parts;
+    const { target } = route;
+    admission.admit(caller, target);
+    const upstream = this.upstream(target.server);
+    const sealed = call.params.get('requestState');
+    const state = typeof sealed === 'string' ? states.open(caller, call.method, call.params, sealed) : undefined;
+    if (state && state.kind !== 'approval' && state.server !== target.server) {
+      throw new ProtocolError('invalid_state', 'The request state belongs to another request');
+    }
+    if (state?.kind === 'parked') return this.resume(caller, call, target.server, state);
+    if (state?.kind === 'relay') refuseFailures(call);
+    if (state?.kind === 'again' && !allAccepted(call)) {
+      throw new ProtocolError(
+        'not_approved',
+        `Server "${target.server}" needs what it asked for, and it was declined`,
+        { outcome: 'not_executed' },
+      );
+    }
+    const onBehalf = this.onBehalf(caller, call);
+    const takesTasks = declares(caller.capabilities, TASKS_CAPABILITY);
+    const support = route.item ? taskSupport(route.item.value) : 'forbidden';
+    if (call.method === 'tools/call' && (call.task || (takesTasks && support !== 'forbidden'))) {
+      return this.host(onBehalf, call, route, upstream, state, support !== 'forbidden');
+    }
+    const manner = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
+    const outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
+    if (caller.revision.expresses.tasks !== 'extension' && wantsTask(outcome)) {
+      // The server does this as a task only; it is followed for a caller whose revision has no such tasks.
+      const followed = await upstream.request(
+        onBehalf,
+        this.toUpstream(call, route, state, { ...this.asTask(undefined), edits: {} }),
+      );
+      return this.bridged(caller, onBehalf.capabilities, call, target.server, followed);
+    }
+    return this.bridged(caller, onBehalf.capabilities, call, target.server, outcome);
+  }
+
+  /** A request of an extension the gateway does not know: it can only pass where there is one server it can be for. */
+  async unknown(caller: Caller, call: Call): Promise<Outcome> {
+    const { server } = call.view;
+    if (server === undefined) throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
+    const upstream = this.upstream(server);
+    const outcome = await upstream.request(
+      this.onBehalf(caller, call),
+      this.toUpstream(call, { target: { server, kind: 'tool', name: call.method }, edits: {} }, undefined, PLAIN),
+    );
+    if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError && outcome.error.code === -32601) {
+      throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
+    }
+    return this.bridged(caller, caller.capabilities, call, server, outcome);
+  }
+
+  private upstream(server: string): Upstream {
+    const upstream = this.parts.catalog.upstream(server);
+    if (!upstream) throw new ProtocolError('not_found', `There is no server "${server}"`);
+    return upstream;
+  }
+
+  private onBehalf(caller: Caller, call: Call): Caller {
+    return {
+      ...caller,
+      capabilities: relayable(caller.capabilities, this.parts.bridge, call.view.server !== undefined),
+    };
+  }
+
+  private asTask(ttl: number | undefined): Manner {
+    const { taskTtl } = this.parts;
+    const time = Math.min(ttl ?? taskTtl, taskTtl);
+    return { tasks: 'follow', timeouts: { call: time, callMax: time }, edits: { task: JSON.stringify({ ttl: time }) } };
+  }
+
+  private toUpstream(call: Call, route: Route, state: State | undefined, manner: Manner): UpstreamCall {
+    // Whether a server is asked for a task is settled on each hop (TSKX-10).
+    const edits: Record<string, string | Buffer | undefined> = { ...route.edits, task: undefined, ...manner.edits };
+    if (state) {
+      edits['requestState'] =
+        state.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
+      // What was answered to the gateway is not for the server.
+      if (state.kind !== 'relay') edits['inputResponses'] = undefined;
+    }
+    return {
+      method: call.method,
+      params: call.params.edit(edits),
+      wantsProgress: call.wantsProgress,
+      logLevel: this.parts.bridge.logging ? call.logLevel : undefined,
+      cancellation: call.cancellation,
+      mirrored: route.item?.mirrored ?? [],
+      tasks: manner.tasks,
+      ...(manner.timeouts && { timeouts: manner.timeouts }),
+      ...(state?.kind === 'again' && state.after.length > 0 && { after: state.after }),
+      notify: (notification) => call.notify(notification),
+      ...(call.polling && { polling: (retry: number) => call.polling?.(retry) }),
+    };
+  }
+
+  private async resume(
+    caller: Caller,
+    call: Call,
+    server: string,
+    state: State & { kind: 'parked' },
+  ): Promise<Outcome> {
+    const answers = readAnswers(call);
+    const { outcome, next } = await this.parts.parking.resume(state.ticket, caller.principal.name, call, answers);
+    if (outcome.kind !== 'input_required' || !next)
+      return this.bridged(caller, caller.capabilities, call, server, outcome);
+    return this.asking(caller, call, outcome.inputRequests, { kind: 'parked', server, ticket: next });
+  }
+
+  /** What a server said, as something this caller can be told. */
+  private async bridged(
+    caller: Caller,
+    capabilities: ClientCapabilities,
+    call: Call,
+    server: string,
+    outcome: Outcome,
+  ): Promise<Outcome> {
+    if (outcome.kind === 'input_required') return this.question(caller, capabilities, call, server, outcome);
+    if (outcome.kind === 'task') return { kind: 'task', result: this.sealTask(caller, server, outcome.result) };
+    if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError) {
+      return this.bridgedError(caller, capabilities, call, server, outcome.error);
+    }
+    return outcome;
+  }
+
+  private async question(
+    caller: Caller,
+    capabilities: ClientCapabilities,
+    call: Call,
+    server: string,
+    outcome: Outcome & { kind: 'input_required' },
+  ): Promise<Outcome> {
+    const asked = outcome.inputRequests ?? {};
+    const lacking = Object.values(asked).find((request) => !declares(capabilities, requiredCapability(request)));
+    if (lacking) {
+      outcome.parked?.abandon('The client did not declare the capability');
+      throw lacksCapability(server, requiredCapability(lacking));
+    }
+    if (!outcome.parked) {
+      const state: State = {
+        kind: 'relay',
+        server,
+        ...(outcome.requestState !== undefined && { state: outcome.requestState }),
+      };
+      return this.asking(caller, call, outcome.inputRequests, state);
+    }
+    // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
+    if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
+      const view = await this.parts.tasks.adopt(caller.principal.name, server, outcome, (notification) =>
+        call.notify(notification),
+      );
+      return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
+    }
+    const ticket = this.parts.parking.park(caller.principal.name, server, outcome.parked);
+    return this.asking(caller, call, asked, { kind: 'parked', server, ticket });
+  }
+
+  private asking(caller: Caller, call: Call, inputRequests: InputRequests | undefined, state: State): Outcome {
+    return {
+      kind: 'input_required',
+      inputRequests,
+      requestState: this.parts.states.close(caller, call.method, call.params, state),
+    };
+  }
+
+  /** Errors that describe the hop to the server are the gateway's to act on; the caller hears what follows for it (GW-07). */
+  private bridgedError(
+    caller: Caller,
+    capabilities: ClientCapabilities,
+    call: Call,
+    server: string,
+    error: UpstreamRpcError,
+  ): Outcome {
+    switch (error.code) {
+      case -32021: {
+        const required = isObject(error.data) ? error.data['requiredCapabilities'] : undefined;
+        if (isObject(required) && !declares(capabilities, required)) throw lacksCapability(server, required);
+        break;
+      }
+      case -32042: {
+        const asked = urlElicitations(error);
+        if (!asked || !caller.revision.expresses.inputRequired) break;
+        if (!declares(capabilities, URL_ELICITATION)) throw lacksCapability(server, URL_ELICITATION);
+        return this.asking(caller, call, asked.requests, { kind: 'again', server, after: asked.ids });
+      }
+    }
+    return failed(error);
+  }
+
+  /** Runs a call as a task of the gateway's own. */
+  private async host(
+    caller: Caller,
+    call: Call,
+    route: Route,
+    upstream: Upstream,
+    state: State | undefined,
+    taskParameter: boolean,
+  ): Promise<Outcome> {
+    const ttl = call.task?.ttl;
+    const manner = this.asTask(ttl);
+    const asked: Manner = taskParameter ? manner : { ...manner, edits: {} };
+    const view = await this.parts.tasks.start(
+      caller.principal.name,
+      route.target.server,
+      ttl,
+      (notification) => call.notify(notification),
+      (sinks) => {
+        const detached: Call = { ...call, ...sinks };
+        const again = async (
+          params: RawObject,
+          given: State | undefined,
+          from: Pick<Call, 'notify' | 'cancellation'>,
+        ): Promise<Outcome> => {
+          const outcome = await upstream.request(
+            caller,
+            this.toUpstream({ ...detached, ...from, params }, route, given, asked),
+          );
+          return outcome.kind === 'input_required' && !outcome.parked
+            ? { ...outcome, parked: repeated(outcome.requestState, call.params, route, again) }
+            : outcome;
+        };
+        return again(call.params, state, sinks);
+      },
+    );
+    return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
+  }
+
+  /** A server's own task under a handle of the gateway's: whose it is and where it runs stand in the seal. */
+  private sealTask(caller: Caller, server: string, result: RawObject): RawObject {
+    const taskId = this.parts.seal.close(
+      'task',
+      caller.principal.name,
+      [server, result.get('taskId')],
+      this.parts.taskTtl,
+    );
+    return result.edit({ taskId: JSON.stringify(taskId) });
+  }
+
+  /** `tasks/get`, `tasks/update`, `tasks/cancel` of the extension, for tasks of servers and of the gateway. */
+  async task(caller: Caller, call: Call): Promise<Outcome> {
+    if (!declares(caller.capabilities, TASKS_CAPABILITY)) throw lacksCapability('parley', TASKS_CAPABILITY);
+    const taskId = call.params.get('taskId');
+    if (typeof taskId !== 'string') throw new ProtocolError('invalid_params', '"taskId" must be a string');
+    const { tasks } = this.parts;
+    const principal = caller.principal.name;
+    const relayed = this.openTask(caller, taskId);
+    if (relayed) return this.relayTask(caller, call, taskId, ...relayed);
+    switch (call.method) {
+      case 'tasks/update':
+        await tasks.update(principal, taskId, readAnswers(call));
+        return complete(RawObject.from({}));
+      case 'tasks/cancel':
+        await tasks.cancel(principal, taskId);
+        return complete(RawObject.from({}));
+      default:
+        return complete(RawObject.from(detailedTask(await tasks.find(principal, taskId))));
+    }
+  }
+
+  private openTask(caller: Caller, taskId: string): [server: string, own: string] | undefined {
+    try {
+      return this.parts.seal.open('task', caller.principal.name, taskId) as [string, string];
+    } catch (error) {
+      if (error instanceof SealBroken) return undefined;
+      throw error;
+    }
+  }
+
+  private async relayTask(caller: Caller, call: Call, taskId: string, server: string, own: string): Promise<Outcome> {
+    const route: Route = { target: { server, kind: 'tool', name: own }, edits: { taskId: JSON.stringify(own) } };
+    const outcome = await this.upstream(server).request(
+      this.onBehalf(caller, call),
+      this.toUpstream(call, route, undefined, RELAYED),
+    );
+    if (outcome.kind !== 'complete' || !outcome.result.has('taskId')) return outcome;
+    return complete(outcome.result.edit({ taskId: JSON.stringify(taskId) }));
+  }
+
+  /** Those of the named tasks that are the gateway's own and this caller's. */
+  async ownedTasks(caller: Caller, taskIds: readonly string[]): Promise<string[]> {
+    if (taskIds.length > 0 && !declares(caller.capabilities, TASKS_CAPABILITY))
+      throw lacksCapability('parley', TASKS_CAPABILITY);
+    const owned: string[] = [];
+    for (const taskId of taskIds) {
+      const known = await this.parts.tasks.find(caller.principal.name, taskId).catch(() => undefined);
+      if (known) owned.push(taskId);
+    }
+    return owned;
+  }
+}
+
+const RELAYED: Manner = { tasks: 'relay' };
+const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
+
+/** A question of a modern server inside a task: its answer is the same call again, with the state it gave. */
+function repeated(
+  state: string | undefined,
+  params: RawObject,
+  route: Route,
+  again: (params: RawObject, state: State, from: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>,
+): ParkedCall {
+  return {
+    over: Promise.resolve(),
+    abandon: () => {},
+    resume: (from, answers) =>
+      again(
+        params.edit({ inputResponses: JSON.stringify(answers) }),
+        { kind: 'relay', server: route.target.server, ...(state !== undefined && { state }) },
+        from,
+      ),
+  };
+}
+
+function wantsTask(outcome: Outcome): boolean {
+  if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32021)
+    return false;
+  const required = isObject(outcome.error.data) ? outcome.error.data['requiredCapabilities'] : undefined;
+  const extensions = isObject(required) ? required['extensions'] : undefined;
+  return isObject(extensions) && TASKS_EXTENSION in extensions;
+}
+
+function readAnswers(call: Call): InputResponses {
+  const answers = call.params.get('inputResponses') ?? {};
+  if (isObject(answers) && Object.values(answers).every(isObject)) return answers as InputResponses;
+  throw new ProtocolError('invalid_params', '"inputResponses" must be an object of answers');
+}
+
+/** A modern server has no word for a question that failed: the call ends with it (mcp.md 4.3, 5). */
+function refuseFailures(call: Call): void {
+  for (const answer of Object.values(readAnswers(call))) {
+    const failure = answer[INPUT_FAILURE];
+    if (isObject(failure))
+      throw new ProtocolError('not_bridgeable', `The client did not answer: ${String(failure['message'])}`);
+  }
+}
+
+/** The questions in a `-32042` error: nothing was processed, so the call is made again after they are answered (mcp.md 4.5). */
+function urlElicitations(
+  error: UpstreamRpcError,
+): { readonly requests: InputRequests; readonly ids: string[] } | undefined {
+  const listed = isObject(error.data) ? error.data['elicitations'] : undefined;
+  if (!Array.isArray(listed) || listed.length === 0) return undefined;
+  const requests: InputRequests = {};
+  const ids: string[] = [];
+  for (const [index, item] of listed.entries()) {
+    if (!isObject(item)) return undefined;
+    const { elicitationId, ...params } = item;
+    if (typeof elicitationId === 'string') ids.push(elicitationId);
+    requests[`elicitation/create-${index + 1}`] = {
+      method: 'elicitation/create',
+      params: { ...params, mode: 'url' } as JsonObject,
+    };
+  }
+  return { requests, ids };
+}
+
+/** Whether every question of a round was answered with a yes. */
+function allAccepted(call: Call): boolean {
+  const answers = Object.values(readAnswers(call));
+  return answers.length > 0 && answers.every((answer) => answer['action'] === 'accept');
+}

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import type { States } from '../core/bridge/states.js';
+import type { Caller } from '../core/caller.js';
+import type { Catalog } from '../core/catalog/catalog.js';
+import { prefixedName } from '../core/catalog/names.js';
+import { type Call, failed, type Gateway, type Outcome } from '../core/gateway.js';
+import { ProtocolError } from '../protocol/errors.js';
+import { type InputRequest, isObject } from '../protocol/mcp/model.js';
+import { declares } from '../protocol/mcp/project/input.js';
+
+export interface ApprovalPolicy {
+  /** Names of tools, `*` standing for any characters. */
+  readonly tools: readonly string[];
+  /** Every tool that says it destroys something. */
+  readonly destructive: boolean;
+}
+
+/** The key of the gateway's own question among those of servers. */
+const KEY = 'parley/approval';
+const FORM = { elicitation: { form: {} } };
+
+/**
+ * Asks a person before a tool runs. The question goes the way every question goes, so it reaches clients of every
+ * revision; who cannot be asked is refused, with the reason.
+ */
+export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Catalog, states: States): Gateway {
+  if (policy.tools.length === 0 && !policy.destructive) return inner;
+  const patterns = policy.tools.map(globOf);
+  /** Approvals that were used, until they would have expired; each counts once. */
+  const used = new Map<string, number>();
+  const spend = (nonce: string): void => {
+    const now = Date.now();
+    for (const [old, until] of used) if (until < now) used.delete(old);
+    if (used.has(nonce)) throw new ProtocolError('invalid_state', 'This approval was used already');
+    used.set(nonce, now + states.ttl);
+  };
+
+  const needs = async (call: Call): Promise<{ server: string; own: string } | undefined> => {
+    const name = call.params.get('name');
+    if (call.method !== 'tools/call' || typeof name !== 'string') return undefined;
+    const target = await catalog.resolve(call.view, name, 'tools/list');
+    const shown = prefixedName(target.server, target.own, '__');
+    if (patterns.some((pattern) => pattern.test(shown) || pattern.test(name))) return target;
+    if (!policy.destructive) return undefined;
+    const annotations = (await catalog.tool(target.server, target.own))?.value['annotations'];
+    return isObject(annotations) && annotations['destructiveHint'] === true ? target : undefined;
+  };
+
+  const ask = (caller: Caller, call: Call, { server, own }: { server: string; own: string }): Outcome => {
+    if (!declares(caller.capabilities, FORM)) {
+      return failed(
+        new ProtocolError(
+          'not_approved',
+          `Tool "${own}" of server "${server}" needs a person's approval, and this client cannot ask for it (it does not declare elicitation)`,
+          {
+            outcome: 'not_executed',
+            data: { policy: 'approve', requiredCapabilities: FORM },
+          },
+        ),
+      );
+    }
+    return {
+      kind: 'input_required',
+      inputRequests: { [KEY]: question(server, own, call) },
+      requestState: states.close(caller, call.method, call.params, { kind: 'approval', nonce: randomUUID() }),
+    };
+  };
+
+  return {
+    listen: (...args) => inner.listen(...args),
+    call: async (caller, call) => {
+      try {
+        const target = await needs(call);
+        if (!target) return await inner.call(caller, call);
+        const sealed = call.params.get('requestState');
+        if (typeof sealed !== 'string') return ask(caller, call, target);
+        const state = states.open(caller, call.method, call.params, sealed);
+        // Any other state was given out after an approval, for this very call.
+        if (state.kind !== 'approval') return await inner.call(caller, call);
+        const answers = call.params.get('inputResponses');
+        const answer = isObject(answers) ? answers[KEY] : undefined;
+        if (!isObject(answer)) return ask(caller, call, target);
+        const content = answer['content'];
+        if (answer['action'] !== 'accept' || (isObject(content) && content['approve'] === false)) {
+          return failed(
+            new ProtocolError('not_approved', `The call of "${target.own}" was not approved`, {
+              outcome: 'not_executed',
+              data: { policy: 'approve' },
+            }),
+          );
+        }
+        spend(state.nonce);
+        return await inner.call(caller, {
+          ...call,
+          params: call.params.edit({ requestState: undefined, inputResponses: undefined }),
+        });
+      } catch (error) {
+        if (error instanceof ProtocolError) return failed(error);
+        throw error;
+      }
+    },
+  };
+}
+
+const SHOWN = 2_000;
+
+function question(server: string, own: string, call: Call): InputRequest {
+  const args = call.params.raw('arguments')?.toString('utf8') ?? '{}';
+  const shown = args.length > SHOWN ? `${args.slice(0, SHOWN)} … (${args.length} characters in all)` : args;
+  return {
+    method: 'elicitation/create',
+    params: {
+      mode: 'form',
+      message: `Allow the call of tool "${own}" on server "${server}" with these arguments?\n${shown}`,
+      requestedSchema: {
+        type: 'object',
+        properties: { approve: { type: 'boolean', title: 'Allow this call', default: true } },
+        required: ['approve'],
+      },
+    },
+  };
+}
+
+const globOf = (pattern: string): RegExp =>
+  new RegExp(
+    `^${pattern
+      .split('*')
+      .map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
+      .join('.*')}$`,
+    'i',
+  );

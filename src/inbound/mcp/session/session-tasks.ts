@@ -1,0 +1,92 @@
+import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
+import type { Cancellation } from '../../../core/caller.js';
+import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { type InputRequest, type InputResponses, isObject } from '../../../protocol/mcp/model.js';
+import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/project/task.js';
+
+const PAGE = 100;
+
+/** The tasks of one client of 2025-11-25, which asks for them in the words of that revision. */
+export class SessionTasks {
+  constructor(
+    private readonly tasks: HostedTasks,
+    private readonly principal: string,
+    /** Without known callers a list would show everybody's tasks to everybody (TSKL-09). */
+    private readonly mayList: boolean,
+  ) {}
+
+  /** What the session declares. */
+  capability(): JsonObject {
+    return { ...(this.mayList && { list: {} }), cancel: {}, requests: { tools: { call: {} } } };
+  }
+
+  async get(taskId: string): Promise<JsonObject> {
+    return experimentalTask(await this.tasks.find(this.principal, taskId));
+  }
+
+  async list(cursor: unknown): Promise<JsonObject> {
+    if (!this.mayList) throw new ProtocolError('method_not_found', 'Method not found: tasks/list');
+    if (cursor !== undefined && typeof cursor !== 'string')
+      throw new ProtocolError('invalid_cursor', 'A cursor is a string');
+    const records = await this.tasks.list(this.principal, cursor, PAGE);
+    const last = records.at(-1);
+    return {
+      tasks: records.map(experimentalTask),
+      ...(records.length === PAGE && last && { nextCursor: last.taskId }),
+    };
+  }
+
+  async cancel(taskId: string): Promise<JsonObject> {
+    const { status } = await this.tasks.find(this.principal, taskId);
+    if (isTerminal(status))
+      throw new ProtocolError('task_not_cancelable', `The task is ${status} already`, { data: { taskId, status } });
+    return experimentalTask(await this.tasks.cancel(this.principal, taskId));
+  }
+
+  /** Waits for the end, and puts what the task asks to the client meanwhile (TSKL-05, TSKL-07). */
+  async result(
+    taskId: string,
+    ask: (question: InputRequest) => Promise<JsonObject>,
+    cancellation: Cancellation,
+  ): Promise<RawObject> {
+    const seen = new Set<string>();
+    for (;;) {
+      const record = await this.tasks.next(this.principal, taskId, seen, cancellation);
+      if (cancellation.cancelled) throw new ProtocolError('cancelled', 'The request was cancelled');
+      if (isTerminal(record.status)) return outcomeOf(record);
+      const open = Object.entries(record.inputRequests ?? {}).filter(([key]) => !seen.has(key));
+      for (const [key] of open) seen.add(key);
+      for (const [key, question] of open) void this.answer(taskId, key, question, ask);
+    }
+  }
+
+  private async answer(
+    taskId: string,
+    key: string,
+    question: InputRequest,
+    ask: (question: InputRequest) => Promise<JsonObject>,
+  ): Promise<void> {
+    const params = { ...question.params, _meta: relatedTo(taskId, question.params?.['_meta']) };
+    const answers: InputResponses = { [key]: await ask({ ...question, params }) };
+    await this.tasks.update(this.principal, taskId, answers);
+  }
+
+  /** Tells of every change of a task until it ends. */
+  follow(taskId: string, tell: (params: JsonObject) => void): void {
+    const stop = this.tasks.onChange((record) => {
+      if (record.taskId !== taskId) return;
+      tell(experimentalTask(record));
+      if (isTerminal(record.status)) stop();
+    });
+  }
+}
+
+/** Exactly what the call itself would have been answered with. */
+function outcomeOf(record: TaskRecord): RawObject {
+  if (record.result)
+    return RawObject.from({ ...record.result, _meta: relatedTo(record.taskId, record.result['_meta']) });
+  const { error } = record;
+  if (isObject(error)) throw new UpstreamRpcError(Number(error['code']), String(error['message']), error['data']);
+  throw new ProtocolError('cancelled', 'The task was cancelled');
+}

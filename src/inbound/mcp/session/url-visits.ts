@@ -1,0 +1,56 @@
+import { UpstreamRpcError } from '../../../protocol/errors.js';
+import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import type { InputRequest } from '../../../protocol/mcp/model.js';
+
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 5_000;
+const MOST_TRIES = 6;
+
+interface Visit {
+  readonly id: string;
+  readonly question: InputRequest;
+  tries: number;
+}
+
+/**
+ * URLs a client agreed to open during one call. A modern server asks again until the visit is over; its client of
+ * 2025-11-25 is asked once, and the call is tried again for it (mcp.md 4.5).
+ */
+export class UrlVisits {
+  private readonly visits = new Map<string, Visit>();
+
+  /** How to answer a question without asking: undefined where the client has to be asked. */
+  async repeated(question: InputRequest): Promise<JsonObject | undefined> {
+    const visit = this.visits.get(urlOf(question) ?? '');
+    if (!visit) return undefined;
+    if (++visit.tries > MOST_TRIES) throw this.giveUp();
+    const wait = Math.min(FIRST_PAUSE * 2 ** (visit.tries - 1), LONGEST_PAUSE);
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    return { action: 'accept' };
+  }
+
+  agreed(question: InputRequest, id: string): void {
+    const url = urlOf(question);
+    if (url !== undefined) this.visits.set(url, { id, question, tries: 0 });
+  }
+
+  /** The visits that are over once the server no longer asks for them. */
+  ids(): string[] {
+    return [...this.visits.values()].map(({ id }) => id);
+  }
+
+  /** The client may come back later with the same call. */
+  private giveUp(): UpstreamRpcError {
+    const elicitations = [...this.visits.values()].map(({ id, question }) => ({
+      ...question.params,
+      mode: 'url',
+      elicitationId: id,
+    }));
+    return new UpstreamRpcError(-32042, 'What was opened is not finished yet; call again when it is', { elicitations });
+  }
+}
+
+function urlOf({ method, params }: InputRequest): string | undefined {
+  const url = method === 'elicitation/create' && params?.['mode'] === 'url' ? params['url'] : undefined;
+  return typeof url === 'string' ? url : undefined;
+}

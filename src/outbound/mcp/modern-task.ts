@@ -1,0 +1,135 @@
+import { type Call, failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
+import type { UpstreamCall } from '../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
+import { readTask, type TaskView } from '../../protocol/mcp/project/task.js';
+import { invalidReply } from './context.js';
+import { ownCall } from './session/session.js';
+
+const DEFAULT_INTERVAL = 1_000;
+const LEAST_INTERVAL = 50;
+
+type Send = (capabilities: ClientCapabilities, call: UpstreamCall) => Promise<Outcome>;
+
+/**
+ * A task of a modern server, followed to its end on behalf of a caller that did not ask for one: it looks like a call
+ * that takes its time and may ask something.
+ */
+export class ModernTask implements ParkedCall {
+  private readonly answered = new Set<string>();
+  private finish: () => void = () => {};
+  readonly over: Promise<void> = new Promise((resolve) => {
+    this.finish = resolve;
+  });
+  private cancellation: Pick<Call, 'cancellation'>['cancellation'];
+
+  constructor(
+    private readonly name: string,
+    private readonly send: Send,
+    private readonly capabilities: ClientCapabilities,
+    call: UpstreamCall,
+    private readonly taskId: string,
+    private interval: number | undefined,
+  ) {
+    this.cancellation = call.cancellation;
+  }
+
+  static of(
+    name: string,
+    send: Send,
+    capabilities: ClientCapabilities,
+    call: UpstreamCall,
+    created: RawObject,
+  ): ModernTask | undefined {
+    const task = readTask(created.value());
+    return task && new ModernTask(name, send, capabilities, call, task.taskId, task.pollIntervalMs);
+  }
+
+  async follow(): Promise<Outcome> {
+    const stop = this.cancellation.onCancel(() => void this.tell('tasks/cancel', {}));
+    try {
+      for (;;) {
+        if (this.cancellation.cancelled)
+          return this.end(failed(new ProtocolError('cancelled', 'The request was cancelled')));
+        const view = await this.look();
+        if ('kind' in view) return this.end(view);
+        const said = this.outcomeOf(view);
+        if (said) return said;
+        await pause(Math.max(LEAST_INTERVAL, view.pollIntervalMs ?? this.interval ?? DEFAULT_INTERVAL));
+      }
+    } finally {
+      stop();
+    }
+  }
+
+  private end(outcome: Outcome): Outcome {
+    this.finish();
+    return outcome;
+  }
+
+  private async look(): Promise<TaskView | Outcome> {
+    const outcome = await this.send(this.capabilities, ownCall('tasks/get', { taskId: this.taskId }));
+    if (outcome.kind !== 'complete') return outcome;
+    return (
+      readTask(outcome.result.value()) ??
+      failed(invalidReply(this.name, 'described a task in a way that cannot be read'))
+    );
+  }
+
+  private outcomeOf(view: TaskView): Outcome | undefined {
+    switch (view.status) {
+      case 'completed':
+        return this.end({ kind: 'complete', result: RawObject.from(view.result ?? { content: [] }) });
+      case 'failed': {
+        const { code, message, data } = view.error ?? {};
+        return this.end(
+          failed(
+            new UpstreamRpcError(
+              typeof code === 'number' ? code : -32603,
+              typeof message === 'string' ? message : 'The task failed',
+              data,
+            ),
+          ),
+        );
+      }
+      case 'cancelled':
+        return this.end(
+          failed(
+            new ProtocolError('upstream_error', `Server "${this.name}" cancelled the task`, { outcome: 'unknown' }),
+          ),
+        );
+      case 'input_required': {
+        const open = Object.entries(view.inputRequests ?? {}).filter(([key]) => !this.answered.has(key));
+        if (open.length === 0) return undefined;
+        return {
+          kind: 'input_required',
+          inputRequests: Object.fromEntries(open),
+          requestState: undefined,
+          parked: this,
+        };
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  async resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome> {
+    this.cancellation = call.cancellation;
+    const given = Object.fromEntries(Object.entries(answers).filter(([, answer]) => isObject(answer)));
+    for (const key of Object.keys(given)) this.answered.add(key);
+    if (Object.keys(given).length > 0) await this.tell('tasks/update', { inputResponses: given });
+    return this.follow();
+  }
+
+  private async tell(method: string, params: object): Promise<void> {
+    await this.send(this.capabilities, ownCall(method, { taskId: this.taskId, ...params }));
+  }
+
+  abandon(): void {
+    void this.tell('tasks/cancel', {});
+    this.finish();
+  }
+}
+
+const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));

@@ -1,0 +1,85 @@
+import { StateError } from './errors.js';
+
+/** The cursor before a stream's first event. */
+export const START = '0';
+
+export interface AppendOptions {
+  /** The stream keeps its newest `maxLen` events … */
+  maxLen: number;
+  /** … and no more than this many bytes of them (the newest is always kept). */
+  maxBytes?: number;
+  /** The stream ends this long after its last event. */
+  ttlMs: number;
+  /** Refuse with `fenced` unless this lease is still held under this fence. */
+  fence?: { key: string; fence: number };
+  /**
+   * Makes a repeat harmless: when the stream's last event was appended under the same mark, its id is returned and
+   * nothing is added. For an owner that appends alone and got no answer.
+   */
+  mark?: string;
+}
+
+export type StreamEvent = readonly [id: string, data: string];
+
+/**
+ * What moves between replicas: event logs, wake-ups, leases, counters. An event id is `<epoch>-<seq>`: `epoch` tells a
+ * stream from an expired one of the same name, `seq` counts 1, 2, 3 without holes, so that a reader can see a gap.
+ */
+export interface Bus {
+  /** Durable on the engine when the promise resolves. Returns the event's id. */
+  append(stream: string, data: string, options: AppendOptions): Promise<string>;
+
+  /**
+   * The events after a cursor, oldest first. Throws `gap` rather than leave one out silently: when events after the
+   * cursor were trimmed or have expired, or when the stream never had that id.
+   */
+  read(stream: string, after: string, limit: number): Promise<StreamEvent[]>;
+
+  /** The id of the newest event, or `START` where there is none. */
+  tail(stream: string): Promise<string>;
+
+  drop(stream: string): Promise<void>;
+
+  /** Calls `fn` when the stream may have something new. A hint: it may come late or twice; `read` is the truth. */
+  wake(stream: string, fn: () => void): () => void;
+
+  /**
+   * Takes or prolongs a lease. Returns its fence, or undefined while somebody else holds it. Each new holder gets a
+   * higher fence, and so does an owner that comes back after its lease lapsed.
+   */
+  lease(key: string, owner: string, ttlMs: number): Promise<number | undefined>;
+  /** False when the lease has lapsed or belongs to somebody else. */
+  renew(key: string, owner: string, ttlMs: number): Promise<boolean>;
+  release(key: string, owner: string): Promise<boolean>;
+  holder(key: string): Promise<{ owner: string; fence: number } | undefined>;
+
+  /** Adds to a counter that starts at 0 and ends `ttlMs` after its first addition. Returns the new value. */
+  incr(key: string, n: number, ttlMs: number): Promise<number>;
+
+  /** Resolves when the engine answers. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface EventId {
+  epoch: number;
+  seq: number;
+}
+
+export function formatId({ epoch, seq }: EventId): string {
+  return `${epoch}-${seq}`;
+}
+
+export function parseId(id: string): EventId | undefined {
+  const match = /^(\d{1,15})-(\d{1,15})$/.exec(id);
+  return match ? { epoch: Number(match[1]), seq: Number(match[2]) } : undefined;
+}
+
+export function gap(stream: string, after: string): StateError {
+  const shown = after.length > 40 ? `${after.slice(0, 40)}…` : after;
+  return new StateError('gap', `stream ${stream} no longer holds everything after ${shown}`);
+}
+
+export function fenced(stream: string, key: string): StateError {
+  return new StateError('fenced', `the lease ${key} is not held under this fence: nothing was appended to ${stream}`);
+}

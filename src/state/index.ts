@@ -1,0 +1,234 @@
+import { join } from 'node:path';
+import type { Bus } from './bus.js';
+import { monotonicMs } from './clock.js';
+import { Counters } from './counters.js';
+import type { Db } from './db.js';
+import { StateError } from './errors.js';
+import { ConfiguredKeyring, FileKeyring, type Keyring, type KeySetting } from './keyring.js';
+import { migrate } from './migrations.js';
+import { SqlBus } from './sql-bus.js';
+import { Audit, type AuditOptions } from './stores/audit.js';
+import { Outbox } from './stores/outbox.js';
+import { ParkedCalls } from './stores/parked.js';
+import { Registry } from './stores/registry.js';
+import { Sessions } from './stores/sessions.js';
+import { Tasks } from './stores/tasks.js';
+import { Verdicts } from './stores/verdicts.js';
+
+export { type AppendOptions, type Bus, START, type StreamEvent } from './bus.js';
+export type { Db, Dialect, Row, Statement, Value } from './db.js';
+export { isStateError, type Outcome, StateError, type StateErrorCode } from './errors.js';
+export { newId } from './ids.js';
+export { FileKeyring, type Key, type Keyring, type KeySetting } from './keyring.js';
+export { Audit, type AuditRecord, type Verification } from './stores/audit.js';
+export { type Change, type Document, Documents, type NewDocument } from './stores/documents.js';
+export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox } from './stores/outbox.js';
+export { ParkedCalls } from './stores/parked.js';
+export { type Entry, Registry } from './stores/registry.js';
+export { Sessions } from './stores/sessions.js';
+export { Tasks } from './stores/tasks.js';
+export { type Verdict, Verdicts } from './stores/verdicts.js';
+
+/** A part of pino's logger. */
+export interface Log {
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+}
+
+export interface StateOptions {
+  /** The folder of this machine's own files: the embedded database and the generated keyring. */
+  data: string;
+  /** postgres://… where replicas share one database; embedded SQLite in `data` without it. */
+  db?: string;
+  /** redis://… for events, leases and counters; the database serves them without it. */
+  bus?: string;
+  /** The keys all replicas seal with; required with `db`, and generated into `data` without. */
+  keys?: readonly KeySetting[];
+  log?: Log;
+  audit?: AuditOptions;
+  /** How often wake-ups are backed by a look, for tests. */
+  pollMs?: number;
+  /** How often expired rows are removed; 0 never. */
+  sweepMs?: number;
+}
+
+export interface PartHealth {
+  ok: boolean;
+  /** How long the part took to answer, or to fail. */
+  ms: number;
+  error?: string;
+}
+
+export interface Health {
+  ok: boolean;
+  db: PartHealth;
+  bus: PartHealth;
+}
+
+export interface State {
+  readonly db: Db;
+  readonly bus: Bus;
+  readonly keyring: Keyring;
+  readonly verdicts: Verdicts;
+  readonly registry: Registry;
+  readonly sessions: Sessions;
+  readonly parked: ParkedCalls;
+  readonly tasks: Tasks;
+  readonly outbox: Outbox;
+  readonly audit: Audit;
+  /** Asks both engines; bounded by their own time limits. */
+  health(): Promise<Health>;
+  close(): Promise<void>;
+}
+
+const DATABASE_FILE = 'parley.db';
+const KEYRING_FILE = 'keyring.json';
+/** Another process of the same data folder is noticed within this time. */
+const EMBEDDED_POLL_MS = 500;
+const SWEEP_MS = 60_000;
+
+export async function openState(options: StateOptions): Promise<State> {
+  check(options);
+  const keyring = options.keys
+    ? new ConfiguredKeyring(options.keys)
+    : await FileKeyring.open(join(options.data, KEYRING_FILE));
+  const db = options.db ? await openPostgres(options.db) : await openSqlite(options);
+  let bus: Bus;
+  try {
+    bus = await openBus(options, db);
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+  return assemble(db, bus, keyring, options);
+}
+
+function check({ db, bus, keys }: StateOptions): void {
+  if (db !== undefined && !/^postgres(?:ql)?:\/\//.test(db)) {
+    throw new StateError('config', 'state db must be a postgres:// address');
+  }
+  if (bus !== undefined && !/^rediss?:\/\//.test(bus)) {
+    throw new StateError('config', 'state bus must be a redis:// or rediss:// address');
+  }
+  if (bus !== undefined && db === undefined) {
+    throw new StateError('config', 'a Redis bus joins replicas, and they need a shared database too: set state db');
+  }
+  if (db !== undefined && keys === undefined) {
+    throw new StateError(
+      'config',
+      'replicas open what other replicas sealed: give all of them the same state keys (openssl rand -base64 32)',
+    );
+  }
+}
+
+async function openSqlite({ data, log }: StateOptions): Promise<Db> {
+  const { SqliteDb } = await import('./sqlite/sqlite.js');
+  const path = join(data, DATABASE_FILE);
+  const db = await SqliteDb.open(path);
+  const backup = async (from: number): Promise<void> => {
+    const copy = `${path}.v${from}.${new Date().toISOString().replace(/[:.]/g, '-')}.${process.pid}.bak`;
+    await db.backup(copy);
+    log?.info({ copy }, 'copied the database before changing its tables');
+  };
+  return migrated(db, { backup });
+}
+
+async function openPostgres(url: string): Promise<Db> {
+  const { PostgresDb } = await import('./postgres/postgres.js');
+  return migrated(await PostgresDb.open(url));
+}
+
+async function migrated(db: Db, options: Parameters<typeof migrate>[1] = {}): Promise<Db> {
+  try {
+    await migrate(db, options);
+    return db;
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+async function openBus({ db: url, bus, pollMs }: StateOptions, db: Db): Promise<Bus> {
+  const poll = pollMs === undefined ? {} : { pollMs };
+  if (bus !== undefined) {
+    const { RedisBus } = await import('./redis/bus.js');
+    return RedisBus.open(bus, poll);
+  }
+  if (url !== undefined) {
+    const { PostgresHints } = await import('./postgres/hints.js');
+    return new SqlBus(db, { ...poll, hints: new PostgresHints(url, db) });
+  }
+  return new SqlBus(db, {
+    pollMs: pollMs ?? EMBEDDED_POLL_MS,
+    counters: new Counters(),
+    changed: otherProcessWrote(db),
+  });
+}
+
+/** SQLite's number changes when another connection commits, not when ours does: those are announced directly. */
+function otherProcessWrote(db: Db): () => Promise<boolean> {
+  let seen: number | undefined;
+  return async () => {
+    const [row] = await db.q<{ data_version: number }>('PRAGMA data_version');
+    const changed = row?.data_version !== seen;
+    seen = row?.data_version;
+    return changed;
+  };
+}
+
+function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): State {
+  const stores = {
+    verdicts: new Verdicts(db),
+    registry: new Registry(db, bus, options.pollMs === undefined ? {} : { pollMs: options.pollMs }),
+    sessions: new Sessions(db),
+    parked: new ParkedCalls(db),
+    tasks: new Tasks(db),
+    outbox: new Outbox(db),
+    audit: new Audit(db, options.audit),
+  };
+  const sweep = async (): Promise<void> => {
+    try {
+      for (const store of [stores.sessions, stores.parked, stores.tasks]) await store.sweep();
+      await stores.verdicts.sweep();
+      if (bus instanceof SqlBus) await bus.sweep();
+    } catch (error) {
+      options.log?.warn({ err: error }, 'expired rows were not removed');
+    }
+  };
+  const sweepMs = options.sweepMs ?? SWEEP_MS;
+  const sweeper =
+    sweepMs > 0 ? setInterval(() => void sweep(), sweepMs * (0.9 + Math.random() * 0.2)).unref() : undefined;
+
+  let closed: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    clearInterval(sweeper);
+    await stores.audit.close();
+    await bus.close();
+    await db.close();
+  };
+  return {
+    db,
+    bus,
+    keyring,
+    ...stores,
+    health: async () => {
+      const [dbHealth, busHealth] = await Promise.all([ask(() => db.q('SELECT 1 AS one')), ask(() => bus.ping())]);
+      return { ok: dbHealth.ok && busHealth.ok, db: dbHealth, bus: busHealth };
+    },
+    close: () => {
+      closed ??= close();
+      return closed;
+    },
+  };
+}
+
+async function ask(question: () => Promise<unknown>): Promise<PartHealth> {
+  const began = monotonicMs();
+  try {
+    await question();
+    return { ok: true, ms: monotonicMs() - began };
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    return { ok: false, ms: monotonicMs() - began, error: message };
+  }
+}

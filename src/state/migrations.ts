@@ -1,0 +1,129 @@
+import { monotonicMs, sleep } from './clock.js';
+import type { Db, Statement } from './db.js';
+import { migrationLock } from './dialect.js';
+import { isStateError, StateError } from './errors.js';
+
+/**
+ * Forward only, one step per entry, never changed once released. Expand first and contract later (add nullable columns
+ * and tables, backfill, drop in a later version), so that the replicas of a rolling update can share one database.
+ */
+export interface Step {
+  readonly v: number;
+  readonly statements: readonly string[];
+}
+
+/** A value with an owner and an end: sessions, parked calls and tasks differ only in what their JSON says. */
+function documents(table: string): string[] {
+  return [
+    `CREATE TABLE ${table} (
+      id TEXT PRIMARY KEY, principal TEXT NOT NULL, owner TEXT NOT NULL, json TEXT NOT NULL,
+      rev BIGINT NOT NULL, mark TEXT NOT NULL,
+      created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, expires_at BIGINT)`,
+    `CREATE INDEX ${table}_principal ON ${table} (principal, id)`,
+    `CREATE INDEX ${table}_owner ON ${table} (owner, id)`,
+    `CREATE INDEX ${table}_expires ON ${table} (expires_at) WHERE expires_at IS NOT NULL`,
+  ];
+}
+
+export const steps: readonly Step[] = [
+  {
+    v: 1,
+    statements: [
+      'CREATE TABLE meta (key TEXT PRIMARY KEY, value BIGINT NOT NULL)',
+      `CREATE TABLE registry (
+        kind TEXT NOT NULL, name TEXT NOT NULL, json TEXT NOT NULL, rev BIGINT NOT NULL, updated_at BIGINT NOT NULL,
+        PRIMARY KEY (kind, name))`,
+      `CREATE TABLE era_verdicts (
+        target TEXT PRIMARY KEY, json TEXT NOT NULL, dated_at BIGINT NOT NULL, expires_at BIGINT NOT NULL)`,
+      'CREATE INDEX era_verdicts_expires ON era_verdicts (expires_at)',
+      ...documents('sessions'),
+      ...documents('parked_calls'),
+      ...documents('tasks'),
+      `CREATE TABLE streams (
+        stream TEXT PRIMARY KEY, epoch BIGINT NOT NULL, last BIGINT NOT NULL, trimmed BIGINT NOT NULL,
+        bytes BIGINT NOT NULL, trimmed_bytes BIGINT NOT NULL, mark TEXT NOT NULL,
+        ttl BIGINT NOT NULL, expires_at BIGINT NOT NULL)`,
+      'CREATE INDEX streams_expires ON streams (expires_at)',
+      `CREATE TABLE stream_events (
+        stream TEXT NOT NULL, epoch BIGINT NOT NULL, seq BIGINT NOT NULL, bytes BIGINT NOT NULL, data TEXT NOT NULL,
+        PRIMARY KEY (stream, epoch, seq))`,
+      `CREATE TABLE leases (
+        key TEXT PRIMARY KEY, owner TEXT NOT NULL, fence BIGINT NOT NULL, ttl BIGINT NOT NULL, expires_at BIGINT NOT NULL)`,
+      `CREATE TABLE counters (
+        key TEXT PRIMARY KEY, value BIGINT NOT NULL, ttl BIGINT NOT NULL, expires_at BIGINT NOT NULL)`,
+      `CREATE TABLE outbox (
+        id TEXT PRIMARY KEY, lane TEXT NOT NULL, target TEXT NOT NULL, json TEXT NOT NULL,
+        dead INTEGER NOT NULL, attempts INTEGER NOT NULL, due_at BIGINT NOT NULL, claim TEXT NOT NULL,
+        first_at BIGINT NOT NULL, created_at BIGINT NOT NULL, error TEXT)`,
+      'CREATE INDEX outbox_due ON outbox (due_at) WHERE dead = 0',
+      'CREATE INDEX outbox_lane ON outbox (lane, id) WHERE dead = 0',
+      'CREATE INDEX outbox_dead ON outbox (id) WHERE dead = 1',
+      `CREATE TABLE audit (
+        chain TEXT NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, json TEXT NOT NULL,
+        prev TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (chain, seq))`,
+      'CREATE INDEX audit_at ON audit (at)',
+    ],
+  },
+];
+
+export interface MigrateOptions {
+  steps?: readonly Step[];
+  /** Called once, before the first step on a database that already holds something. */
+  backup?: (from: number) => Promise<void>;
+  /** How long to wait for another replica that is migrating. */
+  waitMs?: number;
+}
+
+async function locked(db: Db, statements: readonly Statement[], deadline: number): Promise<void> {
+  const lock = migrationLock(db.dialect);
+  for (;;) {
+    try {
+      await db.tx(lock ? [[lock, []], ...statements] : statements);
+      return;
+    } catch (error) {
+      if (!isStateError(error, 'unavailable') || monotonicMs() > deadline) throw error;
+      await sleep(100 + Math.random() * 200);
+    }
+  }
+}
+
+async function version(db: Db): Promise<number> {
+  const [row] = await db.q<{ v: number | null }>('SELECT MAX(v) AS v FROM schema_version');
+  return row?.v ?? 0;
+}
+
+/** Brings the database to the newest step and returns its version. Safe with any number of replicas at once. */
+export async function migrate(db: Db, options: MigrateOptions = {}): Promise<number> {
+  const wanted = options.steps ?? steps;
+  const newest = wanted.at(-1)?.v ?? 0;
+  // A database that is not there at all is an error at once; only a lock is worth waiting for.
+  await db.q('SELECT 1 AS one');
+  const deadline = monotonicMs() + (options.waitMs ?? 60_000);
+  // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalogue.
+  await locked(
+    db,
+    [['CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)', []]],
+    deadline,
+  );
+  let saved = false;
+  for (;;) {
+    const current = await version(db);
+    if (current > newest) {
+      throw new StateError(
+        'newer',
+        `the database is at version ${current}, this Parley knows ${newest}: start the newer Parley, or restore a copy`,
+      );
+    }
+    const step = wanted.find(({ v }) => v > current);
+    if (!step) return current;
+    if (current > 0 && !saved) await options.backup?.(current);
+    saved = true;
+    const claim: Statement = ['INSERT INTO schema_version (v, at) VALUES ($1, $2)', [step.v, Date.now()]];
+    try {
+      await locked(db, [claim, ...step.statements.map((sql): Statement => [sql, []])], deadline);
+    } catch (error) {
+      // Another replica took this step while we waited for the lock.
+      if (!isStateError(error, 'constraint') || (await version(db)) < step.v) throw error;
+    }
+  }
+}

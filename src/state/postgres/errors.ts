@@ -1,0 +1,32 @@
+import { type Outcome, StateError } from '../errors.js';
+
+/** serialization_failure, deadlock_detected */
+const REPEATABLE = new Set(['40001', '40P01']);
+
+/**
+ * Classes and codes by which the server says "not now": connection lost or refused, out of disk, memory or connections,
+ * shutting down, statement timed out or cancelled, lock not available, read-only (a standby), or a fault of its own (XX).
+ */
+const UNAVAILABLE = /^(?:08|53|57|58|25006|55P03|XX)/;
+
+function sqlState(error: unknown): string | undefined {
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  return typeof code === 'string' && typeof severity === 'string' ? code : undefined;
+}
+
+export function repeatable(error: unknown): boolean {
+  return REPEATABLE.has(sqlState(error) ?? '');
+}
+
+/** An answer of the server is certain; silence is not, unless nothing had been sent yet. */
+export function postgresError(error: unknown, silence: Outcome = 'unknown'): StateError {
+  if (error instanceof StateError) return error;
+  const state = sqlState(error);
+  const message = error instanceof Error ? error.message || error.name : String(error);
+  if (!state) return new StateError('unavailable', `PostgreSQL: ${message}`, { cause: error, outcome: silence });
+  if (state.startsWith('23')) return new StateError('constraint', message, { cause: error });
+  // The connection ended by the administrator or by a crash of the server: a COMMIT may have been on its way.
+  const outcome = /^(?:08|57P)/.test(state) ? silence : 'not_executed';
+  const code = UNAVAILABLE.test(state) || repeatable(error) ? 'unavailable' : 'internal';
+  return new StateError(code, `PostgreSQL: ${message}`, { cause: error, outcome });
+}

@@ -1,0 +1,134 @@
+import type { Pool, PoolClient, PoolConfig } from 'pg';
+import { atMost, sleep } from '../clock.js';
+import type { Db, Row, Statement, Value } from '../db.js';
+import { StateError } from '../errors.js';
+import { postgresError, repeatable } from './errors.js';
+
+export interface PostgresOptions {
+  max?: number;
+  connectTimeoutMs?: number;
+  queryTimeoutMs?: number;
+  /** Operations waiting for a connection at most; further ones are refused at once. */
+  maxWaiting?: number;
+}
+
+const BIGINT = 20;
+const NUMERIC = 1700;
+const ATTEMPTS = 4;
+
+/** Every wait has an end: the driver's defaults wait for ever on a frozen server. */
+export function connectionConfig(url: string, options: PostgresOptions, pg: typeof import('pg')): PoolConfig {
+  const queryTimeoutMs = options.queryTimeoutMs ?? 5_000;
+  return {
+    connectionString: url,
+    application_name: 'parley',
+    connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
+    query_timeout: queryTimeoutMs,
+    statement_timeout: queryTimeoutMs,
+    idle_in_transaction_session_timeout: queryTimeoutMs,
+    keepAlive: true,
+    // One round trip for a whole transaction's statements, and a timed-out connection is destroyed by the driver.
+    pipeline: true,
+    types: {
+      getTypeParser: (oid, format) =>
+        oid === BIGINT || oid === NUMERIC ? Number : pg.default.types.getTypeParser(oid, format),
+    },
+  };
+}
+
+export class PostgresDb implements Db {
+  readonly dialect = 'postgres';
+  readonly #pool: Pool;
+  readonly #maxWaiting: number;
+  #closed: Promise<void> | undefined;
+
+  private constructor(pool: Pool, maxWaiting: number) {
+    this.#pool = pool;
+    this.#maxWaiting = maxWaiting;
+  }
+
+  static async open(url: string, options: PostgresOptions = {}): Promise<PostgresDb> {
+    const pg = await import('pg');
+    const pool = new pg.default.Pool({ ...connectionConfig(url, options, pg), max: options.max ?? 10 });
+    // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
+    pool.on('error', () => {});
+    return new PostgresDb(pool, options.maxWaiting ?? 5_000);
+  }
+
+  async q<R extends Row = Row>(sql: string, params: readonly Value[] = []): Promise<R[]> {
+    return this.#repeat(async () => {
+      const result = await this.#with((client) => client.query<R>(sql, [...params]));
+      return result.rows;
+    });
+  }
+
+  async tx(statements: readonly Statement[]): Promise<Row[][]> {
+    const [only, ...more] = statements;
+    if (!only) return [];
+    if (more.length === 0) return [await this.q(...only)];
+    return this.#repeat(() => this.#with((client) => transaction(client, statements)));
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= atMost(5_000, this.#pool.end());
+    return this.#closed;
+  }
+
+  /** Deadlocks and serialization failures: the engine rolled back, and a list can be run again. */
+  async #repeat<T>(once: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await once();
+      } catch (error) {
+        if (attempt === ATTEMPTS || !repeatable(error)) throw postgresError(error);
+        await sleep(Math.random() * 20 * attempt);
+      }
+    }
+  }
+
+  async #with<T>(use: (client: PoolClient) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new StateError('closed', 'the database is closed');
+    if (this.#pool.waitingCount >= this.#maxWaiting) {
+      throw new StateError('overloaded', `${this.#pool.waitingCount} database operations are waiting`);
+    }
+    let client: PoolClient;
+    try {
+      client = await this.#pool.connect();
+    } catch (error) {
+      throw postgresError(error, 'not_executed');
+    }
+    // The pool listens only while a connection is idle; a server that dies in mid-query must not end the process.
+    const ignore = (): void => {};
+    client.on('error', ignore);
+    let broken: Error | undefined;
+    try {
+      return await use(client);
+    } catch (error) {
+      // An SQL error leaves the connection sound; anything else may leave an answer on its way to the next user.
+      if (!(error instanceof StateError) && !(error as { severity?: string }).severity) broken = error as Error;
+      throw error;
+    } finally {
+      client.removeListener('error', ignore);
+      client.release(broken);
+    }
+  }
+}
+
+/**
+ * Everything is sent at once, the COMMIT included: after a failed statement the server answers it with a ROLLBACK. That
+ * rests on nothing being dropped on our side of the wire, so what the driver could stumble over is refused first.
+ */
+async function transaction(client: PoolClient, statements: readonly Statement[]): Promise<Row[][]> {
+  for (const [, params] of statements) {
+    if (params.some((value) => value !== null && typeof value !== 'string' && typeof value !== 'number')) {
+      throw new StateError('internal', 'a parameter is neither text, nor number, nor null');
+    }
+  }
+  const begin = client.query('BEGIN');
+  const sent = statements.map(([sql, params]) => client.query<Row>(sql, [...params]));
+  const settled = await Promise.allSettled([begin, ...sent, client.query('COMMIT')]);
+  // The first failure is the reason; what follows only says that the transaction is aborted.
+  const failed = settled.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
+  return settled.slice(1, -1).map((result) => (result.status === 'fulfilled' ? (result.value.rows as Row[]) : []));
+}

@@ -1,0 +1,271 @@
+import { type AppendOptions, type Bus, fenced, formatId, gap, parseId, START, type StreamEvent } from './bus.js';
+import type { Counters } from './counters.js';
+import type { Db, Row, Statement } from './db.js';
+import { engineClock } from './dialect.js';
+import { newId } from './ids.js';
+import { Wakes } from './wakes.js';
+
+/** How a change of a stream reaches other processes. */
+export interface Hints {
+  send(stream: string): void;
+  /** `heard(undefined)` means that hints may have been missed. */
+  listen(heard: (stream: string | undefined) => void): void;
+  close(): Promise<void>;
+}
+
+export interface SqlBusOptions {
+  pollMs?: number;
+  hints?: Hints;
+  /** Counters kept elsewhere than in the table. */
+  counters?: Counters;
+  /** See `Wakes`. */
+  changed?: () => Promise<boolean>;
+}
+
+interface ReadRow extends Row {
+  epoch: number;
+  last: number;
+  trimmed: number;
+  seq: number | null;
+  data: string;
+}
+
+interface StreamRow extends Row {
+  stream: string;
+  epoch: number;
+  last: number;
+  trimmed: number;
+  mark: string;
+}
+
+/** Fences start at the time of making, so that a lease whose row was swept never hands out an old fence again. */
+const LEASE_KEPT_MS = 24 * 3_600_000;
+
+/** Rows deleted by one statement of a sweep, so that it never holds the write lock for long. */
+const SWEEP_ROWS = 500;
+
+/** The Bus in SQL: the embedded one on SQLite, and the cluster's without Redis on PostgreSQL. */
+export class SqlBus implements Bus {
+  readonly #db: Db;
+  readonly #hints: Hints | undefined;
+  readonly #counters: Counters | undefined;
+  readonly #wakes: Wakes;
+  readonly #sql: ReturnType<typeof statements>;
+
+  constructor(db: Db, options: SqlBusOptions = {}) {
+    this.#db = db;
+    this.#hints = options.hints;
+    this.#counters = options.counters;
+    this.#sql = statements(db.dialect);
+    this.#wakes = new Wakes({
+      pollMs: options.pollMs ?? 5_000,
+      tails: (streams) => this.#tails(streams),
+      ...(options.changed ? { changed: options.changed } : {}),
+    });
+    this.#hints?.listen((stream) => (stream === undefined ? this.#wakes.fireAll() : this.#wakes.fire(stream)));
+  }
+
+  async append(stream: string, data: string, options: AppendOptions): Promise<string> {
+    const { maxLen, ttlMs, fence } = options;
+    const mark = options.mark ?? newId();
+    const bytes = Buffer.byteLength(data);
+    const maxBytes = options.maxBytes ?? Number.MAX_SAFE_INTEGER;
+    const key = fence?.key ?? null;
+    const list: Statement[] = [
+      [this.#sql.advance, [stream, Date.now(), bytes, mark, ttlMs, key, fence?.fence ?? null]],
+      [INSERT_EVENT, [stream, data, mark]],
+      [BOUND, [stream, maxLen, maxBytes]],
+      [TRIM, [stream]],
+      [FIND, [stream]],
+    ];
+    if (fence) list.unshift([this.#sql.holdLease, [fence.key, fence.fence]]);
+    try {
+      const row = (await this.#db.tx(list)).at(-1)?.[0] as StreamRow | undefined;
+      // Nothing carries our mark: the fence stood in the way.
+      if (row?.mark !== mark) throw fenced(stream, key ?? '');
+      return formatId({ epoch: row.epoch, seq: row.last });
+    } finally {
+      // Even after an error: no answer does not mean that nothing happened.
+      this.#wakes.fire(stream);
+      this.#hints?.send(stream);
+    }
+  }
+
+  async read(stream: string, after: string, limit: number): Promise<StreamEvent[]> {
+    const cursor = after === START ? { epoch: null, seq: 0 } : parseId(after);
+    if (!cursor) throw gap(stream, after);
+    const rows = await this.#db.q<ReadRow>(this.#sql.read, [stream, cursor.seq, limit]);
+    const head = rows[0];
+    if (!head) {
+      if (after === START) return [];
+      throw gap(stream, after);
+    }
+    const known = cursor.epoch === null || cursor.epoch === head.epoch;
+    if (!known || cursor.seq < head.trimmed || cursor.seq > head.last) throw gap(stream, after);
+    return rows.flatMap(({ epoch, seq, data }) => (seq === null ? [] : [[formatId({ epoch, seq }), data] as const]));
+  }
+
+  async tail(stream: string): Promise<string> {
+    return (await this.#tails([stream])).get(stream) ?? START;
+  }
+
+  async drop(stream: string): Promise<void> {
+    await this.#db.tx([
+      ['DELETE FROM stream_events WHERE stream = $1', [stream]],
+      ['DELETE FROM streams WHERE stream = $1', [stream]],
+    ]);
+  }
+
+  wake(stream: string, fn: () => void): () => void {
+    return this.#wakes.add(stream, fn);
+  }
+
+  async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
+    const params = [key, owner, Date.now(), ttlMs];
+    const [row] = await this.#db.q<{ fence: number }>(this.#sql.lease, params);
+    return row?.fence;
+  }
+
+  async renew(key: string, owner: string, ttlMs: number): Promise<boolean> {
+    const rows = await this.#db.q(this.#sql.renew, [key, owner, ttlMs]);
+    return rows.length > 0;
+  }
+
+  async release(key: string, owner: string): Promise<boolean> {
+    const rows = await this.#db.q(this.#sql.release, [key, owner]);
+    return rows.length > 0;
+  }
+
+  async holder(key: string): Promise<{ owner: string; fence: number } | undefined> {
+    const [row] = await this.#db.q<{ owner: string; fence: number }>(this.#sql.holder, [key]);
+    return row && { owner: row.owner, fence: row.fence };
+  }
+
+  async incr(key: string, n: number, ttlMs: number): Promise<number> {
+    if (this.#counters) return this.#counters.incr(key, n, ttlMs);
+    const [row] = await this.#db.q<{ value: number }>(this.#sql.incr, [key, n, ttlMs]);
+    return row?.value ?? n;
+  }
+
+  async ping(): Promise<void> {
+    await this.#db.q('SELECT 1 AS one');
+  }
+
+  /** Removes what has expired, a bounded part at a time. Every replica may do it. */
+  async sweep(): Promise<void> {
+    await this.#db.tx([
+      [this.#sql.sweepEvents, []],
+      [this.#sql.sweepStreams, []],
+      [this.#sql.sweepLeases, [LEASE_KEPT_MS]],
+      [this.#sql.sweepCounters, []],
+    ]);
+  }
+
+  async close(): Promise<void> {
+    this.#wakes.close();
+    await this.#hints?.close();
+  }
+
+  async #tails(streams: readonly string[]): Promise<Map<string, string>> {
+    const holes = streams.map((_, i) => `$${i + 1}`).join(', ');
+    const sql = `SELECT stream, epoch, last FROM streams WHERE ${alive(this.#db.dialect, 'streams')} AND stream IN (${holes})`;
+    const rows = await this.#db.q<StreamRow>(sql, streams);
+    return new Map(rows.map(({ stream, epoch, last }) => [stream, formatId({ epoch, seq: last })]));
+  }
+}
+
+// Only where the stream's newest mark is ours: an append that was refused, or already made, adds nothing.
+const INSERT_EVENT = `INSERT INTO stream_events (stream, epoch, seq, bytes, data)
+  SELECT stream, epoch, last, bytes, CAST($2 AS TEXT) FROM streams WHERE stream = $1 AND mark = $3
+  ON CONFLICT (stream, epoch, seq) DO NOTHING`;
+
+// The first event after which both bounds are kept; `bytes` counts from the stream's beginning. The newest stays.
+const cut = (column: string): string => `COALESCE((SELECT e.${column} FROM stream_events e
+  WHERE e.stream = streams.stream AND e.epoch = streams.epoch AND e.seq > streams.trimmed AND e.seq < streams.last
+    AND ((e.seq >= streams.last - CAST($2 AS BIGINT) AND e.bytes >= streams.bytes - CAST($3 AS BIGINT))
+      OR e.seq = streams.last - 1)
+  ORDER BY e.seq LIMIT 1), streams.trimmed`;
+
+const BOUND = `UPDATE streams SET trimmed = ${cut('seq')}), trimmed_bytes = ${cut('bytes')}_bytes)
+  WHERE stream = $1 AND (last - trimmed > CAST($2 AS BIGINT) OR bytes - trimmed_bytes > CAST($3 AS BIGINT))`;
+
+const TRIM = `DELETE FROM stream_events WHERE stream = $1 AND (epoch, seq) <=
+  ((SELECT epoch FROM streams WHERE stream = $1), (SELECT trimmed FROM streams WHERE stream = $1))`;
+
+const FIND = 'SELECT epoch, last, mark FROM streams WHERE stream = $1';
+
+/**
+ * What ends at `expires_at` began at `expires_at - ttl`. If that lies in the future it began before the machine started
+ * its monotonic clock anew, and is over.
+ */
+function alive(dialect: Db['dialect'], table: 'leases' | 'streams' | 'counters'): string {
+  const now = engineClock(dialect);
+  return `(${table}.expires_at > ${now} AND ${table}.expires_at - ${table}.ttl <= ${now})`;
+}
+
+function statements(dialect: Db['dialect']) {
+  const clock = engineClock(dialect);
+  const live = alive(dialect, 'leases');
+  const fresh = alive(dialect, 'counters');
+  const open = alive(dialect, 'streams');
+  const ended = `SELECT stream FROM streams WHERE NOT ${open} LIMIT ${SWEEP_ROWS}`;
+
+  return {
+    // Changes nothing, but locks the lease's row to the end of the transaction: nobody can take it over between our
+    // look at the fence and our append. An owner that was frozen finds another fence here.
+    holdLease: `UPDATE leases SET ttl = ttl WHERE key = $1 AND fence = $2 AND ${live}`,
+
+    advance: `INSERT INTO streams (stream, epoch, last, trimmed, bytes, trimmed_bytes, mark, ttl, expires_at)
+      SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), 1, 0, CAST($3 AS BIGINT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT),
+        ${clock} + CAST($5 AS BIGINT)
+      WHERE CAST($6 AS TEXT) IS NULL
+        OR EXISTS (SELECT 1 FROM leases WHERE key = CAST($6 AS TEXT) AND fence = CAST($7 AS BIGINT) AND ${live})
+      ON CONFLICT (stream) DO UPDATE SET
+        epoch = CASE WHEN ${open} THEN streams.epoch
+                     WHEN excluded.epoch > streams.epoch THEN excluded.epoch ELSE streams.epoch + 1 END,
+        last = CASE WHEN ${open} THEN streams.last + 1 ELSE 1 END,
+        bytes = CASE WHEN ${open} THEN streams.bytes + excluded.bytes ELSE excluded.bytes END,
+        trimmed = CASE WHEN ${open} THEN streams.trimmed ELSE 0 END,
+        trimmed_bytes = CASE WHEN ${open} THEN streams.trimmed_bytes ELSE 0 END,
+        mark = excluded.mark, ttl = excluded.ttl, expires_at = excluded.expires_at
+      WHERE streams.mark <> excluded.mark OR NOT ${open}`,
+
+    // One statement, so that what is compared and what is read are of one moment.
+    read: `SELECT streams.epoch, streams.last, streams.trimmed, e.seq, e.data FROM streams
+      LEFT JOIN stream_events e ON e.stream = streams.stream AND e.epoch = streams.epoch
+        AND e.seq > CAST($2 AS BIGINT) AND e.seq > streams.trimmed
+      WHERE streams.stream = $1 AND ${open} ORDER BY e.seq LIMIT $3`,
+
+    sweepEvents: `DELETE FROM stream_events WHERE stream IN (${ended})`,
+    // A stream that was begun anew meanwhile is not ended any more.
+    sweepStreams: `DELETE FROM streams WHERE NOT ${open} AND stream IN (${ended})
+      AND NOT EXISTS (SELECT 1 FROM stream_events e WHERE e.stream = streams.stream)`,
+
+    lease: `INSERT INTO leases (key, owner, fence, ttl, expires_at)
+      VALUES ($1, $2, CAST($3 AS BIGINT), CAST($4 AS BIGINT), ${clock} + CAST($4 AS BIGINT))
+      ON CONFLICT (key) DO UPDATE SET
+        fence = CASE WHEN leases.owner = excluded.owner AND ${live} THEN leases.fence ELSE leases.fence + 1 END,
+        owner = excluded.owner, ttl = excluded.ttl, expires_at = excluded.expires_at
+      WHERE leases.owner = excluded.owner OR NOT ${live}
+      RETURNING fence`,
+
+    renew: `UPDATE leases SET ttl = CAST($3 AS BIGINT), expires_at = ${clock} + CAST($3 AS BIGINT)
+      WHERE key = $1 AND owner = $2 AND ${live} RETURNING fence`,
+
+    release: `UPDATE leases SET ttl = 0, expires_at = ${clock} WHERE key = $1 AND owner = $2 AND ${live}
+      RETURNING fence`,
+
+    holder: `SELECT owner, fence FROM leases WHERE key = $1 AND ${live}`,
+
+    incr: `INSERT INTO counters (key, value, ttl, expires_at)
+      VALUES ($1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), ${clock} + CAST($3 AS BIGINT))
+      ON CONFLICT (key) DO UPDATE SET
+        value = CASE WHEN ${fresh} THEN counters.value + excluded.value ELSE excluded.value END,
+        ttl = CASE WHEN ${fresh} THEN counters.ttl ELSE excluded.ttl END,
+        expires_at = CASE WHEN ${fresh} THEN counters.expires_at ELSE excluded.expires_at END
+      RETURNING value`,
+
+    sweepLeases: `DELETE FROM leases WHERE expires_at < ${clock} - CAST($1 AS BIGINT)`,
+    sweepCounters: `DELETE FROM counters WHERE NOT ${fresh}`,
+  };
+}

@@ -1,0 +1,169 @@
+import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Worker } from 'node:worker_threads';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { SqliteOptions } from './sqlite.js';
+import { SqliteDb } from './sqlite.js';
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+let folder: string;
+let path: string;
+const opened: SqliteDb[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'parley-sqlite-'));
+  path = join(folder, 'data', 'parley.db');
+});
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map((db) => db.close()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function open(options?: SqliteOptions): Promise<SqliteDb> {
+  const db = await SqliteDb.open(path, options);
+  opened.push(db);
+  return db;
+}
+
+async function table(): Promise<SqliteDb> {
+  const db = await open();
+  await db.q('CREATE TABLE t (k TEXT PRIMARY KEY, v BIGINT)');
+  return db;
+}
+
+test('commits wait for the disk, in WAL mode, with foreign keys', async () => {
+  const db = await open();
+  expect(await db.q('PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }]);
+  expect(await db.q('PRAGMA synchronous')).toEqual([{ synchronous: 2 }]);
+  expect(await db.q('PRAGMA foreign_keys')).toEqual([{ foreign_keys: 1 }]);
+});
+
+test('folder and files are for their owner only, also where the file was open to others', async () => {
+  const db = await table();
+  await db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
+  expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
+  for (const suffix of ['', '-wal', '-shm']) expect(statSync(path + suffix).mode & 0o777).toBe(0o600);
+  await db.close();
+  chmodSync(path, 0o644);
+  await open();
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('one caller’s failure inside a shared commit is its own', async () => {
+  const db = await table();
+  const results = await Promise.allSettled([
+    db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]),
+    db.q('INSERT INTO t VALUES ($1, $2)', ['a', 2]),
+    db.q('INSERT INTO nowhere VALUES (1)'),
+    db.tx([
+      ['INSERT INTO t VALUES ($1, $2)', ['b', 1]],
+      ['INSERT INTO t VALUES ($1, $2)', ['a', 3]],
+    ]),
+    db.q('INSERT INTO t VALUES ($1, $2) RETURNING v', ['c', 1]),
+  ]);
+  expect(results.map((r) => (r.status === 'rejected' ? r.reason.code : 'ok'))).toEqual([
+    'ok',
+    'constraint',
+    'internal',
+    'constraint',
+    'ok',
+  ]);
+  expect(await db.q('SELECT k, v FROM t ORDER BY k')).toEqual([
+    { k: 'a', v: 1 },
+    { k: 'c', v: 1 },
+  ]);
+});
+
+test('a failed statement keeps no old view of the data', async () => {
+  const [one, two] = [await table(), await open()];
+  await one.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
+  await expect(one.q('INSERT INTO t VALUES ($1, $2) RETURNING v', ['a', 2])).rejects.toThrow();
+  await two.q('INSERT INTO t VALUES ($1, $2)', ['b', 1]);
+  expect(await one.q('SELECT k FROM t ORDER BY k')).toEqual([{ k: 'a' }, { k: 'b' }]);
+  await one.q('INSERT INTO t VALUES ($1, $2)', ['c', 1]);
+});
+
+test('statements go on working after garbage collection and beyond the cache', async () => {
+  const db = await table();
+  for (let i = 0; i < 700; i++) await db.q(`SELECT ${i} AS n`);
+  (globalThis as { gc?: () => void }).gc?.();
+  await db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
+  expect(await db.q('SELECT 3 AS n')).toEqual([{ n: 3 }]);
+});
+
+test('two connections write side by side without losing anything', async () => {
+  const [one, two] = [await table(), await open()];
+  const write = (db: SqliteDb, name: string) =>
+    Promise.all(Array.from({ length: 300 }, (_, i) => db.q('INSERT INTO t VALUES ($1, $2)', [`${name}${i}`, i])));
+  await Promise.all([write(one, 'a'), write(two, 'b')]);
+  expect(await one.q('SELECT count(*) AS n FROM t')).toEqual([{ n: 600 }]);
+});
+
+test('while another process holds the lock, reads go on, the loop is free and writes end with an error', async () => {
+  const [one, two] = [await table(), await open({ busyTimeoutMs: 400 })];
+  await one.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
+  const { DatabaseSync } = await (await import('./driver.js')).loadDriver();
+  const holder = new DatabaseSync(path);
+  holder.exec('BEGIN IMMEDIATE');
+  const delay = monitorEventLoopDelay({ resolution: 10 });
+  delay.enable();
+  const write = two.q('INSERT INTO t VALUES ($1, $2)', ['b', 1]);
+  const failed = expect(write).rejects.toMatchObject({ code: 'unavailable', outcome: 'not_executed' });
+  for (let i = 0; i < 5; i++) expect(await two.q('SELECT v FROM t WHERE k = $1', ['a'])).toEqual([{ v: 1 }]);
+  await failed;
+  delay.disable();
+  expect(delay.max / 1e6).toBeLessThan(300);
+  holder.exec('ROLLBACK');
+  holder.close();
+  await two.q('INSERT INTO t VALUES ($1, $2)', ['b', 2]);
+  expect(await two.q('SELECT k, v FROM t ORDER BY k')).toEqual([
+    { k: 'a', v: 1 },
+    { k: 'b', v: 2 },
+  ]);
+});
+
+test('too many waiting operations are refused at once', async () => {
+  const db = await open({ maxWaiting: 10 });
+  const results = await Promise.allSettled(Array.from({ length: 15 }, () => db.q('SELECT 1 AS n')));
+  const refused = results.filter((r) => r.status === 'rejected');
+  expect(refused.map((r) => r.reason.code)).toEqual(Array(5).fill('overloaded'));
+  expect(await db.q('SELECT 1 AS n')).toEqual([{ n: 1 }]);
+});
+
+test('what was accepted before closing is written; afterwards everything is refused', async () => {
+  const db = await table();
+  const writes = Array.from({ length: 50 }, (_, i) => db.q('INSERT INTO t VALUES ($1, $2)', [`k${i}`, i]));
+  await db.close();
+  await Promise.all(writes);
+  await expect(db.q('SELECT 1')).rejects.toMatchObject({ code: 'closed' });
+  expect(await (await open()).q('SELECT count(*) AS n FROM t')).toEqual([{ n: 50 }]);
+});
+
+test('a thread that dies is told to those who wait, and replaced', async () => {
+  const threads: Worker[] = [];
+  const note = (worker: Worker): void => {
+    threads.push(worker);
+  };
+  process.on('worker', note);
+  const db = await table();
+  process.removeListener('worker', note);
+  await db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
+  const waiting = db.q('INSERT INTO t VALUES ($1, $2)', ['b', 1]);
+  void threads[0]!.terminate();
+  await waiting.catch((error) => expect(error).toMatchObject({ code: 'unavailable', outcome: 'unknown' }));
+  await expect.poll(() => db.q('SELECT v FROM t WHERE k = $1', ['a']).catch(() => [])).toEqual([{ v: 1 }]);
+  await db.q('INSERT INTO t VALUES ($1, $2)', ['c', 1]);
+});
+
+test('a file that is no database is refused with its name', async () => {
+  await (await open()).close();
+  for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
+  writeFileSync(path, 'not a database '.repeat(100));
+  await expect(SqliteDb.open(path)).rejects.toMatchObject({
+    code: 'unavailable',
+    message: expect.stringContaining(path),
+  });
+  await sleep(10);
+});

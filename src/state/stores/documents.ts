@@ -1,0 +1,156 @@
+import type { Db, Row, Statement, Value } from '../db.js';
+import { newId } from '../ids.js';
+
+export type DocumentTable = 'sessions' | 'parked_calls' | 'tasks';
+
+export interface Document<T> {
+  id: string;
+  /** Whose it is; compare it before acting on a document that a caller named. */
+  principal: string;
+  /** The replica that holds what cannot be stored (a connection, a process); '' where any replica will do. */
+  owner: string;
+  value: T;
+  /** Rises with every write; name it in `update` to write only what you have seen. */
+  rev: number;
+  createdAt: number;
+  updatedAt: number;
+  expiresAt: number | null;
+}
+
+export interface NewDocument<T> {
+  id: string;
+  principal: string;
+  owner?: string;
+  value: T;
+  expiresAt?: number | null;
+}
+
+export interface Change<T> {
+  id: string;
+  /** The revision seen; the update is refused when it is no longer the newest. */
+  rev: number;
+  value: T;
+  /** Left as they are where not given. */
+  owner?: string;
+  expiresAt?: number | null;
+}
+
+export interface Page {
+  after?: string;
+  limit?: number;
+}
+
+interface DocumentRow extends Row {
+  id: string;
+  principal: string;
+  owner: string;
+  json: string;
+  rev: number;
+  created_at: number;
+  updated_at: number;
+  expires_at: number | null;
+}
+
+const COLUMNS = 'id, principal, owner, json, rev, created_at, updated_at, expires_at';
+
+/** JSON values with a principal, an owner and an end. An expired document is as good as deleted. */
+export class Documents<T> {
+  protected readonly db: Db;
+  readonly #table: DocumentTable;
+
+  constructor(db: Db, table: DocumentTable) {
+    this.db = db;
+    this.#table = table;
+  }
+
+  /** False where the id is taken. */
+  async create(doc: NewDocument<T>): Promise<boolean> {
+    return (await this.db.q(...this.createStatement(doc))).length > 0;
+  }
+
+  async get(id: string): Promise<Document<T> | undefined> {
+    const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE id = $1 AND (expires_at IS NULL OR expires_at > $2)`;
+    const [row] = await this.db.q<DocumentRow>(sql, [id, Date.now()]);
+    return row && document<T>(row);
+  }
+
+  /** The new revision, or undefined where somebody else wrote first, or it is gone. */
+  async update(change: Change<T>): Promise<number | undefined> {
+    const [row] = await this.db.q<{ rev: number }>(...this.updateStatement(change));
+    return row?.rev;
+  }
+
+  /** Prolongs without a new revision, so that it disturbs nobody's update. */
+  async touch(id: string, expiresAt: number): Promise<boolean> {
+    const now = Date.now();
+    const sql = `UPDATE ${this.#table} SET expires_at = $2 WHERE id = $1
+      AND (expires_at IS NULL OR expires_at > $3) RETURNING id`;
+    return (await this.db.q(sql, [id, expiresAt, now])).length > 0;
+  }
+
+  async remove(id: string): Promise<boolean> {
+    return (await this.db.q(`DELETE FROM ${this.#table} WHERE id = $1 RETURNING id`, [id])).length > 0;
+  }
+
+  listByPrincipal(principal: string, page: Page = {}): Promise<Document<T>[]> {
+    return this.#list('principal', principal, page);
+  }
+
+  listByOwner(owner: string, page: Page = {}): Promise<Document<T>[]> {
+    return this.#list('owner', owner, page);
+  }
+
+  /** Deletes at most `limit` expired documents; returns how many. */
+  async sweep(limit = 500): Promise<number> {
+    const sql = `DELETE FROM ${this.#table} WHERE id IN
+      (SELECT id FROM ${this.#table} WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;
+    return (await this.db.q(sql, [Date.now(), limit])).length;
+  }
+
+  /** For a transaction with other writes: a row comes back where it was created. An expired one gives up its id. */
+  createStatement(doc: NewDocument<T>, mark = newId()): Statement {
+    const { id, principal, owner = '', value, expiresAt = null } = doc;
+    const now = Date.now();
+    return [
+      `INSERT INTO ${this.#table} (id, principal, owner, json, rev, mark, created_at, updated_at, expires_at)
+       VALUES ($1, $2, $3, $4, 1, $5, $6, $6, CAST($7 AS BIGINT))
+       ON CONFLICT (id) DO UPDATE SET principal = excluded.principal, owner = excluded.owner, json = excluded.json,
+         rev = ${this.#table}.rev + 1, mark = excluded.mark, created_at = excluded.created_at,
+         updated_at = excluded.updated_at, expires_at = excluded.expires_at
+       WHERE ${this.#table}.expires_at <= excluded.created_at
+       RETURNING rev`,
+      [id, principal, owner, JSON.stringify(value), mark, now, expiresAt],
+    ];
+  }
+
+  /** For a transaction with other writes, which can make themselves depend on `mark` having been written. */
+  updateStatement({ id, rev, value, owner, expiresAt }: Change<T>, mark = newId()): Statement {
+    const params: Value[] = [id, rev, JSON.stringify(value), mark, Date.now()];
+    let set = 'json = $3, mark = $4, updated_at = $5, rev = rev + 1';
+    if (owner !== undefined) set += `, owner = $${params.push(owner)}`;
+    if (expiresAt !== undefined) set += `, expires_at = CAST($${params.push(expiresAt)} AS BIGINT)`;
+    const sql = `UPDATE ${this.#table} SET ${set} WHERE id = $1 AND rev = $2
+      AND (expires_at IS NULL OR expires_at > $5) RETURNING rev`;
+    return [sql, params];
+  }
+
+  async #list(column: 'principal' | 'owner', value: string, { after = '', limit = 100 }: Page): Promise<Document<T>[]> {
+    const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE ${column} = $1 AND id > $2
+      AND (expires_at IS NULL OR expires_at > $3) ORDER BY id LIMIT $4`;
+    const rows = await this.db.q<DocumentRow>(sql, [value, after, Date.now(), limit]);
+    return rows.map((row) => document<T>(row));
+  }
+}
+
+function document<T>(row: DocumentRow): Document<T> {
+  return {
+    id: row.id,
+    principal: row.principal,
+    owner: row.owner,
+    value: JSON.parse(row.json) as T,
+    rev: row.rev,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    expiresAt: row.expires_at,
+  };
+}

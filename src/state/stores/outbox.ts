@@ -1,0 +1,200 @@
+import type { Db, Row, Statement, Value } from '../db.js';
+import { skipLocked } from '../dialect.js';
+import { newId } from '../ids.js';
+import type { DocumentTable } from './documents.js';
+
+/** A message to be delivered at least once. */
+export interface Message {
+  /** Stable over all attempts; sorts by time. Made where not given. */
+  id?: string;
+  /** Messages of one lane are delivered in the order of their ids, one at a time. */
+  lane: string;
+  /** Where it goes; the meaning is the sender's. */
+  target: string;
+  value: unknown;
+}
+
+export interface Claimed<T> {
+  id: string;
+  lane: string;
+  target: string;
+  value: T;
+  /** 1 for the first attempt. */
+  attempt: number;
+  createdAt: number;
+  /** Proof of the claim for `fail`. */
+  claim: string;
+}
+
+export interface DeadLetter<T> {
+  id: string;
+  lane: string;
+  target: string;
+  value: T;
+  attempts: number;
+  createdAt: number;
+  error: string | null;
+}
+
+export interface OutboxOptions {
+  /** Longer than the longest attempt: a claim not settled by then is taken for lost. */
+  leaseMs?: number;
+  /** After this long without success a message is dead. */
+  giveUpMs?: number;
+  random?: () => number;
+}
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+
+/** Before attempts 2, 3, 4 …; the last repeats until the message is given up. */
+export const RETRY_DELAYS_MS: readonly number[] = [
+  5 * SECOND,
+  30 * SECOND,
+  2 * MINUTE,
+  10 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  6 * HOUR,
+  12 * HOUR,
+];
+export const GIVE_UP_MS = 72 * HOUR;
+
+/** Full jitter: receivers that failed together are not asked again together. */
+export function retryDelay(attempts: number, random: () => number = Math.random): number {
+  const longest = RETRY_DELAYS_MS[Math.min(attempts, RETRY_DELAYS_MS.length) - 1] ?? 0;
+  return Math.round(random() * longest);
+}
+
+/** Queues a message inside a transaction; with `when`, only if that document was written under that mark. */
+export function messageStatement(
+  { id = newId(), lane, target, value }: Message,
+  when?: { table: DocumentTable; id: string; mark: string },
+): Statement {
+  const now = Date.now();
+  const params: Value[] = [id, lane, target, JSON.stringify(value), now];
+  const condition = when ? `EXISTS (SELECT 1 FROM ${when.table} WHERE id = $6 AND mark = $7)` : '1 = 1';
+  if (when) params.push(when.id, when.mark);
+  return [
+    `INSERT INTO outbox (id, lane, target, json, dead, attempts, due_at, claim, first_at, created_at)
+     SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS TEXT), 0, 0,
+       CAST($5 AS BIGINT), '', CAST($5 AS BIGINT), CAST($5 AS BIGINT)
+     WHERE ${condition} ON CONFLICT (id) DO NOTHING`,
+    params,
+  ];
+}
+
+interface OutboxRow extends Row {
+  id: string;
+  lane: string;
+  target: string;
+  json: string;
+  attempts: number;
+  created_at: number;
+  error: string | null;
+}
+
+/**
+ * A queue in which the lease *is* the next due time: claiming a message makes it due again after the lease, so that
+ * what a dead worker had claimed comes back by itself.
+ */
+export class Outbox<T = unknown> {
+  readonly #db: Db;
+  readonly #leaseMs: number;
+  readonly #giveUpMs: number;
+  readonly #random: () => number;
+
+  constructor(db: Db, options: OutboxOptions = {}) {
+    this.#db = db;
+    this.#leaseMs = options.leaseMs ?? 30 * SECOND;
+    this.#giveUpMs = options.giveUpMs ?? GIVE_UP_MS;
+    this.#random = options.random ?? Math.random;
+  }
+
+  async put(message: Message): Promise<void> {
+    await this.#db.tx([messageStatement(message)]);
+  }
+
+  /** Due messages that stand first in their lane, each for this worker alone until its lease ends. */
+  async claim(limit: number, now = Date.now()): Promise<Claimed<T>[]> {
+    const claim = newId();
+    const rows = await this.#db.q<OutboxRow>(
+      `WITH due AS (
+         SELECT id FROM outbox o WHERE dead = 0 AND due_at <= $1
+           AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.dead = 0 AND p.lane = o.lane AND p.id < o.id)
+         ORDER BY due_at LIMIT $2 ${skipLocked(this.#db.dialect)})
+       UPDATE outbox SET due_at = CAST($3 AS BIGINT), claim = $4, attempts = attempts + 1
+       WHERE id IN (SELECT id FROM due)
+       RETURNING id, lane, target, json, attempts, created_at`,
+      [now, limit, now + this.#leaseMs, claim],
+    );
+    const claimed = rows.map((row) => ({
+      id: row.id,
+      lane: row.lane,
+      target: row.target,
+      value: JSON.parse(row.json) as T,
+      attempt: row.attempts,
+      createdAt: row.created_at,
+      claim,
+    }));
+    return claimed.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** Delivered: true even when the lease had ended, since the receiver has it. */
+  async ack(id: string): Promise<boolean> {
+    return (await this.#db.q('DELETE FROM outbox WHERE id = $1 RETURNING id', [id])).length > 0;
+  }
+
+  /**
+   * Not delivered. Tries again by the schedule, no sooner than `retryAfterMs`, until the time to give up. Returns what
+   * became of it; `lost` when the claim was no longer ours.
+   */
+  async fail(
+    { id, claim, attempt }: Pick<Claimed<T>, 'id' | 'claim' | 'attempt'>,
+    { error, retryAfterMs = 0, now = Date.now() }: { error: string; retryAfterMs?: number; now?: number },
+  ): Promise<'retry' | 'dead' | 'lost'> {
+    const due = now + Math.max(retryAfterMs, retryDelay(attempt, this.#random));
+    const [row] = await this.#db.q<{ dead: number }>(
+      `UPDATE outbox SET error = $3, claim = '', due_at = CAST($4 AS BIGINT),
+         dead = CASE WHEN CAST($5 AS BIGINT) - first_at >= CAST($6 AS BIGINT) THEN 1 ELSE 0 END
+       WHERE id = $1 AND claim = $2 RETURNING dead`,
+      [id, claim, error.slice(0, 500), due, now, this.#giveUpMs],
+    );
+    if (!row) return 'lost';
+    return row.dead === 1 ? 'dead' : 'retry';
+  }
+
+  /** Gives up at once: the receiver said that it will never take it. The lane goes on without it. */
+  async bury(id: string, error: string): Promise<boolean> {
+    const sql = `UPDATE outbox SET dead = 1, claim = '', error = $2 WHERE id = $1 AND dead = 0 RETURNING id`;
+    return (await this.#db.q(sql, [id, error.slice(0, 500)])).length > 0;
+  }
+
+  async dead({ after = '', limit = 100 }: { after?: string; limit?: number } = {}): Promise<DeadLetter<T>[]> {
+    const rows = await this.#db.q<OutboxRow>(
+      `SELECT id, lane, target, json, attempts, created_at, error FROM outbox
+       WHERE dead = 1 AND id > $1 ORDER BY id LIMIT $2`,
+      [after, limit],
+    );
+    return rows.map(({ id, lane, target, json, attempts, created_at: createdAt, error }) => {
+      return { id, lane, target, value: JSON.parse(json) as T, attempts, createdAt, error };
+    });
+  }
+
+  /** Back into the queue with a fresh schedule and its old id. */
+  async replay(id: string, now = Date.now()): Promise<boolean> {
+    const sql = `UPDATE outbox SET dead = 0, attempts = 0, error = NULL, due_at = $2, first_at = $2
+      WHERE id = $1 AND dead = 1 RETURNING id`;
+    return (await this.#db.q(sql, [id, now])).length > 0;
+  }
+
+  /** How many wait, and since when the oldest does. */
+  async depth(): Promise<{ waiting: number; dead: number; oldestAt: number | null }> {
+    const [row] = await this.#db.q<{ waiting: number; dead: number; oldest: number | null }>(
+      `SELECT COALESCE(SUM(1 - dead), 0) AS waiting, COALESCE(SUM(dead), 0) AS dead,
+         MIN(CASE WHEN dead = 0 THEN created_at END) AS oldest FROM outbox`,
+    );
+    return { waiting: row?.waiting ?? 0, dead: row?.dead ?? 0, oldestAt: row?.oldest ?? null };
+  }
+}

@@ -1,0 +1,147 @@
+import type { Bus } from '../bus.js';
+import type { Db, Row, Value } from '../db.js';
+
+export interface Entry<T> {
+  kind: string;
+  name: string;
+  value: T;
+  /** The registry's version in which this entry was last written. */
+  rev: number;
+  updatedAt: number;
+}
+
+interface EntryRow extends Row {
+  kind: string;
+  name: string;
+  json: string;
+  rev: number;
+  updated_at: number;
+}
+
+const STREAM = 'registry';
+const COLUMNS = 'kind, name, json, rev, updated_at';
+
+// The version rises in the same transaction as the entry, so that a replica that misses the hint still sees it.
+const RAISE = `INSERT INTO meta (key, value) VALUES ('registry', 1)
+  ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
+const VERSION = `SELECT value FROM meta WHERE key = 'registry'`;
+
+export interface RegistryOptions {
+  /** How often the version is compared while somebody watches. */
+  pollMs?: number;
+}
+
+/** Servers and agents: a few rows, read whole at start and again after every change. */
+export class Registry<T = unknown> {
+  readonly #db: Db;
+  readonly #bus: Bus;
+  readonly #pollMs: number;
+
+  constructor(db: Db, bus: Bus, options: RegistryOptions = {}) {
+    this.#db = db;
+    this.#bus = bus;
+    this.#pollMs = options.pollMs ?? 2_000;
+  }
+
+  async list(kind?: string): Promise<Entry<T>[]> {
+    const rows = await (kind === undefined
+      ? this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)
+      : this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry WHERE kind = $1`, [kind]));
+    // Sorted here: the engines' collations differ.
+    return rows.map((row) => entry<T>(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
+  }
+
+  async get(kind: string, name: string): Promise<Entry<T> | undefined> {
+    const sql = `SELECT ${COLUMNS} FROM registry WHERE kind = $1 AND name = $2`;
+    const [row] = await this.#db.q<EntryRow>(sql, [kind, name]);
+    return row && entry<T>(row);
+  }
+
+  /**
+   * Writes an entry and returns its new revision. With `rev`, only over that revision (0: only where there is none);
+   * undefined where another one stands there.
+   */
+  async put(kind: string, name: string, value: T, rev?: number): Promise<number | undefined> {
+    const params: Value[] = [kind, name, JSON.stringify(value), Date.now(), rev ?? null];
+    const results = await this.#db.tx([
+      [RAISE, []],
+      [
+        `INSERT INTO registry (kind, name, json, rev, updated_at)
+         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), (${VERSION}), CAST($4 AS BIGINT)
+         WHERE COALESCE(CAST($5 AS BIGINT), 0) = 0
+           OR EXISTS (SELECT 1 FROM registry WHERE kind = CAST($1 AS TEXT) AND name = CAST($2 AS TEXT))
+         ON CONFLICT (kind, name) DO UPDATE SET json = excluded.json, rev = excluded.rev,
+           updated_at = excluded.updated_at
+         WHERE CAST($5 AS BIGINT) IS NULL OR registry.rev = CAST($5 AS BIGINT)
+         RETURNING rev`,
+        params,
+      ],
+    ]);
+    const written = results[1]?.[0]?.['rev'] as number | undefined;
+    if (written !== undefined) await this.#announce();
+    return written;
+  }
+
+  async remove(kind: string, name: string, rev?: number): Promise<boolean> {
+    const results = await this.#db.tx([
+      [RAISE, []],
+      [
+        `DELETE FROM registry WHERE kind = $1 AND name = $2
+         AND (CAST($3 AS BIGINT) IS NULL OR rev = CAST($3 AS BIGINT)) RETURNING rev`,
+        [kind, name, rev ?? null],
+      ],
+    ]);
+    const removed = (results[1]?.length ?? 0) > 0;
+    if (removed) await this.#announce();
+    return removed;
+  }
+
+  /** Rises with every change by any replica. */
+  async version(): Promise<number> {
+    const [row] = await this.#db.q<{ value: number }>(VERSION);
+    return row?.value ?? 0;
+  }
+
+  /** Calls `fn` after changes made after `from`, by whichever replica. Returns the way to stop. */
+  watch(from: number, fn: (version: number) => void): () => void {
+    let seen = from;
+    let looking = false;
+    let again = false;
+    const look = async (): Promise<void> => {
+      again = looking;
+      if (looking) return;
+      looking = true;
+      do {
+        again = false;
+        const version = await this.version().catch(() => seen);
+        if (version === seen) continue;
+        seen = version;
+        try {
+          fn(version);
+        } catch {
+          // A watcher's fault must not end its watching.
+        }
+      } while (again);
+      looking = false;
+    };
+    const off = this.#bus.wake(STREAM, () => void look());
+    const timer = setInterval(() => void look(), this.#pollMs).unref();
+    return () => {
+      off();
+      clearInterval(timer);
+    };
+  }
+
+  /** A hint only: the change is durable already, and watchers compare versions. */
+  async #announce(): Promise<void> {
+    await this.#bus.append(STREAM, '', { maxLen: 1, ttlMs: 60_000 }).catch(() => {});
+  }
+}
+
+function sortKey({ kind, name }: { kind: string; name: string }): string {
+  return `${kind}\0${name}`;
+}
+
+function entry<T>({ kind, name, json, rev, updated_at: updatedAt }: EntryRow): Entry<T> {
+  return { kind, name, value: JSON.parse(json) as T, rev, updatedAt };
+}

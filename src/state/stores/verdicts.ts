@@ -1,0 +1,57 @@
+import type { Db } from '../db.js';
+
+export interface Verdict<T> {
+  value: T;
+  /** When it was found out. */
+  datedAt: number;
+  expiresAt: number;
+}
+
+/** Which era a server was found to speak, so that no replica probes it again before the finding is old. */
+export class Verdicts<T = unknown> {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  async get(target: string): Promise<Verdict<T> | undefined> {
+    const [row] = await this.#db.q<{ json: string; dated_at: number; expires_at: number }>(
+      'SELECT json, dated_at, expires_at FROM era_verdicts WHERE target = $1 AND expires_at > $2',
+      [target, Date.now()],
+    );
+    return row && { value: JSON.parse(row.json) as T, datedAt: row.dated_at, expiresAt: row.expires_at };
+  }
+
+  /** Everything that is still valid, for a process that starts. */
+  async all(): Promise<(Verdict<T> & { target: string })[]> {
+    const rows = await this.#db.q<{ target: string; json: string; dated_at: number; expires_at: number }>(
+      'SELECT target, json, dated_at, expires_at FROM era_verdicts WHERE expires_at > $1',
+      [Date.now()],
+    );
+    return rows.map((row) => ({
+      target: row.target,
+      value: JSON.parse(row.json) as T,
+      datedAt: row.dated_at,
+      expiresAt: row.expires_at,
+    }));
+  }
+
+  /** The newer finding stays, whichever replica writes last. */
+  async put(target: string, { value, datedAt, expiresAt }: Verdict<T>): Promise<void> {
+    await this.#db.q(
+      `INSERT INTO era_verdicts (target, json, dated_at, expires_at) VALUES ($1, $2, $3, $4)
+       ON CONFLICT (target) DO UPDATE SET json = excluded.json, dated_at = excluded.dated_at,
+         expires_at = excluded.expires_at WHERE era_verdicts.dated_at <= excluded.dated_at`,
+      [target, JSON.stringify(value), datedAt, expiresAt],
+    );
+  }
+
+  async remove(target: string): Promise<void> {
+    await this.#db.q('DELETE FROM era_verdicts WHERE target = $1', [target]);
+  }
+
+  async sweep(): Promise<void> {
+    await this.#db.q('DELETE FROM era_verdicts WHERE expires_at <= $1', [Date.now()]);
+  }
+}
