@@ -53,6 +53,7 @@ export class Listing {
   failure: { readonly error: ProtocolError | UpstreamRpcError; readonly at: number } | undefined;
   private dirty = true;
   private announced = false;
+  private readonly warned = new Set<string>();
 
   constructor(
     private readonly upstream: Upstream,
@@ -208,7 +209,9 @@ export class Listing {
     const mirrored = mirroredParams(value['inputSchema']);
     if ('invalid' in mirrored) {
       // XMH-04: such a tool cannot be called over HTTP, so it is not offered.
-      this.warn(`tool "${key}" of server "${this.upstream.name}" is left out: ${mirrored.invalid}`);
+      if (!this.warned.has(key))
+        this.warn(`tool "${key}" of server "${this.upstream.name}" is left out: ${mirrored.invalid}`);
+      this.warned.add(key);
       return undefined;
     }
     return {

@@ -22,6 +22,8 @@ export class Origins {
   private readonly hosts: ReadonlySet<string>;
   private readonly origins: ReadonlySet<string>;
   private readonly anyCors: boolean;
+  /** Headers for callers that are no web page: nearly all of them. */
+  private readonly plain: readonly string[];
 
   constructor(private readonly policy: OriginPolicy) {
     this.hosts = new Set(policy.hosts.map((host) => hostName(host)));
@@ -31,6 +33,7 @@ export class Origins {
         origin.toLowerCase(),
       ),
     );
+    this.plain = this.headersOf(undefined);
   }
 
   allowsHost(host: string | undefined): boolean {
@@ -51,7 +54,11 @@ export class Origins {
   }
 
   /** Headers for every answer, as flat pairs. */
-  headersFor(origin: string | undefined): string[] {
+  headersFor(origin: string | undefined): readonly string[] {
+    return origin === undefined ? this.plain : this.headersOf(origin);
+  }
+
+  private headersOf(origin: string | undefined): string[] {
     const { credentials } = this.policy;
     const allowed = this.anyCors && !credentials ? '*' : origin;
     const headers = ['Access-Control-Expose-Headers', EXPOSED];

@@ -65,7 +65,7 @@ export class HttpServer {
     const path = mark < 0 ? url : url.slice(0, mark);
     const { origins, guard, router } = this.options;
     const origin = req.headers.origin;
-    let visit: Visit = {
+    const visit: { -readonly [key in keyof Visit]: Visit[key] } = {
       req,
       res,
       path,
@@ -78,7 +78,7 @@ export class HttpServer {
         throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
       if (!origins.allowsOrigin(origin))
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
-      visit = { ...visit, headers: origins.headersFor(origin) };
+      visit.headers = origins.headersFor(origin);
       if (req.method === 'OPTIONS') {
         sendEmpty(res, 200, [...visit.headers, ...PREFLIGHT]);
         return;

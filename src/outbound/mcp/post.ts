@@ -26,6 +26,8 @@ export interface PostEvents {
 }
 
 const REFUSAL_LIMIT = 64 * 1024;
+/** What a socket hands over in one piece at most. */
+const ONE_CHUNK = 64 * 1024;
 
 export class ReplyTooLarge extends Error {
   override readonly name = 'ReplyTooLarge';
@@ -36,7 +38,9 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = {};
   private sse: SseReader | undefined;
-  private readonly chunks: Buffer[] = [];
+  /** A body of known length is put together as it comes, so that the pieces it came in need not be kept. */
+  private body: Buffer | undefined;
+  private chunks: Buffer[] = [];
   private size = 0;
   private total = 0;
   exchange: Abortable | undefined;
@@ -64,7 +68,10 @@ export class PostReply implements HttpReply {
         },
         this.limits.event,
       );
+      return;
     }
+    const length = Number(headerOf(headers, 'content-length') ?? 0);
+    if (length > ONE_CHUNK && length <= this.limits.event) this.body = Buffer.allocUnsafeSlow(length);
   }
 
   data(chunk: Buffer): void {
@@ -88,6 +95,7 @@ export class PostReply implements HttpReply {
     if (this.status >= 300) {
       if (this.size <= REFUSAL_LIMIT) this.chunks.push(chunk);
     } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
+    else if (this.body) chunk.copy(this.body, this.size - chunk.length);
     else this.chunks.push(chunk);
   }
 
@@ -97,14 +105,15 @@ export class PostReply implements HttpReply {
 
   private stop(failure: HttpFailure): void {
     this.over = true;
-    this.chunks.length = 0;
+    this.chunks = [];
+    this.body = undefined;
     this.exchange?.abort();
     this.events.fail(failure);
   }
 
   end(): void {
     if (this.over) return;
-    const body = this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks);
+    const body = this.body ?? (this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks));
     if (this.status >= 300) {
       this.events.refused(this.status, this.headers, body);
       return;

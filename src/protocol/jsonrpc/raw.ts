@@ -320,50 +320,56 @@ export class RawObject {
   editedBytes(edits: Edits): Buffer[] {
     if (this.origin) return this.edit(edits).pieces();
     if (!this.touches(edits)) return [this.bytes()];
-    const names = Object.keys(edits);
-    const { source, fields } = this.spans;
+    const { source, start, fields } = this.spans;
     const chunks: Buffer[] = [];
-    let pending = '{';
-    let first = true;
-    const text = (part: string): void => {
-      pending += part;
-    };
-    const bytes = (part: Buffer): void => {
-      chunks.push(Buffer.from(pending), part);
-      pending = '';
-    };
-    const separate = (): void => {
-      if (!first) text(',');
-      first = false;
-    };
     let runStart = -1;
-    let runEnd = -1;
-    const flush = (): void => {
-      if (runStart < 0) return;
-      separate();
-      bytes(source.subarray(runStart, runEnd));
-      runStart = -1;
-    };
+    let runEnd = start + 1;
     for (const field of fields) {
-      if (!Object.hasOwn(edits, field.key)) {
-        if (runStart < 0) runStart = field.from;
-        runEnd = field.end;
+      if (Object.hasOwn(edits, field.key)) {
+        if (runStart >= 0) chunks.push(source.subarray(runStart, runEnd));
+        runStart = -1;
         continue;
       }
-      flush();
+      // Members that stay are passed on in runs, the first with the brace before it, the others with their comma.
+      if (runStart < 0) {
+        if (chunks.length > 0) chunks.push(COMMA_TEXT);
+        runStart = chunks.length === 0 && field === fields[0] ? start : field.from;
+        if (chunks.length === 0 && runStart !== start) chunks.push(BRACE_TEXT);
+      }
+      runEnd = field.end;
     }
-    flush();
-    for (const key of names) {
+    if (runStart >= 0) chunks.push(source.subarray(runStart, runEnd));
+    let text = chunks.length === 0 ? '{' : '';
+    let first = chunks.length === 0;
+    for (const key in edits) {
       const value = edits[key];
       if (value === undefined) continue;
-      separate();
-      text(`${JSON.stringify(key)}:`);
-      if (typeof value === 'string') text(value);
-      else bytes(value);
+      text += `${first ? '' : ','}${JSON.stringify(key)}:`;
+      first = false;
+      if (typeof value === 'string') text += value;
+      else {
+        chunks.push(Buffer.from(text), value);
+        text = '';
+      }
     }
-    chunks.push(Buffer.from(`${pending}}`));
+    chunks.push(Buffer.from(`${text}}`));
     return chunks;
   }
+}
+
+const BRACE_TEXT = Buffer.from('{');
+const COMMA_TEXT = Buffer.from(',');
+
+const texts = new WeakMap<object, string>();
+
+/** The JSON text of a value that never changes, such as what a program says of itself; written once. */
+export function textOf(value: object): string {
+  let text = texts.get(value);
+  if (text === undefined) {
+    text = JSON.stringify(value);
+    texts.set(value, text);
+  }
+  return text;
 }
 
 /** The spans of a JSON array's elements, as bytes. */

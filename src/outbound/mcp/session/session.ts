@@ -163,9 +163,12 @@ export class LegacySession implements PendingHost, ChannelEvents {
     });
     const revision = revisionOf(result['protocolVersion']);
     if (revision?.era !== 'legacy') {
-      throw invalidReply(
-        this.name,
-        `answered the handshake with protocol version ${JSON.stringify(result['protocolVersion'])}`,
+      // LIFE-08: no session can be kept in a version of another era, or of none we know.
+      const answered = JSON.stringify(result['protocolVersion']);
+      throw new HandshakeRefused(
+        -32602,
+        `Server "${this.name}" answered the handshake with protocol version ${answered}`,
+        undefined,
       );
     }
     this.revision = revision;

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue, RawObject } from '../../jsonrpc/raw.js';
+import { type JsonValue, type RawObject, textOf } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 
@@ -12,25 +12,20 @@ export interface Stamp {
 }
 
 /** A request's `_meta` for the next hop: the sender's own keys pass, those of one hop are written anew (BR-02). */
-export function stampMeta(sent: JsonValue | undefined, stamp: Stamp): JsonObject | undefined {
-  const meta: JsonObject = {};
-  if (isObject(sent)) for (const key of Object.keys(sent)) if (!HOP_META.includes(key)) define(meta, key, sent[key]);
-  if (stamp.progressToken !== undefined) meta[META.progressToken] = stamp.progressToken;
-  if (stamp.revision.era === 'modern') {
-    meta[META.protocolVersion] = stamp.revision.date;
-    meta[META.clientInfo] = stamp.clientInfo;
-    meta[META.clientCapabilities] = stamp.capabilities;
-    if (stamp.logLevel !== undefined) meta[META.logLevel] = stamp.logLevel;
+function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefined {
+  let text = '';
+  if (isObject(sent)) {
+    for (const key of Object.keys(sent))
+      if (!HOP_META.includes(key)) text += `,${JSON.stringify(key)}:${JSON.stringify(sent[key])}`;
   }
-  for (const _ in meta) return meta;
-  return undefined;
-}
-
-/** `__proto__` is a key like any other in JSON. */
-function define(object: JsonObject, key: string, value: JsonValue | undefined): void {
-  if (key === '__proto__')
-    Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
-  else object[key] = value;
+  const { progressToken, revision, logLevel } = stamp;
+  if (progressToken !== undefined) text += `,"${META.progressToken}":${JSON.stringify(progressToken)}`;
+  if (revision.era === 'modern') {
+    text += `,"${META.protocolVersion}":"${revision.date}","${META.clientInfo}":${textOf(stamp.clientInfo)}`;
+    text += `,"${META.clientCapabilities}":${JSON.stringify(stamp.capabilities)}`;
+    if (logLevel !== undefined) text += `,"${META.logLevel}":"${logLevel}"`;
+  }
+  return text === '' ? undefined : `{${text.slice(1)}}`;
 }
 
 /** A request's parameters for the next hop, with everything but `_meta` and the given members as the sender wrote it. */
@@ -39,6 +34,5 @@ export function stampParams(
   stamp: Stamp,
   edits: { readonly [key: string]: string | Buffer | undefined } = {},
 ): RawObject {
-  const meta = stampMeta(params.get('_meta'), stamp);
-  return params.edit({ ...edits, _meta: meta && JSON.stringify(meta) });
+  return params.edit({ ...edits, _meta: stampMeta(params.get('_meta'), stamp) });
 }

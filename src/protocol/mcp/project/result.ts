@@ -1,4 +1,4 @@
-import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
+import { type Edits, type JsonObject, type JsonValue, RawObject, textOf } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { projectBlock, projectContents } from './content.js';
@@ -18,7 +18,7 @@ export function encodeResult(method: string, result: RawObject, to: Revision, ga
 
 function encodeModern(method: string, result: RawObject, gateway: Implementation): Buffer[] {
   const edits: Record<string, string | Buffer | undefined> = {
-    _meta: metaWith(result, JSON.stringify(gateway)),
+    _meta: metaWith(result, textOf(gateway)),
   };
   if (!result.has('resultType')) edits['resultType'] = '"complete"';
   if (method === 'resources/read') {
@@ -31,7 +31,7 @@ function encodeModern(method: string, result: RawObject, gateway: Implementation
 /** The result's `_meta` with this hop's `serverInfo` in place of the upstream's (META-07, GW-08). */
 function metaWith(result: RawObject, serverInfo: string): string | Buffer {
   const meta = result.object('_meta');
-  if (!meta || meta.isEmpty) return `{${JSON.stringify(META.serverInfo)}:${serverInfo}}`;
+  if (!meta || meta.keys().every((key) => key === META.serverInfo)) return `{"${META.serverInfo}":${serverInfo}}`;
   return Buffer.concat(meta.editedBytes({ [META.serverInfo]: serverInfo, [META.relatedTask]: undefined }));
 }
 
