@@ -22,6 +22,7 @@ import { HttpServer } from './inbound/http/server.js';
 import { type HttpCarrier, HttpDoor, refuse } from './inbound/mcp/http-door.js';
 import { InfoPage } from './inbound/mcp/info-page.js';
 import { ModernDoor } from './inbound/mcp/modern.js';
+import type { SessionRecord, SessionRecords } from './inbound/mcp/session/records.js';
 import { type Carrier, Sessions, type SessionsOptions } from './inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseDoor } from './inbound/mcp/sse-door.js';
 import { StdioDoor } from './inbound/mcp/stdio-door.js';
@@ -33,7 +34,7 @@ import type { Implementation } from './protocol/mcp/model.js';
 import type { Verdict } from './protocol/mcp/probe.js';
 import { isTerminal } from './protocol/mcp/project/task.js';
 import { type Offer, offerOf } from './quickstart.js';
-import { openState, type State } from './state/index.js';
+import { openState, Sessions as SessionRows, type State } from './state/index.js';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
@@ -151,6 +152,32 @@ class House {
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
 
+/** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
+function sessionRecords({ db }: State): SessionRecords {
+  const store = new SessionRows<SessionRecord>(db);
+  const until = (idle: number): number => Date.now() + idle;
+  return {
+    create: async (record, idle) => {
+      await store.create({ id: record.key, principal: record.principal.name, value: record, expiresAt: until(idle) });
+    },
+    load: async (key) => (await store.get(key))?.value,
+    update: async (key, progress) => {
+      // Whoever writes at the same time writes of the same client; the last word counts.
+      for (let found = await store.get(key); found; found = await store.get(key)) {
+        if ((await store.update({ id: key, rev: found.rev, value: { ...found.value, progress } })) !== undefined)
+          return;
+      }
+    },
+    touch: async (key, idle) => {
+      await store.touch(key, until(idle));
+    },
+    remove: async (key) => {
+      await store.remove(key);
+    },
+    onRemoved: () => {},
+  };
+}
+
 function taskRecords({ tasks }: State): TaskRecords {
   const save = (record: TaskRecord): { value: TaskRecord; expiresAt: number } => ({
     value: record,
@@ -208,7 +235,7 @@ export async function startServe(
   const house = await House.build(config, log);
   const { aggregate, gateway, catalog, seal } = house;
   const modern = new ModernDoor(gateway, INFO);
-  const sessions = new Sessions<HttpCarrier>(house.sessionsOptions());
+  const sessions = new Sessions<HttpCarrier>({ ...house.sessionsOptions(), records: sessionRecords(house.state) });
   const sseSessions = new Sessions<SseCarrier>(house.sessionsOptions());
   const info = new InfoPage(gateway, (view) => aggregate.describe(view), INFO);
   const health = new Health(catalog, version, () => sessions.size + sseSessions.size);

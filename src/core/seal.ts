@@ -47,6 +47,8 @@ export class Seal {
   /** Throws `SealBroken` for anything that was not closed for this purpose and principal, or is over. */
   open(purpose: Purpose, principal: string, sealed: string): unknown {
     const bytes = Buffer.from(sealed, 'base64url');
+    // The decoder forgives stray characters; a value that is used once must have one spelling only.
+    if (bytes.toString('base64url') !== sealed) throw new SealBroken('forged');
     const kidLength = bytes[1] ?? 0;
     const ivAt = 2 + kidLength;
     if (bytes[0] !== VERSION || bytes.length < ivAt + IV_BYTES + TAG_BYTES) throw new SealBroken('forged');

@@ -39,6 +39,10 @@ export class HttpCarrier implements Carrier {
   readonly reachable = true;
   readonly log = new EventLog();
 
+  get connected(): boolean {
+    return this.log.general.connected;
+  }
+
   unsolicited(message: Buffer): void {
     this.log.general.append([message]);
   }
@@ -92,7 +96,7 @@ export class HttpDoor {
           await this.get(visit);
           break;
         case 'DELETE':
-          this.delete(visit);
+          await this.delete(visit);
           break;
         default:
           throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
@@ -192,7 +196,7 @@ export class HttpDoor {
 
   private async inSession(visit: Visit, incoming: Incoming): Promise<void> {
     const { req, res, base, accepts } = visit;
-    const { session, carrier } = this.sessionOf(visit, incoming);
+    const { session, carrier } = await this.sessionOf(visit, incoming);
     const headers = withVersion(base, session.revision);
     if (incoming.kind === 'batch') {
       await this.batch(visit, session, carrier, incoming.items, headers);
@@ -226,7 +230,10 @@ export class HttpDoor {
     await new Batch(items, outlet).run((message, to) => session.handle(message, to, visit.accepts.stream));
   }
 
-  private sessionOf(visit: Visit, incoming?: Incoming): { session: ClientSession; carrier: HttpCarrier } {
+  private async sessionOf(
+    visit: Visit,
+    incoming?: Incoming,
+  ): Promise<{ session: ClientSession; carrier: HttpCarrier }> {
     const { req, principal, view } = visit;
     const id = req.headers[HEADER.session];
     const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
@@ -243,7 +250,7 @@ export class HttpDoor {
         about,
       );
     }
-    const entry = this.options.sessions.find(id, principal, view);
+    const entry = await this.options.sessions.find(id, principal, view, () => new HttpCarrier());
     if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
     return entry;
   }
@@ -258,7 +265,7 @@ export class HttpDoor {
       });
     }
     if (accepts.stream && req.method === 'GET') {
-      this.openStream(visit);
+      await this.openStream(visit);
       return;
     }
     if (!accepts.json)
@@ -271,9 +278,9 @@ export class HttpDoor {
     } else sendJson(res, 200, headers, [page]);
   }
 
-  private openStream(visit: Visit): void {
+  private async openStream(visit: Visit): Promise<void> {
     const { req, res, base } = visit;
-    const { session, carrier } = this.sessionOf(visit);
+    const { session, carrier } = await this.sessionOf(visit);
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
     const last = req.headers[HEADER.lastEventId];
     if (typeof last === 'string') {
@@ -286,7 +293,7 @@ export class HttpDoor {
     connect(res, headers, general, { priming: session.revision.primingEvents });
   }
 
-  private delete(visit: Visit): void {
+  private async delete(visit: Visit): Promise<void> {
     const { req, res, base } = visit;
     const version = versionOf(req);
     if (!this.options.clientTermination || (version !== undefined && soundsModern(version))) {
@@ -294,7 +301,7 @@ export class HttpDoor {
         headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
       });
     }
-    const { session } = this.sessionOf(visit);
+    const { session } = await this.sessionOf(visit);
     this.options.sessions.end(session, 'The client ended the session');
     sendJson(res, 200, withVersion(base, session.revision), [
       Buffer.from('{"success":true,"message":"Session terminated"}'),

@@ -18,6 +18,8 @@ import type { Carrier, Sessions } from './session/sessions.js';
 /** One stream of HTTP+SSE: everything the gateway says to its client goes here. */
 export class SseCarrier implements Carrier {
   readonly reachable = true;
+  /** Its session ends with the stream. */
+  readonly connected = true;
 
   constructor(private readonly response: EventResponse) {}
 

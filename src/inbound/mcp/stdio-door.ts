@@ -137,7 +137,12 @@ export class StdioDoor {
     if (this.session)
       throw new ProtocolError('invalid_request', 'This connection is initialized already', { id: message.id });
     const { sessions, principal, view } = this.options;
-    const carrier: Carrier = { reachable: true, unsolicited: (text) => this.write([text]), ended: () => {} };
+    const carrier: Carrier = {
+      reachable: true,
+      connected: true,
+      unsolicited: (text) => this.write([text]),
+      ended: () => {},
+    };
     try {
       const { session, result } = await sessions.open(principal, view, message.params, () => carrier);
       this.session = session;

@@ -34,6 +34,7 @@ import { resultOf } from '../../../protocol/mcp/project/result.js';
 import { experimentalTask, readTask } from '../../../protocol/mcp/project/task.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { Encoder, isKnownError, type Outlet } from '../outlet.js';
+import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
 import { UrlVisits } from './url-visits.js';
 
@@ -58,6 +59,8 @@ export interface SessionSetup {
   readonly tasks: SessionTasks;
   /** How long a person may take to answer. */
   readonly answerTime: number;
+  /** Something changed that has to be known wherever the session goes on. */
+  progressed?(progress: SessionProgress): void;
   /** The client's roots changed. */
   rootsChanged(): void;
   /** Sends a message that belongs to no request. */
@@ -87,6 +90,7 @@ export class ClientSession {
   private lists: Promise<Subscription> | undefined;
   private readonly resources = new Map<string, Subscription>();
   private closed = false;
+  private initialized = false;
 
   constructor(private readonly setup: SessionSetup) {
     this.key = setup.key;
@@ -146,6 +150,7 @@ export class ClientSession {
         const level = params.get('level');
         if (!isLogLevel(level)) throw new ProtocolError('invalid_params', `Unknown log level ${JSON.stringify(level)}`);
         if (this.setup.logging) this.level = level;
+        this.noteProgress();
         return {};
       }
       case 'resources/subscribe':
@@ -339,8 +344,11 @@ export class ClientSession {
   }
 
   private told({ method, params }: RpcNotification): void {
-    if (method === 'notifications/initialized') this.watchLists();
-    else if (method === 'notifications/roots/list_changed') this.setup.rootsChanged();
+    if (method === 'notifications/initialized') {
+      this.initialized = true;
+      this.noteProgress();
+      this.watchLists();
+    } else if (method === 'notifications/roots/list_changed') this.setup.rootsChanged();
     else if (method === 'notifications/cancelled') {
       const id = params.get('requestId');
       const reason = params.get('reason');
@@ -379,9 +387,32 @@ export class ClientSession {
     }
     if (this.closed || this.resources.has(uri)) subscription.close();
     else this.resources.set(uri, subscription);
+    this.noteProgress();
+  }
+
+  private noteProgress(): void {
+    this.setup.progressed?.({
+      initialized: this.initialized,
+      level: this.level,
+      resources: [...this.resources.keys()],
+    });
+  }
+
+  /** Goes on where the session was left elsewhere. Resources that cannot be watched any more are dropped. */
+  async restore({ initialized, level, resources }: SessionProgress): Promise<void> {
+    this.initialized = initialized;
+    this.level = level;
+    if (initialized) this.watchLists();
+    for (const uri of this.resources.keys()) if (!resources.includes(uri)) this.unsubscribeLocally(uri);
+    await Promise.all(resources.map((uri) => this.subscribe(uri).catch(() => {})));
   }
 
   private unsubscribe(uri: string): void {
+    this.unsubscribeLocally(uri);
+    this.noteProgress();
+  }
+
+  private unsubscribeLocally(uri: string): void {
     this.resources.get(uri)?.close();
     this.resources.delete(uri);
   }

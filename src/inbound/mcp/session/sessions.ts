@@ -16,6 +16,7 @@ import {
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
 import { ClientSession } from './client-session.js';
+import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
 import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
@@ -27,6 +28,8 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
+  /** Absent where a session cannot outlive its connection. */
+  readonly records?: SessionRecords;
   /** Whether callers are told apart. */
   readonly identified: boolean;
   /** Refuse an unknown revision instead of answering with another (C-02). */
@@ -40,6 +43,8 @@ export interface SessionsOptions {
 /** How the messages that belong to no request reach the client. */
 export interface Carrier {
   readonly reachable: boolean;
+  /** The client holds a connection of the session open: it is there, however quiet. */
+  readonly connected: boolean;
   unsolicited(message: Buffer): void;
   /** The session is over. */
   ended(): void;
@@ -48,6 +53,8 @@ export interface Carrier {
 interface Entry<C extends Carrier> {
   readonly session: ClientSession;
   readonly carrier: C;
+  /** When its record was last prolonged. */
+  touched: number;
 }
 
 const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
@@ -60,6 +67,7 @@ export class Sessions<C extends Carrier> {
   constructor(private readonly options: SessionsOptions) {
     this.sweeper = setInterval(() => this.sweep(), Math.min(60_000, Math.max(1_000, options.idle / 4)));
     this.sweeper.unref();
+    options.records?.onRemoved((key) => this.leave(key, 'The session was ended'));
   }
 
   get size(): number {
@@ -75,41 +83,60 @@ export class Sessions<C extends Carrier> {
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
     const { capabilities, instructions } = await this.options.describe(view);
-    const carrier = carrierFor(revision);
     const clientInfo = params.get('clientInfo');
-    const { gateway, info, answerTime, logging } = this.options;
-    const tasks = new SessionTasks(this.options.tasks, principal.name, this.options.identified);
-    const session = new ClientSession({
-      tasks,
-      rootsChanged: () => this.options.rootsChanged(session.key),
+    const record: SessionRecord = {
       key: randomUUID(),
       principal,
-      view,
-      revision,
+      server: view.server,
+      revision: revision.date,
       capabilities: decodeClientCapabilities(params.get('capabilities'), revision),
       clientInfo: isObject(clientInfo) ? (clientInfo as Implementation) : undefined,
-      gateway,
-      info,
-      logging,
-      answerTime,
-      reachable: carrier.reachable,
-      unsolicited: (message) => carrier.unsolicited(message),
-    });
-    this.entries.set(session.key, { session, carrier });
+      progress: { initialized: false, level: undefined, resources: [] },
+    };
+    await this.options.records?.create(record, this.options.idle);
+    const { session, carrier } = this.begin(record, revision, carrierFor);
+    const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal).capability() };
     return {
       id: this.options.seal.close('session', principal.name, session.key, SEALED_FOR),
       session,
       carrier,
       result: {
         protocolVersion: revision.date,
-        capabilities: {
-          ...encodeServerCapabilities(capabilities, revision),
-          ...(revision.expresses.tasks === 'core' && { tasks: tasks.capability() }),
-        },
-        serverInfo: projectImplementation(info, revision.expresses),
+        capabilities: { ...encodeServerCapabilities(capabilities, revision), ...tasks },
+        serverInfo: projectImplementation(this.options.info, revision.expresses),
         ...(instructions !== undefined && { instructions }),
       },
     };
+  }
+
+  private tasksOf(principal: Principal): SessionTasks {
+    return new SessionTasks(this.options.tasks, principal.name, this.options.identified);
+  }
+
+  private begin(record: SessionRecord, revision: Revision, carrierFor: (revision: Revision) => C): Entry<C> {
+    const { gateway, info, answerTime, logging, records } = this.options;
+    const { key, principal, server, capabilities, clientInfo } = record;
+    const carrier = carrierFor(revision);
+    const session = new ClientSession({
+      key,
+      principal,
+      view: { server },
+      revision,
+      capabilities,
+      clientInfo,
+      gateway,
+      info,
+      logging,
+      answerTime,
+      tasks: this.tasksOf(principal),
+      reachable: carrier.reachable,
+      rootsChanged: () => this.options.rootsChanged(key),
+      unsolicited: (message) => carrier.unsolicited(message),
+      ...(records && { progressed: (progress: SessionProgress) => void records.update(key, progress).catch(() => {}) }),
+    });
+    const entry: Entry<C> = { session, carrier, touched: Date.now() };
+    this.entries.set(key, entry);
+    return entry;
   }
 
   private negotiate(requested: unknown): Revision {
@@ -126,43 +153,76 @@ export class Sessions<C extends Carrier> {
   }
 
   /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
-  find(id: string, principal: Principal, view?: View): Entry<C> {
-    let key: unknown;
-    try {
-      key = this.options.seal.open('session', principal.name, id);
-    } catch (error) {
-      if (!(error instanceof SealBroken)) throw error;
-    }
-    const entry = typeof key === 'string' ? this.entries.get(key) : undefined;
-    if (!entry || (view && entry.session.view.server !== view.server)) {
+  async find(id: string, principal: Principal, view: View, carrierFor: (revision: Revision) => C): Promise<Entry<C>> {
+    const key = this.keyOf(id, principal);
+    const entry = key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, carrierFor)));
+    if (!entry || entry.session.principal.name !== principal.name || entry.session.view.server !== view.server) {
       throw new ProtocolError('session_not_found', 'Session not found; initialize again');
     }
-    entry.session.lastUsed = Date.now();
+    this.touch(entry);
     return entry;
   }
 
+  private keyOf(id: string, principal: Principal): string | undefined {
+    try {
+      return String(this.options.seal.open('session', principal.name, id));
+    } catch (error) {
+      if (error instanceof SealBroken) return undefined;
+      throw error;
+    }
+  }
+
+  /** Takes up a session that was begun elsewhere, or before a restart. */
+  private async goOn(key: string, carrierFor: (revision: Revision) => C): Promise<Entry<C> | undefined> {
+    const record = await this.options.records?.load(key);
+    const revision = revisionOf(record?.revision);
+    if (!record || !revision) return undefined;
+    // Two requests may come at once; the first has made it meanwhile.
+    const entry = this.entries.get(key) ?? this.begin(record, revision, carrierFor);
+    void entry.session.restore(record.progress);
+    return entry;
+  }
+
+  private touch(entry: Entry<C>): void {
+    const now = Date.now();
+    entry.session.lastUsed = now;
+    if (now - entry.touched < this.options.idle / 4) return;
+    entry.touched = now;
+    void this.options.records?.touch(entry.session.key, this.options.idle).catch(() => {});
+  }
+
+  /** Ends a session for good. */
   end(session: ClientSession, reason: string): void {
-    const entry = this.entries.get(session.key);
+    this.leave(session.key, reason);
+    void this.options.records?.remove(session.key).catch(() => {});
+  }
+
+  /** Lets go of a session here; with a record it can go on elsewhere. */
+  private leave(key: string, reason: string): void {
+    const entry = this.entries.get(key);
     if (!entry) return;
-    this.entries.delete(session.key);
-    session.close(reason);
+    this.entries.delete(key);
+    entry.session.close(reason);
     entry.carrier.ended();
-    this.options.ended(session.key);
+    this.options.ended(key);
   }
 
   private sweep(): void {
     const before = Date.now() - this.options.idle;
-    for (const { session } of this.entries.values()) {
-      if (session.lastUsed < before && session.busy === 0) this.end(session, 'The session expired');
+    for (const { session } of [...this.entries.values()]) {
+      if (session.lastUsed < before && session.busy === 0) this.leave(session.key, 'The session expired');
     }
   }
 
-  all(): Entry<C>[] {
-    return [...this.entries.values()];
+  /** Calls that are under way in all sessions. */
+  get busy(): number {
+    let busy = 0;
+    for (const { session } of this.entries.values()) busy += session.busy;
+    return busy;
   }
 
   close(): void {
     clearInterval(this.sweeper);
-    for (const { session } of this.entries.values()) this.end(session, 'The gateway is stopping');
+    for (const key of [...this.entries.keys()]) this.leave(key, 'The gateway is stopping');
   }
 }

@@ -1,0 +1,33 @@
+import type { Principal } from '../../../core/caller.js';
+import type { ClientCapabilities, Implementation, LogLevel } from '../../../protocol/mcp/model.js';
+
+/** All there is to know about a session beside what runs at the moment: any replica can go on with it. */
+export interface SessionRecord {
+  readonly key: string;
+  readonly principal: Principal;
+  /** The one server it was opened on, if it was one. */
+  readonly server: string | undefined;
+  readonly revision: string;
+  readonly capabilities: ClientCapabilities;
+  readonly clientInfo: Implementation | undefined;
+  readonly progress: SessionProgress;
+}
+
+/** What changes in the course of a session. */
+export interface SessionProgress {
+  readonly initialized: boolean;
+  readonly level: LogLevel | undefined;
+  readonly resources: readonly string[];
+}
+
+/** Where sessions outlive a process. */
+export interface SessionRecords {
+  create(record: SessionRecord, idle: number): Promise<void>;
+  load(key: string): Promise<SessionRecord | undefined>;
+  update(key: string, progress: SessionProgress): Promise<void>;
+  /** The session is used: it expires this much later. */
+  touch(key: string, idle: number): Promise<void>;
+  remove(key: string): Promise<void>;
+  /** Calls back when a session was removed by anybody. */
+  onRemoved(listener: (key: string) => void): void;
+}

@@ -1,0 +1,8 @@
+/** `npm run test:faults` runs the full count; the everyday run takes a sample of it. */
+export function rounds(full: number, sample: number): number {
+  const given = Number(process.env['FAULT_ROUNDS']);
+  if (given > 0) return given;
+  return process.env['npm_lifecycle_event'] === 'test:faults' ? full : sample;
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

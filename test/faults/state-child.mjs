@@ -1,0 +1,79 @@
+/**
+ * A replica's storage in a process of its own, to be killed and frozen. Runs the compiled sources.
+ *   write <writers>     tasks with a message each; prints `ack <id>` once both are durable
+ *   append <writers>    one stream per writer; prints `ack <stream> <n>` once event n is in it
+ *   own <key> <ttlMs>   holds a lease and appends under its fence; prints `fence <n>`, `ack <n>`, then `fenced`
+ * STATE is the JSON of the options for openState.
+ */
+import { writeSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isStateError, newId, openState } from '../../dist/state/index.js';
+
+const [mode, first, second] = process.argv.slice(2);
+const state = await openState(JSON.parse(process.env.STATE));
+
+// Straight into the pipe: what was acknowledged must not die with this process.
+function say(line) {
+  for (;;) {
+    try {
+      writeSync(1, `${line}\n`);
+      return;
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+    }
+  }
+}
+
+async function writer() {
+  for (;;) {
+    const id = newId();
+    try {
+      await state.tasks.create({ id, principal: 'p', value: 'x'.repeat(300) }, [{ lane: id, target: 'r', value: id }]);
+      say(`ack ${id}`);
+    } catch (error) {
+      if (!isStateError(error) || !error.retryable) throw error;
+      say(`failed ${error.outcome}`);
+      await sleep(20);
+    }
+  }
+}
+
+async function appender(n) {
+  const stream = `${process.pid}.${n}`;
+  for (let i = 1; ; i++) {
+    for (;;) {
+      try {
+        await state.bus.append(stream, String(i), { maxLen: 1_000_000, ttlMs: 600_000, mark: `${stream}.${i}` });
+        break;
+      } catch (error) {
+        if (!isStateError(error) || !error.retryable) throw error;
+        await sleep(20);
+      }
+    }
+    say(`ack ${stream} ${i}`);
+  }
+}
+
+async function owner(key, ttlMs) {
+  const fence = await state.bus.lease(key, 'child', ttlMs);
+  say(`fence ${fence}`);
+  const renewing = setInterval(() => state.bus.renew(key, 'child', ttlMs).catch(() => {}), ttlMs / 4);
+  for (let i = 1; ; i++) {
+    try {
+      await state.bus.append(key, `event ${i}`, { maxLen: 100_000, ttlMs: 60_000, fence: { key, fence } });
+      say(`ack ${i}`);
+      await sleep(20);
+    } catch (error) {
+      if (!isStateError(error, 'fenced')) throw error;
+      say('fenced');
+      break;
+    }
+  }
+  clearInterval(renewing);
+}
+
+say('ready');
+if (mode === 'write') await Promise.all(Array.from({ length: Number(first) }, writer));
+if (mode === 'append') await Promise.all(Array.from({ length: Number(first) }, (_, n) => appender(n)));
+if (mode === 'own') await owner(first, Number(second));
+await state.close();

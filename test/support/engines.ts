@@ -1,0 +1,82 @@
+/** The three ways Parley keeps state, each on real servers, for suites that must hold on all of them. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { openState, type State, type StateOptions } from '../../src/state/index.js';
+import { steps } from '../../src/state/migrations.js';
+import { type PostgresService, type Service, startPostgres, startRedis } from './services.js';
+
+const TABLES = steps.flatMap(({ statements }) =>
+  statements.flatMap((sql) => /^CREATE TABLE (\w+)/.exec(sql)?.[1] ?? []),
+);
+
+export const ENGINES = ['sqlite', 'postgres', 'postgres+redis'] as const;
+export type Engine = (typeof ENGINES)[number];
+
+export interface Cluster {
+  readonly engine: Engine;
+  /** Opens one more replica on the same engine: call it twice for two. */
+  open(options?: Partial<StateOptions>): Promise<State>;
+  /** Closes all replicas; the next ones find an empty engine. */
+  reset(): Promise<void>;
+  /** Removes all rows and keys under the open replicas, which is quicker. */
+  clear(): Promise<void>;
+  readonly postgres: PostgresService | undefined;
+  readonly redis: Service | undefined;
+  /** What `open` passes to `openState`, for a process of its own. */
+  readonly options: StateOptions;
+  stop(): Promise<void>;
+}
+
+export async function startCluster(engine: Engine): Promise<Cluster> {
+  const postgres = engine === 'sqlite' ? undefined : await startPostgres();
+  const redis = engine === 'postgres+redis' ? await startRedis() : undefined;
+  const keys = [{ id: 'k1', key: randomBytes(32).toString('base64') }];
+  const folder = mkdtempSync(join(tmpdir(), 'parley-state-'));
+  const open: State[] = [];
+  let round = 0;
+  let place: { data: string; db?: string; bus?: string };
+  const closeAll = async (): Promise<void> => {
+    await Promise.all(open.splice(0).map((state) => state.close()));
+  };
+  const reset = async (): Promise<void> => {
+    await closeAll();
+    round += 1;
+    place = { data: join(folder, String(round)) };
+    if (postgres) place.db = await postgres.createDatabase();
+    if (redis) place.bus = `${redis.url}/${round % 16}`;
+  };
+  await reset();
+  const settings = (): StateOptions => ({ ...place, ...(postgres ? { keys } : {}), pollMs: 200, sweepMs: 0 });
+  const openReplica = async (options: Partial<StateOptions> = {}): Promise<State> => {
+    const state = await openState({ ...settings(), ...options });
+    open.push(state);
+    return state;
+  };
+  return {
+    engine,
+    postgres,
+    redis,
+    get options() {
+      return settings();
+    },
+    open: openReplica,
+    reset,
+    async clear() {
+      const { db } = open[0] ?? (await openReplica());
+      await db.tx(TABLES.map((table) => [`DELETE FROM ${table}`, []]));
+      if (!redis || !place.bus) return;
+      const client = new Redis(place.bus);
+      await client.flushdb();
+      client.disconnect();
+    },
+    async stop() {
+      await closeAll();
+      await postgres?.stop();
+      await redis?.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

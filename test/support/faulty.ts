@@ -1,0 +1,108 @@
+/** Wrappers that fail at random, by a seed: before the work, after it (the answer is lost), or late. */
+import { type Bus, type Db, type Row, StateError, type Statement, type Value } from '../../src/state/index.js';
+
+export interface FaultRates {
+  seed: number;
+  /** Fails and nothing was done. */
+  before?: number;
+  /** Done, but the caller is told that nobody knows. */
+  after?: number;
+  /** Answers late, by up to `delayMs`. */
+  slow?: number;
+  delayMs?: number;
+}
+
+/** A small generator of its own, so that a failing run can be repeated from its seed. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+function faults({ seed, before = 0.1, after = 0.1, slow = 0.1, delayMs = 20 }: FaultRates) {
+  const random = seeded(seed);
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    const [kind, much] = [random(), random()];
+    if (kind < before) throw new StateError('unavailable', 'injected: nothing was done');
+    if (kind > 1 - slow) await new Promise((resolve) => setTimeout(resolve, much * delayMs));
+    const result = await work();
+    if (kind < before + after) throw new StateError('unavailable', 'injected: no answer', { outcome: 'unknown' });
+    return result;
+  };
+}
+
+export class FaultyDb implements Db {
+  readonly dialect: Db['dialect'];
+  readonly #inner: Db;
+  readonly #maybe: ReturnType<typeof faults>;
+
+  constructor(inner: Db, rates: FaultRates) {
+    this.#inner = inner;
+    this.dialect = inner.dialect;
+    this.#maybe = faults(rates);
+  }
+
+  q<R extends Row = Row>(sql: string, params?: readonly Value[]): Promise<R[]> {
+    return this.#maybe(() => this.#inner.q<R>(sql, params));
+  }
+
+  tx(statements: readonly Statement[]): Promise<Row[][]> {
+    return this.#maybe(() => this.#inner.tx(statements));
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}
+
+export class FaultyBus implements Bus {
+  readonly #inner: Bus;
+  readonly #maybe: ReturnType<typeof faults>;
+
+  constructor(inner: Bus, rates: FaultRates) {
+    this.#inner = inner;
+    this.#maybe = faults(rates);
+  }
+
+  append(...args: Parameters<Bus['append']>): Promise<string> {
+    return this.#maybe(() => this.#inner.append(...args));
+  }
+  read(...args: Parameters<Bus['read']>): ReturnType<Bus['read']> {
+    return this.#maybe(() => this.#inner.read(...args));
+  }
+  tail(stream: string): Promise<string> {
+    return this.#maybe(() => this.#inner.tail(stream));
+  }
+  drop(stream: string): Promise<void> {
+    return this.#maybe(() => this.#inner.drop(stream));
+  }
+  wake(stream: string, fn: () => void): () => void {
+    return this.#inner.wake(stream, fn);
+  }
+  lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
+    return this.#maybe(() => this.#inner.lease(...args));
+  }
+  renew(...args: Parameters<Bus['renew']>): Promise<boolean> {
+    return this.#maybe(() => this.#inner.renew(...args));
+  }
+  release(...args: Parameters<Bus['release']>): Promise<boolean> {
+    return this.#maybe(() => this.#inner.release(...args));
+  }
+  holder(key: string): ReturnType<Bus['holder']> {
+    return this.#maybe(() => this.#inner.holder(key));
+  }
+  incr(...args: Parameters<Bus['incr']>): Promise<number> {
+    return this.#maybe(() => this.#inner.incr(...args));
+  }
+  ping(): Promise<void> {
+    return this.#maybe(() => this.#inner.ping());
+  }
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}

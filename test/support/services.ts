@@ -1,0 +1,285 @@
+/**
+ * Private PostgreSQL and Redis servers for tests: real ones, on free loopback ports, in a temporary folder, stopped by
+ * process id. A missing server is installed where this is possible without asking (Debian, as root); elsewhere the test
+ * fails with the command to run. It is never skipped.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, connect as netConnect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export interface Service {
+  readonly url: string;
+  readonly port: number;
+  /** Of the running server; changes with `restart`. */
+  readonly pid: number;
+  readonly folder: string;
+  /** The system user it runs as, where that is not ours. */
+  readonly user: { uid: number; gid: number } | undefined;
+  /** SIGSTOP to the server and every process it started: connections are accepted by the kernel, nothing answers. */
+  freeze(): void;
+  thaw(): void;
+  /** SIGKILL, and waits until it is gone. The data stays. */
+  kill(): Promise<void>;
+  /** Starts again on the same port and data after `kill`. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface PostgresService extends Service {
+  /** A new empty database on this server; returns its address. */
+  createDatabase(): Promise<string>;
+}
+
+const PACKAGES = { postgres: 'postgresql', 'redis-server': 'redis-server' } as const;
+type Program = keyof typeof PACKAGES;
+
+function find(program: Program | 'initdb'): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(':');
+  const versions = existsSync('/usr/lib/postgresql') ? readdirSync('/usr/lib/postgresql') : [];
+  versions.sort((a, b) => Number(b) - Number(a));
+  folders.push(...versions.map((v) => `/usr/lib/postgresql/${v}/bin`), '/usr/local/bin', '/opt/homebrew/bin');
+  return folders.map((folder) => join(folder, program)).find((path) => existsSync(path));
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
+/** Where the program is, after installing it if need be. */
+function need(program: Program): string {
+  const found = find(program);
+  if (found) return found;
+  const pkg = PACKAGES[program];
+  const command = `apt-get install -y --no-install-recommends ${pkg}`;
+  if (!isRoot() || !existsSync('/etc/debian_version')) {
+    throw new Error(`${program} is not installed, and these tests need the real one. Run: sudo ${command}`);
+  }
+  // RUNLEVEL=1 keeps the package from starting its own system-wide server.
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
+  const options = { env, stdio: 'pipe', timeout: 300_000 } as const;
+  const lock = ['-o', 'DPkg::Lock::Timeout=120'];
+  try {
+    execFileSync('apt-get', [...lock, 'install', '-y', '--no-install-recommends', pkg], options);
+  } catch {
+    execFileSync('apt-get', [...lock, 'update', '-qq'], options);
+    execFileSync('apt-get', [...lock, 'install', '-y', '--no-install-recommends', pkg], options);
+  }
+  const installed = find(program);
+  if (!installed) throw new Error(`${program} is still missing after: ${command}`);
+  return installed;
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+async function answers(port: number, ask: Buffer | string, expected: RegExp): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = netConnect(port, '127.0.0.1');
+    const done = (ok: boolean): void => {
+      socket.destroy();
+      resolve(ok);
+    };
+    socket.setTimeout(500, () => done(false));
+    socket.once('connect', () => socket.write(ask));
+    socket.once('data', (data) => done(expected.test(data.toString('latin1'))));
+    socket.once('error', () => done(false));
+    socket.once('close', () => done(false));
+  });
+}
+
+function processTree(pid: number): number[] {
+  const table = execFileSync('ps', ['-e', '-o', 'pid=,ppid='], { encoding: 'utf8' });
+  const children = new Map<number, number[]>();
+  for (const line of table.trim().split('\n')) {
+    const [child, parent] = line.trim().split(/\s+/).map(Number) as [number, number];
+    children.set(parent, [...(children.get(parent) ?? []), child]);
+  }
+  const walk = (of: number): number[] => [of, ...(children.get(of) ?? []).flatMap(walk)];
+  return walk(pid);
+}
+
+interface Plan {
+  folder: string;
+  port: number;
+  url: string;
+  command: string;
+  args: string[];
+  user?: { uid: number; gid: number } | undefined;
+  ready(): Promise<boolean>;
+  /** The signal that ends it quickly and cleanly. */
+  end: NodeJS.Signals;
+}
+
+async function run(plan: Plan): Promise<Service> {
+  let child: ChildProcess;
+  let log = '';
+  const start = async (): Promise<void> => {
+    child = spawn(plan.command, plan.args, {
+      ...plan.user,
+      cwd: plan.folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const keep = (chunk: Buffer): void => {
+      log = `${log}${chunk}`.slice(-4_000);
+    };
+    child.stdout?.on('data', keep);
+    child.stderr?.on('data', keep);
+    for (let tries = 0; tries < 300; tries++) {
+      if (child.exitCode !== null) throw new Error(`${plan.command} ended with ${child.exitCode}:\n${log}`);
+      if (await plan.ready()) return;
+      await sleep(50);
+    }
+    child.kill('SIGKILL');
+    throw new Error(`${plan.command} did not become ready:\n${log}`);
+  };
+  const gone = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    await new Promise((resolve) => child.once('exit', resolve));
+  };
+  const signal = (name: NodeJS.Signals): void => {
+    for (const pid of processTree(child.pid!)) {
+      try {
+        process.kill(pid, name);
+      } catch {
+        // It ended meanwhile.
+      }
+    }
+  };
+  // A test run that dies must not leave a server behind.
+  const last = (): void => {
+    try {
+      signal('SIGKILL');
+      rmSync(plan.folder, { recursive: true, force: true });
+    } catch {
+      // Nothing left to end.
+    }
+  };
+  process.once('exit', last);
+  await start();
+  return {
+    url: plan.url,
+    port: plan.port,
+    folder: plan.folder,
+    user: plan.user,
+    get pid() {
+      return child.pid!;
+    },
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    async kill() {
+      signal('SIGKILL');
+      await gone();
+    },
+    restart: start,
+    async stop() {
+      process.removeListener('exit', last);
+      if (child.exitCode === null && child.signalCode === null) {
+        signal('SIGCONT');
+        child.kill(plan.end);
+        await Promise.race([gone(), sleep(5_000, undefined, { ref: false })]);
+        if (child.exitCode === null && child.signalCode === null) {
+          signal('SIGKILL');
+          await gone();
+        }
+      }
+      rmSync(plan.folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** PostgreSQL refuses to run as root. */
+function postgresUser(): { uid: number; gid: number } | undefined {
+  if (!isRoot()) return undefined;
+  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+export interface PostgresSettings {
+  /** Wait for the disk, as in earnest. Off by default: a killed server loses nothing by it, only a lost machine. */
+  fsync?: boolean;
+  settings?: Record<string, string>;
+}
+
+export async function startPostgres({ fsync = false, settings = {} }: PostgresSettings = {}): Promise<PostgresService> {
+  const command = need('postgres');
+  const initdb = find('initdb') ?? join(command, '..', 'initdb');
+  const folder = mkdtempSync(join(tmpdir(), 'parley-pg-'));
+  const user = postgresUser();
+  if (user) chownSync(folder, user.uid, user.gid);
+  chmodSync(folder, 0o700);
+  const data = join(folder, 'data');
+  const init = ['-D', data, '-U', 'parley', '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '--no-sync'];
+  execFileSync(initdb, init, { ...user, cwd: folder, stdio: 'pipe' });
+  const port = await freePort();
+  const all = {
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    fsync: fsync ? 'on' : 'off',
+    max_connections: '100',
+    shared_buffers: '32MB',
+    autovacuum: 'off',
+    ...settings,
+  };
+  const args = ['-D', data, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const base = `postgres://parley@127.0.0.1:${port}`;
+  // StartupMessage for user and database; any authentication answer ("R") means that it takes connections.
+  const body = Buffer.from('\0\x03\0\0user\0parley\0database\0postgres\0\0', 'latin1');
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(body.length + 4);
+  const hello = Buffer.concat([head, body]);
+  const ready = (): Promise<boolean> => answers(port, hello, /^R/);
+  const url = `${base}/postgres`;
+  const service = await run({ folder, port, url, command, args, user, ready, end: 'SIGINT' });
+  let databases = 0;
+  return Object.assign(service, {
+    async createDatabase() {
+      const name = `parley_${++databases}`;
+      const { default: pg } = await import('pg');
+      const client = new pg.Client({ connectionString: `${base}/postgres`, connectionTimeoutMillis: 5_000 });
+      await client.connect();
+      await client.query(`CREATE DATABASE ${name}`);
+      await client.end();
+      return `${base}/${name}`;
+    },
+  });
+}
+
+export interface RedisSettings {
+  /** Append-only file, as the cluster documentation asks for. */
+  aof?: boolean;
+  /** A free one where not given. */
+  port?: number;
+  settings?: Record<string, string>;
+}
+
+export async function startRedis({ aof = true, settings = {}, ...given }: RedisSettings = {}): Promise<Service> {
+  const command = need('redis-server');
+  const folder = mkdtempSync(join(tmpdir(), 'parley-redis-'));
+  const port = given.port ?? (await freePort());
+  const all = {
+    bind: '127.0.0.1',
+    port: String(port),
+    dir: folder,
+    save: '""',
+    appendonly: aof ? 'yes' : 'no',
+    appendfsync: 'everysec',
+    daemonize: 'no',
+    ...settings,
+  };
+  const file = join(folder, 'redis.conf');
+  const lines = Object.entries(all).map(([name, value]) => `${name} ${value}`);
+  writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
+  const ready = (): Promise<boolean> => answers(port, 'PING\r\n', /^\+PONG/);
+  const url = `redis://127.0.0.1:${port}`;
+  return run({ folder, port, url, command, args: [file], ready, end: 'SIGTERM' });
+}
