@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { InputResponses } from '../../protocol/mcp/model.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { InputResponses, Notification } from '../../protocol/mcp/model.js';
 import { Cancellation } from '../caller.js';
-import type { Call, Outcome, ParkedCall } from '../gateway.js';
+import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
+import { type Call, failed, type Outcome, type ParkedCall } from '../gateway.js';
+import { readOutcome, writeOutcome } from './outcome-text.js';
 
 export interface ParkingLimits {
   /** How long a call waits for an answer. */
@@ -17,6 +20,8 @@ export interface Ticket {
   readonly id: string;
   /** Each round of questions has its own ticket, good for one answer. */
   readonly round: number;
+  /** The replica that holds the call. */
+  readonly owner: string;
 }
 
 interface Space {
@@ -55,7 +60,29 @@ class Joined {
 export class Parking {
   private readonly spaces = new Map<string, Space>();
 
-  constructor(private readonly limits: ParkingLimits) {}
+  constructor(
+    private readonly limits: ParkingLimits,
+    private readonly cluster: Cluster = ALONE,
+  ) {
+    cluster.handle(RESUME, async (payload, asked) => {
+      const { ticket, principal, answers } = payload as unknown as {
+        ticket: Ticket;
+        principal: string;
+        answers: InputResponses;
+      };
+      const call = {
+        cancellation: asked.cancellation,
+        notify: (notification: Notification) => asked.emit(notification as unknown as JsonValue),
+      };
+      try {
+        const { outcome, next } = await this.resume(ticket, principal, call, answers);
+        return { outcome: writeOutcome(outcome), ...(next && { next: next as unknown as JsonValue }) };
+      } catch (error) {
+        if (!(error instanceof ProtocolError)) throw error;
+        return { outcome: writeOutcome(failed(error)) };
+      }
+    });
+  }
 
   get size(): number {
     return this.spaces.size;
@@ -72,7 +99,7 @@ export class Parking {
     const space: Space = { principal, server, parked, round: 1, timer: this.expiry(id), resuming: undefined };
     this.spaces.set(id, space);
     // A call may end while it is parked: its server gave up, or is gone. The outcome waits for the next answer.
-    return { id, round: 1 };
+    return { id, round: 1, owner: this.cluster.self };
   }
 
   private fullFor(principal: string, server: string): string | undefined {
@@ -112,6 +139,7 @@ export class Parking {
     call: Pick<Call, 'notify' | 'cancellation'>,
     answers: InputResponses,
   ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
+    if (ticket.owner !== this.cluster.self) return this.resumeElsewhere(ticket, principal, call, answers);
     const space = this.spaces.get(ticket.id);
     if (space?.principal !== principal) throw gone();
     const text = JSON.stringify(answers);
@@ -132,6 +160,30 @@ export class Parking {
     return this.settled(ticket.id, space, await outcome);
   }
 
+  /** The call waits in another process, which alone can go on with it. */
+  private async resumeElsewhere(
+    ticket: Ticket,
+    principal: string,
+    call: Pick<Call, 'notify' | 'cancellation'>,
+    answers: InputResponses,
+  ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
+    try {
+      const payload = { ticket, principal, answers } as unknown as JsonValue;
+      const answer = (await this.cluster.ask(ticket.owner, RESUME, payload, {
+        cancellation: call.cancellation,
+        onEvent: (event) => call.notify(event as unknown as Notification),
+      })) as JsonObject;
+      const { outcome } = readOutcome(answer['outcome'] as JsonObject);
+      return { outcome, next: answer['next'] as unknown as Ticket | undefined };
+    } catch (error) {
+      if (!(error instanceof ReplicaGone)) throw error;
+      // BR-16: it may have run; it is not run again.
+      throw new ProtocolError('upstream_error', 'The replica that held this call is gone, and the call with it', {
+        outcome: 'unknown',
+      });
+    }
+  }
+
   private settled(
     id: string,
     space: Space,
@@ -145,7 +197,7 @@ export class Parking {
       clearTimeout(space.timer);
       space.timer = this.expiry(id);
     }
-    return { outcome, next: { id, round: space.round } };
+    return { outcome, next: { id, round: space.round, owner: this.cluster.self } };
   }
 
   /** Gives every parked call up, at the end of the process. */
@@ -153,6 +205,8 @@ export class Parking {
     for (const id of [...this.spaces.keys()]) this.drop(id)?.parked.abandon('The gateway is stopping');
   }
 }
+
+const RESUME = 'parked:resume';
 
 const gone = (): ProtocolError =>
   new ProtocolError(

@@ -1,17 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import type { JsonObject, JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
 import { encodeFailure } from '../../protocol/mcp/project/failure.js';
 import { isTerminal, type TaskView } from '../../protocol/mcp/project/task.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { Cancellation } from '../caller.js';
+import { ALONE, type Cluster } from '../cluster.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
 
 /** A task of the gateway's own, as it is kept. */
 export interface TaskRecord extends TaskView {
   readonly principal: string;
   readonly server: string;
+  /** The replica that runs it. */
+  readonly owner: string;
 }
 
 /** Where task records outlive the process. */
@@ -54,7 +57,21 @@ export class HostedTasks {
   constructor(
     private readonly records: TaskRecords,
     private readonly settings: TaskSettings,
-  ) {}
+    private readonly cluster: Cluster = ALONE,
+  ) {
+    cluster.handle(UPDATE, async (payload) => {
+      const { principal, taskId, responses } = payload as JsonObject;
+      await this.update(String(principal), String(taskId), responses as InputResponses);
+      return null;
+    });
+    cluster.handle(CANCEL, async (payload) => {
+      const { principal, taskId } = payload as JsonObject;
+      return (await this.cancel(String(principal), String(taskId))) as unknown as JsonValue;
+    });
+    cluster.onTold(CHANGED, (payload) => {
+      for (const listener of [...this.listeners]) listener(payload as unknown as TaskRecord);
+    });
+  }
 
   get size(): number {
     return this.running.size;
@@ -91,6 +108,7 @@ export class HostedTasks {
       taskId: `task-${randomUUID()}`,
       principal,
       server,
+      owner: this.cluster.self,
       status: 'working',
       createdAt: now,
       lastUpdatedAt: now,
@@ -190,6 +208,7 @@ export class HostedTasks {
     await this.records.update(running.record);
     for (const check of [...running.waiting]) check();
     for (const listener of [...this.listeners]) listener(running.record);
+    this.cluster.tell(CHANGED, running.record as unknown as JsonValue);
   }
 
   /** Tells of every change of every task; whose it is stands in it. */
@@ -204,6 +223,7 @@ export class HostedTasks {
     if (record?.principal !== principal)
       throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
     if (isTerminal(record.status) || this.running.has(taskId)) return record;
+    if (await this.runsElsewhere(record)) return record;
     // Its process is gone, and the call with it; it is not run again.
     return {
       ...record,
@@ -215,6 +235,10 @@ export class HostedTasks {
         data: { reason: 'upstream_error', outcome: 'unknown' },
       },
     };
+  }
+
+  private async runsElsewhere(record: TaskRecord): Promise<boolean> {
+    return record.owner !== this.cluster.self && (await this.cluster.alive(record.owner));
   }
 
   /** Resolves when the task has changed to something that can be told: questions, or an end. */
@@ -229,7 +253,10 @@ export class HostedTasks {
       const fresh = Object.keys(record.inputRequests ?? {}).some((key) => !seen.has(key));
       if (isTerminal(record.status) || fresh || cancellation.cancelled) return record;
       const running = this.running.get(taskId);
-      if (!running) continue;
+      if (!running) {
+        await new Promise((resolve) => setTimeout(resolve, this.settings.pollInterval));
+        continue;
+      }
       await new Promise<void>((resolve) => {
         const stop = cancellation.onCancel(() => check());
         const check = (): void => {
@@ -245,9 +272,12 @@ export class HostedTasks {
 
   /** Takes answers; keys that are unknown or answered already are passed over (TSKX-07). */
   async update(principal: string, taskId: string, responses: InputResponses): Promise<void> {
-    await this.find(principal, taskId);
+    const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
-    if (!running) return;
+    if (!running) {
+      if (!isTerminal(record.status)) await this.cluster.ask(record.owner, UPDATE, { principal, taskId, responses });
+      return;
+    }
     for (const [shown, response] of Object.entries(responses)) {
       const key = running.questions.get(shown);
       if (key === undefined || !isObject(response)) continue;
@@ -266,7 +296,8 @@ export class HostedTasks {
   async cancel(principal: string, taskId: string): Promise<TaskRecord> {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
-    if (!running || isTerminal(record.status)) return record;
+    if (isTerminal(record.status)) return record;
+    if (!running) return (await this.cluster.ask(record.owner, CANCEL, { principal, taskId })) as unknown as TaskRecord;
     running.parked?.abandon('The task was cancelled');
     await this.change(running, { status: 'cancelled' });
     running.cancellation.cancel('the task was cancelled');
@@ -281,6 +312,10 @@ export class HostedTasks {
     for (const running of this.running.values()) running.cancellation.cancel('The gateway is stopping');
   }
 }
+
+const UPDATE = 'task:update';
+const CANCEL = 'task:cancel';
+const CHANGED = 'task:changed';
 
 /** A result as it stands inside a task: what described the hop it came over is gone. */
 function withoutHop(result: RawObject): JsonObject {

@@ -12,10 +12,9 @@ export interface OriginPolicy {
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
+/** The name in front of the port. What has another form, such as `localhost:80@elsewhere`, is the name of nobody. */
 function hostName(host: string): string {
-  const bracket = host.indexOf(']');
-  const colon = host.indexOf(':', Math.max(0, bracket));
-  return (colon < 0 ? host : host.slice(0, colon)).toLowerCase();
+  return (/^(\[[\da-f:.]+\]|[^\s:@/\\?#[\]]+)(?::\d{1,5})?$/i.exec(host)?.[1] ?? '').toLowerCase();
 }
 
 export class Origins {

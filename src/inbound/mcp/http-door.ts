@@ -33,11 +33,16 @@ import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { EventLog } from './session/event-log.js';
 import type { Carrier, Sessions } from './session/sessions.js';
+import type { SharedStreams } from './session/shared-streams.js';
 
 /** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
 export class HttpCarrier implements Carrier {
   readonly reachable = true;
-  readonly log = new EventLog();
+  readonly log: EventLog;
+
+  constructor(session: string, shared: SharedStreams | undefined) {
+    this.log = new EventLog(session, shared);
+  }
 
   get connected(): boolean {
     return this.log.general.connected;
@@ -57,6 +62,8 @@ export interface HttpDoorOptions {
   readonly sessions: Sessions<HttpCarrier>;
   readonly info: InfoPage;
   readonly limits: { readonly body: number; readonly depth: number; readonly batch: number };
+  /** Where streams are found by other replicas, if there are any. */
+  readonly shared?: SharedStreams;
   readonly strictAccept: boolean;
   readonly clientTermination: boolean;
 }
@@ -182,7 +189,7 @@ export class HttpDoor {
         principal,
         view,
         message.params,
-        () => new HttpCarrier(),
+        (key) => new HttpCarrier(key, this.options.shared),
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
       const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
@@ -208,7 +215,7 @@ export class HttpDoor {
       return;
     }
     req.socket.setKeepAlive(true);
-    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, session.revision.primingEvents);
+    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, session.revision.primingEvents, incoming.id);
     await session.handle(incoming, outlet, accepts.stream);
   }
 
@@ -250,7 +257,12 @@ export class HttpDoor {
         about,
       );
     }
-    const entry = await this.options.sessions.find(id, principal, view, () => new HttpCarrier());
+    const entry = await this.options.sessions.find(
+      id,
+      principal,
+      view,
+      (key) => new HttpCarrier(key, this.options.shared),
+    );
     if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
     return entry;
   }
@@ -284,7 +296,7 @@ export class HttpDoor {
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
     const last = req.headers[HEADER.lastEventId];
     if (typeof last === 'string') {
-      const { stream, seq } = carrier.log.find(last);
+      const { stream, seq } = await carrier.log.find(last);
       connect(res, headers, stream, { after: seq });
       return;
     }

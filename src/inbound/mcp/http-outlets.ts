@@ -1,10 +1,12 @@
 import type { ServerResponse } from 'node:http';
+import type { Id } from '../../protocol/jsonrpc/message.js';
 import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
 import type { Accepted } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import { EventResponse } from '../http/stream.js';
 import type { Outlet } from './outlet.js';
-import type { EventLog, EventSink, LoggedStream } from './session/event-log.js';
+import type { EventLog, LoggedStream } from './session/event-log.js';
+import type { EventSink, Resumable } from './session/shared-streams.js';
 
 /** After so long without an answer a stream is opened, so that proxies and people see that somebody is at work. */
 const QUIET_MODERN = 10_000;
@@ -77,6 +79,8 @@ export class SessionOutlet implements Outlet {
     private readonly accepts: Accepted,
     private readonly log: EventLog,
     private readonly priming: boolean,
+    /** The request answered, where it is one. */
+    private readonly request?: Id,
   ) {
     if (accepts.stream) {
       this.timer = setTimeout(() => this.open(), QUIET_SESSION);
@@ -87,7 +91,7 @@ export class SessionOutlet implements Outlet {
   private open(): LoggedStream {
     clearTimeout(this.timer);
     if (!this.logged) {
-      this.logged = this.log.open();
+      this.logged = this.log.open(this.request, true);
       if (!this.res.destroyed) this.response = connect(this.res, this.headers, this.logged, { priming: this.priming });
     }
     return this.logged;
@@ -137,7 +141,7 @@ const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Bufferin
 export function connect(
   res: ServerResponse,
   headers: readonly string[],
-  stream: LoggedStream,
+  stream: Resumable & { readonly position?: string },
   options: { readonly priming?: boolean; readonly after?: number },
 ): EventResponse {
   const opened: { response?: EventResponse } = {};
@@ -155,7 +159,7 @@ export function connect(
     end: () => open().end(),
   };
   // An event log that no longer holds what is asked for throws here, before anything is sent.
-  if (options.priming) open().text(writePriming(stream.position, RETRY));
+  if (options.priming) open().text(writePriming(stream.position ?? '', RETRY));
   stream.connect(sink, options.after);
   res.on('close', () => stream.disconnect(sink));
   return open();

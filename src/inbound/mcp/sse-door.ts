@@ -3,7 +3,7 @@ import type { Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
-import { HTTP_SSE, type Revision } from '../../protocol/mcp/revisions/index.js';
+import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
@@ -162,7 +162,7 @@ export class SseDoor {
         line.principal,
         line.view,
         message.params,
-        (_: Revision) => line.carrier,
+        () => line.carrier,
       );
       line.session = session;
       line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));

@@ -3,7 +3,6 @@ import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { ClientCapabilities, Notification, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import type { Lease as ChildLease } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
 import type { UpstreamContext } from './context.js';
@@ -12,12 +11,10 @@ import { ModernPipe } from './modern-pipe.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { LegacySession, ownCall } from './session/session.js';
 import { StdioChannel } from './session/stdio-channel.js';
+import type { Lease, SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions } from './session/stdio-sessions.js';
 import { Watching } from './session/watching.js';
-
-export type SessionSupervisor = Supervisor<LegacySession | ModernPipe>;
-export type Lease = ChildLease<LegacySession | ModernPipe>;
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;
@@ -47,6 +44,7 @@ export class StdioLink implements Link {
       child: { maxLine },
       // One for what is shared in each era beside those that are lent.
       max: pool + 2,
+      maxExclusive: pool,
       idleMs: idle,
       openMs: START_TIMEOUT,
       log: context.log,

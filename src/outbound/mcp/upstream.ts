@@ -54,8 +54,13 @@ export class McpUpstream implements Upstream {
       async (filter, deliver, lost) => (await this.primary()).listen(filter, deliver, lost),
       options.log,
     );
-    options.link.overheard?.((event) => {
+    const overheard = (event: WatchEvent): void => {
       for (const deliver of this.overhearing) deliver(event);
+    };
+    options.link.overheard?.(overheard);
+    // A modern process says what changed only to those who listen, so what they hear is all there is to overhear.
+    this.hub.overhear((event) => {
+      if (this.verdict?.modern) overheard(event);
     });
   }
 

@@ -23,6 +23,7 @@ type Open = (
  */
 export class WatchHub {
   private readonly watchers = new Set<Watcher>();
+  private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private current: OpenWatch | undefined;
   private asked = '';
   private turn: Promise<void> = Promise.resolve();
@@ -59,6 +60,11 @@ export class WatchHub {
         this.align().catch(() => {});
       },
     };
+  }
+
+  /** Hears whatever is heard for others, and asks for nothing itself. */
+  overhear(deliver: (event: WatchEvent) => void): void {
+    this.overhearing.push(deliver);
   }
 
   close(): void {
@@ -140,6 +146,7 @@ export class WatchHub {
 
   private deliver(event: WatchEvent): void {
     for (const watcher of [...this.watchers]) if (concerns(watcher.filter, event)) watcher.deliver(event);
+    for (const deliver of this.overhearing) deliver(event);
   }
 
   private union(): SubscriptionFilter {

@@ -1,4 +1,4 @@
-import type { ExitInfo } from './process.js';
+import type { ExitInfo } from './exit-info.js';
 
 /**
  * `not_found`, `not_executable`, `bad_cwd`, `invalid`: the configuration is wrong; `resources`: the machine is out of

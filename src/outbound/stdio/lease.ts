@@ -24,6 +24,8 @@ export interface SupervisorOptions<S> {
   child: Omit<ChildOptions, 'log'>;
   /** Processes of this command at most. Exclusive leases leave one of them to shared use, if there is more than one. */
   max?: number | undefined;
+  /** Exclusive leases at most, where that is less than `max` leaves. */
+  maxExclusive?: number | undefined;
   /** A child nobody uses is stopped after this time; 0 keeps it. */
   idleMs?: number | undefined;
   /** So many unused children stay all the same. */

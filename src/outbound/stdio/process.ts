@@ -1,30 +1,19 @@
 import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { LineReader, oneLine } from '../../protocol/stdio/lines.js';
+import type { StdioCommand } from './command.js';
 import { childEnvironment } from './environment.js';
 import { StdioError } from './errors.js';
+import type { ExitInfo } from './exit-info.js';
 import { Group } from './group.js';
 import { guard } from './guard.js';
+import type { Log } from './log.js';
 import { startFailure } from './start-failure.js';
 import { Tail } from './tail.js';
 
-export interface StdioCommand {
-  command: string;
-  args?: readonly string[] | undefined;
-  env?: Readonly<Record<string, string>> | undefined;
-  cwd?: string | undefined;
-}
-
-export interface ExitInfo {
-  /** Exactly one of the two is set, unless the process could not even be killed: then neither is. */
-  code: number | null;
-  signal: NodeJS.Signals | null;
-  /** True when `stop()` asked for it. */
-  expected: boolean;
-  uptimeMs: number;
-  /** Wall-clock time, for people. */
-  at: Date;
-}
+export type { StdioCommand } from './command.js';
+export type { ExitInfo } from './exit-info.js';
+export type { Log } from './log.js';
 
 export interface ChildEvents {
   /** One JSON text as bytes, without its newline. */
@@ -33,13 +22,6 @@ export interface ChildEvents {
   exit(info: ExitInfo): void;
   /** `send` returned false before, and the queue is empty now. */
   drain?(): void;
-}
-
-/** The part of a pino logger that is used here. */
-export interface Log {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
 }
 
 export interface ChildOptions {

@@ -1,7 +1,7 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join, resolve } from 'node:path';
+import type { StdioCommand } from './command.js';
 import { StdioError } from './errors.js';
-import type { StdioCommand } from './process.js';
 
 /**
  * Why a command did not start, in words that say what to do. The operating system answers ENOENT for a missing

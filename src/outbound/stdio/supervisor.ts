@@ -214,7 +214,7 @@ export class Supervisor<S> {
   }
 
   #exclusiveLimit(): number {
-    return Math.max(1, this.#max - 1);
+    return Math.max(1, Math.min(this.#max - 1, this.#options.maxExclusive ?? this.#max));
   }
 
   #count(test: (slot: Slot<S>) => boolean): number {

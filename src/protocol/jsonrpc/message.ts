@@ -1,6 +1,15 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
-import { depthWithin, elements, type JsonObject, type JsonValue, RawObject } from './raw.js';
+import {
+  depthWithin,
+  elements,
+  gathered,
+  type JsonObject,
+  type JsonValue,
+  joined,
+  type Piece,
+  RawObject,
+} from './raw.js';
 
 export type Id = string | number;
 
@@ -157,7 +166,7 @@ const HEAD = '{"jsonrpc":"2.0","id":';
 export function writeRequest(id: Id, method: string, params: RawObject | undefined): Buffer {
   const head = `${HEAD}${JSON.stringify(id)},"method":${JSON.stringify(method)}`;
   if (!params) return Buffer.from(`${head}}`);
-  return Buffer.concat([Buffer.from(`${head},"params":`), ...params.pieces(), CLOSE]);
+  return joined([`${head},"params":`, ...params.pieces(), '}']);
 }
 
 export function writeNotification(method: string, params?: JsonObject | RawObject): Buffer {
@@ -167,11 +176,9 @@ export function writeNotification(method: string, params?: JsonObject | RawObjec
   return Buffer.from(`${head},"params":${body}}`);
 }
 
-const CLOSE = Buffer.from('}');
-
-/** A response around result bytes; returned in pieces so that a large result is not copied. */
-export function writeResult(id: Id, result: readonly Buffer[]): Buffer[] {
-  return [Buffer.from(`${HEAD}${JSON.stringify(id)},"result":`), ...result, CLOSE];
+/** A response around a result; a long piece of it is not copied. */
+export function writeResult(id: Id, result: readonly Piece[]): Buffer[] {
+  return gathered([`${HEAD}${JSON.stringify(id)},"result":`, ...result, '}']);
 }
 
 export function writeError(id: Id | null, error: RpcErrorObject): Buffer {

@@ -90,26 +90,46 @@ function skipValue(source: Buffer, at: number): number {
 }
 
 interface Field {
-  readonly key: string;
-  /** Where the key's opening quote stands. */
+  /** Where the key's opening quote stands, and where its closing one ends. */
   readonly from: number;
+  readonly keyEnd: number;
+  /** The key stands in the bytes as it is: ASCII without escapes. */
+  readonly plain: boolean;
   readonly start: number;
   readonly end: number;
   /** The value's own members, where it is an object that was read along. */
   readonly inner: Spans | undefined;
 }
 
-function keyText(source: Buffer, start: number, end: number): string {
-  const text = source.toString('utf8', start + 1, end - 1);
+function keyText(source: Buffer, { from, keyEnd }: Field): string {
+  const text = source.toString('utf8', from + 1, keyEnd - 1);
   return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
+}
+
+function isSameKey(source: Buffer, a: Field, b: Field): boolean {
+  if (!a.plain || !b.plain) return keyText(source, a) === keyText(source, b);
+  const length = a.keyEnd - a.from;
+  if (b.keyEnd - b.from !== length) return false;
+  for (let i = 1; i < length; i++) if (source[a.from + i] !== source[b.from + i]) return false;
+  return true;
+}
+
+/** Whether a member has this key: nearly always told by its bytes, without a string being made of them. */
+function isNamed(source: Buffer, field: Field, key: string): boolean {
+  if (!field.plain) return keyText(source, field) === key;
+  const { length } = key;
+  const first = field.from + 1;
+  if (field.keyEnd - first - 1 !== length) return false;
+  for (let i = 0; i < length; i++) if (source[first + i] !== key.charCodeAt(i)) return false;
+  return true;
 }
 
 /** What a member becomes: new JSON text, or `undefined` to leave it out. A key that was not there is added. */
 export type Edits = { readonly [key: string]: string | Buffer | undefined };
 
-/** The bytes of an object and where its members stand in them. */
 const HERE: readonly string[] = [];
 
+/** The bytes of an object and where its members stand in them. */
 interface Spans {
   readonly source: Buffer;
   readonly start: number;
@@ -128,17 +148,27 @@ function readSpans(source: Buffer, offset: number, path: readonly string[] = HER
     if (source[i] !== QUOTE) fail(source, i);
     const from = i;
     const keyEnd = skipString(source, i);
+    let plain = true;
+    for (let at = from + 1; at < keyEnd - 1; at++) {
+      const byte = source[at]!;
+      if (byte === BACKSLASH || byte >= 0x80) plain = false;
+    }
     i = skipSpace(source, keyEnd);
     if (source[i] !== COLON) fail(source, i);
-    const key = keyText(source, from, keyEnd);
-    const valueStart = skipSpace(source, i + 1);
-    const inner =
-      depth < path.length && key === path[depth] && source[valueStart] === OPEN_OBJECT
-        ? readSpans(source, valueStart, path, depth + 1)
-        : undefined;
-    const valueEnd = inner ? inner.end : skipValue(source, valueStart);
-    fields.push({ key, from, start: valueStart, end: valueEnd, inner });
-    i = skipSpace(source, valueEnd);
+    const field = {
+      from,
+      keyEnd,
+      plain,
+      start: skipSpace(source, i + 1),
+      end: 0,
+      inner: undefined as Spans | undefined,
+    };
+    if (depth < path.length && source[field.start] === OPEN_OBJECT && isNamed(source, field, path[depth]!)) {
+      field.inner = readSpans(source, field.start, path, depth + 1);
+      field.end = field.inner.end;
+    } else field.end = skipValue(source, field.start);
+    fields.push(field);
+    i = skipSpace(source, field.end);
     if (source[i] === CLOSE_OBJECT) return { source, start, end: i + 1, fields };
     if (source[i] !== COMMA) fail(source, i);
     i = skipSpace(source, i + 1);
@@ -156,7 +186,7 @@ export class RawObject {
   private constructor(private known: Spans | undefined) {}
 
   private get spans(): Spans {
-    this.known ??= readSpans(Buffer.concat(this.pieces()), 0);
+    this.known ??= readSpans(joined(this.pieces()), 0);
     return this.known;
   }
 
@@ -194,9 +224,10 @@ export class RawObject {
     for (const [index, [key, text]] of members.entries()) {
       const quoted = JSON.stringify(key);
       push(Buffer.from(`${index === 0 ? '{' : ','}${quoted}:`));
-      const from = at - Buffer.byteLength(quoted) - 1;
+      const keyEnd = at - 1;
+      const from = keyEnd - Buffer.byteLength(quoted);
       push(text);
-      fields.push({ key, from, start: at - text.length, end: at, inner: undefined });
+      fields.push({ from, keyEnd, plain: false, start: at - text.length, end: at, inner: undefined });
     }
     push(Buffer.from(members.length === 0 ? '{}' : '}'));
     return new RawObject({ source: Buffer.concat(chunks), start: 0, end: at, fields });
@@ -212,32 +243,34 @@ export class RawObject {
   }
 
   keys(): string[] {
-    return this.spans.fields.map((field) => field.key);
+    const { source, fields } = this.spans;
+    return fields.map((field) => keyText(source, field));
   }
 
   /** The first key that stands twice: "last wins" in one parser is "first wins" in another. */
   duplicateKey(): string | undefined {
-    const { fields } = this.spans;
+    const { source, fields } = this.spans;
     if (fields.length > FEW_FIELDS) {
       // Comparing each with each would let a body of many keys stall everybody.
       const seen = new Set<string>();
-      for (const { key } of fields) {
+      for (const field of fields) {
+        const key = keyText(source, field);
         if (seen.has(key)) return key;
         seen.add(key);
       }
       return undefined;
     }
     for (let i = 1; i < fields.length; i++) {
-      for (let j = 0; j < i; j++) if (fields[i]!.key === fields[j]!.key) return fields[i]!.key;
+      for (let j = 0; j < i; j++) if (isSameKey(source, fields[i]!, fields[j]!)) return keyText(source, fields[i]!);
     }
     return undefined;
   }
 
   private find(key: string): Field | undefined {
-    const { fields } = this.spans;
+    const { source, fields } = this.spans;
     for (let i = fields.length - 1; i >= 0; i--) {
       const field = fields[i]!;
-      if (field.key === key) return field;
+      if (isNamed(source, field, key)) return field;
     }
     return undefined;
   }
@@ -285,10 +318,10 @@ export class RawObject {
     return source.subarray(start, end);
   }
 
-  /** The bytes without a copy: pieces to write one after the other. */
-  pieces(): Buffer[] {
+  /** The text without a copy: pieces to write one after the other. */
+  pieces(): Piece[] {
     if (this.known || !this.origin) return [this.bytes()];
-    return this.origin.base.editedBytes(this.origin.edits);
+    return this.origin.base.edited(this.origin.edits);
   }
 
   value(): JsonObject {
@@ -305,60 +338,92 @@ export class RawObject {
   /** The object with some members replaced, cut or added; the bytes of all others stay as they were. */
   edit(edits: Edits): RawObject {
     const { origin } = this;
-    if (!origin && !this.touches(edits)) return this;
     const edited = new RawObject(undefined);
     edited.origin = origin ? { base: origin.base, edits: { ...origin.edits, ...edits } } : { base: this, edits };
     return edited;
   }
 
-  private touches(edits: Edits): boolean {
-    for (const key in edits) if (edits[key] !== undefined || this.has(key)) return true;
-    return false;
-  }
-
-  /** As `edit`, without the copy: the pieces to write one after the other. */
-  editedBytes(edits: Edits): Buffer[] {
-    if (this.origin) return this.edit(edits).pieces();
-    if (!this.touches(edits)) return [this.bytes()];
+  private edited(edits: Edits): Piece[] {
     const { source, start, fields } = this.spans;
-    const chunks: Buffer[] = [];
-    let runStart = -1;
-    let runEnd = start + 1;
-    for (const field of fields) {
-      if (Object.hasOwn(edits, field.key)) {
-        if (runStart >= 0) chunks.push(source.subarray(runStart, runEnd));
-        runStart = -1;
+    const names = Object.keys(edits);
+    const pieces: Piece[] = [];
+    let text = '{';
+    let first = true;
+    for (let i = 0; i < fields.length; ) {
+      if (isOneOf(source, fields[i]!, names)) {
+        i++;
         continue;
       }
-      // Members that stay are passed on in runs, the first with the brace before it, the others with their comma.
-      if (runStart < 0) {
-        if (chunks.length > 0) chunks.push(COMMA_TEXT);
-        runStart = chunks.length === 0 && field === fields[0] ? start : field.from;
-        if (chunks.length === 0 && runStart !== start) chunks.push(BRACE_TEXT);
-      }
-      runEnd = field.end;
+      // Members that stay are passed on in runs, with all that is between them; the first run with the brace before it.
+      const runStart = i === 0 ? start : fields[i]!.from;
+      let last = i++;
+      while (i < fields.length && !isOneOf(source, fields[i]!, names)) last = i++;
+      if (runStart !== start) pieces.push(first ? text : ',');
+      pieces.push(source.subarray(runStart, fields[last]!.end));
+      text = '';
+      first = false;
     }
-    if (runStart >= 0) chunks.push(source.subarray(runStart, runEnd));
-    let text = chunks.length === 0 ? '{' : '';
-    let first = chunks.length === 0;
-    for (const key in edits) {
+    for (const key of names) {
       const value = edits[key];
       if (value === undefined) continue;
       text += `${first ? '' : ','}${JSON.stringify(key)}:`;
       first = false;
       if (typeof value === 'string') text += value;
       else {
-        chunks.push(Buffer.from(text), value);
+        pieces.push(text, value);
         text = '';
       }
     }
-    chunks.push(Buffer.from(`${text}}`));
-    return chunks;
+    pieces.push(`${text}}`);
+    return pieces;
   }
 }
 
-const BRACE_TEXT = Buffer.from('{');
-const COMMA_TEXT = Buffer.from(',');
+function isOneOf(source: Buffer, field: Field, names: readonly string[]): boolean {
+  for (const name of names) if (isNamed(source, field, name)) return true;
+  return false;
+}
+
+/** A piece of a JSON text, written here or passed on. */
+export type Piece = string | Buffer;
+
+/** One buffer of all the pieces. */
+export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
+  if (to - from === 1) {
+    const only = pieces[from]!;
+    return typeof only === 'string' ? Buffer.from(only) : only;
+  }
+  let size = 0;
+  for (let i = from; i < to; i++) {
+    const piece = pieces[i]!;
+    size += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+  }
+  const buffer = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (let i = from; i < to; i++) {
+    const piece = pieces[i]!;
+    at += typeof piece === 'string' ? buffer.write(piece, at) : piece.copy(buffer, at);
+  }
+  return buffer;
+}
+
+/** Pieces below this length are cheaper to copy than to send on their own. */
+const SHORT = 16 * 1024;
+
+/** The pieces as few buffers: short ones are joined with their neighbours, a long one is passed on without a copy. */
+export function gathered(pieces: readonly Piece[]): Buffer[] {
+  const buffers: Buffer[] = [];
+  let from = 0;
+  for (let i = 0; i < pieces.length; i++) {
+    const piece = pieces[i]!;
+    if (piece.length < SHORT || typeof piece === 'string') continue;
+    if (i > from) buffers.push(joined(pieces, from, i));
+    buffers.push(piece);
+    from = i + 1;
+  }
+  if (pieces.length > from) buffers.push(joined(pieces, from));
+  return buffers;
+}
 
 const texts = new WeakMap<object, string>();
 

@@ -57,6 +57,10 @@ export interface SessionSetup {
   readonly info: Implementation;
   readonly logging: boolean;
   readonly tasks: SessionTasks;
+  /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
+  readonly questionPrefix: string;
+  /** Hands a message on to the replicas that may know what it means. */
+  elsewhere?(message: RpcResponse | RpcNotification): void;
   /** How long a person may take to answer. */
   readonly answerTime: number;
   /** Something changed that has to be known wherever the session goes on. */
@@ -312,9 +316,11 @@ export class ClientSession {
   ): Promise<JsonObject> {
     const encoded = encodeInputRequest(question, this.revision, elicitationId);
     if ('impossible' in encoded) {
-      return Promise.resolve(noAnswer(question.method, -32601, `The client's revision has no ${encoded.impossible}`));
+      // Not "cancel": nobody was asked, and the server should not think so.
+      const message = `The client's revision has no ${encoded.impossible}`;
+      return Promise.resolve({ [INPUT_FAILURE]: { code: -32602, message } });
     }
-    const id = `parley-${++this.asked}`;
+    const id = `${this.setup.questionPrefix}${++this.asked}`;
     return new Promise((resolve) => {
       const give = (code: number, why: string): void => done(noAnswer(question.method, code, why));
       const timer = setTimeout(() => {
@@ -336,14 +342,19 @@ export class ClientSession {
     });
   }
 
-  private answered({ id, result, error }: RpcResponse): void {
+  private answered(message: RpcResponse): void {
+    const { id, result, error } = message;
     const waiting = id === undefined ? undefined : this.questions.get(id);
-    if (!waiting) return;
+    if (!waiting) {
+      this.setup.elsewhere?.(message);
+      return;
+    }
     if (error) waiting.resolve(noAnswer(waiting.method, error.code, error.message));
     else waiting.resolve(result!.value());
   }
 
-  private told({ method, params }: RpcNotification): void {
+  private told(message: RpcNotification): void {
+    const { method, params } = message;
     if (method === 'notifications/initialized') {
       this.initialized = true;
       this.noteProgress();
@@ -352,9 +363,17 @@ export class ClientSession {
     else if (method === 'notifications/cancelled') {
       const id = params.get('requestId');
       const reason = params.get('reason');
-      if (typeof id === 'string' || typeof id === 'number')
-        this.running.get(id)?.cancel(typeof reason === 'string' ? reason : undefined);
+      const running = typeof id === 'string' || typeof id === 'number' ? this.running.get(id) : undefined;
+      if (running) running.cancel(typeof reason === 'string' ? reason : undefined);
+      else this.setup.elsewhere?.(message);
     }
+  }
+
+  /** A message that came in at another replica; what nobody here knows is dropped. */
+  overhear(message: RpcResponse | RpcNotification): void {
+    if (message.kind === 'response') {
+      if (message.id !== undefined && this.questions.has(message.id)) this.answered(message);
+    } else if (this.running.has(message.params.get('requestId') as Id)) this.told(message);
   }
 
   /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
@@ -371,7 +390,7 @@ export class ClientSession {
     this.setup.unsolicited(writeNotification(method, Object.keys(params).length > 0 ? params : undefined));
   }
 
-  private async subscribe(uri: string): Promise<void> {
+  private async subscribe(uri: string, note = true): Promise<void> {
     if (this.resources.has(uri)) return;
     const subscription = await this.setup.gateway.listen(
       this.caller,
@@ -387,7 +406,7 @@ export class ClientSession {
     }
     if (this.closed || this.resources.has(uri)) subscription.close();
     else this.resources.set(uri, subscription);
-    this.noteProgress();
+    if (note) this.noteProgress();
   }
 
   private noteProgress(): void {
@@ -404,7 +423,7 @@ export class ClientSession {
     this.level = level;
     if (initialized) this.watchLists();
     for (const uri of this.resources.keys()) if (!resources.includes(uri)) this.unsubscribeLocally(uri);
-    await Promise.all(resources.map((uri) => this.subscribe(uri).catch(() => {})));
+    await Promise.all(resources.map((uri) => this.subscribe(uri, false).catch(() => {})));
   }
 
   private unsubscribe(uri: string): void {

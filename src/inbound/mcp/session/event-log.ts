@@ -1,4 +1,6 @@
 import { ProtocolError } from '../../../protocol/errors.js';
+import type { Id } from '../../../protocol/jsonrpc/message.js';
+import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
 /** What one stream of a session may keep for a client that lost its connection. */
 export interface LogLimits {
@@ -15,15 +17,8 @@ interface Logged {
   readonly size: number;
 }
 
-/** Receives the events of a stream while a connection is there. */
-export interface EventSink {
-  event(id: string, data: readonly Buffer[]): void;
-  /** The last event was sent. */
-  end(): void;
-}
-
 /** One stream of messages to a client: numbered, kept for a while, sent to one connection at a time. */
-export class LoggedStream {
+export class LoggedStream implements Resumable {
   private readonly events: Logged[] = [];
   private bytes = 0;
   private seq = 0;
@@ -33,10 +28,19 @@ export class LoggedStream {
   /** When nothing more was added: from then on it is kept for its age only. */
   lastChange = Date.now();
 
+  private turn: Promise<void> = Promise.resolve();
+
   constructor(
     readonly id: string,
     private readonly limits: LogLimits,
-  ) {}
+    /** Where other replicas find the stream; its first entry there says whose it is. */
+    private readonly copy?: StreamCopy,
+  ) {
+    if (copy) {
+      this.seq = 1;
+      this.sent = 1;
+    }
+  }
 
   get size(): number {
     return this.bytes;
@@ -52,6 +56,20 @@ export class LoggedStream {
   }
 
   append(data: readonly Buffer[]): void {
+    const { copy } = this;
+    if (!copy) {
+      this.add(data);
+      return;
+    }
+    // What a client has seen, every replica must know: it may come back to another one.
+    const text = Buffer.concat(data).toString('utf8');
+    this.turn = this.turn.then(async () => {
+      if (await copy.append(text)) this.add(data);
+      else this.close();
+    });
+  }
+
+  private add(data: readonly Buffer[]): void {
     const seq = ++this.seq;
     const size = data.reduce((sum, part) => sum + part.length, 0);
     this.lastChange = Date.now();
@@ -64,6 +82,18 @@ export class LoggedStream {
   }
 
   finish(): void {
+    const { copy } = this;
+    if (!copy) {
+      this.close();
+      return;
+    }
+    this.turn = this.turn.then(async () => {
+      await copy.finish();
+      this.close();
+    });
+  }
+
+  private close(): void {
     this.finished = true;
     this.lastChange = Date.now();
     this.flush();
@@ -123,27 +153,38 @@ export class EventLog {
   /** Messages that belong to no request wait here for a GET. */
   readonly general: LoggedStream;
 
-  constructor(private readonly limits: LogLimits = LOG_LIMITS) {
-    this.general = this.open();
+  constructor(
+    private readonly session: string,
+    private readonly shared?: SharedStreams,
+    private readonly limits: LogLimits = LOG_LIMITS,
+  ) {
+    this.general = this.make();
   }
 
-  open(): LoggedStream {
-    this.sweep();
-    const stream = new LoggedStream(`s${this.next++}`, this.limits);
-    this.streams.set(stream.id, stream);
+  private make(request?: Id, share = false): LoggedStream {
+    const id = `${this.shared?.prefix ?? ''}s${this.next++}`;
+    const stream = new LoggedStream(id, this.limits, share ? this.shared?.open(this.session, id, request) : undefined);
+    this.streams.set(id, stream);
     return stream;
+  }
+
+  /** A stream for the reply to a request. One whose answer is there already is not shared: there is nothing to miss. */
+  open(request?: Id, share = false): LoggedStream {
+    this.sweep();
+    return this.make(request, share);
   }
 
   forget(stream: LoggedStream): void {
     if (stream !== this.general) this.streams.delete(stream.id);
   }
 
-  /** The stream and number a `Last-Event-ID` stands for. */
-  find(lastEventId: string): { readonly stream: LoggedStream; readonly seq: number } {
-    const match = /^(s\d{1,9})\.(\d{1,9})$/.exec(lastEventId);
-    const stream = match && this.streams.get(match[1]!);
+  /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */
+  async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
+    const match = /^([A-Za-z0-9-]{1,64})\.(\d{1,9})$/.exec(lastEventId);
+    const seq = Number(match?.[2]);
+    const stream = match && (this.streams.get(match[1]!) ?? (await this.shared?.find(this.session, match[1]!, seq)));
     if (!stream) throw new ProtocolError('event_not_found', 'Nothing is known about this Last-Event-ID; start again');
-    return { stream, seq: Number(match[2]) };
+    return { stream, seq };
   }
 
   /** Finished replies are kept for their age, as many of the newest as fit. */

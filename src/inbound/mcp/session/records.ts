@@ -28,6 +28,7 @@ export interface SessionRecords {
   /** The session is used: it expires this much later. */
   touch(key: string, idle: number): Promise<void>;
   remove(key: string): Promise<void>;
-  /** Calls back when a session was removed by anybody. */
+  /** Calls back when a session was removed, or went on, at another replica. */
   onRemoved(listener: (key: string) => void): void;
+  onProgress(listener: (key: string, progress: SessionProgress) => void): void;
 }

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Principal } from '../../../core/caller.js';
+import { ALONE, type Cluster } from '../../../core/cluster.js';
 import type { Gateway, View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import type { JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { type Implementation, isObject, type ServerCapabilities } from '../../../protocol/mcp/model.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/project/capabilities.js';
 import { projectImplementation } from '../../../protocol/mcp/project/items.js';
@@ -28,6 +30,8 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
+  /** The replicas a client may come in at. */
+  readonly cluster?: Cluster;
   /** Absent where a session cannot outlive its connection. */
   readonly records?: SessionRecords;
   /** Whether callers are told apart. */
@@ -57,17 +61,49 @@ interface Entry<C extends Carrier> {
   touched: number;
 }
 
+/** A client's word about something that runs at another replica. */
+const MESSAGE = 'session:message';
+
+function writeMessage(message: RpcResponse | RpcNotification): JsonObject {
+  if (message.kind === 'notification') return { method: message.method, params: message.params.value() };
+  const { id, result, error } = message;
+  return {
+    id: id ?? null,
+    ...(result && { result: result.value() }),
+    ...(error && { error: error as unknown as JsonObject }),
+  };
+}
+
+function readMessage(value: JsonObject): RpcResponse | RpcNotification {
+  const { method, params, id, result, error } = value;
+  if (typeof method === 'string')
+    return { kind: 'notification', method, params: RawObject.from((params ?? {}) as JsonObject) };
+  return {
+    kind: 'response',
+    id: id as Id,
+    ...(isObject(result) && { result: RawObject.from(result) }),
+    ...(isObject(error) && { error: error as unknown as RpcErrorObject }),
+  };
+}
+
 const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
 
 /** The sessions of clients of the handshake era. Ids are minted here only, sealed to their principal (C-04, HL-18). */
 export class Sessions<C extends Carrier> {
   private readonly entries = new Map<string, Entry<C>>();
   private readonly sweeper: NodeJS.Timeout;
+  private readonly cluster: Cluster;
 
   constructor(private readonly options: SessionsOptions) {
+    this.cluster = options.cluster ?? ALONE;
+    this.cluster.onTold(MESSAGE, (payload) => {
+      const { key, message } = payload as JsonObject;
+      this.entries.get(String(key))?.session.overhear(readMessage(message as JsonObject));
+    });
     this.sweeper = setInterval(() => this.sweep(), Math.min(60_000, Math.max(1_000, options.idle / 4)));
     this.sweeper.unref();
     options.records?.onRemoved((key) => this.leave(key, 'The session was ended'));
+    options.records?.onProgress((key, progress) => void this.entries.get(key)?.session.restore(progress));
   }
 
   get size(): number {
@@ -79,7 +115,7 @@ export class Sessions<C extends Carrier> {
     principal: Principal,
     view: View,
     params: RawObject,
-    carrierFor: (revision: Revision) => C,
+    carrierFor: (key: string) => C,
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
     const { capabilities, instructions } = await this.options.describe(view);
@@ -113,10 +149,10 @@ export class Sessions<C extends Carrier> {
     return new SessionTasks(this.options.tasks, principal.name, this.options.identified);
   }
 
-  private begin(record: SessionRecord, revision: Revision, carrierFor: (revision: Revision) => C): Entry<C> {
+  private begin(record: SessionRecord, revision: Revision, carrierFor: (key: string) => C): Entry<C> {
     const { gateway, info, answerTime, logging, records } = this.options;
     const { key, principal, server, capabilities, clientInfo } = record;
-    const carrier = carrierFor(revision);
+    const carrier = carrierFor(key);
     const session = new ClientSession({
       key,
       principal,
@@ -129,6 +165,8 @@ export class Sessions<C extends Carrier> {
       logging,
       answerTime,
       tasks: this.tasksOf(principal),
+      questionPrefix: this.cluster === ALONE ? 'parley-' : `parley-${this.cluster.self}-`,
+      elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }),
       reachable: carrier.reachable,
       rootsChanged: () => this.options.rootsChanged(key),
       unsolicited: (message) => carrier.unsolicited(message),
@@ -153,7 +191,7 @@ export class Sessions<C extends Carrier> {
   }
 
   /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
-  async find(id: string, principal: Principal, view: View, carrierFor: (revision: Revision) => C): Promise<Entry<C>> {
+  async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
     const key = this.keyOf(id, principal);
     const entry = key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, carrierFor)));
     if (!entry || entry.session.principal.name !== principal.name || entry.session.view.server !== view.server) {
@@ -173,7 +211,7 @@ export class Sessions<C extends Carrier> {
   }
 
   /** Takes up a session that was begun elsewhere, or before a restart. */
-  private async goOn(key: string, carrierFor: (revision: Revision) => C): Promise<Entry<C> | undefined> {
+  private async goOn(key: string, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
     const record = await this.options.records?.load(key);
     const revision = revisionOf(record?.revision);
     if (!record || !revision) return undefined;

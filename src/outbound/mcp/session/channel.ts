@@ -34,6 +34,8 @@ export interface Channel {
   established(revision: Revision): void;
   /** Starts to receive messages that belong to no request, where that takes a step of its own. */
   listen(): void;
+  /** Nobody waits for this request any more; a server that was told so never ends its reply. */
+  drop?(ticket: Ticket): void;
   close(): Promise<void>;
 }
 

@@ -19,6 +19,8 @@ export class HttpChannel implements Channel {
   private revision: Revision | undefined;
   private unsolicited: EventStream | undefined;
   private readonly open_ = new Set<Abortable>();
+  /** What carries the reply to a request at the moment. */
+  private readonly replies = new WeakMap<Ticket, Abortable>();
   private readonly timers = new Set<NodeJS.Timeout>();
   private closed = false;
 
@@ -53,6 +55,14 @@ export class HttpChannel implements Channel {
     const reply = new Reply(this, ticket);
     reply.wire = post(this.context.http, this.target, headers, message, reply, this.context.limits);
     this.open_.add(reply.wire);
+    if (ticket) this.replies.set(ticket, reply.wire);
+  }
+
+  drop(ticket: Ticket): void {
+    const wire = this.replies.get(ticket);
+    if (!wire) return;
+    this.open_.delete(wire);
+    wire.abort();
   }
 
   /** Called by the reply stream of a POST. */
@@ -139,6 +149,7 @@ export class HttpChannel implements Channel {
         },
       };
       this.open_.add(handle);
+      this.replies.set(ticket, handle);
     });
   }
 

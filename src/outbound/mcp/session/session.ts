@@ -19,6 +19,7 @@ import {
   type ClientCapabilities,
   type Implementation,
   INPUT_FAILURE,
+  INTERACTIVE_METHODS,
   type InputRequest,
   isObject,
   type LogLevel,
@@ -79,6 +80,9 @@ export interface SessionOptions {
   readonly events: SessionEvents;
 }
 
+/** A client is asked in the middle of these only (MRTR-01); a task is one of them that takes its time. */
+const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
+
 const GATEWAY: Caller = {
   principal: { name: 'parley', admin: false },
   revision: NEWEST,
@@ -121,7 +125,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
       await session.handshake();
     } catch (error) {
       session.over = true;
-      await options.channel.close();
+      // Not waited for: the end of a process must not be heard before what it said.
+      void options.channel.close().catch(() => {});
       throw error;
     }
     return session;
@@ -365,6 +370,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
       return;
     }
     const call = this.attribute(ticket);
+    if (call && !ASKABLE.includes(call.call.method)) {
+      this.replyError(id, -32602, `A client cannot be asked in the middle of ${call.call.method}`);
+      return;
+    }
     const capabilities = call?.caller.capabilities ?? this.options.capabilities;
     const required = requiredCapability(request);
     if (!declares(capabilities, required)) {
@@ -434,6 +443,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     // The handshake is never cancelled (LIFE-10).
     if (call.call.method !== 'initialize')
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
+    this.options.channel.drop?.(call);
   }
 
   forget(call: PendingCall): void {

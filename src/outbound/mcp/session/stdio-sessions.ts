@@ -5,8 +5,8 @@ import { INTERACTIVE_METHODS, type ServerDescription, type SubscriptionFilter } 
 import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { OpenWatch, Peer } from '../peer.js';
-import type { Lease, SessionSupervisor } from '../stdio-link.js';
 import { LegacySession } from './session.js';
+import type { Lease, SessionSupervisor } from './stdio-lease.js';
 import { asProtocolError } from './stdio-problem.js';
 import type { Watching } from './watching.js';
 

@@ -1,4 +1,12 @@
-import { type Edits, type JsonObject, type JsonValue, RawObject, textOf } from '../../jsonrpc/raw.js';
+import {
+  type Edits,
+  type JsonObject,
+  type JsonValue,
+  joined,
+  type Piece,
+  RawObject,
+  textOf,
+} from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { projectBlock, projectContents } from './content.js';
@@ -12,11 +20,11 @@ const TRIGGERS = ['"audio"', '"resource_link"', '"_meta"', '"lastModified"', '"i
  * The edits that bring a complete result into the client's revision. Results come in with or without the modern
  * envelope members, whichever the upstream speaks.
  */
-export function encodeResult(method: string, result: RawObject, to: Revision, gateway: Implementation): Buffer[] {
+export function encodeResult(method: string, result: RawObject, to: Revision, gateway: Implementation): Piece[] {
   return to.era === 'modern' ? encodeModern(method, result, gateway) : encodeLegacy(method, result, to);
 }
 
-function encodeModern(method: string, result: RawObject, gateway: Implementation): Buffer[] {
+function encodeModern(method: string, result: RawObject, gateway: Implementation): Piece[] {
   const edits: Record<string, string | Buffer | undefined> = {
     _meta: metaWith(result, textOf(gateway)),
   };
@@ -25,17 +33,17 @@ function encodeModern(method: string, result: RawObject, gateway: Implementation
     if (!result.has('ttlMs')) edits['ttlMs'] = '0';
     if (!result.has('cacheScope')) edits['cacheScope'] = '"private"';
   }
-  return result.editedBytes(edits);
+  return result.edit(edits).pieces();
 }
 
 /** The result's `_meta` with this hop's `serverInfo` in place of the upstream's (META-07, GW-08). */
 function metaWith(result: RawObject, serverInfo: string): string | Buffer {
   const meta = result.object('_meta');
   if (!meta || meta.keys().every((key) => key === META.serverInfo)) return `{"${META.serverInfo}":${serverInfo}}`;
-  return Buffer.concat(meta.editedBytes({ [META.serverInfo]: serverInfo, [META.relatedTask]: undefined }));
+  return joined(meta.edit({ [META.serverInfo]: serverInfo, [META.relatedTask]: undefined }).pieces());
 }
 
-function encodeLegacy(method: string, result: RawObject, to: Revision): Buffer[] {
+function encodeLegacy(method: string, result: RawObject, to: Revision): Piece[] {
   const edits: Record<string, string | Buffer | undefined> = {};
   for (const member of ['resultType', 'ttlMs', 'cacheScope']) if (result.has(member)) edits[member] = undefined;
   const meta = result.object('_meta');
@@ -44,7 +52,7 @@ function encodeLegacy(method: string, result: RawObject, to: Revision): Buffer[]
     edits['_meta'] = rest.isEmpty ? undefined : rest.bytes();
   }
   Object.assign(edits, projectMembers(method, result, to.expresses));
-  return result.editedBytes(edits);
+  return result.edit(edits).pieces();
 }
 
 function projectMembers(method: string, result: RawObject, to: Expresses): Edits {

@@ -1,0 +1,169 @@
+// Imports point inwards. Reads every file under src/ and says where one knows a room it should not know.
+//   node scripts/check-imports.mjs [folder that holds src/]
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
+
+/**
+ * What each room may know beside itself. An entry is a room or a file or folder in one (`identity/tokens`); after `type`
+ * it may be imported as a type only. `builtins` and `packages` are lists where the room must stay pure; without a list
+ * anything goes.
+ */
+const ROOMS = {
+  protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
+  core: { knows: ['protocol'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
+  features: { knows: ['core', 'protocol'], builtins: ['node:buffer', 'node:crypto'] },
+  identity: { knows: ['core', 'protocol', 'type state'] },
+  telemetry: { knows: ['core', 'protocol'] },
+  state: { knows: ['protocol', 'telemetry'] },
+  inbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
+  outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
+  cluster: { knows: ['core', 'protocol', 'state', 'type inbound/mcp/session'] },
+  assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
+  config: { knows: ['identity/tokens', 'protocol/mcp/revisions'] },
+  cli: { knows: ['config', 'app', 'assess'] },
+};
+
+/** The composition root knows every room; nobody but the command line knows it. */
+const ROOT_FILES = new Set(['app', 'house', 'records', 'quickstart']);
+
+/** What only one place may do. */
+const ONLY_IN = {
+  undici: { place: 'outbound/http.ts', why: 'it is the only place that opens a connection' },
+  'node:child_process': { place: 'outbound/stdio/', why: 'children are started where they are guarded' },
+};
+
+const TYPE_OF_ANY = /(?:[:<|&,([]|\bas\b|\bextends\b|=>)\s*any\b(?!\s*[:=?(.])/g;
+
+/** Every problem of the tree below `root`, as lines ready to print. */
+function check(root) {
+  const files = sources(path.join(root, 'src'));
+  const dates = revisionDates(root);
+  const problems = [];
+  const graph = new Map();
+  for (const file of files) {
+    const name = path.relative(path.join(root, 'src'), file).split(path.sep).join('/');
+    const code = withoutComments(readFileSync(file, 'utf8'));
+    const report = (offset, message) => {
+      const line = code.slice(0, offset).split('\n').length;
+      problems.push(`src/${name}:${line}: ${message}`);
+    };
+    graph.set(name, []);
+    for (const found of importsOf(code)) {
+      const problem = found.specifier.startsWith('.')
+        ? checkRelative(root, name, found, graph)
+        : checkForeign(name, found.specifier);
+      if (problem) report(found.offset, problem);
+    }
+    if (roomOf(name) !== 'protocol') {
+      for (const { index, 0: date } of code.matchAll(dates)) {
+        report(
+          index,
+          `the revision ${date} is named outside of src/protocol; ask a revision what it can express instead`,
+        );
+      }
+    }
+    for (const { index } of withoutStrings(code).matchAll(TYPE_OF_ANY)) report(index, 'any is no type; use unknown');
+  }
+  for (const cycle of cycles(graph)) problems.push(`src/${cycle[0]}: imports go in a circle: ${cycle.join(' -> ')}`);
+  return { count: files.length, problems };
+}
+
+function sources(folder) {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /(?<!\.d|\.test)\.(ts|mts|js|mjs)$/.test(entry.name))
+    .map((entry) => path.join(entry.parentPath ?? entry.path, entry.name))
+    .sort();
+}
+
+/** The revisions are the folders that hold them. */
+function revisionDates(root) {
+  const folder = path.join(root, 'src/protocol/mcp/revisions');
+  const dates = existsSync(folder) ? readdirSync(folder).filter((name) => /^\d{4}-\d\d-\d\d$/.test(name)) : [];
+  return new RegExp(`\\b(?:${dates.join('|') || '(?!)'})\\b`, 'g');
+}
+
+function roomOf(name) {
+  const [first] = name.split('/');
+  return first.replace(/\.\w+$/, '');
+}
+
+function checkRelative(root, name, { specifier, isType }, graph) {
+  const target = path.posix.join(path.posix.dirname(name), specifier);
+  if (target.startsWith('..')) return `${specifier} is outside of src`;
+  const file = target.replace(/\.(m?)js$/, '.$1ts');
+  const known = [file, target].find((candidate) => existsSync(path.join(root, 'src', candidate)));
+  if (known === undefined) return `${specifier} does not exist`;
+  graph.get(name).push(known);
+  const from = roomOf(name);
+  const to = roomOf(known);
+  if (from === to || ROOT_FILES.has(from)) return undefined;
+  const room = ROOMS[from];
+  if (room === undefined) return `the room "${from}" has no rule; add it to scripts/check-imports.mjs`;
+  const rule = room.knows.find((entry) => covers(entry.replace(/^type /, ''), known));
+  if (rule === undefined)
+    return `${from} may not know ${to} (${specifier}); it knows ${room.knows.join(', ') || 'nobody'}`;
+  if (rule.startsWith('type ') && !isType)
+    return `${from} may know ${to} by its types only: write import type (${specifier})`;
+  return undefined;
+}
+
+function covers(entry, file) {
+  return file === `${entry}.ts` || file.startsWith(`${entry}/`);
+}
+
+function checkForeign(name, specifier) {
+  const from = roomOf(name);
+  const only = ONLY_IN[specifier];
+  if (only && !name.startsWith(only.place)) return `${specifier} belongs to src/${only.place}: ${only.why}`;
+  const { builtins, packages } = ROOMS[from] ?? {};
+  if (specifier.startsWith('node:')) {
+    if (builtins && !builtins.includes(specifier))
+      return `${from} may not use ${specifier}; it uses ${builtins.join(', ')}`;
+  } else if (packages && !packages.includes(specifier)) {
+    return `${from} may not use the package ${specifier}; it stands on its own`;
+  }
+  return undefined;
+}
+
+/** One circle for each knot of files that reach each other (Tarjan's strongly connected components). */
+function cycles(graph) {
+  const index = new Map();
+  const low = new Map();
+  const stack = [];
+  const found = [];
+  const visit = (file) => {
+    index.set(file, index.size);
+    low.set(file, index.get(file));
+    stack.push(file);
+    for (const next of graph.get(file) ?? []) {
+      if (!index.has(next)) visit(next);
+      if (stack.includes(next)) low.set(file, Math.min(low.get(file), low.get(next)));
+    }
+    if (low.get(file) !== index.get(file)) return;
+    const knot = new Set(stack.splice(stack.indexOf(file)));
+    if (knot.size > 1 || graph.get(file)?.includes(file)) found.push(circle(graph, knot));
+  };
+  for (const file of graph.keys()) if (!index.has(file)) visit(file);
+  return found;
+}
+
+/** The shortest way round inside a knot, from its first file. */
+function circle(graph, knot) {
+  const [start] = [...knot].sort();
+  const ways = [[start]];
+  for (const way of ways) {
+    for (const next of graph.get(way.at(-1))) {
+      if (next === start) return [...way, start];
+      if (knot.has(next) && !ways.some((other) => other.at(-1) === next)) ways.push([...way, next]);
+    }
+  }
+  return [...knot];
+}
+
+const root = path.resolve(process.argv[2] ?? fileURLToPath(new URL('..', import.meta.url)));
+const { count, problems } = check(root);
+for (const problem of problems) console.error(problem);
+console.log(`${count} files, ${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`);
+process.exitCode = problems.length > 0 ? 1 : 0;

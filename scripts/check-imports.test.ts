@@ -1,0 +1,159 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+
+const SCRIPT = fileURLToPath(new URL('./check-imports.mjs', import.meta.url));
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'parley-imports-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs the check over a tree of these files. Those that are only imported are made too. */
+function check(files: Readonly<Record<string, string>>): { code: number | null; problems: string[]; summary: string } {
+  const tree: Record<string, string> = {
+    'src/protocol/errors.ts': '',
+    'src/protocol/mcp/revisions/index.ts': '',
+    'src/protocol/mcp/revisions/2025-11-25/index.ts': '',
+    'src/core/gateway.ts': '',
+    'src/outbound/http.ts': "import { Pool } from 'undici';",
+    'src/identity/tokens.ts': '',
+    'src/identity/guard.ts': '',
+    'src/state/index.ts': '',
+    ...files,
+  };
+  for (const [name, text] of Object.entries(tree)) {
+    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    writeFileSync(path.join(folder, name), text);
+  }
+  const { status, stdout, stderr } = spawnSync(process.execPath, [SCRIPT, folder], { encoding: 'utf8' });
+  return { code: status, problems: stderr.split('\n').filter(Boolean), summary: stdout.trim() };
+}
+
+test.each([
+  ['src/protocol/a.ts', "import { Buffer } from 'node:buffer';\nimport { x } from './errors.js';"],
+  ['src/core/a.ts', "import type { Reason } from '../protocol/errors.js';"],
+  ['src/features/a.ts', "import { g } from '../core/gateway.js';\nimport { e } from '../protocol/errors.js';"],
+  [
+    'src/inbound/http/a.ts',
+    "import { g } from '../../identity/guard.js';\nimport type { S } from '../../state/index.js';",
+  ],
+  ['src/outbound/mcp/a.ts', "import { type S, type T } from '../../state/index.js';\nimport { h } from '../http.js';"],
+  [
+    'src/config/a.ts',
+    "import { t } from '../identity/tokens.js';\nimport { r } from '../protocol/mcp/revisions/index.js';",
+  ],
+  ['src/app.ts', "import { g } from './core/gateway.js';\nimport { s } from './state/index.js';"],
+  [
+    'src/core/b.ts',
+    "// import { h } from '../outbound/http.js'; and 2025-11-25\n/* any: any */ const s = 'import any as any';",
+  ],
+  [
+    'src/core/c.ts',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text
+    'const r = /[\'"]/; // the quote above opens no string: 2025-11-25\nconst t = `${{ a: `"` }.a}`; // 2025-11-25',
+  ],
+  ['src/core/a.test.ts', "import { h } from '../outbound/http.js';\nconst date = '2025-11-25';"],
+])('%s may say what it says', (name, text) => {
+  expect(check({ [name]: text })).toMatchObject({ code: 0, problems: [] });
+});
+
+test.each([
+  [
+    'src/protocol/a.ts',
+    "import { g } from '../core/gateway.js';",
+    'protocol may not know core (../core/gateway.js); it knows nobody',
+  ],
+  ['src/protocol/a.ts', "import fs from 'node:fs';", 'protocol may not use node:fs; it uses node:buffer, node:crypto'],
+  ['src/protocol/a.ts', "import { z } from 'zod';", 'protocol may not use the package zod; it stands on its own'],
+  [
+    'src/core/a.ts',
+    "import type { H } from '../outbound/http.js';",
+    'core may not know outbound (../outbound/http.js); it knows protocol',
+  ],
+  [
+    'src/core/a.ts',
+    "export * from '../outbound/http.js';",
+    'core may not know outbound (../outbound/http.js); it knows protocol',
+  ],
+  [
+    'src/core/a.ts',
+    "const h = await import('../outbound/http.js');",
+    'core may not know outbound (../outbound/http.js); it knows protocol',
+  ],
+  [
+    'src/core/a.ts',
+    "import {\n  a,\n  b,\n} from '../outbound/http.js';",
+    'core may not know outbound (../outbound/http.js); it knows protocol',
+  ],
+  [
+    'src/core/a.ts',
+    "import '../outbound/http.js';",
+    'core may not know outbound (../outbound/http.js); it knows protocol',
+  ],
+  [
+    'src/core/a.ts',
+    "import http from 'node:http';",
+    'core may not use node:http; it uses node:buffer, node:crypto, node:events',
+  ],
+  [
+    'src/inbound/a.ts',
+    "import { h } from '../outbound/http.js';",
+    'inbound may not know outbound (../outbound/http.js); it knows core, protocol, identity, telemetry, type state',
+  ],
+  [
+    'src/inbound/a.ts',
+    "import { s } from '../state/index.js';",
+    'inbound may know state by its types only: write import type (../state/index.js)',
+  ],
+  [
+    'src/config/a.ts',
+    "import { g } from '../identity/guard.js';",
+    'config may not know identity (../identity/guard.js); it knows identity/tokens, protocol/mcp/revisions',
+  ],
+  [
+    'src/outbound/mcp/a.ts',
+    "import { request } from 'undici';",
+    'undici belongs to src/outbound/http.ts: it is the only place that opens a connection',
+  ],
+  [
+    'src/cellar/a.ts',
+    "import { g } from '../core/gateway.js';",
+    'the room "cellar" has no rule; add it to scripts/check-imports.mjs',
+  ],
+  ['src/core/a.ts', "import { g } from './gone.js';", './gone.js does not exist'],
+  ['src/core/a.ts', "import { g } from '../../test/a.js';", '../../test/a.js is outside of src'],
+  [
+    'src/core/a.ts',
+    "if (version === '2025-11-25') go();",
+    'the revision 2025-11-25 is named outside of src/protocol; ask a revision what it can express instead',
+  ],
+  ['src/core/a.ts', 'const a = b as any;', 'any is no type; use unknown'],
+  ['src/core/a.ts', 'function f(a: string, b: any[]) {}', 'any is no type; use unknown'],
+  ['src/core/a.ts', 'const m = new Map<string, any>();', 'any is no type; use unknown'],
+])('%s: %s', (name, text, message) => {
+  const { code, problems } = check({ [name]: text });
+  expect({ code, problems }).toEqual({ code: 1, problems: [`${name}:1: ${message}`] });
+});
+
+test('the line of a problem is the line it stands on', () => {
+  const text =
+    "/* two\nlines */\nimport { e } from '../protocol/errors.js';\n\nimport { h } from '../outbound/http.js';\n";
+  expect(check({ 'src/core/a.ts': text }).problems).toEqual([expect.stringMatching(/^src\/core\/a\.ts:5: /)]);
+});
+
+test('imports that go in a circle are shown, the shortest way round', () => {
+  const { code, problems, summary } = check({
+    'src/core/a.ts': "import { b } from './b.js';",
+    'src/core/b.ts': "import type { c } from './c.js';\nimport { d } from './d.js';",
+    'src/core/c.ts': "import { a } from './a.js';",
+    'src/core/d.ts': "import { c } from './c.js';",
+    'src/core/e.ts': "import { a } from './a.js';",
+  });
+  expect(problems).toEqual(['src/core/a.ts: imports go in a circle: core/a.ts -> core/b.ts -> core/c.ts -> core/a.ts']);
+  expect({ code, summary }).toEqual({ code: 1, summary: '13 files, 1 problem' });
+});

@@ -1,0 +1,184 @@
+/** The gateway without its doors: every room behind them, put together. */
+import { createHash, randomBytes } from 'node:crypto';
+import { Mailbox } from './cluster/mailbox.js';
+import { OwnedUpstream } from './cluster/owned-upstream.js';
+import { PRESENCE, Presence } from './cluster/presence.js';
+import { BusStreams } from './cluster/shared-streams.js';
+import type { Config, ServerConfig } from './config/schema.js';
+import { OpenAdmission } from './core/admission.js';
+import { Aggregate } from './core/aggregate.js';
+import { Parking } from './core/bridge/parking.js';
+import { States } from './core/bridge/states.js';
+import { HostedTasks } from './core/bridge/tasks.js';
+import { Catalog } from './core/catalog/catalog.js';
+import { Pages } from './core/catalog/pages.js';
+import { ALONE, type Cluster } from './core/cluster.js';
+import { Forwarder } from './core/forward.js';
+import type { Gateway } from './core/gateway.js';
+import { Seal } from './core/seal.js';
+import type { Upstream } from './core/upstream.js';
+import { withApproval } from './features/approval.js';
+import type { SessionsOptions } from './inbound/mcp/session/sessions.js';
+import type { SharedStreams } from './inbound/mcp/session/shared-streams.js';
+import { HttpClient } from './outbound/http.js';
+import { buildUpstream, type VerdictStore } from './outbound/mcp/build.js';
+import type { Log } from './outbound/mcp/context.js';
+import { stopAllChildren } from './outbound/stdio/process.js';
+import type { Implementation } from './protocol/mcp/model.js';
+import { rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
+import { openState, type State } from './state/index.js';
+
+/** How often a task is worth asking for. */
+const TASK_POLL = 500;
+
+/** What a replica has beside what a single process has. */
+interface Replica {
+  readonly cluster: Cluster;
+  readonly streams: SharedStreams | undefined;
+  leave(): Promise<void>;
+}
+
+const SINGLE: Replica = { cluster: ALONE, streams: undefined, leave: async () => {} };
+
+export class House {
+  readonly catalog: Catalog;
+  readonly aggregate: Aggregate;
+  readonly seal: Seal;
+  readonly parking: Parking;
+  readonly tasks: HostedTasks;
+  /** The core with its features around it: what every door calls. */
+  readonly gateway: Gateway;
+  private readonly http: HttpClient;
+
+  private constructor(
+    readonly config: Config,
+    readonly info: Implementation,
+    readonly state: State,
+    private readonly replica: Replica,
+    private readonly verdicts: VerdictStore,
+    readonly log: Log,
+  ) {
+    this.seal = new Seal(state.keyring);
+    this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
+    this.catalog = new Catalog({ naming: config.naming, patience: config.timeouts.connect, log });
+    for (const [name, settings] of Object.entries(config.servers)) {
+      if (settings.enabled) this.catalog.add(this.upstream(name, settings));
+    }
+    const admission = new OpenAdmission((server) => config.servers[server]?.invocation !== false);
+    const { bridge } = config;
+    const { cluster } = replica;
+    this.parking = new Parking(
+      {
+        ttl: bridge.parkTtl,
+        inAll: bridge.maxParked,
+        perCaller: bridge.maxParkedPerCaller,
+        perServer: bridge.maxParkedPerServer,
+      },
+      cluster,
+    );
+    this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
+    const states = new States(this.seal, bridge.parkTtl);
+    const { catalog, seal, parking, tasks } = this;
+    this.aggregate = new Aggregate({
+      catalog,
+      pages: new Pages(catalog, admission, seal, config.limits.pageSize),
+      admission,
+      forwarder: new Forwarder({ catalog, admission, parking, states, tasks, seal, bridge, taskTtl: TASK_TTL }),
+      tasks,
+      bridge,
+    });
+    this.gateway = withApproval(this.aggregate, config.policy.approve, catalog, states);
+  }
+
+  static async build(config: Config, info: Implementation, log: Log): Promise<House> {
+    const { db, bus, keys } = config.state;
+    const state = await openState({
+      data: config.data,
+      log,
+      ...(db !== undefined && { db }),
+      ...(bus !== undefined && { bus }),
+      ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
+    });
+    const replica = db === undefined ? SINGLE : await join(state, log);
+    return new House(config, info, state, replica, await rememberedVerdicts(state, log), log);
+  }
+
+  private upstream(name: string, settings: ServerConfig): Upstream {
+    const { config, http, info, log, verdicts, replica, state } = this;
+    const upstream = buildUpstream(name, settings, {
+      http,
+      limits: config.limits,
+      sessionIdle: config.session.idle,
+      clientInfo: info,
+      log,
+      verdicts,
+    });
+    // A process lives on one machine; the replicas share it.
+    return replica === SINGLE || settings.command === undefined
+      ? upstream
+      : new OwnedUpstream(upstream, replica.cluster, state.bus);
+  }
+
+  get cluster(): Cluster {
+    return this.replica.cluster;
+  }
+
+  get streams(): SharedStreams | undefined {
+    return this.replica.streams;
+  }
+
+  sessionsOptions(): SessionsOptions {
+    const { config } = this;
+    return {
+      gateway: this.gateway,
+      describe: (view) => this.aggregate.describe(view),
+      tasks: this.tasks,
+      cluster: this.cluster,
+      identified: config.auth.tokens.length > 0,
+      info: this.info,
+      seal: this.seal,
+      idle: config.session.idle,
+      answerTime: config.bridge.parkTtl,
+      logging: config.bridge.logging,
+      strictVersions: config.mcp.versionNegotiation === 'strict',
+      rootsChanged: (key) => {
+        for (const name of this.catalog.servers) this.catalog.upstream(name)?.rootsChanged(key);
+      },
+      ended: (key) => {
+        for (const name of this.catalog.servers) this.catalog.upstream(name)?.release(key);
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.parking.close();
+    this.tasks.close();
+    await this.catalog.close();
+    await stopAllChildren();
+    await this.http.close();
+    await this.replica.leave();
+    await this.state.close();
+  }
+}
+
+/** Enters the company of the replicas that share this state. */
+async function join({ bus }: State, log: Log): Promise<Replica> {
+  const self = randomBytes(6).toString('hex');
+  const presence = await Presence.enter(bus, self, PRESENCE, () => {
+    log.warn({ replica: self }, 'this replica was away for longer than its lease; the others went on without it');
+  });
+  const mailbox = await Mailbox.open(bus, presence, log);
+  log.info({ replica: self }, 'joined the replicas that share this state');
+  return {
+    cluster: mailbox,
+    streams: new BusStreams(bus, presence, log),
+    leave: async () => {
+      mailbox.close();
+      await presence.leave();
+    },
+  };
+}
+
+/** Any secret of enough characters serves as a key; which one it is shows in its id, not what it is. */
+const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
+const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);

@@ -1,0 +1,31 @@
+import type { Id } from '../../../protocol/jsonrpc/message.js';
+
+/** Receives the events of a stream while a connection is there. */
+export interface EventSink {
+  event(id: string, data: readonly Buffer[]): void;
+  /** The last event was sent. */
+  end(): void;
+}
+
+/** A copy of a stream where every replica can read it. */
+export interface StreamCopy {
+  /** Resolves once the event is safe; only then is it sent. False where this replica is no longer believed. */
+  append(text: string): Promise<boolean>;
+  finish(): Promise<void>;
+}
+
+/** A stream that can be sent over a connection from a certain event on. */
+export interface Resumable {
+  /** From behind event `after`; without it from where it was left. */
+  connect(sink: EventSink, after?: number): void;
+  disconnect(sink: EventSink): void;
+}
+
+/** The streams of sessions, as far as they have to be found by other replicas. */
+export interface SharedStreams {
+  /** Begins the names of streams made here, so that no two replicas use one name. */
+  readonly prefix: string;
+  open(session: string, stream: string, request: Id | undefined): StreamCopy;
+  /** A stream that another replica made; undefined where there is none. Throws where it no longer holds what is asked for. */
+  find(session: string, stream: string, after: number): Promise<Resumable | undefined>;
+}

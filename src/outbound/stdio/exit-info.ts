@@ -1,0 +1,10 @@
+export interface ExitInfo {
+  /** Exactly one of the two is set, unless the process could not even be killed: then neither is. */
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  /** True when `stop()` asked for it. */
+  expected: boolean;
+  uptimeMs: number;
+  /** Wall-clock time, for people. */
+  at: Date;
+}
