@@ -26,7 +26,7 @@ const ROOMS = {
 };
 
 /** The composition root knows every room; nobody but the command line knows it. */
-const ROOT_FILES = new Set(['app', 'house', 'records', 'quickstart']);
+const ROOT_FILES = new Set(['app', 'house', 'records', 'servers', 'quickstart']);
 
 /** What only one place may do. */
 const ONLY_IN = {

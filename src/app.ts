@@ -106,13 +106,24 @@ export async function startServe(
     close: async () => {
       health.accepting = false;
       modern.endListens();
-      const drained = new Promise((resolve) => setTimeout(resolve, config.timeouts.drain).unref());
+      sessions.comeBack();
+      let force = (): void => {};
+      const closed = server.close(new Promise<void>((resolve) => (force = resolve)));
+      await drained(() => modern.busy + sessions.busy + sseSessions.busy, config.timeouts.drain);
       sessions.close();
       sseSessions.close();
-      await server.close(drained);
+      force();
+      await closed;
       await house.close();
     },
   };
+}
+
+/** Resolves when nothing is under way any more, or when waiting has taken long enough. */
+async function drained(busy: () => number, patience: number): Promise<void> {
+  for (const end = Date.now() + patience; busy() > 0 && Date.now() < end; ) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
 
 export async function startStdio(config: Config, { server }: { server?: string }): Promise<void> {

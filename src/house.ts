@@ -26,7 +26,8 @@ import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import { rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
-import { openState, type State } from './state/index.js';
+import { Servers } from './servers.js';
+import { openState, Registry, type State } from './state/index.js';
 
 /** How often a task is worth asking for. */
 const TASK_POLL = 500;
@@ -42,6 +43,8 @@ const SINGLE: Replica = { cluster: ALONE, streams: undefined, leave: async () =>
 
 export class House {
   readonly catalog: Catalog;
+  /** The servers, which can be changed while the gateway runs. */
+  readonly servers: Servers;
   readonly aggregate: Aggregate;
   readonly seal: Seal;
   readonly parking: Parking;
@@ -61,10 +64,14 @@ export class House {
     this.seal = new Seal(state.keyring);
     this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
     this.catalog = new Catalog({ naming: config.naming, patience: config.timeouts.connect, log });
-    for (const [name, settings] of Object.entries(config.servers)) {
-      if (settings.enabled) this.catalog.add(this.upstream(name, settings));
-    }
-    const admission = new OpenAdmission((server) => config.servers[server]?.invocation !== false);
+    this.servers = new Servers(config.servers, {
+      catalog: this.catalog,
+      registry: new Registry(state.db, state.bus),
+      log,
+      drain: config.timeouts.drain,
+      build: (name, settings) => this.upstream(name, settings),
+    });
+    const admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
     const { bridge } = config;
     const { cluster } = replica;
     this.parking = new Parking(
@@ -100,7 +107,9 @@ export class House {
       ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
     });
     const replica = db === undefined ? SINGLE : await join(state, log);
-    return new House(config, info, state, replica, await rememberedVerdicts(state, log), log);
+    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log);
+    await house.servers.start();
+    return house;
   }
 
   private upstream(name: string, settings: ServerConfig): Upstream {
@@ -151,6 +160,7 @@ export class House {
   }
 
   async close(): Promise<void> {
+    this.servers.close();
     this.parking.close();
     this.tasks.close();
     await this.catalog.close();

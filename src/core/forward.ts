@@ -57,6 +57,8 @@ export class Forwarder {
     admission.admit(caller, target);
     const upstream = this.upstream(target.server);
     const sealed = call.params.get('requestState');
+    if (sealed !== undefined && typeof sealed !== 'string')
+      throw new ProtocolError('invalid_state', '"requestState" must be a string');
     const state = typeof sealed === 'string' ? states.open(caller, call.method, call.params, sealed) : undefined;
     if (state && state.kind !== 'approval' && state.server !== target.server) {
       throw new ProtocolError('invalid_state', 'The request state belongs to another request');

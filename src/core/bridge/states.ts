@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { isObject } from '../../protocol/mcp/model.js';
+import type { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import { type Seal, SealBroken } from '../seal.js';
 import type { Ticket } from './parking.js';
@@ -46,16 +45,31 @@ export class States {
 
 /** Of what identifies a request across its rounds: the method, the target and the arguments, however they are written. */
 function digest(method: string, params: RawObject): string {
-  const { name, uri, arguments: args } = params.value();
+  const args = params.raw('arguments')?.toString('utf8') ?? 'null';
   return createHash('sha256')
-    .update(JSON.stringify([method, name ?? null, uri ?? null, canonical(args ?? null)]))
+    .update(JSON.stringify([method, params.get('name') ?? null, params.get('uri') ?? null, canonical(args)]))
     .digest('base64url');
 }
 
-function canonical(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(canonical);
-  if (!isObject(value)) return value;
-  return Object.keys(value)
-    .sort()
-    .map((key) => [key, canonical(value[key] ?? null)]);
+const TOKEN = /"(?:[^"\\]|\\.)*"|[^\s{}[\]:,"]+|[{}[\]]/g;
+
+/**
+ * A JSON text without what does not matter: spaces, escapes, the order of members. Not read as values, for the server is
+ * sent the text: a number too long for one, or a member that stands twice, must not pass for another.
+ */
+function canonical(text: string): string {
+  const tokens = text.match(TOKEN) ?? [];
+  let at = 0;
+  const value = (): string => {
+    const token = tokens[at++] ?? '';
+    if (token === '[' || token === '{') {
+      const items: string[] = [];
+      const close = token === '[' ? ']' : '}';
+      while (at < tokens.length && tokens[at] !== close) items.push(token === '[' ? value() : `${value()}:${value()}`);
+      at++;
+      return `${token}${(token === '[' ? items : items.sort()).join(',')}${close}`;
+    }
+    return token.startsWith('"') ? JSON.stringify(JSON.parse(token)) : token;
+  };
+  return value();
 }

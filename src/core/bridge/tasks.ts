@@ -42,6 +42,9 @@ interface Running {
   readonly answers: InputResponses;
   parked: ParkedCall | undefined;
   readonly waiting: Set<() => void>;
+  /** Ends with the last change that was written: they are written in turn. */
+  saved: Promise<void>;
+  expiry: NodeJS.Timeout | undefined;
 }
 
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
@@ -124,7 +127,11 @@ export class HostedTasks {
       answers: {},
       parked: undefined,
       waiting: new Set(),
+      saved: Promise.resolve(),
+      expiry: undefined,
     };
+    running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
+    running.expiry.unref();
     this.running.set(record.taskId, running);
     return running;
   }
@@ -180,9 +187,16 @@ export class HostedTasks {
   }
 
   private async finish(running: Running, outcome: Outcome): Promise<void> {
-    const { record } = running;
-    this.running.delete(record.taskId);
-    if (isTerminal(record.status)) return;
+    try {
+      if (!isTerminal(running.record.status)) await this.conclude(running, outcome);
+    } finally {
+      // Not before its end is written: until then this is the only place that knows of it.
+      this.running.delete(running.record.taskId);
+      clearTimeout(running.expiry);
+    }
+  }
+
+  private async conclude(running: Running, outcome: Outcome): Promise<void> {
     if (outcome.kind === 'complete')
       await this.change(running, { status: 'completed', result: withoutHop(outcome.result) });
     else if (outcome.kind === 'error') {
@@ -204,11 +218,24 @@ export class HostedTasks {
 
   private async change(running: Running, change: Partial<TaskRecord>): Promise<void> {
     const { inputRequests: _, ...before } = running.record;
-    running.record = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
-    await this.records.update(running.record);
+    const record: TaskRecord = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
+    running.record = record;
+    const saved = running.saved.then(() => this.records.update(record));
+    running.saved = saved.catch(() => {});
+    await saved;
     for (const check of [...running.waiting]) check();
     for (const listener of [...this.listeners]) listener(running.record);
     this.cluster.tell(CHANGED, running.record as unknown as JsonValue);
+  }
+
+  /** Its time is over: whatever it waits for is given up. */
+  private async expire(running: Running): Promise<void> {
+    if (isTerminal(running.record.status)) return;
+    const message = 'The task did not end in its time';
+    running.parked?.abandon(message);
+    const error = { code: -32603, message, data: { reason: 'upstream_timeout', outcome: 'unknown' } };
+    await this.change(running, { status: 'failed', statusMessage: message, error }).catch(() => {});
+    running.cancellation.cancel(message);
   }
 
   /** Tells of every change of every task; whose it is stands in it. */
@@ -222,7 +249,11 @@ export class HostedTasks {
     const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
     if (record?.principal !== principal)
       throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
-    if (isTerminal(record.status) || this.running.has(taskId)) return record;
+    return this.asItStands(record);
+  }
+
+  private async asItStands(record: TaskRecord): Promise<TaskRecord> {
+    if (isTerminal(record.status) || this.running.has(record.taskId)) return record;
     if (await this.runsElsewhere(record)) return record;
     // Its process is gone, and the call with it; it is not run again.
     return {
@@ -304,8 +335,9 @@ export class HostedTasks {
     return running.record;
   }
 
-  list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
-    return this.records.list(principal, after, limit);
+  async list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
+    const records = await this.records.list(principal, after, limit);
+    return Promise.all(records.map((record) => this.asItStands(this.running.get(record.taskId)?.record ?? record)));
   }
 
   close(): void {

@@ -60,11 +60,14 @@ export class Catalog {
   private readonly entries = new Map<string, Entry>();
   private readonly listeners = new Set<(kind: ListKind, server: string) => void>();
   private readonly pending = new Map<string, NodeJS.Timeout>();
+  private warmed = false;
 
   constructor(private readonly options: CatalogOptions) {}
 
-  add(upstream: Upstream): void {
+  /** Adds a server, or puts it in the place of the one with its name; returns that one. */
+  put(upstream: Upstream): Upstream | undefined {
     const { name } = upstream;
+    const before = this.entries.get(name);
     const entry: Entry = {
       upstream,
       description: undefined,
@@ -83,6 +86,11 @@ export class Catalog {
       ) as Record<ListMethod, Listing>,
     };
     this.entries.set(name, entry);
+    if (before || this.warmed) {
+      for (const kind of Object.values(KIND_OF)) this.announce(kind, name);
+      void this.warmEntry(entry);
+    }
+    return before?.upstream;
   }
 
   remove(name: string): Upstream | undefined {
@@ -135,19 +143,20 @@ export class Catalog {
 
   /** Connects to every server and reads its lists, so that the first caller need not wait. Never fails. */
   async warm(): Promise<void> {
-    await Promise.all(
-      [...this.entries.values()].map(async (entry) => {
-        try {
-          await this.describeEntry(entry);
-          await Promise.all(LIST_METHODS.map((method) => this.offers(entry, method) && entry.listings[method].load()));
-        } catch (error) {
-          this.options.log.warn(
-            { server: entry.upstream.name, why: (error as Error).message },
-            'a server is not available yet',
-          );
-        }
-      }),
-    );
+    this.warmed = true;
+    await Promise.all([...this.entries.values()].map((entry) => this.warmEntry(entry)));
+  }
+
+  private async warmEntry(entry: Entry): Promise<void> {
+    try {
+      await this.describeEntry(entry);
+      await Promise.all(LIST_METHODS.map((method) => this.offers(entry, method) && entry.listings[method].load()));
+    } catch (error) {
+      this.options.log.warn(
+        { server: entry.upstream.name, why: (error as Error).message },
+        'a server is not available yet',
+      );
+    }
   }
 
   private async describeEntry(entry: Entry): Promise<ServerDescription> {

@@ -4,28 +4,48 @@ import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
 /** A client that stops reading may owe so much; then its connection is closed (fault 13). */
 const MOST_UNREAD = 1024 * 1024;
 const PING = 15_000;
+/** A client that vanished without a word looks like a quiet one; no stream that can be opened anew is older (fault 15). */
+export const STREAM_AGE = 10 * 60 * 1000;
+
+export interface StreamTimes {
+  readonly ping?: number;
+  /** When the stream is ended; without it, it may be open for ever. */
+  readonly maxAge?: number;
+  /** Says goodbye on a stream that is about to end of age. */
+  aged?(): void;
+}
 
 const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
 
 /** An event stream to one client: kept alive by comments, closed when the client no longer reads. */
 export class EventResponse {
   private readonly ping: NodeJS.Timeout;
+  private readonly age: NodeJS.Timeout | undefined;
   private over = false;
 
   constructor(
     private readonly res: ServerResponse,
     headers: readonly string[],
+    times: StreamTimes = {},
   ) {
     res.writeHead(200, [...headers, ...HEADERS]);
     res.flushHeaders();
-    this.ping = setInterval(() => this.text(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)), PING);
+    this.ping = setInterval(() => this.text(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)), times.ping ?? PING);
     this.ping.unref();
+    if (times.maxAge !== undefined) {
+      this.age = setTimeout(() => {
+        times.aged?.();
+        this.end();
+      }, times.maxAge);
+      this.age.unref();
+    }
     res.on('close', () => this.stop());
   }
 
   private stop(): void {
     this.over = true;
     clearInterval(this.ping);
+    clearTimeout(this.age);
   }
 
   text(chunk: string): void {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Cancellation, type Principal } from '../../core/caller.js';
-import { ALL_SERVERS, type View } from '../../core/gateway.js';
+import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
   type Incoming,
@@ -21,10 +21,11 @@ import {
   revisionOf,
   soundsModern,
 } from '../../protocol/mcp/revisions/index.js';
-import { EVENT_STREAM, writeEvent, writeRetry } from '../../protocol/sse/writer.js';
+import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import { STREAM_AGE } from '../http/stream.js';
 import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernDoor } from './modern.js';
@@ -50,6 +51,10 @@ export class HttpCarrier implements Carrier {
 
   unsolicited(message: Buffer): void {
     this.log.general.append([message]);
+  }
+
+  comeBack(): void {
+    this.log.general.letGo(RETRY);
   }
 
   ended(): void {
@@ -178,7 +183,8 @@ export class HttpDoor {
       if (!res.writableFinished) cancellation.cancel('the client closed the stream');
       else if (isListen) cancellation.cancel();
     });
-    await this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header });
+    const maxAge = STREAM_AGE;
+    await this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header, maxAge });
   }
 
   private async initialize(visit: Visit, message: RpcRequest): Promise<void> {
@@ -297,12 +303,12 @@ export class HttpDoor {
     const last = req.headers[HEADER.lastEventId];
     if (typeof last === 'string') {
       const { stream, seq } = await carrier.log.find(last);
-      connect(res, headers, stream, { after: seq });
+      connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
       return;
     }
     const { general } = carrier.log;
     if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
-    connect(res, headers, general, { priming: session.revision.primingEvents });
+    connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
   }
 
   private async delete(visit: Visit): Promise<void> {
@@ -319,9 +325,6 @@ export class HttpDoor {
       Buffer.from('{"success":true,"message":"Session terminated"}'),
     ]);
   }
-
-  /** Tells streams of sessions to come back elsewhere, at a graceful stop. */
-  static readonly goodbye = writeRetry(RETRY);
 }
 
 /** It concerns the exchange and not one request, so it carries no id (S2-04). */
@@ -386,5 +389,3 @@ export function refuse(
     [body],
   );
 }
-
-export const VIEW_OF_ALL = ALL_SERVERS;

@@ -70,7 +70,6 @@ export class ModernOutlet implements Outlet {
  */
 export class SessionOutlet implements Outlet {
   private logged: LoggedStream | undefined;
-  private response: EventResponse | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -92,7 +91,7 @@ export class SessionOutlet implements Outlet {
     clearTimeout(this.timer);
     if (!this.logged) {
       this.logged = this.log.open(this.request, true);
-      if (!this.res.destroyed) this.response = connect(this.res, this.headers, this.logged, { priming: this.priming });
+      if (!this.res.destroyed) connect(this.res, this.headers, this.logged, { priming: this.priming });
     }
     return this.logged;
   }
@@ -129,9 +128,7 @@ export class SessionOutlet implements Outlet {
   poll(retry: number): void {
     if (!this.accepts.stream || !this.priming) return;
     const stream = this.open();
-    this.response?.text(writeRetry(retry));
-    this.response?.end();
-    stream.letGo();
+    stream.letGo(retry);
   }
 }
 
@@ -142,11 +139,14 @@ export function connect(
   res: ServerResponse,
   headers: readonly string[],
   stream: Resumable & { readonly position?: string },
-  options: { readonly priming?: boolean; readonly after?: number },
+  options: { readonly priming?: boolean; readonly after?: number; readonly maxAge?: number },
 ): EventResponse {
   const opened: { response?: EventResponse } = {};
   const open = (): EventResponse => {
-    opened.response ??= new EventResponse(res, headers);
+    opened.response ??= new EventResponse(res, headers, {
+      ...(options.maxAge !== undefined && { maxAge: options.maxAge }),
+      aged: () => opened.response?.text(writeRetry(RETRY)),
+    });
     return opened.response;
   };
   const sink: EventSink = {
@@ -156,7 +156,10 @@ export function connect(
       response.allow(event.reduce((sum, part) => sum + part.length, 0));
       response.write(event);
     },
-    end: () => open().end(),
+    end: (retry) => {
+      if (retry !== undefined) open().text(writeRetry(retry));
+      open().end();
+    },
   };
   // An event log that no longer holds what is asked for throws here, before anything is sent.
   if (options.priming) open().text(writePriming(stream.position ?? '', RETRY));

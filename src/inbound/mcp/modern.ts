@@ -24,6 +24,8 @@ export interface ModernRequest {
   readonly outlet: Outlet;
   readonly cancellation: Cancellation;
   readonly header: Call['header'];
+  /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
+  readonly maxAge?: number;
 }
 
 /** An open subscription, as its transport sees it: it can be told to end in good order. */
@@ -35,6 +37,7 @@ export interface OpenListen {
 /** Serves requests that carry their own metadata: nothing is remembered between two of them. */
 export class ModernDoor {
   private readonly open = new Set<OpenListen>();
+  private calls = 0;
 
   constructor(
     private readonly gateway: Gateway,
@@ -61,17 +64,22 @@ export class ModernDoor {
       return;
     }
     const { progressToken, logLevel } = envelope;
-    const outcome = await this.gateway.call(caller, {
-      method,
-      params,
-      view: request.view,
-      wantsProgress: progressToken !== undefined,
-      logLevel,
-      cancellation: request.cancellation,
-      header: request.header,
-      notify: (notification) => outlet.send(encoder.notification(notification, progressToken)),
-    });
-    this.answer(encoder, outlet, message, outcome);
+    this.calls++;
+    try {
+      const outcome = await this.gateway.call(caller, {
+        method,
+        params,
+        view: request.view,
+        wantsProgress: progressToken !== undefined,
+        logLevel,
+        cancellation: request.cancellation,
+        header: request.header,
+        notify: (notification) => outlet.send(encoder.notification(notification, progressToken)),
+      });
+      this.answer(encoder, outlet, message, outcome);
+    } finally {
+      this.calls--;
+    }
   }
 
   private answer(encoder: Encoder, outlet: Outlet, { id, method, params }: RpcRequest, outcome: Outcome): void {
@@ -98,7 +106,7 @@ export class ModernDoor {
   }
 
   private async listen(
-    { message, view, outlet, cancellation }: ModernRequest,
+    { message, view, outlet, cancellation, maxAge }: ModernRequest,
     caller: Caller,
     encoder: Encoder,
   ): Promise<void> {
@@ -147,7 +155,9 @@ export class ModernDoor {
         outlet.finish(writeResult(id, [result.bytes()]), 200, NO_HEADERS);
       },
     };
+    const age = maxAge === undefined ? undefined : setTimeout(() => listen.end(), maxAge).unref();
     const close = (): void => {
+      clearTimeout(age);
       this.open.delete(listen);
       subscription.close();
     };
@@ -160,8 +170,9 @@ export class ModernDoor {
     for (const listen of [...this.open]) listen.end();
   }
 
-  get listening(): number {
-    return this.open.size;
+  /** Calls that are under way; subscriptions are not. */
+  get busy(): number {
+    return this.calls;
   }
 }
 

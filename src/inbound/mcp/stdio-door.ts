@@ -7,10 +7,12 @@ import {
   type RpcMessage,
   type RpcRequest,
   readIncoming,
+  writeError,
   writeNotification,
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
-import { classify } from '../../protocol/mcp/classify.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { type Classified, classify } from '../../protocol/mcp/classify.js';
 import { LineReader } from '../../protocol/stdio/lines.js';
 import type { ModernDoor } from './modern.js';
 import type { Outlet } from './outlet.js';
@@ -94,7 +96,18 @@ export class StdioDoor {
       await this.session?.handle(message, this.outlet());
       return;
     }
-    const classified = classify(message);
+    let classified: Classified;
+    try {
+      classified = classify(message);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // Only what claims to be modern is refused here, so it is told in the codes of that era (VER-01).
+      if (message.kind === 'request') {
+        const { row, message: text, data } = error;
+        this.write([writeError(message.id, { code: row.modern, message: text, data: data as JsonObject })]);
+      }
+      return;
+    }
     if (classified.kind === 'modern') {
       if (message.kind === 'request') await this.modern(message, classified.envelope);
       else this.cancelled(message.method, message.params.get('requestId'));

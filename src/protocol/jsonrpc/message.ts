@@ -8,6 +8,7 @@ import {
   type JsonValue,
   joined,
   type Piece,
+  quoted,
   RawObject,
 } from './raw.js';
 
@@ -164,7 +165,7 @@ export function readReplies(source: Buffer): RpcMessage[] {
 const HEAD = '{"jsonrpc":"2.0","id":';
 
 export function writeRequest(id: Id, method: string, params: RawObject | undefined): Buffer {
-  const head = `${HEAD}${JSON.stringify(id)},"method":${JSON.stringify(method)}`;
+  const head = `${HEAD}${JSON.stringify(id)},"method":${quoted(method)}`;
   if (!params) return Buffer.from(`${head}}`);
   return joined([`${head},"params":`, ...params.pieces(), '}']);
 }

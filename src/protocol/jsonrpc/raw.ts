@@ -181,7 +181,8 @@ function readSpans(source: Buffer, offset: number, path: readonly string[] = HER
  */
 export class RawObject {
   private parsed: JsonObject | undefined;
-  private origin: { readonly base: RawObject; readonly edits: Edits } | undefined;
+  /** What it came from, and what was changed since, the latest last. */
+  private origin: { readonly base: RawObject; readonly edits: readonly Edits[] } | undefined;
 
   private constructor(private known: Spans | undefined) {}
 
@@ -290,8 +291,9 @@ export class RawObject {
     if (this.parsed) return this.parsed[key];
     if (this.origin) {
       const { base, edits } = this.origin;
-      if (!Object.hasOwn(edits, key)) return base.get(key);
-      const text = edits[key];
+      const latest = edits.findLast((each) => Object.hasOwn(each, key));
+      if (!latest) return base.get(key);
+      const text = latest[key];
       return text === undefined ? undefined : (JSON.parse(text.toString()) as JsonValue);
     }
     const field = this.find(key);
@@ -339,13 +341,13 @@ export class RawObject {
   edit(edits: Edits): RawObject {
     const { origin } = this;
     const edited = new RawObject(undefined);
-    edited.origin = origin ? { base: origin.base, edits: { ...origin.edits, ...edits } } : { base: this, edits };
+    edited.origin = origin ? { base: origin.base, edits: [...origin.edits, edits] } : { base: this, edits: [edits] };
     return edited;
   }
 
-  private edited(edits: Edits): Piece[] {
+  private edited(edits: readonly Edits[]): Piece[] {
     const { source, start, fields } = this.spans;
-    const names = Object.keys(edits);
+    const names = edits.length === 1 ? Object.keys(edits[0]!) : edits.flatMap(Object.keys);
     const pieces: Piece[] = [];
     let text = '{';
     let first = true;
@@ -363,15 +365,18 @@ export class RawObject {
       text = '';
       first = false;
     }
-    for (const key of names) {
-      const value = edits[key];
-      if (value === undefined) continue;
-      text += `${first ? '' : ','}${JSON.stringify(key)}:`;
-      first = false;
-      if (typeof value === 'string') text += value;
-      else {
-        pieces.push(text, value);
-        text = '';
+    for (let i = 0; i < edits.length; i++) {
+      const layer = edits[i]!;
+      for (const key of Object.keys(layer)) {
+        const value = layer[key];
+        if (value === undefined || isChangedLater(edits, i, key)) continue;
+        text += `${first ? '' : ','}${quoted(key)}:`;
+        first = false;
+        if (typeof value === 'string') text += value;
+        else {
+          pieces.push(text, value);
+          text = '';
+        }
       }
     }
     pieces.push(`${text}}`);
@@ -382,6 +387,24 @@ export class RawObject {
 function isOneOf(source: Buffer, field: Field, names: readonly string[]): boolean {
   for (const name of names) if (isNamed(source, field, name)) return true;
   return false;
+}
+
+function isChangedLater(edits: readonly Edits[], index: number, key: string): boolean {
+  for (let i = index + 1; i < edits.length; i++) if (Object.hasOwn(edits[i]!, key)) return true;
+  return false;
+}
+
+/** Words of the protocol are few; each is quoted once. */
+const words = new Map<string, string>();
+const MOST_WORDS = 512;
+
+export function quoted(text: string): string {
+  let known = words.get(text);
+  if (known === undefined) {
+    known = JSON.stringify(text);
+    if (words.size < MOST_WORDS && text.length < 64) words.set(text, known);
+  }
+  return known;
 }
 
 /** A piece of a JSON text, written here or passed on. */

@@ -108,9 +108,12 @@ export class LoggedStream implements Resumable {
         'The events behind this Last-Event-ID are no longer kept; start again',
       );
     }
+    const before = this.sink;
     this.sink = sink;
     this.sent = after;
     this.flush();
+    // Who comes back has lost the connection it had, even where nobody told us.
+    if (before !== sink) before?.end();
   }
 
   /** Everything was sent without a sink. */
@@ -119,8 +122,10 @@ export class LoggedStream implements Resumable {
   }
 
   /** The connection is closed on purpose; the client comes back for the rest. */
-  letGo(): void {
+  letGo(retry: number): void {
+    const { sink } = this;
     this.sink = undefined;
+    sink?.end(retry);
   }
 
   disconnect(sink: EventSink): void {

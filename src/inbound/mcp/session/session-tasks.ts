@@ -1,11 +1,15 @@
 import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
 import type { Cancellation } from '../../../core/caller.js';
+import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { type InputRequest, type InputResponses, isObject } from '../../../protocol/mcp/model.js';
 import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/project/task.js';
 
 const PAGE = 100;
+const CURSOR_TTL = 60 * 60 * 1000;
+/** What a cursor is for stands in it: those of other lists are sealed with the same purpose. */
+const LIST = 'tasks/list';
 
 /** The tasks of one client of 2025-11-25, which asks for them in the words of that revision. */
 export class SessionTasks {
@@ -14,6 +18,7 @@ export class SessionTasks {
     private readonly principal: string,
     /** Without known callers a list would show everybody's tasks to everybody (TSKL-09). */
     private readonly mayList: boolean,
+    private readonly seal: Seal,
   ) {}
 
   /** What the session declares. */
@@ -29,12 +34,25 @@ export class SessionTasks {
     if (!this.mayList) throw new ProtocolError('method_not_found', 'Method not found: tasks/list');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', 'A cursor is a string');
-    const records = await this.tasks.list(this.principal, cursor, PAGE);
+    const after = cursor === undefined ? undefined : this.openCursor(cursor);
+    const records = await this.tasks.list(this.principal, after, PAGE);
     const last = records.at(-1);
     return {
       tasks: records.map(experimentalTask),
-      ...(records.length === PAGE && last && { nextCursor: last.taskId }),
+      ...(records.length === PAGE &&
+        last && { nextCursor: this.seal.close('cursor', this.principal, [LIST, last.taskId], CURSOR_TTL) }),
     };
+  }
+
+  private openCursor(cursor: string): string {
+    try {
+      const [list, taskId] = this.seal.open('cursor', this.principal, cursor) as [string, string];
+      if (list === LIST) return taskId;
+    } catch (error) {
+      // Those of other lists are no pairs.
+      if (!(error instanceof SealBroken) && !(error instanceof TypeError)) throw error;
+    }
+    throw new ProtocolError('invalid_cursor', 'The cursor is not valid here; start again without one');
   }
 
   async cancel(taskId: string): Promise<JsonObject> {

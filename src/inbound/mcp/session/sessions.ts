@@ -50,6 +50,8 @@ export interface Carrier {
   /** The client holds a connection of the session open: it is there, however quiet. */
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
+  /** The process is about to end, and the client may come back: to another one, or after a restart. */
+  comeBack?(): void;
   /** The session is over. */
   ended(): void;
 }
@@ -146,7 +148,7 @@ export class Sessions<C extends Carrier> {
   }
 
   private tasksOf(principal: Principal): SessionTasks {
-    return new SessionTasks(this.options.tasks, principal.name, this.options.identified);
+    return new SessionTasks(this.options.tasks, principal.name, this.options.identified, this.options.seal);
   }
 
   private begin(record: SessionRecord, revision: Revision, carrierFor: (key: string) => C): Entry<C> {
@@ -257,6 +259,11 @@ export class Sessions<C extends Carrier> {
     let busy = 0;
     for (const { session } of this.entries.values()) busy += session.busy;
     return busy;
+  }
+
+  /** Sends away the streams that only wait, so that they open elsewhere. */
+  comeBack(): void {
+    for (const { carrier } of this.entries.values()) carrier.comeBack?.();
   }
 
   close(): void {

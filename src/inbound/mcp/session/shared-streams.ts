@@ -3,8 +3,8 @@ import type { Id } from '../../../protocol/jsonrpc/message.js';
 /** Receives the events of a stream while a connection is there. */
 export interface EventSink {
   event(id: string, data: readonly Buffer[]): void;
-  /** The last event was sent. */
-  end(): void;
+  /** The last event was sent; with `retry`, the rest is to be had after so many milliseconds. */
+  end(retry?: number): void;
 }
 
 /** A copy of a stream where every replica can read it. */

@@ -27,7 +27,11 @@ export class LeasePool {
     const release = (): void => {
       if (released) return;
       released = true;
-      this.release(session);
+      // The next call could not be told from one that goes on although it was cancelled (BR-17).
+      void session.quiet().then(async (quiet) => {
+        if (!quiet && !session.ended) await session.close();
+        this.release(session);
+      });
     };
     try {
       const { value, until } = await run(session);

@@ -83,6 +83,9 @@ export interface SessionOptions {
 /** A client is asked in the middle of these only (MRTR-01); a task is one of them that takes its time. */
 const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
+/** A server that heard of a cancellation either answers soon or never. */
+const MOMENT = 500;
+
 const GATEWAY: Caller = {
   principal: { name: 'parley', admin: false },
   revision: NEWEST,
@@ -109,6 +112,8 @@ export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
 export class LegacySession implements PendingHost, ChannelEvents {
   private readonly pending = new Map<Id, PendingCall>();
   private readonly elicitations = new Elicitations();
+  /** Calls that were given up and not answered: the server may still speak of them, and nothing would tell. */
+  private readonly ghosts = new Set<Id>();
   private level: LogLevel | undefined;
   private over = false;
   /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
@@ -146,6 +151,13 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   get inFlight(): number {
     return this.pending.size;
+  }
+
+  /** Whether the server has come to the end of every call it was sent, or does within a moment. */
+  async quiet(): Promise<boolean> {
+    for (let waited = 0; this.ghosts.size > 0 && waited < MOMENT; waited += 50)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    return this.ghosts.size === 0;
   }
 
   get correlates(): boolean {
@@ -303,6 +315,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     // An error without an id can only mean the request it came back to.
     const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
     if (!call || (ticket && ticket !== call)) {
+      if (message.id !== undefined && this.ghosts.delete(message.id)) return;
       this.options.context.log.warn({ server: this.name }, 'dropped an answer to a request that is not under way');
       return;
     }
@@ -354,7 +367,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
   /** The call a message belongs to: told by the stream it came on, or the only one it can be (mcp.md 4.1). */
   private attribute(ticket: Ticket | undefined): PendingCall | undefined {
     if (ticket instanceof PendingCall) return ticket;
-    if (this.correlates || this.pending.size !== 1) return undefined;
+    if (this.correlates || this.pending.size !== 1 || this.ghosts.size > 0) return undefined;
     return this.pending.values().next().value;
   }
 
@@ -444,6 +457,9 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (call.call.method !== 'initialize')
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
     this.options.channel.drop?.(call);
+    if (this.correlates) return;
+    this.ghosts.add(call.id);
+    setTimeout(() => this.ghosts.delete(call.id), this.timeouts.callMax).unref();
   }
 
   forget(call: PendingCall): void {

@@ -27,9 +27,15 @@ export class StdioSessions implements Peer {
     } catch (error) {
       return failed(asProtocolError(this.name, error));
     }
-    const outcome = await legacy(lease).request(caller, call);
-    if (outcome.kind === 'input_required' && outcome.parked) void outcome.parked.over.then(() => lease.release());
-    else lease.release();
+    const session = legacy(lease);
+    const outcome = await session.request(caller, call);
+    const giveBack = async (): Promise<void> => {
+      // The next call could not be told from one that goes on although it was cancelled (BR-17).
+      if (interactive && !session.ended && !(await session.quiet())) lease.discard();
+      else lease.release();
+    };
+    if (outcome.kind === 'input_required' && outcome.parked) void outcome.parked.over.then(giveBack);
+    else void giveBack();
     return outcome;
   }
 

@@ -1,4 +1,4 @@
-import { type JsonValue, type RawObject, textOf } from '../../jsonrpc/raw.js';
+import { type Edits, type JsonValue, type RawObject, textOf } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 
@@ -29,10 +29,7 @@ function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefine
 }
 
 /** A request's parameters for the next hop, with everything but `_meta` and the given members as the sender wrote it. */
-export function stampParams(
-  params: RawObject,
-  stamp: Stamp,
-  edits: { readonly [key: string]: string | Buffer | undefined } = {},
-): RawObject {
-  return params.edit({ ...edits, _meta: stampMeta(params.get('_meta'), stamp) });
+export function stampParams(params: RawObject, stamp: Stamp, edits?: Edits): RawObject {
+  const meta = { _meta: stampMeta(params.get('_meta'), stamp) };
+  return edits ? params.edit(edits).edit(meta) : params.edit(meta);
 }
