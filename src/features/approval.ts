@@ -39,8 +39,8 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     const name = call.params.get('name');
     if (call.method !== 'tools/call' || typeof name !== 'string') return undefined;
     const target = await catalog.resolve(call.view, name, 'tools/list');
-    const shown = prefixedName(target.server, target.own, '__');
-    if (patterns.some((pattern) => pattern.test(shown) || pattern.test(name))) return target;
+    const spellings = [name, ...spellingsOf(target)];
+    if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return target;
     if (!policy.destructive) return undefined;
     const annotations = (await catalog.tool(target.server, target.own))?.value['annotations'];
     return isObject(annotations) && annotations['destructiveHint'] === true ? target : undefined;
@@ -101,6 +101,12 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     },
   };
 }
+
+/** Every name the tool goes by: a door that shows it under another one must not lead around the question. */
+const spellingsOf = ({ server, own }: { server: string; own: string }): string[] => [
+  own,
+  ...['__', '.', '-'].flatMap((mark) => [`${server}${mark}${own}`, prefixedName(server, own, mark)]),
+];
 
 const SHOWN = 2_000;
 

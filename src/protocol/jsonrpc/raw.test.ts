@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { depthWithin, elements, JsonSyntaxError, type JsonValue, RawObject } from './raw.js';
+import { depthWithin, elements, gathered, JsonSyntaxError, type JsonValue, joined, RawObject } from './raw.js';
 
 const json = fc.jsonValue({ maxDepth: 4 });
 const object = fc.dictionary(fc.string(), json);
@@ -40,6 +40,32 @@ describe('RawObject', () => {
     );
   });
 
+  it('takes edit after edit as if each had been written down', () => {
+    const changes = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.option(json, { nil: undefined }));
+    const texts = (given: Record<string, unknown>): Record<string, string | undefined> =>
+      Object.fromEntries(
+        Object.entries(given).map(([key, value]) => [key, value === undefined ? undefined : JSON.stringify(value)]),
+      );
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom('a', 'b', 'c'), json), changes, changes, (value, first, second) => {
+        const raw = RawObject.at(spaced(value));
+        const written = RawObject.at(raw.edit(texts(first)).bytes()).edit(texts(second));
+        const edited = raw.edit(texts(first)).edit(texts(second));
+        for (const key of ['a', 'b', 'c', 'd']) expect(edited.get(key)).toEqual(written.get(key));
+        expect(JSON.parse(joined(edited.pieces()).toString())).toEqual(JSON.parse(written.bytes().toString()));
+        expect(edited.value()).toEqual(written.value());
+      }),
+    );
+  });
+
+  it('reads inner objects along the way as it reads them alone', () => {
+    const text = Buffer.from('{"result":{"_meta":{"x":{"y":1}},"content":[]},"id":7,"_meta":{}}');
+    const raw = RawObject.whole(text, ['result', '_meta']);
+    expect(raw.keys()).toEqual(['result', 'id', '_meta']);
+    expect(raw.object('result')?.keys()).toEqual(['_meta', 'content']);
+    expect(raw.object('result')?.object('_meta')?.bytes().toString()).toBe('{"x":{"y":1}}');
+  });
+
   it('keeps numbers that JavaScript cannot hold', () => {
     const raw = RawObject.at(Buffer.from('{"big":12345678901234567890,"exact":1.10,"cut":1}'));
     expect(raw.edit({ cut: undefined }).bytes().toString()).toBe('{"big":12345678901234567890,"exact":1.10}');
@@ -73,6 +99,17 @@ describe('RawObject', () => {
     const raw = RawObject.at(Buffer.from(JSON.stringify({ text, after: true })));
     expect(raw.get('after')).toBe(true);
     expect(raw.get('text')).toBe(text);
+  });
+});
+
+describe('gathered', () => {
+  it('joins short pieces and passes a long one on as it is', () => {
+    const long = Buffer.alloc(100_000, 0x61);
+    const buffers = gathered(['{"ä":', Buffer.from('1'), ',"b":"', long, '"', '}']);
+    expect(buffers.map((buffer) => buffer.length)).toEqual([13, 100_000, 2]);
+    expect(buffers[1]).toBe(long);
+    expect(joined(buffers).toString()).toBe(`{"ä":1,"b":"${long}"}`);
+    expect(gathered(['{', '}'])).toEqual([Buffer.from('{}')]);
   });
 });
 

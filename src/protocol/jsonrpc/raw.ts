@@ -347,7 +347,8 @@ export class RawObject {
 
   private edited(edits: readonly Edits[]): Piece[] {
     const { source, start, fields } = this.spans;
-    const names = edits.length === 1 ? Object.keys(edits[0]!) : edits.flatMap(Object.keys);
+    const names: string[] = [];
+    for (const layer of edits) names.push(...Object.keys(layer));
     const pieces: Piece[] = [];
     let text = '{';
     let first = true;

@@ -1,0 +1,183 @@
+import { randomBytes } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { NEWEST } from '../../protocol/mcp/revisions/index.js';
+import { OpenAdmission } from '../admission.js';
+import type { Caller } from '../caller.js';
+import { ALL_SERVERS, complete, failed, type Outcome } from '../gateway.js';
+import { Seal } from '../seal.js';
+import type { Upstream, UpstreamCall } from '../upstream.js';
+import { Catalog } from './catalog.js';
+import type { Naming } from './names.js';
+import { MISSING, Pages } from './pages.js';
+
+interface Fake {
+  tools: string[];
+  ttlMs?: number;
+  scope?: string;
+  fail?: boolean;
+  hang?: boolean;
+}
+
+/** A server that is only a list of names. */
+function upstream(name: string, fake: Fake): Upstream {
+  const answer = async (call: UpstreamCall): Promise<Outcome> => {
+    if (fake.hang) return new Promise(() => {});
+    if (fake.fail) return failed(new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached`));
+    if (call.method !== 'tools/list') return complete(RawObject.from({}));
+    const tools = fake.tools.map((tool) => ({ name: tool, inputSchema: { type: 'object' } }));
+    return complete(RawObject.from({ tools, ttlMs: fake.ttlMs ?? 0, cacheScope: fake.scope ?? 'public' }));
+  };
+  return {
+    name,
+    describe: async () => {
+      if (fake.hang) return new Promise(() => {});
+      if (fake.fail) throw new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached`);
+      return { capabilities: { tools: {} } };
+    },
+    request: (_, call) => answer(call),
+    watch: async () => ({ honoured: {}, close: () => {} }),
+    keepWatching: async () => {},
+    rootsChanged: () => {},
+    release: () => {},
+    health: () => ({ status: fake.fail ? 'down' : 'up', speaks: [] }),
+    close: async () => {},
+  };
+}
+
+const ada: Caller = {
+  principal: { name: 'ada', admin: false },
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+};
+const bob: Caller = { ...ada, principal: { name: 'bob', admin: false } };
+const key = randomBytes(32);
+const seal = new Seal({ active: { id: 'k', key }, find: () => key });
+
+function house(fakes: Record<string, Fake>, pageSize = 1_000, naming: Naming = { separator: '__', prefix: 'always' }) {
+  const catalog = new Catalog({ naming, patience: 100, log: { info: () => {}, warn: () => {} } });
+  for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
+  const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
+  const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>
+    (await pages.page(caller, ALL_SERVERS, 'tools/list', cursor)).value();
+  const all = async (): Promise<string[]> => {
+    const names: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const result = await page(cursor);
+      names.push(...(result['tools'] as { name: string }[]).map((tool) => tool.name));
+      cursor = result['nextCursor'] as string | undefined;
+    } while (cursor !== undefined);
+    return names;
+  };
+  return { catalog, page, all };
+}
+
+describe('lists of many servers', () => {
+  it.each([
+    [1, 3],
+    [2, 2],
+    [3, 1],
+    [4, 1],
+  ])('in pages of %i take %i pages and hold everything once, in order', async (size, pages) => {
+    const { page, all } = house({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
+    expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
+    let count = 0;
+    for (let cursor: string | undefined, first = true; first || cursor !== undefined; first = false) {
+      cursor = (await page(cursor))['nextCursor'] as string | undefined;
+      count++;
+    }
+    expect(count).toBe(pages);
+  });
+
+  it('go on from where a page ended though the list has changed', async () => {
+    const fake: Fake = { tools: ['a', 'b', 'c', 'd'] };
+    const { page } = house({ s: fake }, 2);
+    const first = await page();
+    fake.tools = ['new', 'a', 'b', 'c', 'd', 'e'];
+    const second = await page(first['nextCursor'] as string);
+    expect((second['tools'] as { name: string }[]).map((tool) => tool.name)).toEqual(['s__c', 's__d']);
+    fake.tools = ['e'];
+    await expect(page(second['nextCursor'] as string)).resolves.toMatchObject({ tools: expect.any(Array) });
+  });
+
+  it('PAG-02: refuse a cursor that is forged or somebody else’s', async () => {
+    const { page } = house({ s: { tools: ['a', 'b'] } }, 1);
+    const { nextCursor } = await page();
+    await expect(page('garbage')).rejects.toMatchObject({ reason: 'invalid_cursor' });
+    await expect(page(nextCursor as string, bob)).rejects.toMatchObject({ reason: 'invalid_cursor' });
+    await expect(page(nextCursor as string, ada)).resolves.toMatchObject({ tools: [{ name: 's__b' }] });
+  });
+
+  it('are served without a server that is broken or silent, and say so', async () => {
+    const { page } = house({ bad: { tools: [], fail: true }, good: { tools: ['x'] }, mute: { tools: [], hang: true } });
+    const result = await page();
+    expect((result['tools'] as { name: string }[]).map((tool) => tool.name)).toEqual(['good__x']);
+    const missing = (result['_meta'] as JsonObject)[MISSING] as { server: string; reason: string }[];
+    expect(missing.map(({ server }) => server).sort()).toEqual(['bad', 'mute']);
+    expect(result['ttlMs']).toBe(0);
+  });
+
+  it('GW-05: are as fresh as their stalest part and private if one part is', async () => {
+    const shared = house({ a: { tools: ['x'], ttlMs: 5_000 }, b: { tools: ['y'], ttlMs: 60_000 } });
+    const result = await shared.page();
+    expect(result['ttlMs']).toBeGreaterThan(0);
+    expect(result['ttlMs']).toBeLessThanOrEqual(5_000);
+    expect(result['cacheScope']).toBe('public');
+    const mixed = house({ a: { tools: ['x'], ttlMs: 5_000, scope: 'private' }, b: { tools: ['y'] } });
+    expect((await mixed.page())['cacheScope']).toBe('private');
+  });
+
+  it('hold 50 servers of 200 tools without stalling the loop for long', async () => {
+    const names = Array.from({ length: 200 }, (_, i) => `tool_${i}`);
+    const fakes = Object.fromEntries(
+      Array.from({ length: 50 }, (_, i) => [`server-${i}`, { tools: names, ttlMs: 60_000 }]),
+    );
+    const { all } = house(fakes);
+    expect(await all()).toHaveLength(10_000);
+    let longest = 0;
+    let last = performance.now();
+    const watch = setInterval(() => {
+      const now = performance.now();
+      longest = Math.max(longest, now - last);
+      last = now;
+    }, 1);
+    const started = performance.now();
+    await all();
+    const took = performance.now() - started;
+    clearInterval(watch);
+    expect(longest).toBeLessThanOrEqual(Math.max(took, 5));
+  });
+});
+
+describe('names', () => {
+  it('carry a prefix on conflict only, or never', async () => {
+    const fakes = { a: { tools: ['x', 'y'] }, b: { tools: ['y', 'z'] } };
+    expect(await house(fakes, 10, { separator: '__', prefix: 'conflict' }).all()).toEqual(['x', 'a__y', 'b__y', 'z']);
+    expect(await house(fakes, 10, { separator: '__', prefix: 'never' }).all()).toEqual(['x', 'y', 'z']);
+  });
+
+  it('are resolved prefixed, dotted, and bare where only one server has them', async () => {
+    const { catalog } = house({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
+    const resolve = (name: string) => catalog.resolve(ALL_SERVERS, name, 'tools/list');
+    expect(await resolve('a__x')).toEqual({ server: 'a', own: 'x' });
+    expect(await resolve('a.x')).toEqual({ server: 'a', own: 'x' });
+    expect(await resolve('x')).toEqual({ server: 'a', own: 'x' });
+    await expect(resolve('y')).rejects.toMatchObject({
+      reason: 'ambiguous_name',
+      detail: { data: { candidates: ['a__y', 'b__y'] } },
+    });
+    await expect(resolve('nothing')).rejects.toMatchObject({ reason: 'tool_not_found' });
+  });
+
+  it('that were shortened lead back to the whole name', async () => {
+    const long = `read_${'very_'.repeat(20)}long`;
+    const { catalog, all } = house({ files: { tools: [long] } });
+    const [shown] = await all();
+    expect(shown!.length).toBeLessThanOrEqual(64);
+    expect(await catalog.resolve(ALL_SERVERS, shown!, 'tools/list')).toEqual({ server: 'files', own: long });
+  });
+});
