@@ -34,6 +34,8 @@ function hostsOf({ hosts, publicUrl, listen }: Config, loopback: boolean): strin
   return [...given, listen.host.includes(':') ? `[${listen.host}]` : listen.host];
 }
 
+export { startExamples } from './quickstart.js';
+
 export interface Running {
   readonly url: string;
   /** What was found behind it, under the names callers see; looked for in the quickstart only. */

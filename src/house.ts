@@ -67,6 +67,7 @@ export class House {
     this.servers = new Servers(config.servers, {
       catalog: this.catalog,
       registry: new Registry(state.db, state.bus),
+      audit: state.audit,
       log,
       drain: config.timeouts.drain,
       build: (name, settings) => this.upstream(name, settings),

@@ -1,13 +1,16 @@
 /** What the rooms keep beyond a process, put into the stores of `state/`. */
+import type { ParkedRecords } from './core/bridge/parking.js';
 import type { TaskRecord, TaskRecords } from './core/bridge/tasks.js';
 import type { Cluster } from './core/cluster.js';
+import { type Seal, SealBroken } from './core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './inbound/mcp/session/records.js';
 import type { VerdictStore } from './outbound/mcp/build.js';
 import type { Log } from './outbound/mcp/context.js';
+import { ProtocolError } from './protocol/errors.js';
 import type { JsonValue } from './protocol/jsonrpc/raw.js';
 import type { Verdict } from './protocol/mcp/probe.js';
 import { isTerminal } from './protocol/mcp/project/task.js';
-import { Sessions as SessionRows, type State } from './state/index.js';
+import { isStateError, Sessions as SessionRows, type State } from './state/index.js';
 
 /** How long a task of the gateway may run and its outcome is kept. */
 export const TASK_TTL = 60 * 60 * 1000;
@@ -15,30 +18,42 @@ export const TASK_TTL = 60 * 60 * 1000;
 /** A verdict that nobody confirmed for so long is asked for again at the next start. */
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
 
+/** A database that is away refuses what needs it for the moment; everything else goes on. */
+async function stored<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!isStateError(error) || !error.retryable) throw error;
+    throw new ProtocolError('overloaded', 'What has to be kept cannot be kept or found at the moment; try again', {
+      outcome: 'not_executed',
+      headers: { 'Retry-After': '1' },
+    });
+  }
+}
+
 /** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
 export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords {
   const store = new SessionRows<SessionRecord>(db);
   const until = (idle: number): number => Date.now() + idle;
   return {
     create: async (record, idle) => {
-      await store.create({ id: record.key, principal: record.principal.name, value: record, expiresAt: until(idle) });
+      const { key, principal } = record;
+      await stored(store.create({ id: key, principal: principal.name, value: record, expiresAt: until(idle) }));
     },
-    load: async (key) => (await store.get(key))?.value,
+    load: async (key) => (await stored(store.get(key)))?.value,
     update: async (key, progress) => {
       // Whoever writes at the same time writes of the same client; the last word counts.
-      for (let found = await store.get(key); found; found = await store.get(key)) {
-        if ((await store.update({ id: key, rev: found.rev, value: { ...found.value, progress } })) === undefined)
-          continue;
-        cluster.tell('session:progress', { key, progress } as unknown as JsonValue);
+      for (let found = await stored(store.get(key)); found; found = await stored(store.get(key))) {
+        const value = { ...found.value, progress };
+        if ((await stored(store.update({ id: key, rev: found.rev, value }))) === undefined) continue;
+        await cluster.tell('session:progress', { key, progress } as unknown as JsonValue);
         return;
       }
     },
-    touch: async (key, idle) => {
-      await store.touch(key, until(idle));
-    },
+    touch: (key, idle) => stored(store.touch(key, until(idle))),
     remove: async (key) => {
-      cluster.tell('session:removed', key);
-      await store.remove(key);
+      await stored(store.remove(key));
+      await cluster.tell('session:removed', key);
     },
     onRemoved: (listener) => cluster.onTold('session:removed', (key) => listener(String(key))),
     onProgress: (listener) =>
@@ -57,18 +72,51 @@ export function taskRecords({ tasks }: State): TaskRecords {
   const revs = new Map<string, number>();
   return {
     create: async (record) => {
-      await tasks.create({ id: record.taskId, principal: record.principal, ...save(record) });
+      await stored(tasks.create({ id: record.taskId, principal: record.principal, ...save(record) }));
       revs.set(record.taskId, 1);
     },
     update: async (record) => {
-      const rev = await tasks.update({ id: record.taskId, rev: revs.get(record.taskId) ?? 0, ...save(record) });
-      if (rev === undefined || isTerminal(record.status)) revs.delete(record.taskId);
-      else revs.set(record.taskId, rev);
+      const { taskId } = record;
+      const rev = await stored(tasks.update({ id: taskId, rev: revs.get(taskId) ?? 0, ...save(record) }));
+      if (rev === undefined || isTerminal(record.status)) revs.delete(taskId);
+      else revs.set(taskId, rev);
+      return rev !== undefined;
     },
-    load: async (taskId) => (await tasks.get(taskId))?.value as TaskRecord | undefined,
+    end: async (record) => {
+      for (;;) {
+        const found = await stored(tasks.get(record.taskId));
+        const now = found?.value as TaskRecord | undefined;
+        if (!found || !now || isTerminal(now.status)) return now ?? record;
+        if ((await stored(tasks.update({ id: record.taskId, rev: found.rev, ...save(record) }))) !== undefined)
+          return record;
+      }
+    },
+    load: async (taskId) => (await stored(tasks.get(taskId)))?.value as TaskRecord | undefined,
     list: async (principal, after, limit) => {
-      const found = await tasks.listByPrincipal(principal, { limit, ...(after !== undefined && { after }) });
+      const page = { limit, ...(after !== undefined && { after }) };
+      const found = await stored(tasks.listByPrincipal(principal, page));
       return found.map(({ value }) => value as TaskRecord);
+    },
+  };
+}
+
+/** What a parked call is about is its caller's business: a copy of the database does not tell. */
+export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
+  return {
+    keep: async (id, principal, server, call, ttl) => {
+      const value = seal.close('parked', principal, [server, call], ttl);
+      await stored(parked.create({ id, principal, value, expiresAt: Date.now() + ttl }));
+    },
+    take: async (id, principal) => {
+      const taken = await stored(parked.take(id));
+      if (taken?.principal !== principal) return undefined;
+      try {
+        const [server, call] = seal.open('parked', principal, String(taken.value)) as [string, JsonValue];
+        return { server, call };
+      } catch (error) {
+        if (error instanceof SealBroken) return undefined;
+        throw error;
+      }
     },
   };
 }

@@ -13,6 +13,8 @@ type Entry = { readonly settings: object } | { readonly removed: true };
 export interface ServersParts {
   readonly catalog: Catalog;
   readonly registry: Registry<Entry>;
+  /** Changes leave a record. */
+  readonly audit: { write(record: object): Promise<unknown> };
   readonly log: Log;
   /** How long calls under way may take to finish at a server that was replaced. */
   readonly drain: number;
@@ -55,6 +57,7 @@ export class Servers {
   async put(name: string, settings: object): Promise<void> {
     const { key } = check(name, settings);
     await this.parts.registry.put(KIND, key, { settings });
+    await this.parts.audit.write({ event: 'server.put', server: key });
     await this.align();
   }
 
@@ -64,6 +67,7 @@ export class Servers {
     if (!this.current.has(key)) return false;
     if (this.configured[key]) await this.parts.registry.put(KIND, key, { removed: true });
     else await this.parts.registry.remove(KIND, key);
+    await this.parts.audit.write({ event: 'server.remove', server: key });
     await this.align();
     return true;
   }

@@ -1,23 +1,22 @@
+import { readFault, writeFault } from '../core/bridge/outcome-text.js';
 import { Cancellation } from '../core/caller.js';
 import { type Asked, type AskOptions, type Cluster, ReplicaGone } from '../core/cluster.js';
-import { ProtocolError } from '../protocol/errors.js';
-import type { JsonValue } from '../protocol/jsonrpc/raw.js';
-import { type Bus, START } from '../state/bus.js';
+import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
+import type { Bus } from '../state/bus.js';
+import { isStateError } from '../state/errors.js';
+import { Incoming } from './incoming.js';
+import { type Envelope, Outgoing } from './outgoing.js';
 import type { Presence } from './presence.js';
+import { unreachable } from './unreachable.js';
 
 type Letter =
-  | {
-      readonly k: 'ask';
-      readonly id: string;
-      readonly from: string;
-      readonly subject: string;
-      readonly payload: JsonValue;
-    }
+  | { readonly k: 'ask'; readonly id: string; readonly subject: string; readonly payload: JsonValue }
   | { readonly k: 'answer'; readonly id: string; readonly value: JsonValue }
-  | { readonly k: 'fault'; readonly id: string; readonly message: string }
+  | { readonly k: 'fault'; readonly id: string; readonly fault: JsonObject }
   | { readonly k: 'event'; readonly id: string; readonly value: JsonValue }
   | { readonly k: 'cancel'; readonly id: string; readonly reason?: string }
-  | { readonly k: 'told'; readonly from: string; readonly subject: string; readonly payload: JsonValue };
+  | { readonly k: 'told'; readonly subject: string; readonly payload: JsonValue };
 
 interface Pending {
   readonly replica: string;
@@ -26,104 +25,111 @@ interface Pending {
   readonly onEvent: ((event: JsonValue) => void) | undefined;
 }
 
-const KEPT = { maxLen: 10_000, ttlMs: 60_000 };
+interface Serving {
+  readonly from: string;
+  readonly cancellation: Cancellation;
+}
+
+interface Warns {
+  warn(fields: object, message: string): void;
+}
+
+type Handler = (payload: JsonValue, asked: Asked) => Promise<JsonValue>;
+
 const EVERYBODY = 'cluster';
-const BATCH = 100;
+/** How long a question may wait for the bus, and what was promised to somebody. */
+const ASK_PATIENCE = 2_000;
+const ANSWER_PATIENCE = 60_000;
 
 /** Letters between replicas over the Bus: each has a box of its own, and there is one that everybody reads. */
 export class Mailbox implements Cluster {
   private readonly pending = new Map<string, Pending>();
-  private readonly serving = new Map<string, Cancellation>();
-  private readonly handlers = new Map<string, (payload: JsonValue, asked: Asked) => Promise<JsonValue>>();
-  private readonly listeners = new Map<string, ((payload: JsonValue) => void)[]>();
-  private readonly stops: (() => void)[] = [];
+  private readonly serving = new Map<string, Serving>();
+  private readonly handlers = new Map<string, Handler>();
+  private readonly listeners = new Map<string, Set<(payload: JsonValue) => void>>();
+  private readonly boxes = new Map<string, Outgoing<Letter>>();
+  private readonly read = new Map<string, number>();
+  private readonly incoming: Incoming[];
+  private readonly timer: NodeJS.Timeout;
   private next = 0;
-  private closed = false;
+  private watching = false;
 
   private constructor(
     private readonly bus: Bus,
     private readonly presence: Presence,
-    private readonly log: { warn(fields: object, message: string): void },
-  ) {}
+    private readonly log: Warns,
+    watchEvery: number,
+  ) {
+    this.incoming = [this.open(boxOf(presence.self), 'start'), this.open(EVERYBODY, 'end')];
+    this.timer = setInterval(() => void this.watch(), watchEvery).unref();
+  }
 
-  static async open(
-    bus: Bus,
-    presence: Presence,
-    log: { warn(fields: object, message: string): void },
-    watchEvery = 1_000,
-  ): Promise<Mailbox> {
-    const mailbox = new Mailbox(bus, presence, log);
-    mailbox.tail(boxOf(presence.self), START);
-    mailbox.tail(EVERYBODY, await bus.tail(EVERYBODY));
-    const timer = setInterval(() => void mailbox.watch(), watchEvery);
-    timer.unref();
-    mailbox.stops.push(() => clearInterval(timer));
-    return mailbox;
+  static async open(bus: Bus, presence: Presence, log: Warns, watchEvery = 500): Promise<Mailbox> {
+    return new Mailbox(bus, presence, log, watchEvery);
   }
 
   get self(): string {
     return this.presence.self;
   }
 
-  alive(replica: string): Promise<boolean> {
-    return this.presence.alive(replica);
+  async alive(replica: string): Promise<boolean> {
+    try {
+      return await this.presence.alive(replica);
+    } catch (error) {
+      throw isStateError(error) ? unreachable('not_executed') : error;
+    }
   }
 
-  /** Reads a stream to its end whenever there may be something new, one reader at a time. */
-  private tail(stream: string, from: string): void {
-    let cursor = from;
-    let reading = false;
-    let again = false;
-    const pump = async (): Promise<void> => {
-      again = reading;
-      if (reading) return;
-      reading = true;
-      do {
-        again = false;
-        try {
-          for (
-            let letters = await this.bus.read(stream, cursor, BATCH);
-            letters.length > 0;
-            letters = await this.bus.read(stream, cursor, BATCH)
-          ) {
-            for (const [id, text] of letters) {
-              cursor = id;
-              this.receive(JSON.parse(text) as Letter);
-            }
-          }
-        } catch (error) {
-          if (this.closed) return;
-          // What was cut off cannot be had again; go on with what comes.
-          if ((error as { code?: string }).code === 'gap') cursor = await this.bus.tail(stream).catch(() => cursor);
-          else this.log.warn({ stream, why: (error as Error).message }, 'letters of other replicas could not be read');
-        }
-      } while (again);
-      reading = false;
-    };
-    this.stops.push(this.bus.wake(stream, () => void pump()));
-    void pump();
+  private open(stream: string, from: 'start' | 'end'): Incoming {
+    return new Incoming({
+      bus: this.bus,
+      stream,
+      from,
+      receive: (text) => this.unpack(stream, JSON.parse(text) as Envelope<Letter>),
+      missed: () => {
+        this.log.warn({ stream }, 'letters of other replicas were cut off before they were read');
+        // An answer may have been among them.
+        if (stream !== EVERYBODY)
+          for (const id of [...this.pending.keys()]) this.settle(id)?.reject(unreachable('unknown'));
+      },
+      failed: (error) =>
+        this.log.warn({ stream, why: error.message }, 'letters of other replicas cannot be read at the moment'),
+    });
   }
 
-  private receive(letter: Letter): void {
+  private unpack(stream: string, { from, n, letters }: Envelope<Letter>): void {
+    const sender = `${stream} ${from}`;
+    if (n <= (this.read.get(sender) ?? 0)) return;
+    this.read.set(sender, n);
+    for (const letter of letters) {
+      try {
+        this.receive(letter, from);
+      } catch (error) {
+        this.log.warn({ err: error }, 'a letter of another replica was not understood');
+      }
+    }
+  }
+
+  private receive(letter: Letter, from: string): void {
     switch (letter.k) {
       case 'ask':
-        void this.serve(letter);
+        void this.serve(letter, from);
         break;
       case 'answer':
         this.settle(letter.id)?.resolve(letter.value);
         break;
       case 'fault':
-        this.settle(letter.id)?.reject(new ProtocolError('internal', letter.message));
+        this.settle(letter.id)?.reject(readFault(letter.fault));
         break;
       case 'event':
         this.pending.get(letter.id)?.onEvent?.(letter.value);
         break;
       case 'cancel':
-        this.serving.get(letter.id)?.cancel(letter.reason);
+        this.serving.get(letter.id)?.cancellation.cancel(letter.reason);
         break;
       case 'told':
-        if (letter.from !== this.self)
-          for (const listener of this.listeners.get(letter.subject) ?? []) listener(letter.payload);
+        if (from === this.self) return;
+        for (const listener of [...(this.listeners.get(letter.subject) ?? [])]) listener(letter.payload);
     }
   }
 
@@ -133,41 +139,62 @@ export class Mailbox implements Cluster {
     return pending;
   }
 
-  private async serve({ id, from, subject, payload }: Letter & { k: 'ask' }): Promise<void> {
+  private async serve({ id, subject, payload }: Letter & { k: 'ask' }, from: string): Promise<void> {
     const cancellation = new Cancellation();
-    this.serving.set(id, cancellation);
-    const send = (letter: Letter): void => void this.post(from, letter).catch(() => {});
+    this.serving.set(id, { from, cancellation });
+    const send = (letter: Letter): void =>
+      void this.post(from, letter, ANSWER_PATIENCE).catch((error: Error) =>
+        this.log.warn({ subject, why: error.message }, 'an answer did not reach the replica that asked'),
+      );
     try {
       const handler = this.handlers.get(subject);
-      if (!handler) throw new ProtocolError('internal', `No replica knows what "${subject}" means`);
-      const value = await handler(payload, {
-        from,
-        cancellation,
-        emit: (event) => send({ k: 'event', id, value: event }),
-      });
-      send({ k: 'answer', id, value });
+      if (!handler)
+        throw new ProtocolError('not_found', `The other replica does not know "${subject}"`, {
+          outcome: 'not_executed',
+        });
+      const emit = (value: JsonValue): void => send({ k: 'event', id, value });
+      send({ k: 'answer', id, value: await handler(payload, { from, cancellation, emit }) });
     } catch (error) {
-      send({ k: 'fault', id, message: error instanceof ProtocolError ? error.message : 'The other replica failed' });
+      const known = error instanceof ProtocolError || error instanceof UpstreamRpcError;
+      if (!known) this.log.warn({ subject, err: error }, 'what another replica asked failed');
+      const fault = known ? error : new ProtocolError('internal', 'The other replica failed');
+      send({ k: 'fault', id, fault: writeFault(fault) });
     } finally {
       this.serving.delete(id);
     }
   }
 
-  private async post(replica: string, letter: Letter): Promise<void> {
-    await this.bus.append(boxOf(replica), JSON.stringify(letter), KEPT);
+  private post(replica: string, letter: Letter, patience: number): Promise<void> {
+    return this.box(boxOf(replica)).post(letter, patience);
+  }
+
+  private box(stream: string): Outgoing<Letter> {
+    let box = this.boxes.get(stream);
+    if (!box) {
+      box = new Outgoing(this.bus, stream, this.self);
+      this.boxes.set(stream, box);
+    }
+    return box;
   }
 
   async ask(replica: string, subject: string, payload: JsonValue, options: AskOptions = {}): Promise<JsonValue> {
-    if (!(await this.presence.alive(replica))) throw new ReplicaGone(replica);
+    if (!(await this.alive(replica))) throw new ReplicaGone(replica, false);
     const id = `${this.self}/${++this.next}`;
     const answer = new Promise<JsonValue>((resolve, reject) => {
       this.pending.set(id, { replica, resolve, reject, onEvent: options.onEvent });
     });
-    const stop = options.cancellation?.onCancel((reason) => {
-      void this.post(replica, { k: 'cancel', id, ...(reason !== undefined && { reason }) }).catch(() => {});
-    });
+    // It may be given up before the letter is even in the box.
+    answer.catch(() => {});
+    const cancel = (reason: string | undefined): void =>
+      void this.post(replica, { k: 'cancel', id, ...(reason !== undefined && { reason }) }, ANSWER_PATIENCE).catch(
+        () => {},
+      );
+    let stop: (() => void) | undefined;
     try {
-      await this.post(replica, { k: 'ask', id, from: this.self, subject, payload });
+      await this.post(replica, { k: 'ask', id, subject, payload }, ASK_PATIENCE).catch((error: unknown) => {
+        throw isStateError(error) ? unreachable(error.outcome) : error;
+      });
+      stop = options.cancellation?.onCancel(cancel);
       return await answer;
     } finally {
       stop?.();
@@ -175,38 +202,50 @@ export class Mailbox implements Cluster {
     }
   }
 
-  /** Whoever waits for a replica that is gone hears so. */
+  /** Whoever waits for a replica that is gone hears so; what was done for one that is gone is given up. */
   private async watch(): Promise<void> {
+    if (this.watching) return;
+    this.watching = true;
     const replicas = new Set([...this.pending.values()].map(({ replica }) => replica));
+    for (const { from } of this.serving.values()) replicas.add(from);
     for (const replica of replicas) {
       if (await this.presence.alive(replica).catch(() => true)) continue;
-      for (const [id, pending] of [...this.pending]) {
-        if (pending.replica !== replica) continue;
-        this.pending.delete(id);
-        pending.reject(new ReplicaGone(replica));
-      }
+      for (const [id, pending] of [...this.pending])
+        if (pending.replica === replica) this.settle(id)?.reject(new ReplicaGone(replica, true));
+      for (const { from, cancellation } of [...this.serving.values()])
+        if (from === replica) cancellation.cancel('the replica that asked is gone');
+    }
+    this.watching = false;
+  }
+
+  handle(subject: string, handler: Handler): () => void {
+    this.handlers.set(subject, handler);
+    return () => {
+      if (this.handlers.get(subject) === handler) this.handlers.delete(subject);
+    };
+  }
+
+  async tell(subject: string, payload: JsonValue): Promise<void> {
+    try {
+      await this.box(EVERYBODY).post({ k: 'told', subject, payload }, ASK_PATIENCE);
+    } catch (error) {
+      this.log.warn({ subject, why: (error as Error).message }, 'the other replicas could not be told');
+      throw isStateError(error) ? unreachable(error.outcome) : error;
     }
   }
 
-  handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): void {
-    this.handlers.set(subject, handler);
-  }
-
-  tell(subject: string, payload: JsonValue): void {
-    const letter: Letter = { k: 'told', from: this.self, subject, payload };
-    this.bus.append(EVERYBODY, JSON.stringify(letter), KEPT).catch((error: unknown) => {
-      this.log.warn({ subject, why: (error as Error).message }, 'the other replicas could not be told');
-    });
-  }
-
-  onTold(subject: string, listener: (payload: JsonValue) => void): void {
-    this.listeners.set(subject, [...(this.listeners.get(subject) ?? []), listener]);
+  onTold(subject: string, listener: (payload: JsonValue) => void): () => void {
+    const listeners = this.listeners.get(subject) ?? new Set();
+    this.listeners.set(subject, listeners);
+    listeners.add(listener);
+    return () => listeners.delete(listener);
   }
 
   close(): void {
-    this.closed = true;
-    for (const stop of this.stops) stop();
-    for (const [id] of this.pending) this.settle(id)?.reject(new ReplicaGone('closed'));
+    clearInterval(this.timer);
+    for (const incoming of this.incoming) incoming.close();
+    for (const box of this.boxes.values()) box.close();
+    for (const [id, { replica }] of [...this.pending]) this.settle(id)?.reject(new ReplicaGone(replica, true));
   }
 }
 

@@ -1,18 +1,30 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { readFault, readOutcome, writeFault, writeOutcome } from '../core/bridge/outcome-text.js';
-import type { Caller } from '../core/caller.js';
+import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
-import type { InputResponses, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
+import {
+  type InputResponses,
+  LIST_KINDS,
+  type Notification,
+  type ServerDescription,
+  type SubscriptionFilter,
+} from '../protocol/mcp/model.js';
 import { revisionOf } from '../protocol/mcp/revisions/index.js';
 import type { Bus } from '../state/bus.js';
-import { PRESENCE } from './presence.js';
+import { OwnedWatch, type Placed } from './owned-watch.js';
+import { Ownership } from './ownership.js';
 
-/** Who owns a server's processes is looked up again after so long. */
-const LOOK = 500;
+type Sinks = Pick<UpstreamCall, 'notify' | 'cancellation'>;
+
+/** The answer of a replica that no longer owns the server: nothing was done. */
+const MOVED = { moved: true };
+const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.['moved'] === true;
+const ATTEMPTS = 3;
+const LOOK_AFTER = 1_000;
 
 /**
  * A server that is a process: one replica owns it, the others reach it there. When the owner dies the next one that
@@ -20,239 +32,293 @@ const LOOK = 500;
  */
 export class OwnedUpstream implements Upstream {
   readonly name: string;
-  private owner: { readonly replica: string; readonly at: number } | undefined;
-  private renewal: NodeJS.Timeout | undefined;
-  private readonly parked = new Map<string, ParkedCall>();
-  private readonly watches = new Map<string, Watch>();
+  private local: Upstream;
+  private readonly ownership: Ownership;
+  /** Calls that wait here for their caller's answer, and the replicas their callers are at. */
+  private readonly parked = new Map<string, { readonly call: ParkedCall; readonly from: string }>();
+  private readonly watches = new Set<OwnedWatch>();
+  private readonly served = new Set<() => void>();
   private readonly listeners = new Set<(event: WatchEvent) => void>();
+  private readonly stops: (() => void)[];
+  private description: ServerDescription | undefined;
+  private reached: UpstreamHealth['status'] = 'unknown';
+  private readonly sweeper: NodeJS.Timeout;
 
   constructor(
-    private readonly local: Upstream,
+    /** Makes what runs the process, anew each time this replica becomes its owner. */
+    private readonly build: Upstream | (() => Upstream),
     private readonly cluster: Cluster,
-    private readonly bus: Bus,
+    bus: Bus,
+    /** Two replicas share a process only if they would have started the same. */
+    private readonly settings = '',
   ) {
-    this.name = local.name;
-    cluster.onTold(this.subject('event'), (payload) => {
-      for (const listener of [...this.listeners]) listener(payload as unknown as WatchEvent);
+    this.local = this.made();
+    this.name = this.local.name;
+    this.ownership = new Ownership(this.subject('owner'), cluster, bus, {
+      taken: () => this.announce(),
+      lost: () => this.lost(),
     });
-    cluster.handle(this.subject('describe'), async () => {
-      try {
-        return { description: (await local.describe()) as unknown as JsonValue };
-      } catch (error) {
-        return { fault: faultOf(error) };
-      }
-    });
-    cluster.handle(this.subject('request'), (payload, asked) => this.serve(payload as JsonObject, asked));
-    cluster.handle(this.subject('resume'), (payload, asked) => this.serveResume(payload as JsonObject, asked));
-    cluster.handle(this.subject('abandon'), async (payload) => {
-      const { id, reason } = payload as JsonObject;
-      this.parked.get(String(id))?.abandon(String(reason));
-      return null;
-    });
-    cluster.handle(this.subject('watch'), async (payload) => this.serveWatch(payload as JsonObject));
-    cluster.handle(this.subject('unwatch'), async (payload) => {
-      this.watches.get(String(payload))?.close();
-      this.watches.delete(String(payload));
-      return null;
-    });
-    void local.keepWatching({ toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true }, (event) =>
-      this.spread(event),
-    );
+    this.stops = [
+      cluster.onTold(this.subject('event'), (payload) => this.hear(payload as unknown as WatchEvent)),
+      cluster.handle(this.subject('describe'), () => this.serveDescribe()),
+      cluster.handle(this.subject('request'), (payload, asked) => this.serve(payload as JsonObject, asked)),
+      cluster.handle(this.subject('resume'), (payload, asked) => this.serveResume(payload as JsonObject, asked)),
+      cluster.handle(this.subject('abandon'), async (payload) => {
+        const { id, reason } = payload as JsonObject;
+        this.parked.get(String(id))?.call.abandon(String(reason));
+        return null;
+      }),
+      cluster.handle(this.subject('watch'), (payload, asked) => this.serveWatch(payload as JsonObject, asked)),
+    ];
+    this.sweeper = setInterval(() => void this.sweep(), LOOK_AFTER).unref();
   }
 
   private subject(what: string): string {
-    return `server:${this.name}:${what}`;
+    return `server:${this.name}:${createHash('sha256').update(this.settings).digest('base64url').slice(0, 12)}:${what}`;
   }
 
-  private get lease(): string {
-    return `stdio:${this.name}`;
+  private made(): Upstream {
+    const local = typeof this.build === 'function' ? this.build() : this.build;
+    const filter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true])) as SubscriptionFilter;
+    void local.keepWatching(filter, (event) => {
+      if (this.local === local) this.spread(event);
+    });
+    return local;
   }
 
-  /** The replica that owns the processes; this one, if nobody does. */
-  private async ownedBy(): Promise<string> {
-    const now = Date.now();
-    if (this.owner && now - this.owner.at < LOOK) return this.owner.replica;
-    const held = await this.bus.holder(this.lease);
-    if (held && (held.owner === this.cluster.self || (await this.cluster.alive(held.owner)))) {
-      this.owner = { replica: held.owner, at: now };
-      return held.owner;
-    }
-    const fence = await this.bus.lease(this.lease, this.cluster.self, PRESENCE.lease);
-    if (fence === undefined) return (await this.bus.holder(this.lease))?.owner ?? this.cluster.self;
-    this.keep();
-    this.owner = { replica: this.cluster.self, at: now };
-    // A new process may offer something else.
-    for (const kind of ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'] as const)
-      this.spread({ kind });
-    return this.cluster.self;
+  /** A new process may offer something else. */
+  private announce(): void {
+    for (const kind of LIST_KINDS) this.spread({ kind });
+    for (const watch of [...this.watches]) watch.move();
   }
 
-  private keep(): void {
-    clearInterval(this.renewal);
-    this.renewal = setInterval(() => {
-      this.bus
-        .renew(this.lease, this.cluster.self, PRESENCE.lease)
-        .then((held) => {
-          if (!held) clearInterval(this.renewal);
-        })
-        .catch(() => {});
-    }, PRESENCE.renew);
-    this.renewal.unref();
+  /** Another replica has a process of its own by now: this one's ends, and whatever ran there. */
+  private lost(): void {
+    const { local } = this;
+    this.local = this.made();
+    void local.close().catch(() => {});
+    this.parked.clear();
+    for (const end of [...this.served]) end();
+    for (const watch of [...this.watches]) watch.move();
   }
 
   private spread(event: WatchEvent): void {
+    this.hear(event);
+    this.cluster.tell(this.subject('event'), event as unknown as JsonValue).catch(() => {});
+  }
+
+  private hear(event: WatchEvent): void {
+    if (event.kind !== 'resourceUpdated' && event.kind !== 'task') this.description = undefined;
     for (const listener of [...this.listeners]) listener(event);
-    this.cluster.tell(this.subject('event'), event as unknown as JsonValue);
+  }
+
+  /** Runs here or asks the owner; where the owner moved before anything was done, the new one. */
+  private async atOwner<T>(here: () => Promise<T>, there: (owner: string) => Promise<T | undefined>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      const owner = await this.ownership.owner();
+      if (owner === this.cluster.self) return here();
+      try {
+        const answer = await there(owner);
+        if (answer !== undefined) {
+          this.reached = 'up';
+          return answer;
+        }
+      } catch (error) {
+        const nothingDone =
+          error instanceof ReplicaGone ? !error.sent : error instanceof ProtocolError && error.reason === 'not_found';
+        if (!nothingDone || attempt === ATTEMPTS) throw error;
+      }
+      this.ownership.forget();
+      if (attempt === ATTEMPTS) throw this.gone('not_executed');
+    }
+  }
+
+  private gone(outcome: 'unknown' | 'not_executed'): ProtocolError {
+    return new ProtocolError('upstream_error', `The replica that ran server "${this.name}" is gone`, {
+      outcome,
+      data: { server: this.name },
+    });
   }
 
   async describe(): Promise<ServerDescription> {
-    const owner = await this.ownedBy();
-    if (owner === this.cluster.self) return this.local.describe();
-    const { description, fault } = (await this.cluster.ask(owner, this.subject('describe'), null)) as JsonObject;
-    if (fault) throw readFault(fault as JsonObject);
-    return description as unknown as ServerDescription;
+    if (this.description && !this.ownership.held) return this.description;
+    return this.atOwner(
+      () => this.local.describe(),
+      async (owner) => {
+        const answer = (await this.cluster.ask(owner, this.subject('describe'), null)) as JsonObject;
+        if (isMoved(answer)) return undefined;
+        if (answer['fault']) throw readFault(answer['fault'] as JsonObject);
+        this.description = answer['description'] as unknown as ServerDescription;
+        return this.description;
+      },
+    );
+  }
+
+  private async serveDescribe(): Promise<JsonValue> {
+    if (!this.ownership.held) return MOVED;
+    try {
+      return { description: (await this.local.describe()) as unknown as JsonValue };
+    } catch (error) {
+      return { fault: faultOf(error) };
+    }
   }
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
-    let owner: string;
     try {
-      owner = await this.ownedBy();
-    } catch {
-      return failed(
-        new ProtocolError('overloaded', `Server "${this.name}" cannot be located at the moment`, {
-          outcome: 'not_executed',
-        }),
+      return await this.atOwner(
+        () => this.local.request(caller, call),
+        (owner) => this.asked(owner, 'request', writeCall(caller, call), call),
       );
+    } catch (error) {
+      if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);
+      throw error;
     }
-    if (owner === this.cluster.self) return this.local.request(caller, call);
-    const { ask: _, revision, ...who } = caller;
-    const payload = {
-      caller: { ...who, revision: revision.date },
-      call: {
-        method: call.method,
-        params: call.params.bytes().toString('utf8'),
-        wantsProgress: call.wantsProgress,
-        logLevel: call.logLevel ?? null,
-        tasks: call.tasks,
-        ...(call.timeouts && { timeouts: call.timeouts }),
-        ...(call.after && { after: [...call.after] }),
-      },
-    };
-    return this.asked(owner, 'request', payload as unknown as JsonValue, call);
   }
 
-  private async asked(
-    owner: string,
-    what: string,
-    payload: JsonValue,
-    call: Pick<UpstreamCall, 'notify' | 'cancellation'>,
-  ): Promise<Outcome> {
+  private async asked(owner: string, what: string, payload: JsonValue, call: Sinks): Promise<Outcome | undefined> {
     try {
       const answer = await this.cluster.ask(owner, this.subject(what), payload, {
         cancellation: call.cancellation,
         onEvent: (event) => call.notify(event as unknown as Notification),
       });
+      if (isMoved(answer)) return undefined;
       const { outcome, parked } = readOutcome(answer as JsonObject);
       return outcome.kind === 'input_required' && parked !== undefined
         ? { ...outcome, parked: this.remote(owner, parked) }
         : outcome;
     } catch (error) {
-      if (!(error instanceof ReplicaGone)) throw error;
-      this.owner = undefined;
-      return failed(
-        new ProtocolError('upstream_error', `The replica that ran server "${this.name}" is gone`, {
-          outcome: 'unknown',
-          data: { server: this.name },
-        }),
-      );
+      if (!(error instanceof ReplicaGone) || !error.sent) throw error;
+      this.ownership.forget();
+      return failed(this.gone('unknown'));
     }
   }
 
   private remote(owner: string, id: string): ParkedCall {
     return {
       over: Promise.resolve(),
-      resume: (call, answers) => this.asked(owner, 'resume', { id, answers }, call),
+      resume: async (call, answers) => {
+        try {
+          const outcome = await this.asked(owner, 'resume', { id, answers }, call);
+          return outcome ?? failed(this.gone('unknown'));
+        } catch (error) {
+          if (error instanceof ReplicaGone) return failed(this.gone('unknown'));
+          if (error instanceof ProtocolError) return failed(error);
+          throw error;
+        }
+      },
       abandon: (reason) => void this.cluster.ask(owner, this.subject('abandon'), { id, reason }).catch(() => {}),
     };
   }
 
-  private async serve({ caller, call }: JsonObject, asked: Asked): Promise<JsonValue> {
-    const who = caller as unknown as Omit<Caller, 'revision'> & { revision: string };
-    const what = call as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
-      params: string;
-      logLevel: UpstreamCall['logLevel'] | null;
-    };
-    const revision = revisionOf(who.revision);
-    if (!revision) throw new ProtocolError('internal', 'The replicas do not know the same revisions');
-    const outcome = await this.local.request(
-      { ...who, revision },
-      {
-        ...what,
-        params: RawObject.at(Buffer.from(what.params)),
-        logLevel: what.logLevel ?? undefined,
-        mirrored: [],
-        cancellation: asked.cancellation,
-        notify: (notification) => asked.emit(notification as unknown as JsonValue),
-      },
-    );
-    return this.kept(outcome);
+  private async serve(payload: JsonObject, asked: Asked): Promise<JsonValue> {
+    if (!this.ownership.held) return MOVED;
+    const { caller, call } = readCall(payload, asked);
+    return this.kept(await this.local.request(caller, call), asked.from);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {
     const parked = this.parked.get(String(id));
     if (!parked) return writeOutcome(failed(new ProtocolError('invalid_state', 'The call this belongs to is over')));
-    const sinks = {
-      cancellation: asked.cancellation,
-      notify: (notification: Notification) => asked.emit(notification as unknown as JsonValue),
-    };
-    return this.kept(await parked.resume(sinks, answers as InputResponses), String(id));
+    return this.kept(await parked.call.resume(sinksOf(asked), answers as InputResponses), asked.from, String(id));
   }
 
-  private kept(outcome: Outcome, before?: string): JsonObject {
+  private kept(outcome: Outcome, from: string, before?: string): JsonObject {
     if (outcome.kind !== 'input_required' || !outcome.parked) {
       if (before !== undefined) this.parked.delete(before);
       return writeOutcome(outcome);
     }
     const id = before ?? randomUUID();
-    this.parked.set(id, outcome.parked);
-    void outcome.parked.over.then(() => this.parked.delete(id));
+    this.parked.set(id, { call: outcome.parked, from });
     return writeOutcome(outcome, id);
   }
 
-  private async serveWatch(filter: JsonObject): Promise<JsonValue> {
-    try {
-      const watch = await this.local.watch(filter as SubscriptionFilter, (event) => {
-        if (event.kind === 'resourceUpdated') this.spread(event);
-      });
-      const id = randomUUID();
-      this.watches.set(id, watch);
-      return { id, honoured: watch.honoured };
-    } catch (error) {
-      return { fault: faultOf(error) };
+  /** Nobody will answer for a caller whose replica is gone. */
+  private async sweep(): Promise<void> {
+    for (const [id, { call, from }] of [...this.parked]) {
+      if (await this.cluster.alive(from).catch(() => true)) continue;
+      this.parked.delete(id);
+      call.abandon('The replica that held the question is gone');
     }
   }
 
+  /** Lasts as long as whoever asked wants to hear, and this replica owns the process. */
+  private async serveWatch(filter: JsonObject, asked: Asked): Promise<JsonValue> {
+    if (!this.ownership.held) return MOVED;
+    let watch: Watch;
+    try {
+      watch = await this.local.watch(filter as SubscriptionFilter, (event) =>
+        asked.emit({ event: event as unknown as JsonValue }),
+      );
+    } catch (error) {
+      return { fault: faultOf(error) };
+    }
+    asked.emit({ honoured: watch.honoured as JsonObject });
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        this.served.delete(end);
+        resolve();
+      };
+      this.served.add(end);
+      asked.cancellation.onCancel(end);
+    });
+    watch.close();
+    return MOVED;
+  }
+
   async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch> {
-    const owner = await this.ownedBy();
-    if (owner === this.cluster.self) return this.local.watch(filter, deliver);
-    const answer = (await this.cluster.ask(owner, this.subject('watch'), filter)) as JsonObject;
-    if (answer['fault']) throw readFault(answer['fault'] as JsonObject);
-    const listener = (event: WatchEvent): void => {
-      if (
-        event.kind === 'resourceUpdated'
-          ? filter.resourceSubscriptions?.some((uri) => event.uri.startsWith(uri))
-          : event.kind !== 'task' && filter[event.kind]
-      )
-        deliver(event);
-    };
-    this.listeners.add(listener);
+    const watch = new OwnedWatch(
+      filter,
+      deliver,
+      (wanted, tell) =>
+        this.atOwner(
+          () => this.placedHere(wanted, tell),
+          (owner) => this.placedAt(owner, wanted, tell),
+        ),
+      () => this.watches.delete(watch),
+    );
+    await watch.open();
+    this.watches.add(watch);
+    return watch;
+  }
+
+  private async placedHere(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Placed> {
+    const watch = await this.local.watch(filter, deliver);
     return {
-      honoured: answer['honoured'] as SubscriptionFilter,
-      close: () => {
-        this.listeners.delete(listener);
-        void this.cluster.ask(owner, this.subject('unwatch'), String(answer['id'])).catch(() => {});
+      get honoured() {
+        return watch.honoured;
       },
+      over: new Promise(() => {}),
+      close: () => watch.close(),
     };
+  }
+
+  private async placedAt(
+    owner: string,
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+  ): Promise<Placed | undefined> {
+    const cancellation = new Cancellation();
+    let honour: (honoured: SubscriptionFilter) => void = () => {};
+    const honoured = new Promise<SubscriptionFilter>((resolve) => {
+      honour = resolve;
+    });
+    const over = this.cluster.ask(owner, this.subject('watch'), filter, {
+      cancellation,
+      onEvent: (value) => {
+        const { honoured: confirmed, event } = value as JsonObject;
+        if (confirmed) honour(confirmed as SubscriptionFilter);
+        else if (!cancellation.cancelled) deliver(event as unknown as WatchEvent);
+      },
+    });
+    const first = await Promise.race([honoured.then((confirmed) => ({ confirmed })), over]);
+    if (!('confirmed' in (first as object))) {
+      const fault = (first as JsonObject)['fault'];
+      if (fault) throw readFault(fault as JsonObject);
+      return undefined;
+    }
+    over.catch(() => this.ownership.forget());
+    const { confirmed } = first as { confirmed: SubscriptionFilter };
+    return { honoured: confirmed, over, close: () => cancellation.cancel() };
   }
 
   async keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<void> {
@@ -270,14 +336,60 @@ export class OwnedUpstream implements Upstream {
   }
 
   health(): UpstreamHealth {
-    return this.local.health();
+    const health = this.local.health();
+    return this.ownership.held ? health : { status: this.reached, speaks: health.speaks };
   }
 
   async close(): Promise<void> {
-    clearInterval(this.renewal);
-    await this.bus.release(this.lease, this.cluster.self).catch(() => {});
+    clearInterval(this.sweeper);
+    for (const stop of this.stops) stop();
+    for (const end of [...this.served]) end();
+    for (const watch of [...this.watches]) watch.close();
+    await this.ownership.close();
     await this.local.close();
   }
+}
+
+const sinksOf = (asked: Asked): Sinks => ({
+  cancellation: asked.cancellation,
+  notify: (notification) => asked.emit(notification as unknown as JsonValue),
+});
+
+/** A call as another replica can make it. What a process is not sent, such as mirrored headers, stays behind. */
+function writeCall({ ask: _, revision, ...caller }: Caller, call: UpstreamCall): JsonValue {
+  const written = {
+    caller: { ...caller, revision: revision.date },
+    call: {
+      method: call.method,
+      params: call.params.bytes().toString('utf8'),
+      wantsProgress: call.wantsProgress,
+      logLevel: call.logLevel ?? null,
+      tasks: call.tasks,
+      ...(call.timeouts && { timeouts: call.timeouts }),
+      ...(call.after && { after: call.after }),
+    },
+  };
+  return written as unknown as JsonValue;
+}
+
+function readCall(written: JsonObject, asked: Asked): { readonly caller: Caller; readonly call: UpstreamCall } {
+  const { revision: date, ...who } = written['caller'] as unknown as Omit<Caller, 'revision'> & { revision: string };
+  const { params, logLevel, ...what } = written['call'] as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
+    params: string;
+    logLevel: UpstreamCall['logLevel'] | null;
+  };
+  const revision = revisionOf(date);
+  if (!revision) throw new ProtocolError('internal', 'The replicas do not know the same revisions');
+  return {
+    caller: { ...who, revision },
+    call: {
+      ...what,
+      params: RawObject.at(Buffer.from(params)),
+      logLevel: logLevel ?? undefined,
+      mirrored: [],
+      ...sinksOf(asked),
+    },
+  };
 }
 
 function faultOf(error: unknown): JsonObject {

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { Bus } from '../state/bus.js';
 
 export interface PresenceOptions {
@@ -8,7 +9,22 @@ export interface PresenceOptions {
 
 export const PRESENCE: PresenceOptions = { lease: 3_000, renew: 1_000 };
 
+/** After a renewal failed, the next is tried sooner. */
+const RETRY = 250;
+/** What was just looked up is not looked up again. */
+const REMEMBERED = 250;
+/** When the bus was away every lease has lapsed; so long everybody has to come back before anybody is called dead. */
+const GRACE = 2_000;
+/** How long the name of a dead replica is kept from it, in which others speak in its place. */
+const BURIED = 2_000;
+const NOBODY = 'nobody';
+
 const keyOf = (replica: string): string => `replica:${replica}`;
+
+export interface Fence {
+  readonly key: string;
+  readonly fence: number;
+}
 
 /**
  * Who is there. Each replica holds a lease on its own name; its fence stands on everything it appends for others to
@@ -17,7 +33,11 @@ const keyOf = (replica: string): string => `replica:${replica}`;
 export class Presence {
   private timer: NodeJS.Timeout | undefined;
   private current = 0;
-  private lost = false;
+  /** Since when the lease was renewed without a failure. */
+  private steady: number | undefined;
+  private renewing: Promise<void> | undefined;
+  private left = false;
+  private readonly known = new Map<string, { readonly alive: boolean; readonly at: number }>();
 
   private constructor(
     private readonly bus: Bus,
@@ -26,44 +46,73 @@ export class Presence {
     private readonly onLost: () => void,
   ) {}
 
+  /** A bus that is away at the moment does not keep a replica from starting. */
   static async enter(bus: Bus, self: string, options: PresenceOptions, onLost: () => void): Promise<Presence> {
     const presence = new Presence(bus, self, options, onLost);
-    presence.current = (await bus.lease(keyOf(self), self, options.lease)) ?? 0;
-    presence.timer = setInterval(() => void presence.renew(), options.renew);
-    presence.timer.unref();
+    await presence.renew();
     return presence;
   }
 
-  private async renew(): Promise<void> {
+  private renew(): Promise<void> {
+    this.renewing ??= this.renewOnce().finally(() => {
+      this.renewing = undefined;
+    });
+    return this.renewing;
+  }
+
+  private async renewOnce(): Promise<void> {
+    clearTimeout(this.timer);
+    let pause = RETRY;
     try {
-      if (await this.bus.renew(keyOf(this.self), this.self, this.options.lease)) return;
-      // Nobody took the name over yet, or somebody did: a new fence tells our later appends from the earlier ones.
-      const fence = await this.bus.lease(keyOf(this.self), this.self, this.options.lease);
-      if (fence !== undefined) this.current = fence;
-      if (!this.lost) this.onLost();
-      this.lost = fence === undefined;
+      if (this.current === 0 || !(await this.bus.renew(keyOf(this.self), this.self, this.options.lease))) {
+        if (this.current !== 0 && this.steady !== undefined) this.onLost();
+        this.steady = undefined;
+        // Undefined while others still speak in its place.
+        const fence = await this.bus.lease(keyOf(this.self), this.self, this.options.lease);
+        if (fence !== undefined) this.current = fence;
+        else return;
+      }
+      this.steady ??= performance.now();
+      pause = this.options.renew;
     } catch {
-      // The bus is away; the next turn tries again.
+      this.steady = undefined;
+    } finally {
+      if (!this.left) this.timer = setTimeout(() => void this.renew(), pause).unref();
     }
   }
 
   /** What stands on appends of this replica. */
-  get fence(): { readonly key: string; readonly fence: number } {
+  get fence(): Fence {
     return { key: keyOf(this.self), fence: this.current };
+  }
+
+  /** The fence this replica holds after `old` was refused; `old` itself where there is none yet. */
+  async renewed(old: Fence): Promise<Fence> {
+    if (this.current === old.fence) await this.renew();
+    return this.fence;
   }
 
   async alive(replica: string): Promise<boolean> {
     if (replica === this.self) return true;
-    return (await this.bus.holder(keyOf(replica)))?.owner === replica;
+    const known = this.known.get(replica);
+    const now = performance.now();
+    if (known && now - known.at < REMEMBERED) return known.alive;
+    const alive = (await this.bus.holder(keyOf(replica)))?.owner === replica;
+    if (!alive && (this.steady === undefined || now - this.steady < GRACE)) return true;
+    this.known.set(replica, { alive, at: now });
+    if (this.known.size > 1_000) this.known.clear();
+    return alive;
   }
 
-  /** Takes the name of a replica that is gone, so that nothing it still sends is accepted. */
-  async bury(replica: string): Promise<boolean> {
-    return (await this.bus.lease(keyOf(replica), `${this.self} for ${replica}`, 60_000)) !== undefined;
+  /** Takes the name of a replica that is gone, so that nothing it still sends is accepted; undefined if it came back. */
+  async bury(replica: string): Promise<Fence | undefined> {
+    const fence = await this.bus.lease(keyOf(replica), NOBODY, BURIED);
+    return fence === undefined ? undefined : { key: keyOf(replica), fence };
   }
 
   async leave(): Promise<void> {
-    clearInterval(this.timer);
+    this.left = true;
+    clearTimeout(this.timer);
     await this.bus.release(keyOf(this.self), this.self).catch(() => {});
   }
 }

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';
-import type { ClientCapabilities, Implementation, InputRequest } from '../protocol/mcp/model.js';
-import type { Revision } from '../protocol/mcp/revisions/index.js';
+import type { ClientCapabilities, Implementation, InputRequest, Notification } from '../protocol/mcp/model.js';
+import { NEWEST, type Revision } from '../protocol/mcp/revisions/index.js';
 
 /** Who asks. Everything sealed, parked or remembered for a caller belongs to its principal. */
 export interface Principal {
@@ -19,7 +19,18 @@ export interface Caller {
   readonly session: string | undefined;
   /** Puts a question to the client outside of any call, where its session has a stream for that. */
   readonly ask?: (question: InputRequest) => Promise<JsonObject>;
+  /** Tells the client something outside of any call, likewise. */
+  readonly tell?: (notification: Notification) => void;
 }
+
+/** The gateway itself, where it asks on nobody's behalf. */
+export const GATEWAY: Caller = {
+  principal: { name: 'parley', admin: false },
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+};
 
 /** Tells the work for one request that nobody waits for it any more. Lighter than an AbortSignal: one is made per call. */
 export class Cancellation {

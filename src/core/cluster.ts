@@ -4,6 +4,7 @@ import type { Cancellation } from './caller.js';
 /** What another replica asked of this one, and how to answer in parts. */
 export interface Asked {
   readonly from: string;
+  /** Cancelled by whoever asked, and when that replica is gone. */
   readonly cancellation: Cancellation;
   /** Sends something ahead of the answer. */
   emit(event: JsonValue): void;
@@ -19,30 +20,40 @@ export interface Cluster {
   /** This replica. */
   readonly self: string;
   alive(replica: string): Promise<boolean>;
-  /** Rejects with `ReplicaGone` when the other one is not there, or dies before it has answered. */
+  /**
+   * Rejects with `ReplicaGone` when the other one is not there, or dies before it has answered; with a `ProtocolError`
+   * when that one threw it, or nobody can be reached at the moment.
+   */
   ask(replica: string, subject: string, payload: JsonValue, options?: AskOptions): Promise<JsonValue>;
-  handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): void;
-  /** Tells every other replica. */
-  tell(subject: string, payload: JsonValue): void;
-  onTold(subject: string, listener: (payload: JsonValue) => void): void;
+  /** Answers what is asked under a subject; returns how to stop. */
+  handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): () => void;
+  /** Tells every other replica; resolves once they cannot miss it, and rejects with a `ProtocolError` otherwise. */
+  tell(subject: string, payload: JsonValue): Promise<void>;
+  onTold(subject: string, listener: (payload: JsonValue) => void): () => void;
 }
 
 export class ReplicaGone extends Error {
   override readonly name = 'ReplicaGone';
 
-  constructor(readonly replica: string) {
+  constructor(
+    readonly replica: string,
+    /** Whether it may have read what it was asked. */
+    readonly sent: boolean,
+  ) {
     super('the replica that held this is gone');
   }
 }
+
+const nothing = (): void => {};
 
 /** A gateway of one process. */
 export const ALONE: Cluster = {
   self: 'alone',
   alive: async (replica) => replica === 'alone',
   ask: async (replica) => {
-    throw new ReplicaGone(replica);
+    throw new ReplicaGone(replica, false);
   },
-  handle: () => {},
-  tell: () => {},
-  onTold: () => {},
+  handle: () => nothing,
+  tell: async () => {},
+  onTold: () => nothing,
 };

@@ -63,6 +63,10 @@ export class Forwarder {
     if (state && state.kind !== 'approval' && state.server !== target.server) {
       throw new ProtocolError('invalid_state', 'The request state belongs to another request');
     }
+    if (call.cancellation.cancelled) {
+      if (state?.kind === 'parked') this.parts.parking.abandon(state.ticket, call.cancellation.reason);
+      throw new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' });
+    }
     if (state?.kind === 'parked') return this.resume(caller, call, target.server, state);
     if (state?.kind === 'relay') refuseFailures(call);
     if (state?.kind === 'again' && !allAccepted(call)) {
@@ -73,7 +77,7 @@ export class Forwarder {
       );
     }
     const onBehalf = this.onBehalf(caller, call);
-    const takesTasks = declares(caller.capabilities, TASKS_CAPABILITY);
+    const takesTasks = caller.capabilities.extensions !== undefined && declares(caller.capabilities, TASKS_CAPABILITY);
     const support = route.item ? taskSupport(route.item.value) : 'forbidden';
     if (call.method === 'tools/call' && (call.task || (takesTasks && support !== 'forbidden'))) {
       return this.host(onBehalf, call, route, upstream, state, support !== 'forbidden');
@@ -113,10 +117,10 @@ export class Forwarder {
   }
 
   private onBehalf(caller: Caller, call: Call): Caller {
-    return {
-      ...caller,
-      capabilities: relayable(caller.capabilities, this.parts.bridge, call.view.server !== undefined),
-    };
+    const { capabilities } = caller;
+    // Most callers declare nothing, and then there is nothing to take away.
+    if (isEmpty(capabilities)) return caller;
+    return { ...caller, capabilities: relayable(capabilities, this.parts.bridge, call.view.server !== undefined) };
   }
 
   private asTask(ttl: number | undefined): Manner {
@@ -127,16 +131,19 @@ export class Forwarder {
 
   private toUpstream(call: Call, route: Route, state: State | undefined, manner: Manner): UpstreamCall {
     // Whether a server is asked for a task is settled on each hop (TSKX-10).
-    const edits: Record<string, string | Buffer | undefined> = { ...route.edits, task: undefined, ...manner.edits };
+    let params = isEmpty(route.edits) ? call.params : call.params.edit(route.edits);
+    if (manner.edits || call.params.has('task')) params = params.edit({ task: undefined, ...manner.edits });
     if (state) {
-      edits['requestState'] =
-        state.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
-      // What was answered to the gateway is not for the server.
-      if (state.kind !== 'relay') edits['inputResponses'] = undefined;
+      const given = state.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
+      params = params.edit({
+        requestState: given,
+        // What was answered to the gateway is not for the server.
+        ...(state.kind !== 'relay' && { inputResponses: undefined }),
+      });
     }
     return {
       method: call.method,
-      params: call.params.edit(edits),
+      params,
       wantsProgress: call.wantsProgress,
       logLevel: this.parts.bridge.logging ? call.logLevel : undefined,
       cancellation: call.cancellation,
@@ -201,12 +208,19 @@ export class Forwarder {
     }
     // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
-      const view = await this.parts.tasks.adopt(caller.principal.name, server, outcome, (notification) =>
-        call.notify(notification),
-      );
+      this.parts.parking.count(caller.principal.name, server, outcome.parked);
+      const { parked } = outcome;
+      const view = await this.parts.tasks
+        .adopt(caller.principal.name, server, outcome, (notification) => call.notify(notification))
+        .catch((error: unknown) => {
+          parked.abandon('The task could not be written down');
+          throw error;
+        });
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
     const ticket = this.parts.parking.park(caller.principal.name, server, outcome.parked);
+    // Who answers on the same connection needs the same process anyway.
+    if (caller.revision.expresses.inputRequired) await this.parts.parking.keep(ticket);
     return this.asking(caller, call, asked, { kind: 'parked', server, ticket });
   }
 
@@ -364,6 +378,11 @@ function repeated(
         from,
       ),
   };
+}
+
+function isEmpty(object: object): boolean {
+  for (const _ in object) return false;
+  return true;
 }
 
 function wantsTask(outcome: Outcome): boolean {

@@ -1,5 +1,5 @@
 import type { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import type { RawObject } from '../protocol/jsonrpc/raw.js';
+import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type {
   InputRequests,
   InputResponses,
@@ -42,6 +42,8 @@ export interface ParkedCall {
   readonly over: Promise<void>;
   /** Gives up: what is asked is answered as cancelled, and the call is cancelled upstream. */
   abandon(reason: string): void;
+  /** All another process needs to go on with the call; undefined where only this one can. From then on it may be kept. */
+  portable?(): JsonValue | undefined;
 }
 
 export type Outcome =

@@ -1,8 +1,8 @@
-import type { RawObject } from '../protocol/jsonrpc/raw.js';
+import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { MirroredParam } from '../protocol/mcp/headers.js';
 import type { LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
-import type { Outcome } from './gateway.js';
+import type { Outcome, ParkedCall } from './gateway.js';
 
 /** A request to one upstream, under the names the upstream gave. */
 export interface UpstreamCall {
@@ -57,6 +57,8 @@ export interface Upstream {
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
+  /** Goes on with a call that another process parked, from what `ParkedCall.portable` gave. */
+  adopt?(call: JsonValue): ParkedCall | undefined;
   /** The roots of the client with this session changed. */
   rootsChanged(session: string): void;
   /** The client whose session this was is gone. */

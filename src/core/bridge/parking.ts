@@ -24,11 +24,27 @@ export interface Ticket {
   readonly owner: string;
 }
 
+/** Where calls that another process can go on with outlive this one. */
+export interface ParkedRecords {
+  keep(id: string, principal: string, server: string, call: JsonValue, ttl: number): Promise<void>;
+  /** Takes one out: whoever gets it, and nobody else, goes on with the call. */
+  take(id: string, principal: string): Promise<{ readonly server: string; readonly call: JsonValue } | undefined>;
+}
+
+export interface Portable {
+  readonly records: ParkedRecords;
+  adopt(server: string, call: JsonValue): ParkedCall | undefined;
+}
+
 interface Space {
   readonly principal: string;
   readonly server: string;
   readonly parked: ParkedCall;
   round: number;
+  /** Its caller may come back to another process. */
+  moves: boolean;
+  /** It is written down: whoever goes on with it takes it out first. */
+  kept: boolean;
   timer: NodeJS.Timeout;
   /** The answer that is being worked on: the same answer again joins it. */
   resuming:
@@ -63,6 +79,7 @@ export class Parking {
   constructor(
     private readonly limits: ParkingLimits,
     private readonly cluster: Cluster = ALONE,
+    private readonly portable?: Portable,
   ) {
     cluster.handle(RESUME, async (payload, asked) => {
       const { ticket, principal, answers } = payload as unknown as {
@@ -96,10 +113,48 @@ export class Parking {
       throw new ProtocolError('overloaded', full, { outcome: 'unknown', data: { server } });
     }
     const id = randomUUID();
-    const space: Space = { principal, server, parked, round: 1, timer: this.expiry(id), resuming: undefined };
-    this.spaces.set(id, space);
+    this.admit(id, 1, principal, server, parked);
     // A call may end while it is parked: its server gave up, or is gone. The outcome waits for the next answer.
     return { id, round: 1, owner: this.cluster.self };
+  }
+
+  private admit(id: string, round: number, principal: string, server: string, parked: ParkedCall): Space {
+    const timer = this.expiry(id);
+    const space: Space = { principal, server, parked, round, moves: false, kept: false, timer, resuming: undefined };
+    this.spaces.set(id, space);
+    return space;
+  }
+
+  /** Writes a call down where another process can go on with it. Where that fails it waits here, as others do. */
+  async keep({ id, round }: Ticket): Promise<void> {
+    const space = this.spaces.get(id);
+    const call = this.portable && space?.parked.portable?.();
+    if (!this.portable || !space || call === undefined) return;
+    const { principal, server } = space;
+    space.moves = true;
+    try {
+      await this.portable.records.keep(recordOf(id, round), principal, server, call, this.limits.ttl);
+      space.kept = true;
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+    }
+  }
+
+  /** Takes over a call whose process is gone. */
+  private async adopt({ id, round }: Ticket, principal: string): Promise<Space | undefined> {
+    const record = await this.portable?.records.take(recordOf(id, round), principal);
+    const parked = record && this.portable?.adopt(record.server, record.call);
+    if (!parked) return undefined;
+    const space = this.admit(id, round, principal, record.server, parked);
+    space.moves = true;
+    return space;
+  }
+
+  /** Counts a call whose caller answers through a task, for as long as it waits or works: the limits are the same. */
+  count(principal: string, server: string, parked: ParkedCall): void {
+    const { id } = this.park(principal, server, parked);
+    clearTimeout(this.spaces.get(id)?.timer);
+    void parked.over.then(() => this.drop(id));
   }
 
   private fullFor(principal: string, server: string): string | undefined {
@@ -129,6 +184,7 @@ export class Parking {
     if (!space) return undefined;
     this.spaces.delete(id);
     clearTimeout(space.timer);
+    if (space.kept) this.portable?.records.take(recordOf(id, space.round), space.principal).catch(() => {});
     return space;
   }
 
@@ -140,7 +196,7 @@ export class Parking {
     answers: InputResponses,
   ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
     if (ticket.owner !== this.cluster.self) return this.resumeElsewhere(ticket, principal, call, answers);
-    const space = this.spaces.get(ticket.id);
+    const space = this.spaces.get(ticket.id) ?? (await this.adopt(ticket, principal));
     if (space?.principal !== principal) throw gone();
     const text = JSON.stringify(answers);
     const { resuming } = space;
@@ -148,19 +204,41 @@ export class Parking {
       if (resuming.answers !== text)
         throw new ProtocolError('invalid_state', 'This question was answered already, and differently');
       resuming.joined.add(call);
-      return this.settled(ticket.id, space, await resuming.outcome);
+      return await this.settled(ticket.id, space, await resuming.outcome);
     }
     if (space.round !== ticket.round) throw gone();
     clearTimeout(space.timer);
     const joined = new Joined();
     joined.add(call);
-    const outcome = space.parked.resume({ notify: joined.notify, cancellation: joined.cancellation }, answers);
+    const outcome = this.goOn(ticket, space, joined, answers);
     space.resuming = { round: ticket.round, answers: text, outcome, joined };
     space.round++;
     return this.settled(ticket.id, space, await outcome);
   }
 
-  /** The call waits in another process, which alone can go on with it. */
+  private async goOn(ticket: Ticket, space: Space, joined: Joined, answers: InputResponses): Promise<Outcome> {
+    if (space.kept) await this.claim(ticket, space);
+    return space.parked.resume({ notify: joined.notify, cancellation: joined.cancellation }, answers);
+  }
+
+  /** Another replica may have gone on with the call, taking this one for dead: then it is no longer here. */
+  private async claim({ id, round }: Ticket, space: Space): Promise<void> {
+    let taken: unknown;
+    try {
+      taken = await this.portable?.records.take(recordOf(id, round), space.principal);
+    } catch (error) {
+      space.resuming = undefined;
+      space.round = round;
+      space.timer = this.expiry(id);
+      throw error;
+    }
+    space.kept = false;
+    if (taken) return;
+    this.drop(id);
+    throw gone();
+  }
+
+  /** The call waits in another process, which goes on with it as long as it is there. */
   private async resumeElsewhere(
     ticket: Ticket,
     principal: string,
@@ -177,6 +255,8 @@ export class Parking {
       return { outcome, next: answer['next'] as unknown as Ticket | undefined };
     } catch (error) {
       if (!(error instanceof ReplicaGone)) throw error;
+      if (await this.adopt(ticket, principal))
+        return this.resume({ ...ticket, owner: this.cluster.self }, principal, call, answers);
       // BR-16: it may have run; it is not run again.
       throw new ProtocolError('upstream_error', 'The replica that held this call is gone, and the call with it', {
         outcome: 'unknown',
@@ -184,11 +264,11 @@ export class Parking {
     }
   }
 
-  private settled(
+  private async settled(
     id: string,
     space: Space,
     outcome: Outcome,
-  ): { readonly outcome: Outcome; readonly next: Ticket | undefined } {
+  ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
     if (outcome.kind !== 'input_required') {
       this.drop(id);
       return { outcome, next: undefined };
@@ -197,16 +277,30 @@ export class Parking {
       clearTimeout(space.timer);
       space.timer = this.expiry(id);
     }
-    return { outcome, next: { id, round: space.round, owner: this.cluster.self } };
+    const next: Ticket = { id, round: space.round, owner: this.cluster.self };
+    if (space.moves) await this.keep(next);
+    return { outcome, next };
   }
 
-  /** Gives every parked call up, at the end of the process. */
+  /** Gives one up whose caller will not answer any more. One that waits in another process expires there. */
+  abandon(ticket: Ticket, reason: string | undefined): void {
+    if (this.spaces.get(ticket.id)?.round !== ticket.round) return;
+    this.drop(ticket.id)?.parked.abandon(reason ?? 'The call was cancelled');
+  }
+
+  /** Gives every parked call up, at the end of the process; those that are written down wait for the next one. */
   close(): void {
-    for (const id of [...this.spaces.keys()]) this.drop(id)?.parked.abandon('The gateway is stopping');
+    for (const [id, space] of [...this.spaces]) {
+      clearTimeout(space.timer);
+      if (space.kept) this.spaces.delete(id);
+      else this.drop(id)?.parked.abandon('The gateway is stopping');
+    }
   }
 }
 
 const RESUME = 'parked:resume';
+
+const recordOf = (id: string, round: number): string => `${id}.${round}`;
 
 const gone = (): ProtocolError =>
   new ProtocolError(

@@ -6,7 +6,7 @@ import { encodeFailure } from '../../protocol/mcp/project/failure.js';
 import { isTerminal, type TaskView } from '../../protocol/mcp/project/task.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { Cancellation } from '../caller.js';
-import { ALONE, type Cluster } from '../cluster.js';
+import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
 
 /** A task of the gateway's own, as it is kept. */
@@ -21,7 +21,10 @@ export interface TaskRecord extends TaskView {
 export interface TaskRecords {
   /** Resolves once the record is safe. */
   create(record: TaskRecord): Promise<void>;
-  update(record: TaskRecord): Promise<void>;
+  /** False where the task was ended elsewhere meanwhile. */
+  update(record: TaskRecord): Promise<boolean>;
+  /** Writes the end of a task that nobody runs any more; resolves with how it ended, which may be otherwise. */
+  end(record: TaskRecord): Promise<TaskRecord>;
   load(taskId: string): Promise<TaskRecord | undefined>;
   list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]>;
 }
@@ -69,10 +72,14 @@ export class HostedTasks {
     });
     cluster.handle(CANCEL, async (payload) => {
       const { principal, taskId } = payload as JsonObject;
-      return (await this.cancel(String(principal), String(taskId))) as unknown as JsonValue;
+      await this.cancel(String(principal), String(taskId));
+      return null;
     });
     cluster.onTold(CHANGED, (payload) => {
-      for (const listener of [...this.listeners]) listener(payload as unknown as TaskRecord);
+      const record = payload as unknown as TaskRecord;
+      const running = this.running.get(record.taskId);
+      if (running) void this.lose(running).catch(() => {});
+      for (const listener of [...this.listeners]) listener(record);
     });
   }
 
@@ -136,6 +143,7 @@ export class HostedTasks {
     return running;
   }
 
+  /** Never rejects: what could not be written is found unfinished by whoever looks. */
   private async run(running: Running, first: Promise<Outcome>, notify: Call['notify']): Promise<void> {
     let outcome: Outcome;
     try {
@@ -154,7 +162,7 @@ export class HostedTasks {
             : new ProtocolError('internal', 'The task failed in the gateway'),
       };
     }
-    await this.finish(running, outcome);
+    await this.finish(running, outcome).catch(() => {});
   }
 
   /** Puts the questions of one round to the client; resolves when all are answered, or with nothing when the task ends. */
@@ -189,6 +197,8 @@ export class HostedTasks {
   private async finish(running: Running, outcome: Outcome): Promise<void> {
     try {
       if (!isTerminal(running.record.status)) await this.conclude(running, outcome);
+    } catch {
+      // It could not be written as long as it was worth keeping.
     } finally {
       // Not before its end is written: until then this is the only place that knows of it.
       this.running.delete(running.record.taskId);
@@ -220,12 +230,45 @@ export class HostedTasks {
     const { inputRequests: _, ...before } = running.record;
     const record: TaskRecord = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
     running.record = record;
-    const saved = running.saved.then(() => this.records.update(record));
-    running.saved = saved.catch(() => {});
-    await saved;
+    const saved = running.saved.then(() => this.save(record));
+    running.saved = saved.then(
+      () => {},
+      () => {},
+    );
+    if (!(await saved)) {
+      await this.lose(running);
+      return;
+    }
     for (const check of [...running.waiting]) check();
-    for (const listener of [...this.listeners]) listener(running.record);
-    this.cluster.tell(CHANGED, running.record as unknown as JsonValue);
+    this.told(running.record);
+  }
+
+  private told(record: TaskRecord): void {
+    for (const listener of [...this.listeners]) listener(record);
+    this.cluster.tell(CHANGED, record as unknown as JsonValue).catch(() => {});
+  }
+
+  /** An end is written however long the store is away: the call is not made again to find it out. */
+  private async save(record: TaskRecord): Promise<boolean> {
+    const until = Date.parse(record.createdAt) + (record.ttlMs ?? this.settings.ttl);
+    for (;;) {
+      try {
+        return await this.records.update(record);
+      } catch (error) {
+        if (!isTerminal(record.status) || Date.now() > until) throw error;
+        await new Promise((resolve) => setTimeout(resolve, this.settings.pollInterval).unref());
+      }
+    }
+  }
+
+  /** Others took this replica for dead and ended the task; what they said stands. */
+  private async lose(running: Running): Promise<void> {
+    const { taskId } = running.record;
+    running.record = (await this.records.load(taskId)) ?? { ...running.record, ...ABANDONED };
+    this.running.delete(taskId);
+    running.parked?.abandon('The task was ended elsewhere');
+    running.cancellation.cancel('the task was ended elsewhere');
+    for (const check of [...running.waiting]) check();
   }
 
   /** Its time is over: whatever it waits for is given up. */
@@ -252,20 +295,14 @@ export class HostedTasks {
     return this.asItStands(record);
   }
 
+  /** A task whose process is gone has failed, and the call with it; it is not run again. */
   private async asItStands(record: TaskRecord): Promise<TaskRecord> {
-    if (isTerminal(record.status) || this.running.has(record.taskId)) return record;
-    if (await this.runsElsewhere(record)) return record;
-    // Its process is gone, and the call with it; it is not run again.
-    return {
-      ...record,
-      status: 'failed',
-      statusMessage: 'The gateway was restarted while the task ran',
-      error: {
-        code: -32603,
-        message: 'The gateway was restarted while the task ran',
-        data: { reason: 'upstream_error', outcome: 'unknown' },
-      },
-    };
+    if (isTerminal(record.status) || this.running.has(record.taskId) || (await this.runsElsewhere(record)))
+      return record;
+    const { inputRequests: _, ...before } = record;
+    const ended = await this.records.end({ ...before, ...ABANDONED, lastUpdatedAt: new Date().toISOString() });
+    this.told(ended);
+    return ended;
   }
 
   private async runsElsewhere(record: TaskRecord): Promise<boolean> {
@@ -306,7 +343,7 @@ export class HostedTasks {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
     if (!running) {
-      if (!isTerminal(record.status)) await this.cluster.ask(record.owner, UPDATE, { principal, taskId, responses });
+      if (!isTerminal(record.status)) await this.atOwner(record, UPDATE, { principal, taskId, responses });
       return;
     }
     for (const [shown, response] of Object.entries(responses)) {
@@ -328,11 +365,23 @@ export class HostedTasks {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
     if (isTerminal(record.status)) return record;
-    if (!running) return (await this.cluster.ask(record.owner, CANCEL, { principal, taskId })) as unknown as TaskRecord;
+    if (!running) {
+      await this.atOwner(record, CANCEL, { principal, taskId });
+      return this.find(principal, taskId);
+    }
     running.parked?.abandon('The task was cancelled');
     await this.change(running, { status: 'cancelled' });
     running.cancellation.cancel('the task was cancelled');
     return running.record;
+  }
+
+  /** A replica that dies over it leaves a task that has failed, which the next look finds. */
+  private async atOwner(record: TaskRecord, subject: string, payload: JsonObject): Promise<void> {
+    try {
+      await this.cluster.ask(record.owner, subject, payload);
+    } catch (error) {
+      if (!(error instanceof ReplicaGone)) throw error;
+    }
   }
 
   async list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
@@ -344,6 +393,13 @@ export class HostedTasks {
     for (const running of this.running.values()) running.cancellation.cancel('The gateway is stopping');
   }
 }
+
+const GONE = 'The gateway process that ran the task is gone';
+const ABANDONED = {
+  status: 'failed',
+  statusMessage: GONE,
+  error: { code: -32603, message: GONE, data: { reason: 'upstream_error', outcome: 'unknown' } },
+} as const;
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';

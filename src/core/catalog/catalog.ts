@@ -7,6 +7,7 @@ import {
   type ListMethod,
   type ServerCapabilities,
   type ServerDescription,
+  TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
 import type { View } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
@@ -301,7 +302,7 @@ export class Catalog {
     method: 'tools/list' | 'prompts/list',
   ): Promise<{ server: string; own: string }> {
     if (view.server !== undefined) return { server: view.server, own: name };
-    const split = splitName(name, new Set(this.entries.keys()), this.options.naming.separator);
+    const split = splitName(name, this.entries, this.options.naming.separator);
     if (split) {
       const own = mayBeShortened(name) ? await this.lengthen(split.server, name, method) : undefined;
       return own === undefined ? split : { server: split.server, own };
@@ -332,17 +333,26 @@ export class Catalog {
     return snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name)?.key;
   }
 
+  /** Whether a server is known to have tasks of the newest kind. */
+  hasTasks(server: string): boolean {
+    return this.entries.get(server)?.description?.capabilities.extensions?.[TASKS_EXTENSION] !== undefined;
+  }
+
   /** A tool as it is known at the moment; asks nobody. */
   knownTool(server: string, own: string): Item | undefined {
     return this.entries.get(server)?.listings['tools/list'].snapshot?.byKey.get(own);
   }
 
-  /** A tool, with its server's list read first if it never was. */
+  /**
+   * A tool that is not known yet: its server's list is read, or read again if it may be old. Throws where the list is
+   * there and the tool is not in it; undefined where the list cannot be had, and the server itself has to say.
+   */
   async tool(server: string, own: string): Promise<Item | undefined> {
-    const entry = this.entries.get(server);
-    if (!entry) return undefined;
-    const { snapshot } = entry.listings['tools/list'];
-    return (snapshot ?? (await entry.listings['tools/list'].within(this.options.patience)))?.byKey.get(own);
+    const snapshot = await this.entries.get(server)?.listings['tools/list'].within(this.options.patience);
+    if (!snapshot) return undefined;
+    const item = snapshot.byKey.get(own);
+    if (item) return item;
+    throw new ProtocolError('tool_not_found', `Unknown tool: ${own}`, { data: { name: own, server } });
   }
 
   async refresh(server: string, method: ListMethod): Promise<void> {

@@ -2,8 +2,7 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
-import { NEWEST } from '../../protocol/mcp/revisions/index.js';
-import { type Caller, Cancellation } from '../caller.js';
+import { Cancellation, GATEWAY } from '../caller.js';
 import type { Upstream } from '../upstream.js';
 
 /** One thing a server offers, as the server wrote it. */
@@ -29,14 +28,6 @@ const NO_MIRRORS: readonly MirroredParam[] = [];
 /** Bounds on what one server may put into the catalogue. */
 const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
-
-const GATEWAY: Caller = {
-  principal: { name: 'parley', admin: false },
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: undefined,
-  session: undefined,
-};
 
 const KEY: Readonly<Record<ListMethod, string>> = {
   'tools/list': 'name',

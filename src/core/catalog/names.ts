@@ -28,7 +28,7 @@ export const mayBeShortened = (name: string): boolean =>
 /** The server and own name a prefixed name stands for, by the server names that exist; dotted names work always. */
 export function splitName(
   name: string,
-  servers: ReadonlySet<string>,
+  servers: { has(name: string): boolean },
   separator: string,
 ): { server: string; own: string } | undefined {
   for (const mark of separator === '.' ? ['.'] : [separator, '.']) {

@@ -128,6 +128,9 @@ export class Pages {
     clashes: ReadonlySet<string>,
   ): Buffer {
     const value = projectItem(method, item.value, revision.expresses);
+    // There a tool says itself whether it may be a task; a server with the extension decides call by call (mcp.md 4.7).
+    if (method === 'tools/list' && revision.expresses.execution && this.catalog.hasTasks(part.server))
+      value['execution'] ??= { taskSupport: 'optional' };
     if (method === 'tools/list' || method === 'prompts/list') {
       value['name'] = this.catalog.exposedName(view, part.server, item.key, clashes);
     }

@@ -320,7 +320,7 @@ export class HttpDoor {
       });
     }
     const { session } = await this.sessionOf(visit);
-    this.options.sessions.end(session, 'The client ended the session');
+    await this.options.sessions.end(session, 'The client ended the session');
     sendJson(res, 200, withVersion(base, session.revision), [
       Buffer.from('{"success":true,"message":"Session terminated"}'),
     ]);

@@ -6,7 +6,9 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Envelope } from '../../protocol/mcp/classify.js';
 import { isModernMethod, isRemovedMethod } from '../../protocol/mcp/methods.js';
 import {
+  atLeast,
   type Implementation,
+  isLogLevel,
   isObject,
   LIST_KINDS,
   META,
@@ -74,7 +76,9 @@ export class ModernDoor {
         logLevel,
         cancellation: request.cancellation,
         header: request.header,
-        notify: (notification) => outlet.send(encoder.notification(notification, progressToken)),
+        notify: (notification) => {
+          if (wanted(notification, envelope)) outlet.send(encoder.notification(notification, progressToken));
+        },
       });
       this.answer(encoder, outlet, message, outcome);
     } finally {
@@ -174,6 +178,14 @@ export class ModernDoor {
   get busy(): number {
     return this.calls;
   }
+}
+
+/** A call that is resumed goes on as its first request asked; this one may want to hear less of it (mcp.md 4.12). */
+function wanted({ method, params }: Notification, { progressToken, logLevel }: Envelope): boolean {
+  if (method === 'notifications/progress') return progressToken !== undefined;
+  if (method !== 'notifications/message') return true;
+  const { level } = params;
+  return logLevel !== undefined && isLogLevel(level) && atLeast(level, logLevel);
 }
 
 function tag(params: JsonObject, id: Id): JsonObject {

@@ -1,6 +1,7 @@
 import type { Caller } from '../../core/caller.js';
-import type { Outcome } from '../../core/gateway.js';
+import type { Outcome, ParkedCall } from '../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Evidence } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
@@ -20,6 +21,8 @@ export interface Peer {
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
   ): Promise<OpenWatch>;
+  /** See `Upstream.adopt`. */
+  adopt?(call: JsonValue): ParkedCall | undefined;
   close(): Promise<void>;
 }
 

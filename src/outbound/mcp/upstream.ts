@@ -1,7 +1,8 @@
 import type { Caller } from '../../core/caller.js';
-import { failed, type Outcome } from '../../core/gateway.js';
+import { failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, UpstreamStatus, Watch, WatchEvent } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import {
   contradictsModern,
@@ -34,6 +35,10 @@ export interface McpUpstreamOptions {
 /** After a failed probe, callers within this time hear of that failure instead of waiting for their own. */
 const PROBE_PAUSE = 1_000;
 
+/** A server that could not be reached so often in a row is left alone for a while (fault 16). */
+const BREAK_AFTER = 5;
+const BREAK_FOR = 2_000;
+
 /** One configured MCP server: which eras it speaks is found out once, and each caller is served in its own if possible. */
 export class McpUpstream implements Upstream {
   readonly name: string;
@@ -45,6 +50,8 @@ export class McpUpstream implements Upstream {
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private status: UpstreamStatus = 'unknown';
   private problem: string | undefined;
+  private unreached = 0;
+  private restsUntil = 0;
 
   constructor(private readonly options: McpUpstreamOptions) {
     this.name = options.name;
@@ -68,8 +75,15 @@ export class McpUpstream implements Upstream {
     return this.noting(async () => (await this.primary()).describe());
   }
 
+  /** What callers hear while the server is left alone. */
+  private resting(): ProtocolError | undefined {
+    return Date.now() < this.restsUntil ? unavailable(this.name, 'it could not be reached several times') : undefined;
+  }
+
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     let verdict: Verdict;
+    const resting = this.resting();
+    if (resting) return failed(resting);
     try {
       verdict = this.verdict ?? (await this.probe());
     } catch (error) {
@@ -101,6 +115,10 @@ export class McpUpstream implements Upstream {
     if (!this.options.link.overheard) return this.hub.watch(filter, deliver, true);
     this.overhearing.push(deliver);
     return Promise.resolve();
+  }
+
+  adopt(call: JsonValue): ParkedCall | undefined {
+    return this.peer('legacy').adopt?.(call);
   }
 
   rootsChanged(session: string): void {
@@ -187,6 +205,7 @@ export class McpUpstream implements Upstream {
   }
 
   private up(): void {
+    this.unreached = 0;
     this.status = 'up';
     this.problem = undefined;
     const { verdict } = this;
@@ -202,6 +221,9 @@ export class McpUpstream implements Upstream {
       error instanceof ProtocolError || error instanceof UpstreamRpcError
         ? error
         : unavailable(this.name, error instanceof Error ? error.message : 'it failed');
+    const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
+    this.unreached = unreached ? this.unreached + 1 : 0;
+    if (this.unreached >= BREAK_AFTER) this.restsUntil = Date.now() + BREAK_FOR;
     if (known instanceof ProtocolError && DOWN.includes(known.reason)) {
       this.status = 'down';
       this.problem = known.message;
@@ -210,6 +232,8 @@ export class McpUpstream implements Upstream {
   }
 
   private async noting<T>(run: () => Promise<T>): Promise<T> {
+    const resting = this.resting();
+    if (resting) throw resting;
     try {
       const value = await run();
       this.up();

@@ -51,7 +51,10 @@ describe('RawObject', () => {
         const raw = RawObject.at(spaced(value));
         const written = RawObject.at(raw.edit(texts(first)).bytes()).edit(texts(second));
         const edited = raw.edit(texts(first)).edit(texts(second));
-        for (const key of ['a', 'b', 'c', 'd']) expect(edited.get(key)).toEqual(written.get(key));
+        for (const key of ['a', 'b', 'c', 'd']) {
+          expect(edited.has(key)).toBe(RawObject.at(written.bytes()).has(key));
+          expect(edited.get(key)).toEqual(written.get(key));
+        }
         expect(JSON.parse(joined(edited.pieces()).toString())).toEqual(JSON.parse(written.bytes().toString()));
         expect(edited.value()).toEqual(written.value());
       }),

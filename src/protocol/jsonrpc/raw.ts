@@ -276,8 +276,15 @@ export class RawObject {
     return undefined;
   }
 
+  /** The latest edits that say something of this member. */
+  private changeOf(key: string): Edits | undefined {
+    return this.origin?.edits.findLast((each) => Object.hasOwn(each, key));
+  }
+
   has(key: string): boolean {
-    return this.find(key) !== undefined;
+    if (this.known || !this.origin) return this.find(key) !== undefined;
+    const latest = this.changeOf(key);
+    return latest ? latest[key] !== undefined : this.origin.base.has(key);
   }
 
   /** The member's JSON text, or undefined. */
@@ -290,9 +297,8 @@ export class RawObject {
   get(key: string): JsonValue | undefined {
     if (this.parsed) return this.parsed[key];
     if (this.origin) {
-      const { base, edits } = this.origin;
-      const latest = edits.findLast((each) => Object.hasOwn(each, key));
-      if (!latest) return base.get(key);
+      const latest = this.changeOf(key);
+      if (!latest) return this.origin.base.get(key);
       const text = latest[key];
       return text === undefined ? undefined : (JSON.parse(text.toString()) as JsonValue);
     }
@@ -349,6 +355,8 @@ export class RawObject {
     const { source, start, fields } = this.spans;
     const names: string[] = [];
     for (const layer of edits) names.push(...Object.keys(layer));
+    if (!names.some((name) => this.has(name) || edits.some((layer) => layer[name] !== undefined)))
+      return [this.bytes()];
     const pieces: Piece[] = [];
     let text = '{';
     let first = true;

@@ -25,12 +25,15 @@ const COLON = 0x3a;
 const SPACE = 0x20;
 const NEWLINE = Buffer.from('\n');
 const EMPTY = Buffer.alloc(0);
+const MANY_LINES = 1_024;
 
 export class SseReader {
   private readonly held: Buffer[] = [];
   private heldBytes = 0;
   private readonly data: Buffer[] = [];
   private dataBytes = 0;
+  /** How many of the first parts of `data` are joined lines already. */
+  private joined = 0;
   private eventName = '';
   private id: string | undefined;
   private skipLf = false;
@@ -97,6 +100,11 @@ export class SseReader {
         this.dataBytes += value.length + 1;
         if (this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
         this.data.push(value);
+        if (this.data.length - this.joined >= MANY_LINES) {
+          // An object for each of millions of one-byte lines would outgrow the limit a hundred times.
+          this.data.push(joinLines(this.data.splice(this.joined)));
+          this.joined = this.data.length;
+        }
         break;
       case 'event':
         this.eventName = value.toString('utf8');
@@ -116,6 +124,7 @@ export class SseReader {
     const { eventName, id } = this;
     const parts = this.data.splice(0);
     this.dataBytes = 0;
+    this.joined = 0;
     this.eventName = '';
     this.id = undefined;
     // An id with no data still moves the resume point: that is what a priming event is (HL-05).

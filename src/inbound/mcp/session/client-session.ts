@@ -13,7 +13,7 @@ import {
   writeRequest,
 } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
-import { isForwardedMethod } from '../../../protocol/mcp/methods.js';
+import { isForwardedMethod, isModernMethod, isRemovedMethod } from '../../../protocol/mcp/methods.js';
 import {
   type ClientCapabilities,
   type Implementation,
@@ -60,11 +60,11 @@ export interface SessionSetup {
   /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
   readonly questionPrefix: string;
   /** Hands a message on to the replicas that may know what it means. */
-  elsewhere?(message: RpcResponse | RpcNotification): void;
+  elsewhere?(message: RpcResponse | RpcNotification): Promise<void>;
   /** How long a person may take to answer. */
   readonly answerTime: number;
   /** Something changed that has to be known wherever the session goes on. */
-  progressed?(progress: SessionProgress): void;
+  progressed?(progress: SessionProgress): Promise<void>;
   /** The client's roots changed. */
   rootsChanged(): void;
   /** Sends a message that belongs to no request. */
@@ -110,7 +110,10 @@ export class ClientSession {
       capabilities: setup.reachable ? setup.capabilities : {},
       clientInfo: setup.clientInfo,
       session: setup.key,
-      ...(setup.reachable && { ask: (question: InputRequest) => this.ask(question, setup.unsolicited) }),
+      ...(setup.reachable && {
+        ask: (question: InputRequest) => this.ask(question, setup.unsolicited),
+        tell: (notification: Notification) => this.announce(notification),
+      }),
     };
   }
 
@@ -123,11 +126,9 @@ export class ClientSession {
     this.lastUsed = Date.now();
     switch (message.kind) {
       case 'response':
-        this.answered(message);
-        return Promise.resolve();
+        return this.answered(message);
       case 'notification':
-        this.told(message);
-        return Promise.resolve();
+        return this.told(message);
       case 'request':
         return this.request(message, outlet, canAsk);
     }
@@ -136,13 +137,18 @@ export class ClientSession {
   private async request(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
     const { id, method, params } = message;
     try {
-      if (isForwardedMethod(method)) await this.forward(message, outlet, canAsk);
+      if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, outlet, canAsk);
       else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, outlet, canAsk);
       else this.encoder.result(outlet, id, method, resultOf(await this.own(method, params)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
       this.encoder.failure(outlet, id, method, error, params);
     }
+  }
+
+  /** Methods of extensions pass where there is one server they can be for, as its capabilities say. */
+  private passes(method: string): boolean {
+    return this.view.server !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
   }
 
   /** Requests that concern the session and not a server. */
@@ -154,14 +160,14 @@ export class ClientSession {
         const level = params.get('level');
         if (!isLogLevel(level)) throw new ProtocolError('invalid_params', `Unknown log level ${JSON.stringify(level)}`);
         if (this.setup.logging) this.level = level;
-        this.noteProgress();
+        await this.noteProgress();
         return {};
       }
       case 'resources/subscribe':
         await this.subscribe(uriOf(params));
         return {};
       case 'resources/unsubscribe':
-        this.unsubscribe(uriOf(params));
+        await this.unsubscribe(uriOf(params));
         return {};
       case 'tasks/get':
         return this.setup.tasks.get(this.taskId(method, params));
@@ -251,6 +257,7 @@ export class ClientSession {
     let params = message.params;
     const visits = new UrlVisits();
     let silent = 0;
+    let returned = false;
     for (let round = 0; ; round++) {
       const outcome = await this.setup.gateway.call(caller, {
         method,
@@ -272,7 +279,11 @@ export class ClientSession {
       if (outcome.kind !== 'input_required' || cancellation.cancelled) {
         for (const elicitationId of visits.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
-        return outcome;
+        if (outcome.kind !== 'input_required' || outcome.requestState === undefined || returned) return outcome;
+        // What waits for an answer at the server hears that none will come.
+        returned = true;
+        params = message.params.edit({ requestState: JSON.stringify(outcome.requestState) });
+        continue;
       }
       const asked = outcome.inputRequests ?? {};
       silent = Object.keys(asked).length === 0 ? silent + 1 : 0;
@@ -281,7 +292,7 @@ export class ClientSession {
       }
       if (silent > 0) await pause(SILENT_PAUSE);
       const answers = await this.askAll(asked, outlet, cancellation, visits);
-      if (cancellation.cancelled) return outcome;
+      returned = cancellation.cancelled;
       params = message.params.edit({
         inputResponses: silent > 0 ? undefined : JSON.stringify(answers),
         requestState: outcome.requestState === undefined ? undefined : JSON.stringify(outcome.requestState),
@@ -299,9 +310,10 @@ export class ClientSession {
     const send = (message: Buffer): void => outlet.send(message);
     await Promise.all(
       Object.entries(asked).map(async ([key, question]) => {
+        const repeated = await visits.repeated(question);
         const visitId = randomUUID();
-        answers[key] = (await visits.repeated(question)) ?? (await this.ask(question, send, cancellation, visitId));
-        if (answers[key]['action'] === 'accept') visits.agreed(question, visitId);
+        answers[key] = repeated ?? (await this.ask(question, send, cancellation, visitId));
+        if (!repeated && answers[key]['action'] === 'accept') visits.agreed(question, visitId);
       }),
     );
     return answers;
@@ -342,38 +354,38 @@ export class ClientSession {
     });
   }
 
-  private answered(message: RpcResponse): void {
+  private async answered(message: RpcResponse): Promise<void> {
     const { id, result, error } = message;
     const waiting = id === undefined ? undefined : this.questions.get(id);
     if (!waiting) {
-      this.setup.elsewhere?.(message);
+      await this.setup.elsewhere?.(message);
       return;
     }
     if (error) waiting.resolve(noAnswer(waiting.method, error.code, error.message));
     else waiting.resolve(result!.value());
   }
 
-  private told(message: RpcNotification): void {
+  private async told(message: RpcNotification): Promise<void> {
     const { method, params } = message;
     if (method === 'notifications/initialized') {
       this.initialized = true;
-      this.noteProgress();
       this.watchLists();
+      await this.noteProgress();
     } else if (method === 'notifications/roots/list_changed') this.setup.rootsChanged();
     else if (method === 'notifications/cancelled') {
       const id = params.get('requestId');
       const reason = params.get('reason');
       const running = typeof id === 'string' || typeof id === 'number' ? this.running.get(id) : undefined;
       if (running) running.cancel(typeof reason === 'string' ? reason : undefined);
-      else this.setup.elsewhere?.(message);
+      else await this.setup.elsewhere?.(message);
     }
   }
 
   /** A message that came in at another replica; what nobody here knows is dropped. */
   overhear(message: RpcResponse | RpcNotification): void {
     if (message.kind === 'response') {
-      if (message.id !== undefined && this.questions.has(message.id)) this.answered(message);
-    } else if (this.running.has(message.params.get('requestId') as Id)) this.told(message);
+      if (message.id !== undefined && this.questions.has(message.id)) void this.answered(message);
+    } else if (this.running.has(message.params.get('requestId') as Id)) void this.told(message);
   }
 
   /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
@@ -406,11 +418,12 @@ export class ClientSession {
     }
     if (this.closed || this.resources.has(uri)) subscription.close();
     else this.resources.set(uri, subscription);
-    if (note) this.noteProgress();
+    if (note) await this.noteProgress();
   }
 
-  private noteProgress(): void {
-    this.setup.progressed?.({
+  /** Resolves once every replica that goes on with the session knows. */
+  private async noteProgress(): Promise<void> {
+    await this.setup.progressed?.({
       initialized: this.initialized,
       level: this.level,
       resources: [...this.resources.keys()],
@@ -426,9 +439,9 @@ export class ClientSession {
     await Promise.all(resources.map((uri) => this.subscribe(uri, false).catch(() => {})));
   }
 
-  private unsubscribe(uri: string): void {
+  private async unsubscribe(uri: string): Promise<void> {
     this.unsubscribeLocally(uri);
-    this.noteProgress();
+    await this.noteProgress();
   }
 
   private unsubscribeLocally(uri: string): void {

@@ -35,6 +35,8 @@ export class LoggedStream implements Resumable {
     private readonly limits: LogLimits,
     /** Where other replicas find the stream; its first entry there says whose it is. */
     private readonly copy?: StreamCopy,
+    /** Another replica has ended the stream in this one's place. */
+    private readonly endedElsewhere: () => void = () => {},
   ) {
     if (copy) {
       this.seq = 1;
@@ -48,6 +50,11 @@ export class LoggedStream implements Resumable {
 
   get connected(): boolean {
     return this.sink !== undefined;
+  }
+
+  /** The number of the newest event. */
+  get last(): number {
+    return this.seq;
   }
 
   /** The id of the point before the next event: what a stream that has sent nothing yet is resumed from. */
@@ -64,8 +71,9 @@ export class LoggedStream implements Resumable {
     // What a client has seen, every replica must know: it may come back to another one.
     const text = Buffer.concat(data).toString('utf8');
     this.turn = this.turn.then(async () => {
+      if (this.finished) return;
       if (await copy.append(text)) this.add(data);
-      else this.close();
+      else this.giveAway();
     });
   }
 
@@ -88,9 +96,24 @@ export class LoggedStream implements Resumable {
       return;
     }
     this.turn = this.turn.then(async () => {
-      await copy.finish();
-      this.close();
+      if (this.finished) return;
+      if (await copy.finish()) this.close();
+      else this.giveAway();
     });
+  }
+
+  private giveAway(): void {
+    this.finished = true;
+    this.endedElsewhere();
+  }
+
+  /** Whoever is connected hears the rest from the copy. */
+  handOver(rest: Resumable | undefined): void {
+    const { sink } = this;
+    this.sink = undefined;
+    if (!sink) return;
+    if (rest) rest.connect(sink, this.sent);
+    else sink.end();
   }
 
   private close(): void {
@@ -154,6 +177,7 @@ const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
 /** The streams of one session. An event id names its stream, so only that one is replayed (HL-10, HL-11). */
 export class EventLog {
   private readonly streams = new Map<string, LoggedStream>();
+  private readonly prefix: string;
   private next = 0;
   /** Messages that belong to no request wait here for a GET. */
   readonly general: LoggedStream;
@@ -163,14 +187,21 @@ export class EventLog {
     private readonly shared?: SharedStreams,
     private readonly limits: LogLimits = LOG_LIMITS,
   ) {
+    this.prefix = shared?.prefix() ?? '';
     this.general = this.make();
   }
 
   private make(request?: Id, share = false): LoggedStream {
-    const id = `${this.shared?.prefix ?? ''}s${this.next++}`;
-    const stream = new LoggedStream(id, this.limits, share ? this.shared?.open(this.session, id, request) : undefined);
+    const id = `${this.prefix}s${this.next++}`;
+    const copy = share ? this.shared?.open(this.session, id, request) : undefined;
+    const stream = new LoggedStream(id, this.limits, copy, () => void this.giveAway(stream));
     this.streams.set(id, stream);
     return stream;
+  }
+
+  private async giveAway(stream: LoggedStream): Promise<void> {
+    this.streams.delete(stream.id);
+    stream.handOver(await this.shared?.find(this.session, stream.id, stream.last).catch(() => undefined));
   }
 
   /** A stream for the reply to a request. One whose answer is there already is not shared: there is nothing to miss. */

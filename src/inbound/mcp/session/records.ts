@@ -25,8 +25,8 @@ export interface SessionRecords {
   create(record: SessionRecord, idle: number): Promise<void>;
   load(key: string): Promise<SessionRecord | undefined>;
   update(key: string, progress: SessionProgress): Promise<void>;
-  /** The session is used: it expires this much later. */
-  touch(key: string, idle: number): Promise<void>;
+  /** The session is used: it expires this much later. False where it is over. */
+  touch(key: string, idle: number): Promise<boolean>;
   remove(key: string): Promise<void>;
   /** Calls back when a session was removed, or went on, at another replica. */
   onRemoved(listener: (key: string) => void): void;

@@ -75,7 +75,7 @@ export class SessionTasks {
       if (isTerminal(record.status)) return outcomeOf(record);
       const open = Object.entries(record.inputRequests ?? {}).filter(([key]) => !seen.has(key));
       for (const [key] of open) seen.add(key);
-      for (const [key, question] of open) void this.answer(taskId, key, question, ask);
+      for (const [key, question] of open) void this.answer(taskId, key, question, ask, cancellation).catch(() => {});
     }
   }
 
@@ -84,9 +84,12 @@ export class SessionTasks {
     key: string,
     question: InputRequest,
     ask: (question: InputRequest) => Promise<JsonObject>,
+    cancellation: Cancellation,
   ): Promise<void> {
     const params = { ...question.params, _meta: relatedTo(taskId, question.params?.['_meta']) };
     const answers: InputResponses = { [key]: await ask({ ...question, params }) };
+    // Who stops waiting for the result has not answered: the question stays open for who waits next.
+    if (cancellation.cancelled) return;
     await this.tasks.update(this.principal, taskId, answers);
   }
 

@@ -61,6 +61,8 @@ interface Entry<C extends Carrier> {
   readonly carrier: C;
   /** When its record was last prolonged. */
   touched: number;
+  /** Its id as its client sends it, once it did. */
+  id?: string;
 }
 
 /** A client's word about something that runs at another replica. */
@@ -93,6 +95,8 @@ const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
 /** The sessions of clients of the handshake era. Ids are minted here only, sealed to their principal (C-04, HL-18). */
 export class Sessions<C extends Carrier> {
   private readonly entries = new Map<string, Entry<C>>();
+  /** Ids that were unsealed before: possession of one still proves nothing, so the principal is compared all the same. */
+  private readonly opened = new Map<string, Entry<C>>();
   private readonly sweeper: NodeJS.Timeout;
   private readonly cluster: Cluster;
 
@@ -172,7 +176,7 @@ export class Sessions<C extends Carrier> {
       reachable: carrier.reachable,
       rootsChanged: () => this.options.rootsChanged(key),
       unsolicited: (message) => carrier.unsolicited(message),
-      ...(records && { progressed: (progress: SessionProgress) => void records.update(key, progress).catch(() => {}) }),
+      ...(records && { progressed: (progress: SessionProgress) => records.update(key, progress) }),
     });
     const entry: Entry<C> = { session, carrier, touched: Date.now() };
     this.entries.set(key, entry);
@@ -194,12 +198,26 @@ export class Sessions<C extends Carrier> {
 
   /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
   async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
-    const key = this.keyOf(id, principal);
-    const entry = key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, carrierFor)));
+    const entry = this.opened.get(id) ?? (await this.unseal(id, principal, carrierFor));
     if (!entry || entry.session.principal.name !== principal.name || entry.session.view.server !== view.server) {
       throw new ProtocolError('session_not_found', 'Session not found; initialize again');
     }
     this.touch(entry);
+    return entry;
+  }
+
+  /** Opens an id that was not seen here yet; from then on its session is found by it. */
+  private async unseal(
+    id: string,
+    principal: Principal,
+    carrierFor: (key: string) => C,
+  ): Promise<Entry<C> | undefined> {
+    const key = this.keyOf(id, principal);
+    const entry = key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, carrierFor)));
+    if (entry && entry.id === undefined) {
+      this.opened.set(id, entry);
+      entry.id = id;
+    }
     return entry;
   }
 
@@ -228,13 +246,19 @@ export class Sessions<C extends Carrier> {
     entry.session.lastUsed = now;
     if (now - entry.touched < this.options.idle / 4) return;
     entry.touched = now;
-    void this.options.records?.touch(entry.session.key, this.options.idle).catch(() => {});
+    const { key } = entry.session;
+    void this.options.records?.touch(key, this.options.idle).then(
+      (there) => !there && this.leave(key, 'The session was ended'),
+      () => {},
+    );
   }
 
-  /** Ends a session for good. */
-  end(session: ClientSession, reason: string): void {
+  /** Ends a session for good, at every replica. */
+  async end(session: ClientSession, reason: string): Promise<void> {
     this.leave(session.key, reason);
-    void this.options.records?.remove(session.key).catch(() => {});
+    await this.options.records?.remove(session.key);
+    // A request that came in between may have taken it up again.
+    this.leave(session.key, reason);
   }
 
   /** Lets go of a session here; with a record it can go on elsewhere. */
@@ -242,6 +266,7 @@ export class Sessions<C extends Carrier> {
     const entry = this.entries.get(key);
     if (!entry) return;
     this.entries.delete(key);
+    if (entry.id !== undefined) this.opened.delete(entry.id);
     entry.session.close(reason);
     entry.carrier.ended();
     this.options.ended(key);
@@ -249,8 +274,10 @@ export class Sessions<C extends Carrier> {
 
   private sweep(): void {
     const before = Date.now() - this.options.idle;
-    for (const { session } of [...this.entries.values()]) {
-      if (session.lastUsed < before && session.busy === 0) this.leave(session.key, 'The session expired');
+    for (const entry of [...this.entries.values()]) {
+      const { session, carrier } = entry;
+      if (carrier.connected) this.touch(entry);
+      else if (session.lastUsed < before && session.busy === 0) this.leave(session.key, 'The session expired');
     }
   }
 

@@ -9,9 +9,9 @@ export interface EventSink {
 
 /** A copy of a stream where every replica can read it. */
 export interface StreamCopy {
-  /** Resolves once the event is safe; only then is it sent. False where this replica is no longer believed. */
+  /** Resolves once the event is safe; only then is it sent. False where another replica has ended the stream. */
   append(text: string): Promise<boolean>;
-  finish(): Promise<void>;
+  finish(): Promise<boolean>;
 }
 
 /** A stream that can be sent over a connection from a certain event on. */
@@ -23,8 +23,8 @@ export interface Resumable {
 
 /** The streams of sessions, as far as they have to be found by other replicas. */
 export interface SharedStreams {
-  /** Begins the names of streams made here, so that no two replicas use one name. */
-  readonly prefix: string;
+  /** Begins the names of the streams of one session made here: no other replica uses it, nor this one again. */
+  prefix(): string;
   open(session: string, stream: string, request: Id | undefined): StreamCopy;
   /** A stream that another replica made; undefined where there is none. Throws where it no longer holds what is asked for. */
   find(session: string, stream: string, after: number): Promise<Resumable | undefined>;

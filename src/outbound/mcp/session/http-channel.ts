@@ -27,7 +27,15 @@ export class HttpChannel implements Channel {
   constructor(
     private readonly context: UpstreamContext,
     private readonly target: HttpTarget,
-  ) {}
+    /** A session that another process opened. */
+    adopted?: string,
+  ) {
+    this.sessionId = adopted;
+  }
+
+  get portable(): { readonly session: string | undefined; leave(): void } {
+    return { session: this.sessionId, leave: () => this.leave() };
+  }
 
   async open(events: ChannelEvents): Promise<void> {
     this.events = events;
@@ -103,6 +111,11 @@ export class HttpChannel implements Channel {
   private poll(ticket: Ticket, retry: number): void {
     ticket.polling(retry);
     this.resume(ticket, retry, 0);
+  }
+
+  /** Asks for the rest of a reply whose first part another process has read. */
+  resumeReply(ticket: Ticket): void {
+    this.resume(ticket, 0, 0);
   }
 
   private resume(ticket: Ticket, retry: number, attempt: number): void {
@@ -203,12 +216,16 @@ export class HttpChannel implements Channel {
     this.timers.add(timer);
   }
 
-  async close(): Promise<void> {
-    if (this.closed) return;
+  private leave(): void {
     this.closed = true;
     for (const timer of this.timers) clearTimeout(timer);
     this.unsolicited?.close();
     for (const wire of this.open_) wire.abort();
+  }
+
+  async close(): Promise<void> {
+    if (this.closed) return;
+    this.leave();
     if (this.sessionId === undefined) return;
     await new Promise<void>((resolve) => {
       // HLC-03: the server may free the session at once; whether it does is its business.

@@ -1,14 +1,15 @@
 import type { Caller } from '../../../core/caller.js';
-import { failed, type Outcome } from '../../../core/gateway.js';
+import { failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import {
   type ClientCapabilities,
   INTERACTIVE_METHODS,
   type ServerDescription,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
+import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
 import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http.js';
@@ -16,6 +17,7 @@ import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
+import { readPortable } from './portable.js';
 import { LegacySession, type SessionEvents, SessionExpired } from './session.js';
 import { SseChannel } from './sse-channel.js';
 import { Watching } from './watching.js';
@@ -71,10 +73,11 @@ export class HttpSessions implements Peer {
   }
 
   private lease(caller: Caller, call: UpstreamCall): Promise<Outcome> {
-    const key = capabilityFingerprint(caller.capabilities);
+    const capabilities = withoutRootsChanges(caller.capabilities);
+    const key = capabilityFingerprint(capabilities);
     let pool = this.pools.get(key);
     if (!pool) {
-      pool = new LeasePool(this.options.pool, () => this.open(caller.capabilities, false, QUIET));
+      pool = new LeasePool(this.options.pool, () => this.open(capabilities, false, QUIET));
       this.pools.set(key, pool);
     }
     return pool.use(async (session) => {
@@ -92,11 +95,21 @@ export class HttpSessions implements Peer {
     if (this.transport === 'sse') return this.canonical();
     const owner = caller.session ?? `principal:${caller.principal.name}`;
     const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
-    const { ask } = caller;
+    const { ask, tell } = caller;
     // Word that an elicitation is complete comes on the stream beside, and so do questions outside of any call.
     const listen =
       isInteractive(caller.capabilities) && (ask !== undefined || declares(caller.capabilities, URL_ELICITATION));
-    return this.keep(key, () => this.open(caller.capabilities, listen, ask ? { ...QUIET, unsolicited: ask } : QUIET));
+    const events: SessionEvents = {
+      ...QUIET,
+      ...(ask && { unsolicited: ask }),
+      // A client that was given the ids with -32042 is told under them.
+      ...(tell &&
+        caller.revision.expresses.urlElicitationError && {
+          completed: (elicitationId: string) =>
+            tell({ method: 'notifications/elicitation/complete', params: { elicitationId } }),
+        }),
+    };
+    return this.keep(key, () => this.open(caller.capabilities, listen, events));
   }
 
   private canonical(): Promise<LegacySession> {
@@ -143,6 +156,16 @@ export class HttpSessions implements Peer {
       this.found('sse');
     }
     return session;
+  }
+
+  /** Only Streamable HTTP can resume a reply, so only there a call was written down. */
+  adopt(value: JsonValue): ParkedCall | undefined {
+    const record = readPortable(value);
+    if (!record) return undefined;
+    const { context, url, offer } = this.options;
+    const channel = new HttpChannel(context, httpTarget(url), record.session);
+    const { capabilities } = record;
+    return LegacySession.adopt({ context, channel, capabilities, offer, listen: false, events: QUIET }, record);
   }
 
   private found(transport: 'http' | 'sse'): void {

@@ -1,9 +1,9 @@
-import type { Caller, Cancellation } from '../../../core/caller.js';
+import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
-import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import { type JsonObject, type JsonValue, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import {
   atLeast,
   type ClientCapabilities,
@@ -17,6 +17,7 @@ import {
 import { nextId, timedOut } from '../context.js';
 import { Deadline } from '../deadline.js';
 import type { Ticket } from './channel.js';
+import { type PortableCall, type PortableSession, writePortable } from './portable.js';
 
 /** What a pending call needs of the session it runs on. */
 export interface PendingHost {
@@ -27,6 +28,8 @@ export interface PendingHost {
   /** Tells the server that nobody waits for this call any more. */
   cancelUpstream(call: PendingCall, reason: string | undefined): void;
   forget(call: PendingCall): void;
+  /** The session, where another process can speak on it. */
+  portable(): PortableSession | undefined;
 }
 
 interface Question {
@@ -42,7 +45,6 @@ const BATCH_WINDOW = 5;
  * middle, the call parks: whoever waits is given the questions, and `resume` takes the answers back to the same call.
  */
 export class PendingCall implements Ticket, ParkedCall {
-  readonly id = nextId();
   lastEventId: string | undefined;
   private waiter: ((outcome: Outcome) => void) | undefined;
   private deadline: Deadline | undefined;
@@ -57,6 +59,8 @@ export class PendingCall implements Ticket, ParkedCall {
   /** What the server asked for in vain: a failure that follows is the lack of it. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
+  /** It is written down somewhere, and the session it waits on must not be ended. */
+  carried = false;
   private ending: { readonly promise: Promise<void>; resolve(): void } | undefined;
 
   constructor(
@@ -64,10 +68,54 @@ export class PendingCall implements Ticket, ParkedCall {
     readonly caller: Caller,
     readonly call: UpstreamCall,
     resolve: (outcome: Outcome) => void,
+    readonly id = nextId(),
   ) {
     this.waiter = resolve;
     this.notify = (notification) => call.notify(notification);
     this.attend(call.cancellation);
+  }
+
+  /** A call that another process parked. */
+  static adopted(host: PendingHost, record: PortableCall): PendingCall {
+    const { method, taskId, wantsProgress, capabilities, questions, timeouts } = record;
+    const call: UpstreamCall = {
+      method,
+      params: RawObject.from(taskId === undefined ? {} : { taskId }),
+      wantsProgress,
+      logLevel: undefined,
+      cancellation: new Cancellation(),
+      tasks: 'none',
+      mirrored: [],
+      ...(timeouts && { timeouts }),
+      notify: () => {},
+    };
+    const adopted = new PendingCall(host, { ...GATEWAY, capabilities }, call, () => {}, record.call);
+    adopted.unattend();
+    adopted.waiter = undefined;
+    adopted.parked = true;
+    adopted.lastEventId = record.lastEventId;
+    for (const { key, id, request } of questions) adopted.asked.set(key, { id, request });
+    adopted.asking = questions.length;
+    return adopted;
+  }
+
+  portable(): JsonValue | undefined {
+    const session = this.host.portable();
+    const { lastEventId, call } = this;
+    if (!session || lastEventId === undefined || this.done || !this.parked) return undefined;
+    this.carried = true;
+    const { taskId } = call.params.value();
+    return writePortable({
+      ...session,
+      call: this.id,
+      method: call.method,
+      ...(call.method === 'tasks/result' && typeof taskId === 'string' && { taskId }),
+      wantsProgress: call.wantsProgress,
+      capabilities: this.caller.capabilities,
+      lastEventId,
+      questions: [...this.asked].map(([key, { id, request }]) => ({ key, id, request })),
+      ...(call.timeouts && { timeouts: call.timeouts }),
+    });
   }
 
   get done(): boolean {

@@ -1,5 +1,5 @@
-import { type Caller, Cancellation } from '../../../core/caller.js';
-import type { Outcome } from '../../../core/gateway.js';
+import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
+import { failed, type Outcome } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import {
@@ -42,11 +42,13 @@ import {
 } from '../../../protocol/mcp/project/input.js';
 import { stampParams } from '../../../protocol/mcp/project/meta.js';
 import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/task.js';
-import { NEWEST, type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
+import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { invalidReply, type UpstreamContext } from '../context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
+import type { HttpChannel } from './http-channel.js';
 import { PendingCall, type PendingHost } from './pending.js';
+import type { PortableCall, PortableSession } from './portable.js';
 
 /** The server no longer knows the session; what was sent on it was not accepted. */
 export class SessionExpired extends ProtocolError {
@@ -67,6 +69,8 @@ export interface SessionEvents {
   ended(why: string): void;
   /** The server asks something that belongs to no call. Answered only where the session serves one client alone. */
   unsolicited?(request: InputRequest): Promise<JsonObject>;
+  /** What a client was asked to open is over. */
+  completed?(elicitationId: string): void;
 }
 
 export interface SessionOptions {
@@ -80,19 +84,13 @@ export interface SessionOptions {
   readonly events: SessionEvents;
 }
 
+const LAST_WORDS = 1_000;
+
 /** A client is asked in the middle of these only (MRTR-01); a task is one of them that takes its time. */
 const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
 /** A server that heard of a cancellation either answers soon or never. */
 const MOMENT = 500;
-
-const GATEWAY: Caller = {
-  principal: { name: 'parley', admin: false },
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: undefined,
-  session: undefined,
-};
 
 /** A request the gateway makes on its own account. */
 export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
@@ -135,6 +133,26 @@ export class LegacySession implements PendingHost, ChannelEvents {
       throw error;
     }
     return session;
+  }
+
+  /** Speaks on a session that another process opened, for the one call that waits there. */
+  static adopt(
+    options: SessionOptions & { readonly channel: HttpChannel },
+    record: PortableCall,
+  ): PendingCall | undefined {
+    const revision = revisionOf(record.revision);
+    if (revision?.era !== 'legacy') return undefined;
+    const session = new LegacySession(options);
+    session.revision = revision;
+    session.description = { capabilities: {} };
+    void options.channel.open(session);
+    options.channel.established(revision);
+    const call = PendingCall.adopted(session, record);
+    session.pending.set(call.id, call);
+    options.channel.resumeReply(call);
+    // Others may wait on the same session, so it is not ended; what is still being sent gets a moment.
+    void call.over.then(() => setTimeout(() => options.channel.portable.leave(), LAST_WORDS).unref());
+    return call;
   }
 
   get name(): string {
@@ -216,6 +234,11 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   private dispatch(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    // It may have waited for this session, and its caller have gone meanwhile: the server need not hear of it at all.
+    if (call.cancellation.cancelled)
+      return Promise.resolve(
+        failed(new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' })),
+      );
     return new Promise((resolve) => {
       const pending = new PendingCall(this, caller, call, resolve);
       if (pending.done) return;
@@ -267,8 +290,20 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   async close(): Promise<void> {
+    const { channel } = this.options;
+    const carried = [...this.pending.values()].some((call) => call.carried && !call.done);
+    if (carried && channel.portable) {
+      this.over = true;
+      channel.portable.leave();
+      return;
+    }
     this.finish('the session was closed');
-    await this.options.channel.close();
+    await channel.close();
+  }
+
+  portable(): PortableSession | undefined {
+    const session = this.options.channel.portable?.session;
+    return session === undefined ? undefined : { session, revision: this.revision.date };
   }
 
   private finish(why: string): void {
@@ -346,6 +381,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
       }
       case 'notifications/elicitation/complete':
         this.elicitations.complete(params['elicitationId']);
+        if (typeof params['elicitationId'] === 'string') this.options.events.completed?.(params['elicitationId']);
         break;
       case 'notifications/tools/list_changed':
         this.options.events.changed({ kind: 'toolsListChanged' });

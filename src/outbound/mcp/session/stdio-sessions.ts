@@ -2,7 +2,7 @@ import type { Caller } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { INTERACTIVE_METHODS, type ServerDescription, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint } from '../../../protocol/mcp/project/capabilities.js';
+import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './session.js';
@@ -20,7 +20,7 @@ export class StdioSessions implements Peer {
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    const key = interactive ? `legacy|${capabilityFingerprint(caller.capabilities)}` : CANONICAL;
+    const key = interactive ? `legacy|${capabilityFingerprint(withoutRootsChanges(caller.capabilities))}` : CANONICAL;
     let lease: Lease;
     try {
       lease = await this.supervisor.acquire({ key, exclusive: interactive });

@@ -74,6 +74,10 @@ function without(object: JsonObject, key: string): JsonObject {
   return rest;
 }
 
+/** What is declared on a session that is lent from call to call: it cannot be told when one client's roots change. */
+export const withoutRootsChanges = (capabilities: ClientCapabilities): ClientCapabilities =>
+  isObject(capabilities.roots) ? { ...capabilities, roots: {} } : capabilities;
+
 /** A stable text for a set of capabilities: equal texts may share an upstream session. */
 export function capabilityFingerprint(capabilities: JsonObject): string {
   return JSON.stringify(sorted(capabilities));

@@ -12,6 +12,17 @@ export type DecodedOutcome =
     }
   | { readonly kind: 'task'; readonly result: RawObject };
 
+/** Other servers' context must not reach this one through the gateway, whatever it asks for (mcp.md 4.10, 13). */
+function withoutContext(requests: InputRequests): InputRequests {
+  return Object.fromEntries(
+    Object.entries(requests).map(([key, request]) => {
+      if (request?.method !== 'sampling/createMessage' || !isObject(request.params)) return [key, request];
+      const { includeContext: _, ...params } = request.params;
+      return [key, { ...request, params }];
+    }),
+  );
+}
+
 /** Undefined for a type this code does not know: such a result is invalid (BASE-13). */
 export function decodeOutcome(result: RawObject): DecodedOutcome | undefined {
   switch (resultType(result)) {
@@ -22,7 +33,7 @@ export function decodeOutcome(result: RawObject): DecodedOutcome | undefined {
       const state = result.get('requestState');
       return {
         kind: 'input_required',
-        inputRequests: isObject(requests) ? (requests as InputRequests) : undefined,
+        inputRequests: isObject(requests) ? withoutContext(requests as InputRequests) : undefined,
         requestState: typeof state === 'string' ? state : undefined,
       };
     }

@@ -1,0 +1,142 @@
+import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
+import type { Id } from '../protocol/jsonrpc/message.js';
+import { type Bus, parseId, START } from '../state/bus.js';
+import { isStateError } from '../state/errors.js';
+import { newId } from '../state/ids.js';
+import type { Fence, Presence } from './presence.js';
+import { type EntryKind, KEPT, writeEntry } from './stream-entry.js';
+
+/** So long the client waits for its event to be safe; when the bus is away it is served all the same. */
+const PATIENCE = 1_000;
+const PAUSE = 500;
+
+/**
+ * The copy of one stream that its maker keeps on the Bus: one event after the other, each once, under the maker's fence.
+ * While the bus is away the copy falls behind and catches up later; who asks for more than it holds is told so.
+ */
+export class StreamWriter implements StreamCopy {
+  private readonly queue: { readonly text: string; readonly mark: string }[] = [];
+  private readonly waiting: { readonly length: number; resolve(): void }[] = [];
+  private fence: Fence;
+  private last: string = START;
+  private appended = 0;
+  private added = 0;
+  private state: 'well' | 'behind' | 'given up' | 'ended elsewhere' = 'well';
+  private sending = false;
+
+  constructor(
+    private readonly bus: Bus,
+    private readonly presence: Presence,
+    private readonly name: string,
+    private readonly request: Id | undefined,
+    private readonly log: { warn(fields: object, message: string): void },
+  ) {
+    this.fence = presence.fence;
+    void this.add('h', '');
+  }
+
+  append(text: string): Promise<boolean> {
+    return this.add('e', text);
+  }
+
+  async finish(): Promise<boolean> {
+    return this.add('x', '');
+  }
+
+  private async add(kind: EntryKind, text: string): Promise<boolean> {
+    if (this.state === 'well' || this.state === 'behind') {
+      this.queue.push({ text: writeEntry({ kind, request: this.request, text }), mark: newId() });
+      const length = ++this.added;
+      if (this.queue.length > KEPT.maxLen) this.giveUp('too many events wait for the bus');
+      else if (!this.sending) void this.send();
+      if (this.state === 'well') await this.safe(length);
+    }
+    return this.state !== 'ended elsewhere';
+  }
+
+  /** Resolves when so many entries are on the Bus, or when it makes no sense to wait for that. */
+  private safe(length: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => this.fallBehind(), PATIENCE).unref();
+      const done = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.waiting.push({ length, resolve: done });
+      this.release();
+    });
+  }
+
+  private release(): void {
+    while (this.waiting[0] && (this.state !== 'well' || this.waiting[0].length <= this.appended))
+      this.waiting.shift()?.resolve();
+  }
+
+  private fallBehind(): void {
+    if (this.state === 'well') this.state = 'behind';
+    this.release();
+  }
+
+  private async send(): Promise<void> {
+    this.sending = true;
+    while (this.queue.length > 0 && (this.state === 'well' || this.state === 'behind')) {
+      try {
+        await this.sendFirst();
+      } catch (error) {
+        if (isStateError(error, 'fenced')) await this.reclaim();
+        else if (isStateError(error) && error.retryable) {
+          this.fallBehind();
+          await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+        } else this.giveUp((error as Error).message);
+      }
+    }
+    this.sending = false;
+    this.release();
+  }
+
+  private async sendFirst(): Promise<void> {
+    const { text, mark } = this.queue[0]!;
+    const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
+    const before = parseId(this.last);
+    const now = parseId(id);
+    if (now?.seq !== this.appended + 1 || (before && before.epoch !== now.epoch)) {
+      // It expired, or the engine lost it: what is there now is not this stream.
+      this.giveUp('the copy was lost');
+      return;
+    }
+    this.last = id;
+    this.appended++;
+    this.queue.shift();
+    if (this.state === 'behind' && this.queue.length === 0) this.state = 'well';
+    this.release();
+  }
+
+  /** The lease lapsed. Where nobody spoke in this replica's place meanwhile, the stream goes on under its new fence. */
+  private async reclaim(): Promise<void> {
+    try {
+      const fence = await this.presence.renewed(this.fence);
+      if (fence.fence === this.fence.fence) {
+        this.fallBehind();
+        await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+        return;
+      }
+      this.fence = fence;
+      if ((await this.bus.tail(this.name)) === this.last) return;
+      this.state = 'ended elsewhere';
+      this.queue.length = 0;
+    } catch (error) {
+      if (!isStateError(error)) throw error;
+      this.fallBehind();
+      await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+    }
+  }
+
+  /** From here on the stream is known to this replica only. */
+  private giveUp(why: string): void {
+    this.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
+    this.state = 'given up';
+    this.queue.length = 0;
+    this.release();
+    this.bus.drop(this.name).catch(() => {});
+  }
+}

@@ -1,0 +1,36 @@
+/** A parked call written down, so that another process can go on with it (mcp.md 4.4, "portable park"). */
+
+import type { Id } from '../../../protocol/jsonrpc/message.js';
+import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import { type ClientCapabilities, type InputRequest, isObject } from '../../../protocol/mcp/model.js';
+
+/** Where the call waits: a session any process may speak on, in its revision. */
+export interface PortableSession {
+  readonly session: string;
+  readonly revision: string;
+}
+
+export interface PortableCall extends PortableSession {
+  /** The id of the call on that session. */
+  readonly call: number;
+  readonly method: string;
+  readonly taskId?: string;
+  readonly wantsProgress: boolean;
+  /** What the caller declared. */
+  readonly capabilities: ClientCapabilities;
+  /** The reply is resumed behind this event. */
+  readonly lastEventId: string;
+  readonly questions: readonly { readonly key: string; readonly id: Id; readonly request: InputRequest }[];
+  readonly timeouts?: { readonly call: number; readonly callMax: number };
+}
+
+const VERSION = 1;
+
+export const writePortable = (call: PortableCall): JsonValue => ({ v: VERSION, ...call }) as unknown as JsonValue;
+
+/** Undefined for what another version wrote. */
+export function readPortable(value: JsonValue): PortableCall | undefined {
+  if (!isObject(value) || value['v'] !== VERSION) return undefined;
+  const { v: _, ...call } = value as JsonObject;
+  return call as unknown as PortableCall;
+}

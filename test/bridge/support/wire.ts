@@ -1,0 +1,135 @@
+/** One HTTP exchange at a time, read as JSON-RPC, over connections that stay open. */
+import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { createParser } from 'eventsource-parser';
+
+export type Json = Readonly<Record<string, unknown>>;
+
+/** A JSON-RPC message as tests look at it: any member may be missing, and the assertion on it says so. */
+export interface Message {
+  readonly id?: string | number;
+  readonly method?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: what is inside is what a test is about
+  readonly params?: any;
+  // biome-ignore lint/suspicious/noExplicitAny: what is inside is what a test is about
+  readonly result?: any;
+  // biome-ignore lint/suspicious/noExplicitAny: what is inside is what a test is about
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: any };
+}
+
+const agent = new Agent({ keepAlive: true, maxSockets: 2_000 });
+
+/** A reply under way: its messages as they come, and its end. */
+export class Exchange {
+  readonly messages: Message[] = [];
+  readonly opened: Promise<IncomingMessage>;
+  /** Resolves with all messages once the reply has ended, in whatever way. */
+  readonly ended: Promise<Message[]>;
+  status = 0;
+  aborted = false;
+  lastEventId: string | undefined;
+  private readonly listeners = new Set<(message: Message) => void>();
+  private readonly req: ClientRequest;
+
+  constructor(url: string, method: string, headers: Readonly<Record<string, string>>, body?: object | string) {
+    const bytes = body && Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+    this.req = request(url, {
+      method,
+      agent,
+      headers: {
+        accept: 'application/json, text/event-stream',
+        ...(bytes && { 'content-type': 'application/json', 'content-length': bytes.length }),
+        ...headers,
+      },
+    });
+    let end: (messages: Message[]) => void;
+    this.ended = new Promise((resolve) => {
+      end = resolve;
+    });
+    this.opened = new Promise((resolve, reject) => {
+      this.req.on('error', (error) => {
+        reject(error);
+        end(this.messages);
+      });
+      this.req.on('response', (res) => {
+        this.status = res.statusCode ?? 0;
+        this.read(res, () => end(this.messages));
+        resolve(res);
+      });
+    });
+    this.opened.catch(() => {});
+    this.req.end(bytes);
+  }
+
+  private read(res: IncomingMessage, end: () => void): void {
+    const streamed = res.headers['content-type']?.startsWith('text/event-stream');
+    const parser = createParser({
+      onEvent: ({ id, data }) => {
+        if (id !== undefined) this.lastEventId = id;
+        if (data !== '') this.take(data);
+      },
+    });
+    let text = '';
+    res.setEncoding('utf8');
+    res.on('data', (chunk: string) => {
+      if (streamed) parser.feed(chunk);
+      else text += chunk;
+    });
+    res.on('end', () => {
+      if (!streamed && text !== '') this.take(text);
+    });
+    res.on('error', () => {});
+    res.on('close', end);
+  }
+
+  private take(text: string): void {
+    const message = JSON.parse(text) as Message;
+    this.messages.push(message);
+    for (const listener of [...this.listeners]) listener(message);
+  }
+
+  onMessage(listener: (message: Message) => void): void {
+    for (const message of this.messages) listener(message);
+    this.listeners.add(listener);
+  }
+
+  async until(holds: (message: Message) => boolean, patience = 15_000): Promise<Message> {
+    return new Promise((resolve, reject) => {
+      const give = (why: string): void => reject(new Error(`${why}; it had said: ${JSON.stringify(this.messages)}`));
+      const timer = setTimeout(() => give('waited in vain'), patience);
+      const done = (message: Message): void => {
+        clearTimeout(timer);
+        resolve(message);
+      };
+      this.onMessage((message) => {
+        if (holds(message)) done(message);
+      });
+      void this.ended.then(() => {
+        clearTimeout(timer);
+        give(`the reply ended with status ${this.status}`);
+      });
+    });
+  }
+
+  abort(): void {
+    this.aborted = true;
+    this.req.destroy();
+  }
+}
+
+export const sleep = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Waits until something is so. */
+export async function eventually<T>(
+  look: () => T | Promise<T>,
+  holds: (value: T) => boolean,
+  patience = 15_000,
+): Promise<T> {
+  const deadline = Date.now() + patience;
+  for (;;) {
+    const value = await look();
+    if (holds(value)) return value;
+    if (Date.now() > deadline) throw new Error(`waited in vain; last seen: ${JSON.stringify(value)}`);
+    await sleep(20);
+  }
+}
