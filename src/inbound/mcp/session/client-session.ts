@@ -15,6 +15,7 @@ import {
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { isForwardedMethod, isModernMethod, isRemovedMethod } from '../../../protocol/mcp/methods.js';
 import {
+  atLeast,
   type ClientCapabilities,
   type Implementation,
   INPUT_FAILURE,
@@ -112,7 +113,7 @@ export class ClientSession {
       session: setup.key,
       ...(setup.reachable && {
         ask: (question: InputRequest) => this.ask(question, setup.unsolicited),
-        tell: (notification: Notification) => this.announce(notification),
+        tell: (notification: Notification) => this.tell(notification),
       }),
     };
   }
@@ -396,6 +397,13 @@ export class ClientSession {
       this.announce(notification),
     );
     this.lists.catch(() => {});
+  }
+
+  /** Passes on what a server says beside its calls; log lines as far as the client wants them. */
+  private tell(notification: Notification): void {
+    const { level } = notification.params;
+    if (notification.method !== 'notifications/message') this.announce(notification);
+    else if (this.level !== undefined && isLogLevel(level) && atLeast(level, this.level)) this.announce(notification);
   }
 
   private announce({ method, params }: Notification): void {

@@ -96,12 +96,13 @@ export class HttpSessions implements Peer {
     const owner = caller.session ?? `principal:${caller.principal.name}`;
     const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
     const { ask, tell } = caller;
-    // Word that an elicitation is complete comes on the stream beside, and so do questions outside of any call.
-    const listen =
-      isInteractive(caller.capabilities) && (ask !== undefined || declares(caller.capabilities, URL_ELICITATION));
+    // A client with a session of its own hears what the server says beside its calls; for others, only word that an
+    // elicitation is complete is of use.
+    const listen = tell !== undefined || declares(caller.capabilities, URL_ELICITATION);
     const events: SessionEvents = {
       ...QUIET,
       ...(ask && { unsolicited: ask }),
+      ...(tell && { logged: tell }),
       // A client that was given the ids with -32042 is told under them.
       ...(tell &&
         caller.revision.expresses.urlElicitationError && {

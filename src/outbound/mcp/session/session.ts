@@ -24,6 +24,7 @@ import {
   isObject,
   type LogLevel,
   META,
+  type Notification,
   type ServerDescription,
 } from '../../../protocol/mcp/model.js';
 import {
@@ -69,6 +70,8 @@ export interface SessionEvents {
   ended(why: string): void;
   /** The server asks something that belongs to no call. Answered only where the session serves one client alone. */
   unsolicited?(request: InputRequest): Promise<JsonObject>;
+  /** The server logs something that belongs to no call. */
+  logged?(notification: Notification): void;
   /** What a client was asked to open is over. */
   completed?(elicitationId: string): void;
 }
@@ -111,7 +114,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
   private readonly pending = new Map<Id, PendingCall>();
   private readonly elicitations = new Elicitations();
   /** Calls that were given up and not answered: the server may still speak of them, and nothing would tell. */
-  private readonly ghosts = new Set<Id>();
+  private readonly ghosts = new Map<Id, string | undefined>();
   private level: LogLevel | undefined;
   private over = false;
   /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
@@ -222,10 +225,14 @@ export class LegacySession implements PendingHost, ChannelEvents {
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
     if (call.after) await this.elicitations.completed(call.after, call.cancellation);
-    const outcome = await this.dispatch(caller, call);
-    if (outcome.kind !== 'complete' || !call.params.has('task')) return outcome;
-    const created = readExperimentalTask(outcome.result.value());
-    return created ? this.follow(caller, call, created.taskId) : outcome;
+    if (!call.params.has('task')) return this.dispatch(caller, call);
+    // A call that becomes a task is cancelled as a task, and so not before it is one (CAN-02).
+    const outcome = await this.dispatch(caller, { ...call, cancellation: new Cancellation() });
+    const created = outcome.kind === 'complete' ? readExperimentalTask(outcome.result.value()) : undefined;
+    if (!created) return outcome;
+    if (!call.cancellation.cancelled) return this.follow(caller, call, created.taskId);
+    this.own('tasks/cancel', { taskId: created.taskId }).catch(() => {});
+    return failed(new ProtocolError('cancelled', 'The request was cancelled'));
   }
 
   /** Waits for a task's result; what the server asks meanwhile comes on that request (TSKL-05, TSKL-07). */
@@ -371,7 +378,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
         break;
       }
       case 'notifications/message':
-        this.attribute(ticket)?.log({ method, params });
+        this.logged({ method, params }, ticket);
         break;
       case 'notifications/cancelled': {
         const id = params['requestId'];
@@ -400,11 +407,23 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
+  /** A log line belongs to its call; one that comes beside all calls is for the client this session is dedicated to. */
+  private logged(notification: Notification, ticket: Ticket | undefined): void {
+    const call = this.attribute(ticket);
+    if (call) call.log(notification);
+    else if (this.correlates) this.options.events.logged?.(notification);
+  }
+
   /** The call a message belongs to: told by the stream it came on, or the only one it can be (mcp.md 4.1). */
   private attribute(ticket: Ticket | undefined): PendingCall | undefined {
     if (ticket instanceof PendingCall) return ticket;
-    if (this.correlates || this.pending.size !== 1 || this.ghosts.size > 0) return undefined;
-    return this.pending.values().next().value;
+    if (this.correlates || this.pending.size !== 1) return undefined;
+    const [only] = this.pending.values();
+    // What a call that was given up still says may reach the client that gave it up, and nobody else.
+    for (const session of this.ghosts.values()) {
+      if (session === undefined || session !== only?.caller.session) return undefined;
+    }
+    return only;
   }
 
   private question(message: RpcRequest, ticket: Ticket | undefined): void {
@@ -494,8 +513,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
     this.options.channel.drop?.(call);
     if (this.correlates) return;
-    this.ghosts.add(call.id);
-    setTimeout(() => this.ghosts.delete(call.id), this.timeouts.callMax).unref();
+    this.ghosts.set(call.id, call.caller.session);
+    setTimeout(() => this.ghosts.delete(call.id), this.timeouts.call).unref();
   }
 
   forget(call: PendingCall): void {
