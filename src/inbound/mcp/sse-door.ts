@@ -45,6 +45,8 @@ interface Line {
   readonly principal: Principal;
   readonly view: View;
   session: ClientSession | undefined;
+  /** Shaking hands at the moment. */
+  opening: boolean;
 }
 
 export interface SseDoorOptions {
@@ -96,7 +98,7 @@ export class SseDoor {
       id,
     ];
     const response = new EventResponse(res, headers);
-    const line: Line = { carrier: new SseCarrier(response), principal, view, session: undefined };
+    const line: Line = { carrier: new SseCarrier(response), principal, view, session: undefined, opening: false };
     this.lines.set(id, line);
     res.on('close', () => {
       this.lines.delete(id);
@@ -150,13 +152,14 @@ export class SseDoor {
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
       await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(message, to));
-    else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session)
+    else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
       await this.initialize(line, incoming);
     else if (line.session) await line.session.handle(incoming, outlet);
     else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
   }
 
   private async initialize(line: Line, message: RpcRequest): Promise<void> {
+    line.opening = true;
     try {
       const { session, result } = await this.options.sessions.open(
         line.principal,
@@ -169,6 +172,8 @@ export class SseDoor {
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       line.carrier.send([notUnderstood(message.id, error)]);
+    } finally {
+      line.opening = false;
     }
   }
 

@@ -112,8 +112,10 @@ export class StdioDoor {
       if (message.kind === 'request') await this.modern(message, classified.envelope);
       else this.cancelled(message.method, message.params.get('requestId'));
     } else if (classified.kind === 'initialize' && message.kind === 'request') {
-      this.opening = this.initialize(message);
-      await this.opening;
+      // One handshake at a time: the next one finds its session open, or the line free again.
+      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message));
+      this.opening = opening.catch(() => {});
+      await opening;
     } else await this.inSession(message);
   }
 
