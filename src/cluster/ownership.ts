@@ -8,6 +8,8 @@ import { unreachable } from './unreachable.js';
 /** Who owns it is looked up again after so long. */
 const LOOK = 500;
 const PAUSE = 100;
+/** So long an owner that is there may take to come back to its lease after the bus was away. */
+const COMES_BACK = 2_500;
 
 export interface OwnershipEvents {
   taken(): void;
@@ -22,6 +24,8 @@ export interface OwnershipEvents {
 export class Ownership {
   private mine = false;
   private ticked = 0;
+  /** The last one known to be the owner. */
+  private previous: string | undefined;
   private known: { readonly replica: string; readonly at: number } | undefined;
   private looking: Promise<string> | undefined;
   private timer: NodeJS.Timeout | undefined;
@@ -56,13 +60,19 @@ export class Ownership {
 
   private async look(): Promise<string> {
     const { bus, cluster, key } = this;
-    const until = performance.now() + PRESENCE.lease + 1_000;
+    const began = performance.now();
+    const until = began + PRESENCE.lease + 1_000;
     try {
       while (!this.closed && performance.now() < until) {
         const holder = await bus.holder(key);
         if (holder && holder.owner !== cluster.self && (await cluster.alive(holder.owner))) {
           this.known = { replica: holder.owner, at: performance.now() };
+          this.previous = holder.owner;
           return holder.owner;
+        }
+        if (!holder && performance.now() - began < COMES_BACK && (await this.mayComeBack())) {
+          await new Promise((resolve) => setTimeout(resolve, PAUSE));
+          continue;
         }
         if ((await bus.lease(key, cluster.self, PRESENCE.lease)) !== undefined) {
           this.take();
@@ -77,8 +87,13 @@ export class Ownership {
     throw unreachable('not_executed');
   }
 
+  private async mayComeBack(): Promise<boolean> {
+    return this.previous !== undefined && (await this.cluster.alive(this.previous));
+  }
+
   private take(): void {
     this.mine = true;
+    this.previous = undefined;
     this.known = undefined;
     this.ticked = performance.now();
     this.timer = setInterval(() => void this.renew(), PRESENCE.renew).unref();

@@ -1,4 +1,4 @@
-import { JsonSyntaxError } from '../../protocol/jsonrpc/raw.js';
+import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
   type Abortable,

@@ -1,16 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
-import {
-  depthWithin,
-  elements,
-  gathered,
-  type JsonObject,
-  type JsonValue,
-  joined,
-  type Piece,
-  quoted,
-  RawObject,
-} from './raw.js';
+import { gathered, joined, type Piece, quoted } from './pieces.js';
+import { type JsonObject, type JsonValue, RawObject } from './raw.js';
+import { depthWithin, elements } from './scan.js';
 
 export type Id = string | number;
 

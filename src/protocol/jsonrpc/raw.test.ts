@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { depthWithin, elements, gathered, JsonSyntaxError, type JsonValue, joined, RawObject } from './raw.js';
+import { gathered, joined } from './pieces.js';
+import { type JsonValue, RawObject } from './raw.js';
+import { depthWithin, elements, JsonSyntaxError } from './scan.js';
 
 const json = fc.jsonValue({ maxDepth: 4 });
 const object = fc.dictionary(fc.string(), json);

@@ -1,4 +1,5 @@
-import { type Edits, type JsonValue, type RawObject, textOf } from '../../jsonrpc/raw.js';
+import { textOf } from '../../jsonrpc/pieces.js';
+import type { Edits, JsonValue, RawObject } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 

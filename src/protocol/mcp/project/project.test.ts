@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ProtocolError, UpstreamRpcError } from '../../errors.js';
-import { type JsonObject, joined, RawObject } from '../../jsonrpc/raw.js';
+import { joined } from '../../jsonrpc/pieces.js';
+import { type JsonObject, RawObject } from '../../jsonrpc/raw.js';
 import { META } from '../model.js';
 import { type NEWEST, revisionOf } from '../revisions/index.js';
 import { decodeClientCapabilities, encodeClientCapabilities } from './capabilities.js';

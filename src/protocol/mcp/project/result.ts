@@ -1,12 +1,5 @@
-import {
-  type Edits,
-  type JsonObject,
-  type JsonValue,
-  joined,
-  type Piece,
-  RawObject,
-  textOf,
-} from '../../jsonrpc/raw.js';
+import { joined, type Piece, textOf } from '../../jsonrpc/pieces.js';
+import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { projectBlock, projectContents } from './content.js';

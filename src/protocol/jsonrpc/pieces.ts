@@ -1,0 +1,67 @@
+/** JSON texts in pieces: some written here, some passed on as they came. */
+
+/** Words of the protocol are few; each is quoted once. */
+const words = new Map<string, string>();
+const MOST_WORDS = 512;
+
+export function quoted(text: string): string {
+  let known = words.get(text);
+  if (known === undefined) {
+    known = JSON.stringify(text);
+    if (words.size < MOST_WORDS && text.length < 64) words.set(text, known);
+  }
+  return known;
+}
+
+/** A piece of a JSON text, written here or passed on. */
+export type Piece = string | Buffer;
+
+/** One buffer of all the pieces. */
+export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
+  if (to - from === 1) {
+    const only = pieces[from]!;
+    return typeof only === 'string' ? Buffer.from(only) : only;
+  }
+  let size = 0;
+  for (let i = from; i < to; i++) {
+    const piece = pieces[i]!;
+    size += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length;
+  }
+  const buffer = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (let i = from; i < to; i++) {
+    const piece = pieces[i]!;
+    at += typeof piece === 'string' ? buffer.write(piece, at) : piece.copy(buffer, at);
+  }
+  return buffer;
+}
+
+/** Pieces below this length are cheaper to copy than to send on their own. */
+const SHORT = 16 * 1024;
+
+/** The pieces as few buffers: short ones are joined with their neighbours, a long one is passed on without a copy. */
+export function gathered(pieces: readonly Piece[]): Buffer[] {
+  const buffers: Buffer[] = [];
+  let from = 0;
+  for (let i = 0; i < pieces.length; i++) {
+    const piece = pieces[i]!;
+    if (piece.length < SHORT || typeof piece === 'string') continue;
+    if (i > from) buffers.push(joined(pieces, from, i));
+    buffers.push(piece);
+    from = i + 1;
+  }
+  if (pieces.length > from) buffers.push(joined(pieces, from));
+  return buffers;
+}
+
+const texts = new WeakMap<object, string>();
+
+/** The JSON text of a value that never changes, such as what a program says of itself; written once. */
+export function textOf(value: object): string {
+  let text = texts.get(value);
+  if (text === undefined) {
+    text = JSON.stringify(value);
+    texts.set(value, text);
+  }
+  return text;
+}

@@ -1,0 +1,200 @@
+/** Finding one's way in JSON by its bytes: where members and elements stand, and how deep it goes. */
+
+export class JsonSyntaxError extends Error {
+  override readonly name = 'JsonSyntaxError';
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+export const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+
+/** Beyond this many bytes a native search for the closing quote beats a loop. */
+const LONG_STRING = 48;
+
+export function fail(source: Uint8Array, at: number): never {
+  throw new JsonSyntaxError(at >= source.length ? 'unexpected end of JSON' : `unexpected byte at offset ${at}`);
+}
+
+export function skipSpace(source: Uint8Array, at: number): number {
+  for (;;) {
+    const byte = source[at];
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return at;
+    at++;
+  }
+}
+
+/** `at` is the opening quote; returns the offset behind the closing one. */
+function skipString(source: Buffer, at: number): number {
+  let i = at + 1;
+  const near = Math.min(source.length, i + LONG_STRING);
+  while (i < near) {
+    const byte = source[i]!;
+    if (byte === QUOTE) return i + 1;
+    i += byte === BACKSLASH ? 2 : 1;
+  }
+  for (;;) {
+    const quote = source.indexOf(QUOTE, i);
+    if (quote < 0) fail(source, source.length);
+    let slashes = 0;
+    while (quote - 1 - slashes >= i && source[quote - 1 - slashes] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return quote + 1;
+    i = quote + 1;
+  }
+}
+
+function skipNested(source: Buffer, at: number): number {
+  let depth = 0;
+  let i = at;
+  const end = source.length;
+  while (i < end) {
+    const byte = source[i]!;
+    if (byte === QUOTE) {
+      i = skipString(source, i);
+      continue;
+    }
+    i++;
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++;
+    else if ((byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) && --depth === 0) return i;
+  }
+  return fail(source, end);
+}
+
+function skipValue(source: Buffer, at: number): number {
+  const byte = source[at];
+  if (byte === QUOTE) return skipString(source, at);
+  if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) return skipNested(source, at);
+  let i = at;
+  while (i < source.length) {
+    const b = source[i]!;
+    if (b === COMMA || b === CLOSE_OBJECT || b === CLOSE_ARRAY || b <= 0x20) break;
+    i++;
+  }
+  if (i === at) fail(source, at);
+  return i;
+}
+
+export interface Field {
+  /** Where the key's opening quote stands, and where its closing one ends. */
+  readonly from: number;
+  readonly keyEnd: number;
+  /** The key stands in the bytes as it is: ASCII without escapes. */
+  readonly plain: boolean;
+  readonly start: number;
+  readonly end: number;
+  /** The value's own members, where it is an object that was read along. */
+  readonly inner: Spans | undefined;
+}
+
+export function keyText(source: Buffer, { from, keyEnd }: Field): string {
+  const text = source.toString('utf8', from + 1, keyEnd - 1);
+  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
+}
+
+export function isSameKey(source: Buffer, a: Field, b: Field): boolean {
+  if (!a.plain || !b.plain) return keyText(source, a) === keyText(source, b);
+  const length = a.keyEnd - a.from;
+  if (b.keyEnd - b.from !== length) return false;
+  for (let i = 1; i < length; i++) if (source[a.from + i] !== source[b.from + i]) return false;
+  return true;
+}
+
+/** Whether a member has this key: nearly always told by its bytes, without a string being made of them. */
+export function isNamed(source: Buffer, field: Field, key: string): boolean {
+  if (!field.plain) return keyText(source, field) === key;
+  const { length } = key;
+  const first = field.from + 1;
+  if (field.keyEnd - first - 1 !== length) return false;
+  for (let i = 0; i < length; i++) if (source[first + i] !== key.charCodeAt(i)) return false;
+  return true;
+}
+
+const HERE: readonly string[] = [];
+
+/** The bytes of an object and where its members stand in them. */
+export interface Spans {
+  readonly source: Buffer;
+  readonly start: number;
+  readonly end: number;
+  readonly fields: readonly Field[];
+}
+
+/** `path` names a member whose members are wanted too, and so on inwards: found in the same pass. */
+export function readSpans(source: Buffer, offset: number, path: readonly string[] = HERE, depth = 0): Spans {
+  const start = skipSpace(source, offset);
+  if (source[start] !== OPEN_OBJECT) fail(source, start);
+  const fields: Field[] = [];
+  let i = skipSpace(source, start + 1);
+  if (source[i] === CLOSE_OBJECT) return { source, start, end: i + 1, fields };
+  for (;;) {
+    if (source[i] !== QUOTE) fail(source, i);
+    const from = i;
+    const keyEnd = skipString(source, i);
+    let plain = true;
+    for (let at = from + 1; at < keyEnd - 1; at++) {
+      const byte = source[at]!;
+      if (byte === BACKSLASH || byte >= 0x80) plain = false;
+    }
+    i = skipSpace(source, keyEnd);
+    if (source[i] !== COLON) fail(source, i);
+    const field = {
+      from,
+      keyEnd,
+      plain,
+      start: skipSpace(source, i + 1),
+      end: 0,
+      inner: undefined as Spans | undefined,
+    };
+    if (depth < path.length && source[field.start] === OPEN_OBJECT && isNamed(source, field, path[depth]!)) {
+      field.inner = readSpans(source, field.start, path, depth + 1);
+      field.end = field.inner.end;
+    } else field.end = skipValue(source, field.start);
+    fields.push(field);
+    i = skipSpace(source, field.end);
+    if (source[i] === CLOSE_OBJECT) return { source, start, end: i + 1, fields };
+    if (source[i] !== COMMA) fail(source, i);
+    i = skipSpace(source, i + 1);
+  }
+}
+
+/** The spans of a JSON array's elements, as bytes. */
+export function elements(source: Buffer, offset = 0): Buffer[] {
+  let i = skipSpace(source, offset);
+  if (source[i] !== OPEN_ARRAY) fail(source, i);
+  const found: Buffer[] = [];
+  i = skipSpace(source, i + 1);
+  if (source[i] === CLOSE_ARRAY) return found;
+  for (;;) {
+    const end = skipValue(source, i);
+    found.push(source.subarray(i, end));
+    i = skipSpace(source, end);
+    if (source[i] === CLOSE_ARRAY) return found;
+    if (source[i] !== COMMA) fail(source, i);
+    i = skipSpace(source, i + 1);
+  }
+}
+
+/**
+ * Whether no value nests deeper than `cap`. Asked before parsing: `JSON.parse` takes a million levels and stalls the loop,
+ * and what it returns can then not be written again.
+ */
+export function depthWithin(source: Buffer, cap: number): boolean {
+  let depth = 0;
+  let i = 0;
+  const end = source.length;
+  while (i < end) {
+    const byte = source[i]!;
+    if (byte === QUOTE) {
+      i++;
+      while (i < end && source[i] !== QUOTE) i += source[i] === BACKSLASH ? 2 : 1;
+    } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      if (++depth > cap) return false;
+    } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+    i++;
+  }
+  return true;
+}
