@@ -10,15 +10,13 @@ import {
   type RpcResponse,
   writeError,
   writeNotification,
-  writeRequest,
 } from '../../../protocol/jsonrpc/message.js';
-import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import type { JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { isForwardedMethod, isModernMethod, isRemovedMethod } from '../../../protocol/mcp/methods.js';
 import {
   atLeast,
   type ClientCapabilities,
   type Implementation,
-  INPUT_FAILURE,
   type InputRequest,
   type InputRequests,
   type InputResponses,
@@ -30,11 +28,11 @@ import {
   type Notification,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { encodeInputRequest } from '../../../protocol/mcp/project/input.js';
 import { resultOf } from '../../../protocol/mcp/project/result.js';
 import { experimentalTask, readTask } from '../../../protocol/mcp/project/task.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { Encoder, isKnownError, type Outlet } from '../outlet.js';
+import { Questions } from './questions.js';
 import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
 import { UrlVisits } from './url-visits.js';
@@ -74,11 +72,6 @@ export interface SessionSetup {
   readonly reachable: boolean;
 }
 
-interface Waiting {
-  readonly method: string;
-  resolve(answer: JsonObject): void;
-}
-
 /** A client of the handshake era, from its `initialize` to its end, whatever carries its messages. */
 export class ClientSession {
   readonly key: string;
@@ -90,8 +83,7 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
-  private readonly questions = new Map<Id, Waiting>();
-  private asked = 0;
+  private readonly questions: Questions;
   private lists: Promise<Subscription> | undefined;
   private readonly resources = new Map<string, Subscription>();
   private closed = false;
@@ -103,6 +95,7 @@ export class ClientSession {
     this.view = setup.view;
     this.revision = setup.revision;
     this.encoder = new Encoder(setup.revision, setup.info);
+    this.questions = new Questions(setup.revision, setup.questionPrefix, setup.answerTime);
     this.level = setup.logging ? DEFAULT_LEVEL : undefined;
     this.caller = {
       principal: setup.principal,
@@ -112,7 +105,7 @@ export class ClientSession {
       clientInfo: setup.clientInfo,
       session: setup.key,
       ...(setup.reachable && {
-        ask: (question: InputRequest) => this.ask(question, setup.unsolicited),
+        ask: (question: InputRequest) => this.questions.ask(question, setup.unsolicited),
         tell: (notification: Notification) => this.tell(notification),
       }),
     };
@@ -127,7 +120,7 @@ export class ClientSession {
     this.lastUsed = Date.now();
     switch (message.kind) {
       case 'response':
-        return this.answered(message);
+        return this.questions.answered(message) ? Promise.resolve() : Promise.resolve(this.setup.elsewhere?.(message));
       case 'notification':
         return this.told(message);
       case 'request':
@@ -200,7 +193,7 @@ export class ClientSession {
     this.running.set(id, cancellation);
     try {
       const send = canAsk ? (text: Buffer) => outlet.send(text) : this.setup.unsolicited;
-      const ask = (question: InputRequest): Promise<JsonObject> => this.ask(question, send, cancellation);
+      const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
       const result = await this.setup.tasks.result(this.taskId(method, params), ask, cancellation);
       this.encoder.result(outlet, id, 'tools/call', result);
     } catch (error) {
@@ -313,57 +306,11 @@ export class ClientSession {
       Object.entries(asked).map(async ([key, question]) => {
         const repeated = await visits.repeated(question);
         const visitId = randomUUID();
-        answers[key] = repeated ?? (await this.ask(question, send, cancellation, visitId));
+        answers[key] = repeated ?? (await this.questions.ask(question, send, cancellation, visitId));
         if (!repeated && answers[key]['action'] === 'accept') visits.agreed(question, visitId);
       }),
     );
     return answers;
-  }
-
-  /** Puts one question to the client and waits for its answer; what goes wrong is an answer too. */
-  private ask(
-    question: InputRequest,
-    send: (message: Buffer) => void,
-    cancellation?: Cancellation,
-    elicitationId: string = randomUUID(),
-  ): Promise<JsonObject> {
-    const encoded = encodeInputRequest(question, this.revision, elicitationId);
-    if ('impossible' in encoded) {
-      // Not "cancel": nobody was asked, and the server should not think so.
-      const message = `The client's revision has no ${encoded.impossible}`;
-      return Promise.resolve({ [INPUT_FAILURE]: { code: -32602, message } });
-    }
-    const id = `${this.setup.questionPrefix}${++this.asked}`;
-    return new Promise((resolve) => {
-      const give = (code: number, why: string): void => done(noAnswer(question.method, code, why));
-      const timer = setTimeout(() => {
-        send(writeNotification('notifications/cancelled', { requestId: id, reason: 'timed out' }));
-        give(-32603, 'The client did not answer in time');
-      }, this.setup.answerTime);
-      const stop = cancellation?.onCancel((reason) => {
-        send(writeNotification('notifications/cancelled', { requestId: id, ...(reason && { reason }) }));
-        give(-32603, 'The call was cancelled');
-      });
-      const done = (answer: JsonObject): void => {
-        clearTimeout(timer);
-        stop?.();
-        this.questions.delete(id);
-        resolve(answer);
-      };
-      this.questions.set(id, { method: question.method, resolve: done });
-      send(writeRequest(id, question.method, encoded.params && RawObject.from(encoded.params)));
-    });
-  }
-
-  private async answered(message: RpcResponse): Promise<void> {
-    const { id, result, error } = message;
-    const waiting = id === undefined ? undefined : this.questions.get(id);
-    if (!waiting) {
-      await this.setup.elsewhere?.(message);
-      return;
-    }
-    if (error) waiting.resolve(noAnswer(waiting.method, error.code, error.message));
-    else waiting.resolve(result!.value());
   }
 
   private async told(message: RpcNotification): Promise<void> {
@@ -385,7 +332,7 @@ export class ClientSession {
   /** A message that came in at another replica; what nobody here knows is dropped. */
   overhear(message: RpcResponse | RpcNotification): void {
     if (message.kind === 'response') {
-      if (message.id !== undefined && this.questions.has(message.id)) void this.answered(message);
+      this.questions.answered(message);
     } else if (this.running.has(message.params.get('requestId') as Id)) void this.told(message);
   }
 
@@ -462,16 +409,11 @@ export class ClientSession {
     if (this.closed) return;
     this.closed = true;
     for (const cancellation of this.running.values()) cancellation.cancel(reason);
-    for (const { resolve, method } of [...this.questions.values()]) resolve(noAnswer(method, -32603, reason));
+    this.questions.close(reason);
     for (const subscription of this.resources.values()) subscription.close();
     this.resources.clear();
     this.lists?.then((subscription) => subscription.close()).catch(() => {});
   }
-}
-
-/** An error instead of an answer. Elicitation has a word for it; for the rest the failure itself is the answer. */
-function noAnswer(method: string, code: number, message: string): JsonObject {
-  return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };
 }
 
 function uriOf(params: RawObject): string {

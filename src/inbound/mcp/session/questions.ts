@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto';
+import type { Cancellation } from '../../../core/caller.js';
+import { type Id, type RpcResponse, writeNotification, writeRequest } from '../../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { INPUT_FAILURE, type InputRequest } from '../../../protocol/mcp/model.js';
+import { encodeInputRequest } from '../../../protocol/mcp/project/input.js';
+import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+
+interface Waiting {
+  readonly method: string;
+  resolve(answer: JsonObject): void;
+}
+
+/** The questions put to one client of the handshake era, as requests of the gateway, until they are answered. */
+export class Questions {
+  private readonly waiting = new Map<Id, Waiting>();
+  private asked = 0;
+
+  constructor(
+    private readonly revision: Revision,
+    /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
+    private readonly prefix: string,
+    /** How long a person may take to answer. */
+    private readonly patience: number,
+  ) {}
+
+  /** Puts one question to the client and waits for its answer; what goes wrong is an answer too. */
+  ask(
+    question: InputRequest,
+    send: (message: Buffer) => void,
+    cancellation?: Cancellation,
+    elicitationId: string = randomUUID(),
+  ): Promise<JsonObject> {
+    const encoded = encodeInputRequest(question, this.revision, elicitationId);
+    if ('impossible' in encoded) {
+      // Not "cancel": nobody was asked, and the server should not think so.
+      const message = `The client's revision has no ${encoded.impossible}`;
+      return Promise.resolve({ [INPUT_FAILURE]: { code: -32602, message } });
+    }
+    const id = `${this.prefix}${++this.asked}`;
+    return new Promise((resolve) => {
+      const give = (code: number, why: string): void => done(noAnswer(question.method, code, why));
+      const timer = setTimeout(() => {
+        send(writeNotification('notifications/cancelled', { requestId: id, reason: 'timed out' }));
+        give(-32603, 'The client did not answer in time');
+      }, this.patience);
+      const stop = cancellation?.onCancel((reason) => {
+        send(writeNotification('notifications/cancelled', { requestId: id, ...(reason && { reason }) }));
+        give(-32603, 'The call was cancelled');
+      });
+      const done = (answer: JsonObject): void => {
+        clearTimeout(timer);
+        stop?.();
+        this.waiting.delete(id);
+        resolve(answer);
+      };
+      this.waiting.set(id, { method: question.method, resolve: done });
+      send(writeRequest(id, question.method, encoded.params && RawObject.from(encoded.params)));
+    });
+  }
+
+  /** False where the answer is to a question that was not asked here. */
+  answered({ id, result, error }: RpcResponse): boolean {
+    const waiting = id === undefined ? undefined : this.waiting.get(id);
+    if (!waiting) return false;
+    waiting.resolve(error ? noAnswer(waiting.method, error.code, error.message) : result!.value());
+    return true;
+  }
+
+  /** Nobody will answer any more. */
+  close(reason: string): void {
+    for (const { resolve, method } of [...this.waiting.values()]) resolve(noAnswer(method, -32603, reason));
+  }
+}
+
+/** An error instead of an answer. Elicitation has a word for it; for the rest the failure itself is the answer. */
+function noAnswer(method: string, code: number, message: string): JsonObject {
+  return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };
+}
