@@ -1,7 +1,11 @@
 import { availableParallelism } from 'node:os';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 const cores = availableParallelism();
+
+/** Replicas that are killed and frozen take minutes: `npm run test:faults`, or FAULT_ROUNDS for a single file. */
+const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
+const long = faults ? [] : ['test/faults/cluster-*.test.ts'];
 
 export default defineConfig({
   test: {
@@ -25,6 +29,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, ...long],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: Math.max(2, Math.floor(cores / 2)),

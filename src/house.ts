@@ -25,7 +25,7 @@ import { buildUpstream, type VerdictStore } from './outbound/mcp/build.js';
 import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';
 import type { Implementation } from './protocol/mcp/model.js';
-import { rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
+import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
 import { Servers } from './servers.js';
 import { openState, Registry, type State } from './state/index.js';
 
@@ -83,6 +83,10 @@ export class House {
         perServer: bridge.maxParkedPerServer,
       },
       cluster,
+      {
+        records: parkedRecords(state, this.seal),
+        adopt: (server, call) => this.catalog.upstream(server)?.adopt?.(call),
+      },
     );
     this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
     const states = new States(this.seal, bridge.parkTtl);
@@ -115,18 +119,19 @@ export class House {
 
   private upstream(name: string, settings: ServerConfig): Upstream {
     const { config, http, info, log, verdicts, replica, state } = this;
-    const upstream = buildUpstream(name, settings, {
-      http,
-      limits: config.limits,
-      sessionIdle: config.session.idle,
-      clientInfo: info,
-      log,
-      verdicts,
-    });
+    const build = (): Upstream =>
+      buildUpstream(name, settings, {
+        http,
+        limits: config.limits,
+        sessionIdle: config.session.idle,
+        clientInfo: info,
+        log,
+        verdicts,
+      });
     // A process lives on one machine; the replicas share it.
     return replica === SINGLE || settings.command === undefined
-      ? upstream
-      : new OwnedUpstream(upstream, replica.cluster, state.bus);
+      ? build()
+      : new OwnedUpstream(build, replica.cluster, state.bus, JSON.stringify(settings));
   }
 
   get cluster(): Cluster {

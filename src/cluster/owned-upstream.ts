@@ -46,7 +46,7 @@ export class OwnedUpstream implements Upstream {
 
   constructor(
     /** Makes what runs the process, anew each time this replica becomes its owner. */
-    private readonly build: Upstream | (() => Upstream),
+    private readonly build: () => Upstream,
     private readonly cluster: Cluster,
     bus: Bus,
     /** Two replicas share a process only if they would have started the same. */
@@ -78,7 +78,7 @@ export class OwnedUpstream implements Upstream {
   }
 
   private made(): Upstream {
-    const local = typeof this.build === 'function' ? this.build() : this.build;
+    const local = this.build();
     const filter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true])) as SubscriptionFilter;
     void local.keepWatching(filter, (event) => {
       if (this.local === local) this.spread(event);

@@ -1,10 +1,10 @@
 import type { Resumable, SharedStreams, StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
-import { type Bus, parseId, START } from '../state/bus.js';
+import { type Bus, type EventId, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import type { Presence } from './presence.js';
-import { newestEntry } from './stream-entry.js';
+import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
 import { StreamWriter } from './stream-writer.js';
 import { unreachable } from './unreachable.js';
@@ -34,14 +34,13 @@ export class BusStreams implements SharedStreams {
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {
     const { bus, presence } = this;
     const name = streamOf(session, stream);
+    const maker = stream.slice(0, stream.indexOf('-'));
     try {
-      const tail = await bus.tail(name);
-      const last = tail === START ? undefined : parseId(tail);
+      const last = await this.caughtUp(name, maker, after);
       if (!last) return undefined;
       const newest = await newestEntry(bus, name);
       // Reading once now finds out whether everything asked for is still there.
       await bus.read(name, `${last.epoch}-${after}`, 1);
-      const maker = stream.slice(0, stream.indexOf('-'));
       return new StreamReader({ bus, presence, name, stream, epoch: last.epoch, maker, request: newest?.request });
     } catch (error) {
       if (isStateError(error, 'gap')) {
@@ -53,6 +52,23 @@ export class BusStreams implements SharedStreams {
       throw isStateError(error) ? unreachable('not_executed') : error;
     }
   }
+
+  /** The newest entry. A client may be here with an event that its maker has not yet brought to the Bus. */
+  private async caughtUp(name: string, maker: string, after: number): Promise<EventId | undefined> {
+    for (let wait = 0; ; wait += PAUSE) {
+      const tail = await this.bus.tail(name);
+      const last = tail === START ? undefined : parseId(tail);
+      const behind = after - (last?.seq ?? 0);
+      if (behind <= 0 || behind > KEPT.maxLen || wait >= BEHIND || !SHARED.test(name)) return last;
+      if (!(await this.presence.alive(maker))) return last;
+      await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+    }
+  }
 }
+
+const BEHIND = 2_000;
+const PAUSE = 100;
+/** As the session names its streams. */
+const SHARED = /-r\d+$/;
 
 const streamOf = (session: string, stream: string): string => `ev:${session}:${stream}`;

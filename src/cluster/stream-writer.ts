@@ -7,7 +7,7 @@ import type { Fence, Presence } from './presence.js';
 import { type EntryKind, KEPT, writeEntry } from './stream-entry.js';
 
 /** So long the client waits for its event to be safe; when the bus is away it is served all the same. */
-const PATIENCE = 1_000;
+const PATIENCE = 5_000;
 const PAUSE = 500;
 
 /**

@@ -5,12 +5,15 @@
  *   npm run bench:state [-- --seconds 5] [--only sqlite]
  */
 import { execFileSync } from 'node:child_process';
-import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 import { newId, openState, START, type State } from '../../src/state/index.js';
+import { Exchange } from '../bridge/support/wire.js';
+import { CountedServer } from '../cluster/support/upstream.js';
+import { startGateway } from '../support/gateway.js';
 import { startPostgres, startRedis } from '../support/services.js';
 
 const { values } = parseArgs({
@@ -136,9 +139,51 @@ function benchSessions(count: number): void {
   execFileSync(process.execPath, args, { stdio: 'inherit' });
 }
 
+/** The same in a real gateway, where a session also has a log, and watches the lists of a server. */
+async function benchGatewaySessions(count: number): Promise<void> {
+  const server = await new CountedServer().start();
+  const gateway = await startGateway({ log: { level: 'warn' }, servers: { counted: { url: server.url } } });
+  try {
+    const rss = (): number =>
+      Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1_000;
+    const open = async (): Promise<void> => {
+      const initialize = new Exchange(`${gateway.url}/mcp`, 'POST', {}, INITIALIZE);
+      await initialize.ended;
+      const session = (await initialize.opened).headers['mcp-session-id'];
+      if (typeof session !== 'string') throw new Error(`no session: HTTP ${initialize.status}`);
+      const told = { jsonrpc: '2.0', method: 'notifications/initialized' };
+      await new Exchange(`${gateway.url}/mcp`, 'POST', { 'mcp-session-id': session }, told).ended;
+    };
+    for (let i = 0; i < 100; i++) await open();
+    const before = rss();
+    const began = performance.now();
+    for (let i = 100; i < count; i += 50) await Promise.all(Array.from({ length: Math.min(50, count - i) }, open));
+    const seconds = (performance.now() - began) / 1_000;
+    // What was only needed to open them is given back.
+    await new Promise((resolve) => setTimeout(resolve, 10_000));
+    console.log(
+      `${count} idle sessions in a gateway: RSS ${rss().toFixed(0)} MB, ${before.toFixed(0)} MB with 100 (target: under 150 MB); ` +
+        `opened ${(count / seconds).toFixed(0)} per second`,
+    );
+  } finally {
+    await gateway.close();
+    await server.close();
+  }
+}
+
+const INITIALIZE = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'initialize',
+  params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'bench', version: '1' } },
+};
+
 try {
   const wanted = (name: string): boolean => values.only === undefined || values.only === name;
-  if (wanted('sessions')) benchSessions(Number(values.sessions));
+  if (wanted('sessions')) {
+    benchSessions(Number(values.sessions));
+    await benchGatewaySessions(Number(values.sessions));
+  }
   console.log(
     `\n${'what'.padEnd(34)}${'writers'.padStart(7)}${'per s'.padStart(10)}${'p50 ms'.padStart(9)}${'p99 ms'.padStart(9)}${'loop p99 ms'.padStart(12)}${'fsync/s'.padStart(12)}`,
   );

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
@@ -169,6 +170,9 @@ export class LoggedStream implements Resumable {
   }
 }
 
+/** A session may outlive its process, a stream in memory does not: an id from before a restart means nothing after it. */
+const PROCESS = `${randomBytes(4).toString('hex')}-`;
+
 /** Finished replies a session keeps for a client that may have missed their end. */
 const FINISHED_KEPT = 16;
 
@@ -187,13 +191,14 @@ export class EventLog {
     private readonly shared?: SharedStreams,
     private readonly limits: LogLimits = LOG_LIMITS,
   ) {
-    this.prefix = shared?.prefix() ?? '';
+    this.prefix = shared?.prefix() ?? PROCESS;
     this.general = this.make();
   }
 
   private make(request?: Id, share = false): LoggedStream {
-    const id = `${this.prefix}s${this.next++}`;
-    const copy = share ? this.shared?.open(this.session, id, request) : undefined;
+    const shared = share ? this.shared : undefined;
+    const id = `${this.prefix}${shared ? 'r' : 's'}${this.next++}`;
+    const copy = shared?.open(this.session, id, request);
     const stream = new LoggedStream(id, this.limits, copy, () => void this.giveAway(stream));
     this.streams.set(id, stream);
     return stream;

@@ -113,12 +113,12 @@ export class HttpChannel implements Channel {
     this.resume(ticket, retry, 0);
   }
 
-  /** Asks for the rest of a reply whose first part another process has read. */
-  resumeReply(ticket: Ticket): void {
-    this.resume(ticket, 0, 0);
+  /** Asks for the rest of a reply whose first part another process has read; resolves once it comes. */
+  resumeReply(ticket: Ticket): Promise<void> {
+    return new Promise((resolve) => this.resume(ticket, 0, 0, resolve));
   }
 
-  private resume(ticket: Ticket, retry: number, attempt: number): void {
+  private resume(ticket: Ticket, retry: number, attempt: number, opened?: () => void): void {
     this.later(Math.min(retry, MAX_RETRY), () => {
       if (ticket.done) return;
       let wait = retry;
@@ -128,13 +128,14 @@ export class HttpChannel implements Channel {
         if (ticket.done || this.closed) return;
         if (!progressed && attempt >= RESUMES)
           this.events.lost(ticket, broken(this.context.name, `failed before it answered: ${why}`));
-        else this.resume(ticket, wait, progressed ? 0 : attempt + 1);
+        else this.resume(ticket, wait, progressed ? 0 : attempt + 1, opened);
       };
       const stream = EventStream.open(
         this.context.http,
         this.target,
         [...this.headers(), 'Last-Event-ID', ticket.lastEventId!],
         {
+          open: () => opened?.(),
           event: (_, data) => {
             progressed = true;
             this.events.message(data, ticket);

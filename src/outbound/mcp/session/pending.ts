@@ -59,6 +59,8 @@ export class PendingCall implements Ticket, ParkedCall {
   /** What the server asked for in vain: a failure that follows is the lack of it. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
+  /** Nothing is answered before the reply is read again: what follows the answer may come at once, and once only. */
+  ready: Promise<void> | undefined;
   /** It is written down somewhere, and the session it waits on must not be ended. */
   carried = false;
   private ending: { readonly promise: Promise<void>; resolve(): void } | undefined;
@@ -237,7 +239,8 @@ export class PendingCall implements Ticket, ParkedCall {
     return { kind: 'input_required', inputRequests, requestState: undefined, parked: this };
   }
 
-  resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome> {
+  async resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome> {
+    if (this.ready) await this.ready;
     return new Promise((resolve) => {
       if (this.finished) {
         resolve(this.finished);

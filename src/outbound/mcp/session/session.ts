@@ -152,7 +152,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
     options.channel.established(revision);
     const call = PendingCall.adopted(session, record);
     session.pending.set(call.id, call);
-    options.channel.resumeReply(call);
+    const late = new Promise<void>((resolve) => setTimeout(resolve, options.context.timeouts.connect).unref());
+    call.ready = Promise.race([options.channel.resumeReply(call), call.over, late]);
     // Others may wait on the same session, so it is not ended; what is still being sent gets a moment.
     void call.over.then(() => setTimeout(() => options.channel.portable.leave(), LAST_WORDS).unref());
     return call;

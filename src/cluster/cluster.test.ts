@@ -1,0 +1,147 @@
+/** Letters and streams between replicas, on a bus that fails at random before, after and around what it is told. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { FaultyBus } from '../../test/support/faulty.js';
+import { Cancellation } from '../core/caller.js';
+import { ReplicaGone } from '../core/cluster.js';
+import { ProtocolError } from '../protocol/errors.js';
+import type { JsonValue } from '../protocol/jsonrpc/raw.js';
+import { type Bus, openState, type State } from '../state/index.js';
+import { Mailbox } from './mailbox.js';
+import { Presence } from './presence.js';
+import { BusStreams } from './shared-streams.js';
+
+const LEASE = { lease: 600, renew: 150 };
+const QUIET = { warn: () => {} };
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
+  let folder: string;
+  let state: State;
+  let seed = 1;
+  const stops: (() => unknown)[] = [];
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
+    state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
+  });
+  afterEach(async () => {
+    for (const stop of stops.splice(0).reverse()) await stop();
+    await state.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const bus = (): Bus =>
+    kind === 'sound' ? state.bus : new FaultyBus(state.bus, { seed: seed++, before: 0.05, after: 0.05 });
+
+  const replica = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox; streams: BusStreams }> => {
+    const own = bus();
+    const presence = await Presence.enter(own, name, LEASE, () => {});
+    const mailbox = await Mailbox.open(own, presence, QUIET, 50);
+    stops.push(
+      () => presence.leave(),
+      () => mailbox.close(),
+    );
+    return { presence, mailbox, streams: new BusStreams(own, presence, QUIET) };
+  };
+
+  /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
+  const insist = async <T>(ask: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (!(error instanceof ProtocolError) || error.reason !== 'overloaded') throw error;
+      }
+    }
+  };
+
+  test('what is sent ahead of an answer arrives before it, in order and once', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    b.mailbox.handle('count', async (payload, asked) => {
+      for (let i = 1; i <= 20; i++) asked.emit(i);
+      return { to: payload };
+    });
+    await Promise.all(
+      Array.from({ length: 20 }, async (_, n) => {
+        let events: JsonValue[] = [];
+        const answer = await insist(() => {
+          events = [];
+          return a.mailbox.ask('b', 'count', n, { onEvent: (event) => events.push(event) });
+        });
+        expect(answer).toEqual({ to: n });
+        expect(events).toEqual(Array.from({ length: 20 }, (__, i) => i + 1));
+      }),
+    );
+  });
+
+  test('an error crosses as what it was, and a cancellation reaches the work', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    b.mailbox.handle('refuse', async () => {
+      throw new ProtocolError('task_not_found', 'Unknown task', { data: { taskId: 't' } });
+    });
+    await expect(insist(() => a.mailbox.ask('b', 'refuse', null))).rejects.toMatchObject({
+      reason: 'task_not_found',
+      detail: { data: { taskId: 't' } },
+    });
+    b.mailbox.handle(
+      'wait',
+      (_, asked) => new Promise((resolve) => asked.cancellation.onCancel((why) => resolve(why ?? ''))),
+    );
+    const cancellation = new Cancellation();
+    const answer = insist(() => a.mailbox.ask('b', 'wait', null, { cancellation }));
+    await sleep(100);
+    cancellation.cancel('enough');
+    expect(await answer).toBe('enough');
+  });
+
+  test('everybody is told once, and nobody of what it said itself', async () => {
+    const all = [await replica('a'), await replica('b'), await replica('c')];
+    const heard: string[] = [];
+    for (const { mailbox } of all) mailbox.onTold('news', (value) => heard.push(`${mailbox.self} ${value}`));
+    await sleep(200);
+    for (let i = 0; i < 10; i++) await all[0]!.mailbox.tell('news', i);
+    await expect.poll(() => heard.length).toBe(20);
+    expect(heard.filter((text) => text.startsWith('b'))).toEqual(Array.from({ length: 10 }, (_, i) => `b ${i}`));
+  });
+
+  test('whoever waits for a replica that is gone hears so', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    b.mailbox.handle('wait', () => new Promise(() => {}));
+    await sleep(2_100);
+    const answer = insist(() => a.mailbox.ask('b', 'wait', null)).catch((error: unknown) => error);
+    await sleep(200);
+    b.mailbox.close();
+    await b.presence.leave();
+    expect(await answer).toBeInstanceOf(ReplicaGone);
+  });
+
+  test('a stream is read elsewhere without gap or duplicate while it grows', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    const name = `${a.streams.prefix()}s1`;
+    const copy = a.streams.open('session', name, 7);
+    const texts = Array.from({ length: 120 }, (_, i) => `{"n":${i + 1}}`);
+    const writing = (async () => {
+      for (const text of texts) expect(await copy.append(text)).toBe(true);
+      await copy.finish();
+    })();
+    const reader = await insist(async () => {
+      const found = await b.streams.find('session', name, 1).catch((error: unknown) => {
+        if (error instanceof ProtocolError && error.reason === 'event_not_found') return undefined;
+        throw error;
+      });
+      if (found) return found;
+      await sleep(20);
+      throw new ProtocolError('overloaded', 'not there yet');
+    });
+    const heard: string[] = [];
+    await new Promise<void>((resolve) =>
+      reader.connect({ event: (id, data) => heard.push(`${id} ${Buffer.concat(data)}`), end: () => resolve() }, 1),
+    );
+    await writing;
+    expect(heard).toEqual(texts.map((text, i) => `${name}.${i + 2} ${text}`));
+    expect(await insist(() => b.streams.find('other session', name, 1))).toBeUndefined();
+  }, 60_000);
+});

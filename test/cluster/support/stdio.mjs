@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+/** The server of `bridge/legacy.mjs` as a program that says when its tools change. Keeps a ledger of what it did. */
+
+import { appendFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { LegacyServer } from '../../fixtures/bridge/legacy.mjs';
+
+/** @param {object} entry */
+const record = (entry) =>
+  appendFileSync(process.env['LEDGER'] ?? '/dev/null', `${JSON.stringify({ ...entry, pid: process.pid })}\n`);
+
+record({ kind: 'started' });
+const server = new LegacyServer({ record, capabilities: { tools: { listChanged: true } } });
+const lines = createInterface(process.stdin);
+lines.on('line', (line) => {
+  void server.receive(JSON.parse(line), (message) => process.stdout.write(`${JSON.stringify(message)}\n`));
+});
+lines.on('close', () => process.exit(0));

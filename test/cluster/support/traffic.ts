@@ -1,0 +1,35 @@
+/** Stateless calls, one after the other at every replica, as long as a test goes on: none may fail. */
+import { ModernClient, textOf } from '../../bridge/support/clients.js';
+import { sleep } from '../../bridge/support/wire.js';
+import { ALICE, type Replica } from './replicas.js';
+
+export class Traffic {
+  readonly failures: string[] = [];
+  calls = 0;
+  private going = true;
+  private readonly done: Promise<unknown>;
+  private worst = 0;
+
+  constructor(replicas: readonly Replica[], tool: string) {
+    this.done = Promise.all(replicas.map((replica) => this.run(replica, tool)));
+  }
+
+  private async run(replica: Replica, tool: string): Promise<void> {
+    const client = new ModernClient(replica.mcp, {}, ALICE);
+    while (this.going) {
+      const key = `stateless ${++this.calls}`;
+      const began = performance.now();
+      const said = await client.call(tool, { key }).then(textOf, (error: Error) => error.message);
+      this.worst = Math.max(this.worst, performance.now() - began);
+      if (said !== `${key} done`) this.failures.push(said);
+      await sleep(25);
+    }
+  }
+
+  /** Ends it; returns the longest a call took. */
+  async stop(): Promise<number> {
+    this.going = false;
+    await this.done;
+    return this.worst;
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Cases 27 and 28: the engines between the replicas are killed, frozen or full. Stateless calls are served all the time,
+ * what needs the engine is refused with a time to try again, and everything is well soon after, without a restart.
+ */
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FORM, ModernClient, textOf } from '../bridge/support/clients.js';
+import { Exchange, eventually, type Message } from '../bridge/support/wire.js';
+import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { progressOf, REVISION, Session, upTo } from '../cluster/support/session.js';
+import { Traffic } from '../cluster/support/traffic.js';
+import { CountedServer } from '../cluster/support/upstream.js';
+import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { sleep } from './rounds.js';
+
+/** A stateless call may take so long while an engine is away, on a machine that does other things too. */
+const PROMPT = 1_000;
+const RECOVERED = 5_000;
+const OUTAGE = 6_000;
+
+describe.each(CLUSTERS)('two replicas over %s', (engine) => {
+  let engines: Replicas;
+  let counted: CountedServer;
+  let asking: HttpFixture;
+  let a: Replica;
+  let b: Replica;
+
+  beforeAll(async () => {
+    [engines, counted, asking] = await Promise.all([
+      startEngines(engine),
+      new CountedServer().start(),
+      new HttpFixture({ revision: '2025-11-25' }).start(),
+    ]);
+    const servers = { counted: { url: counted.url }, asking: { url: asking.url, revision: '2025-11-25' } };
+    [a, b] = (await engines.start(2, { servers })) as [Replica, Replica];
+    for (const replica of [a, b])
+      await eventually(
+        () => new ModernClient(replica.mcp, {}, ALICE).call('counted__quick', { key: 'warm' }).then(textOf),
+        (text) => text === 'warm done',
+      );
+  });
+  afterAll(async () => {
+    await engines?.stop();
+    await Promise.all([counted?.close(), asking?.close()]);
+  });
+
+  const initialize = async (at: Replica): Promise<Exchange> => {
+    const exchange = new Exchange(
+      at.mcp,
+      'POST',
+      { authorization: `Bearer ${ALICE}` },
+      {
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'initialize',
+        params: { protocolVersion: REVISION, capabilities: {}, clientInfo: { name: 'late', version: '1' } },
+      },
+    );
+    await exchange.ended;
+    return exchange;
+  };
+
+  const refused = async (exchange: Exchange): Promise<void> => {
+    expect(exchange.status).toBe(503);
+    expect((await exchange.opened).headers['retry-after']).toBe('1');
+    expect(exchange.messages[0]?.error?.data).toMatchObject({ reason: 'overloaded' });
+  };
+
+  /** A session begun at A works at B: its row, its stream and what A is told. */
+  const wholeAgain = async (): Promise<void> => {
+    const key = `whole ${Math.random()}`;
+    const session = await Session.open(a, FORM);
+    const { exchange, id } = session.call(a, 'asking__ask', { key });
+    const question = await exchange.until(({ method }) => method === 'elicitation/create', 2_000);
+    exchange.abort();
+    await exchange.ended;
+    const rest = session.listen(b, exchange.lastEventId!);
+    await rest.opened;
+    if (rest.status !== 200) throw new Error(`resumed with HTTP ${rest.status}`);
+    await session.respond(b, question.id!, { action: 'accept', content: { answer: 'yes' } });
+    const answer = await rest.until((message) => message.id === id, 2_000);
+    if (textOf(answer) !== `${key}: yes`) throw new Error(JSON.stringify(answer));
+  };
+
+  const recovers = async (): Promise<number> => {
+    const began = performance.now();
+    await eventually(
+      () =>
+        wholeAgain().then(
+          () => true,
+          () => false,
+        ),
+      (well) => well,
+    );
+    return performance.now() - began;
+  };
+
+  /** What holds during every outage, and after it. */
+  const outage = async (
+    name: string,
+    break_: () => unknown,
+    mend: () => unknown,
+    during: (session: Session, lastEventId: string) => Promise<void>,
+  ): Promise<void> => {
+    await wholeAgain();
+    const session = await Session.open(a);
+    const streaming = session.call(a, 'counted__ticks', { key: name, count: 60, every: 200 }, true);
+    await streaming.exchange.until(({ params }) => params?.progress === 3);
+    const traffic = new Traffic([a, b], 'counted__quick');
+    await break_();
+    try {
+      await during(session, streaming.exchange.lastEventId!);
+      await sleep(OUTAGE);
+    } finally {
+      await mend();
+    }
+    const took = await recovers();
+    const worst = await traffic.stop();
+    console.log(
+      `${engine}, ${name}: ${traffic.calls} stateless calls, worst ${Math.round(worst)} ms; whole again after ${Math.round(took)} ms`,
+    );
+    expect(traffic.failures).toEqual([]);
+    expect(worst).toBeLessThan(PROMPT);
+    expect(took).toBeLessThan(RECOVERED);
+    // Who stayed connected missed nothing, however long the engine was away.
+    const messages: Message[] = await streaming.exchange.ended;
+    expect(progressOf(messages)).toEqual(upTo(60));
+    expect(messages.filter(({ id }) => id === streaming.id)).toHaveLength(1);
+    expect(counted.runs.filter((key) => key === name)).toHaveLength(1);
+    for (const replica of [a, b]) expect(replica.dead).toBe(false);
+  };
+
+  /** The session goes on where it is known; where it would have to be fetched, and for streams, there is a refusal. */
+  const streamsRefused = async (session: Session, lastEventId: string): Promise<void> => {
+    expect((await session.request(a, 'ping')).result).toEqual({});
+    const resumed = session.listen(b, lastEventId);
+    await resumed.ended;
+    await refused(resumed);
+  };
+
+  const databaseRefused = async (session: Session, lastEventId: string): Promise<void> => {
+    await streamsRefused(session, lastEventId);
+    await refused(await initialize(a));
+  };
+
+  test('28: PostgreSQL is killed', () =>
+    outage(
+      'postgres killed',
+      () => engines.postgres.kill(),
+      () => engines.postgres.restart(),
+      databaseRefused,
+    ));
+
+  test('28: PostgreSQL is frozen', () =>
+    outage(
+      'postgres frozen',
+      () => engines.postgres.freeze(),
+      () => engines.postgres.thaw(),
+      databaseRefused,
+    ));
+
+  if (engine === 'postgres+redis') {
+    /** Sessions are rows of PostgreSQL, so B knows the session; the stream it asks for is on Redis. */
+    const redis = () => engines.redis!;
+
+    test('27: Redis is killed', () =>
+      outage(
+        'redis killed',
+        () => redis().kill(),
+        () => redis().restart(),
+        streamsRefused,
+      ));
+
+    test('27: Redis is frozen', () =>
+      outage(
+        'redis frozen',
+        () => redis().freeze(),
+        () => redis().thaw(),
+        streamsRefused,
+      ));
+
+    test('27: Redis is full', async () => {
+      const admin = new Redis(redis().url);
+      try {
+        // Reads go on; nothing can be added.
+        await outage(
+          'redis full',
+          () => admin.config('SET', 'maxmemory', '1'),
+          () => admin.config('SET', 'maxmemory', '0'),
+          async (session) => {
+            expect((await session.request(a, 'ping')).result).toEqual({});
+            const exchange = new Exchange(b.mcp, 'POST', session.headers, {
+              jsonrpc: '2.0',
+              id: 'elsewhere',
+              result: {},
+            });
+            await exchange.ended;
+            await refused(exchange);
+          },
+        );
+      } finally {
+        admin.disconnect();
+      }
+    });
+
+    test('27, 28: both are gone, and stateless calls do not notice', async () => {
+      const traffic = new Traffic([a, b], 'counted__quick');
+      await Promise.all([engines.postgres.kill(), redis().kill()]);
+      await sleep(3_000);
+      const during = traffic.calls;
+      await Promise.all([engines.postgres.restart(), redis().restart()]);
+      const took = await recovers();
+      const worst = await traffic.stop();
+      expect(during).toBeGreaterThan(20);
+      expect(traffic.failures).toEqual([]);
+      expect(worst).toBeLessThan(PROMPT);
+      expect(took).toBeLessThan(RECOVERED);
+    });
+  }
+});

@@ -1,0 +1,92 @@
+/** Cases 25 and 27 for servers that are processes: one owner, whatever happens to it or to the engine between. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ModernClient, textOf } from '../bridge/support/clients.js';
+import { eventually, type Message } from '../bridge/support/wire.js';
+import { Program } from '../cluster/support/program.js';
+import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { sleep } from './rounds.js';
+
+const NOTICED = 3_000 + 1_000;
+const RECOVERED = 5_000;
+
+describe.each(CLUSTERS)('a program shared by two replicas over %s', (engine) => {
+  let engines: Replicas;
+  let program: Program;
+  let owner: Replica;
+  let other: Replica;
+
+  beforeAll(async () => {
+    engines = await startEngines(engine);
+  });
+  afterEach(async () => {
+    await engines.reset();
+    program.remove();
+  });
+  afterAll(() => engines?.stop());
+
+  const call = (at: Replica, name: string, args: object): Promise<Message> =>
+    new ModernClient(at.mcp, {}, ALICE).call(`local__${name}`, args as Record<string, unknown>);
+
+  const startReplicas = async (): Promise<Replica[]> => {
+    program = new Program();
+    const replicas = await engines.start(2, { servers: { local: program.settings } });
+    for (const replica of replicas) expect(textOf(await call(replica, 'echo', { text: 'warm' }))).toBe('warm');
+    const [first, ...more] = await program.owners(replicas);
+    expect(more).toEqual([]);
+    owner = first!;
+    other = replicas.find((replica) => replica !== owner)!;
+    return replicas;
+  };
+
+  test('25: its owner is frozen: the call ends once, the next runs elsewhere, and there is one process again', async () => {
+    const replicas = await startReplicas();
+    const before = program.started;
+    const running = call(other, 'slow', { key: 'held', milliseconds: 6_000 });
+    await eventually(
+      () => program.runs('held'),
+      (count) => count === 1,
+    );
+    owner.freeze();
+    const frozen = performance.now();
+    const lost = await running;
+    expect(lost.error).toMatchObject({ code: -32603, data: { reason: 'upstream_error', outcome: 'unknown' } });
+    expect(performance.now() - frozen).toBeLessThan(NOTICED);
+    expect(textOf(await call(other, 'echo', { text: 'elsewhere' }))).toBe('elsewhere');
+    expect(program.started).toBeGreaterThan(before);
+    await sleep(Math.max(0, 10_000 - (performance.now() - frozen)));
+    owner.thaw();
+    expect(textOf(await call(owner, 'echo', { text: 'thawed' }))).toBe('thawed');
+    await eventually(
+      () => program.owners(replicas),
+      (owners) => owners.length === 1,
+    );
+    expect((await program.owners(replicas)).map(({ pid }) => pid)).toEqual([other.pid]);
+    expect(program.runs('held')).toBe(1);
+  });
+
+  test('27, 28: the bus is away: its owner serves it, the other says why it cannot, and soon can again', async () => {
+    const replicas = await startReplicas();
+    const before = program.started;
+    const bus = engines.redis ?? engines.postgres;
+    await bus.kill();
+    try {
+      for (let i = 0; i < 20; i++) {
+        expect(textOf(await call(owner, 'echo', { text: `alone ${i}` }))).toBe(`alone ${i}`);
+        await sleep(200);
+      }
+      const refused = await call(other, 'echo', { text: 'nobody' });
+      expect(refused.result).toMatchObject({ isError: true });
+      expect(textOf(refused)).toMatch(/cannot be reached at the moment/);
+    } finally {
+      await bus.restart();
+    }
+    const mended = performance.now();
+    await eventually(
+      () => call(other, 'echo', { text: 'again' }).then(textOf),
+      (text) => text === 'again',
+    );
+    expect(performance.now() - mended).toBeLessThan(RECOVERED);
+    expect((await program.owners(replicas)).map(({ pid }) => pid)).toEqual([owner.pid]);
+    expect(program.started).toBe(before);
+  });
+});

@@ -1,0 +1,164 @@
+/** Cases 23 to 25: streaming clients of two replicas while one of them is killed or frozen. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { FORM, ModernClient, WITH_TASKS } from '../bridge/support/clients.js';
+import { type Exchange, eventually, type Message } from '../bridge/support/wire.js';
+import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { progressOf, Session, upTo } from '../cluster/support/session.js';
+import { CountedServer } from '../cluster/support/upstream.js';
+import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { rounds, sleep } from './rounds.js';
+
+const CLIENTS = rounds(60, 15);
+const NOTICED = 3_000 + 1_000;
+
+interface Streaming {
+  readonly session: Session;
+  readonly id: number;
+  readonly key: string;
+  readonly heard: Message[];
+  exchange: Exchange;
+}
+
+describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, (engine) => {
+  let engines: Replicas;
+  let counted: CountedServer;
+  let asking: HttpFixture;
+  let a: Replica;
+  let b: Replica;
+
+  beforeAll(async () => {
+    [engines, counted, asking] = await Promise.all([
+      startEngines(engine),
+      new CountedServer().start(),
+      new HttpFixture({ revision: '2025-11-25' }).start(),
+    ]);
+  });
+  afterEach(() => engines.reset());
+  afterAll(async () => {
+    await engines?.stop();
+    await Promise.all([counted?.close(), asking?.close()]);
+  });
+
+  const startReplicas = async (): Promise<void> => {
+    const servers = { counted: { url: counted.url }, asking: { url: asking.url, revision: '2025-11-25' } };
+    [a, b] = (await engines.start(2, { servers })) as [Replica, Replica];
+  };
+
+  /** A call that runs at A, and whose events are read through B from the third on. */
+  const stream = async (key: string, count: number): Promise<Streaming> => {
+    const session = await Session.open(a);
+    const { id, exchange } = session.call(a, 'counted__ticks', { key, count, every: 200 }, true);
+    await exchange.until(({ params }) => params?.progress === 2);
+    const streaming: Streaming = { session, id, key, heard: [], exchange };
+    await move(streaming, b);
+    return streaming;
+  };
+
+  /** Cuts the connection and goes on at another replica with the last event id that was seen. */
+  const move = async (streaming: Streaming, to: Replica): Promise<void> => {
+    const { exchange, session, heard } = streaming;
+    exchange.abort();
+    await exchange.ended;
+    heard.push(...exchange.messages);
+    const next = session.listen(to, exchange.lastEventId!);
+    next.lastEventId = exchange.lastEventId;
+    streaming.exchange = next;
+    await next.opened;
+    if (next.status !== 200) throw new Error(`HTTP ${next.status}: ${JSON.stringify(await next.ended)}`);
+  };
+
+  const streamAll = (name: string, count: number): Promise<Streaming[]> =>
+    Promise.all(Array.from({ length: CLIENTS }, (_, i) => stream(`${name} ${i}`, count)));
+
+  const finish = async (streaming: Streaming): Promise<void> => {
+    streaming.heard.push(...(await streaming.exchange.ended));
+  };
+
+  const answers = ({ heard, id }: Streaming): Message[] => heard.filter((message) => message.id === id);
+
+  test('23: the serving replica is killed: 0 events lost, 0 duplicated, all resumed, each tool ran once', async () => {
+    await startReplicas();
+    const all = await streamAll('served', 40);
+    await sleep(1_000);
+    await b.kill();
+    await Promise.all(all.map((streaming) => move(streaming, a)));
+    await Promise.all(all.map(finish));
+    for (const streaming of all) {
+      expect(progressOf(streaming.heard)).toEqual(upTo(40));
+      expect(answers(streaming)).toHaveLength(1);
+      expect(answers(streaming)[0]?.result.content[0].text).toBe(`${streaming.key} done`);
+      expect(counted.runs.filter((key) => key === streaming.key)).toHaveLength(1);
+    }
+  });
+
+  test('24: the owning replica is killed: each call ends once, with a typed error, in lease + 1 s', async () => {
+    await startReplicas();
+    const all = await streamAll('owned', 200);
+    await sleep(500);
+    await a.kill();
+    const killed = performance.now();
+    const ended = await Promise.all(all.map((streaming) => finish(streaming).then(() => performance.now() - killed)));
+    for (const streaming of all) {
+      const seen = progressOf(streaming.heard);
+      expect(seen).toEqual(upTo(seen.length));
+      expect(answers(streaming)).toHaveLength(1);
+      expect(answers(streaming)[0]?.error).toMatchObject({
+        code: -32603,
+        data: { reason: 'upstream_error', outcome: 'unknown' },
+      });
+      expect(streaming.heard.at(-1)?.id).toBe(streaming.id);
+      expect(counted.runs.filter((key) => key === streaming.key)).toHaveLength(1);
+    }
+    console.log(
+      `${engine}: ${CLIENTS} calls of a dead replica ended ${Math.round(Math.min(...ended))} to ${Math.round(Math.max(...ended))} ms after it`,
+    );
+    expect(Math.max(...ended)).toBeLessThan(NOTICED);
+    // Whoever asks again hears the same end.
+    const [one] = all as [Streaming];
+    const again = one.session.listen(b, one.exchange.lastEventId!.replace(/\d+$/, '2'));
+    const replay = await again.ended;
+    expect(replay.at(-1)?.error?.data).toMatchObject({ outcome: 'unknown' });
+  });
+
+  test('25: a replica frozen for 10 s is fenced: nothing follows the end that was written in its place', async () => {
+    await startReplicas();
+    const withTasks = { ...FORM, ...WITH_TASKS };
+    const task = await new ModernClient(a.mcp, withTasks, ALICE).call('asking__ask', { key: `frozen ${engine}` });
+    const all = await streamAll('frozen', 100);
+    const direct = await Session.open(a);
+    const own = direct.call(a, 'counted__ticks', { key: 'direct', count: 100, every: 200 }, true);
+    await own.exchange.until(({ params }) => params?.progress === 3);
+    a.freeze();
+    const frozen = performance.now();
+    const ended = await Promise.all(all.map((streaming) => finish(streaming).then(() => performance.now() - frozen)));
+    expect(Math.max(...ended)).toBeLessThan(NOTICED);
+    const get = (at: Replica): Promise<Message> =>
+      new ModernClient(at.mcp, withTasks, ALICE).request('tasks/get', { taskId: task.result.taskId });
+    expect((await get(b)).result.status).toBe('failed');
+    await sleep(Math.max(0, 10_000 - (performance.now() - frozen)));
+    a.thaw();
+    // It is there again, and serves: what nobody ended in its place goes on.
+    const said = await own.exchange.ended;
+    expect(progressOf(said)).toEqual(upTo(100));
+    expect(said.filter(({ id }) => id === own.id)).toHaveLength(1);
+    await eventually(
+      async () => (await direct.request(a, 'ping')).result,
+      (result) => result !== undefined,
+    );
+    for (const streaming of all) {
+      const first = streaming.exchange.lastEventId!.replace(/\d+$/, '2');
+      for (const replica of [a, b]) {
+        const replay = streaming.session.listen(replica, first);
+        const messages = await replay.ended;
+        const seen = progressOf(messages);
+        expect(seen).toEqual(upTo(seen.length + 1).slice(1));
+        expect(messages.filter(({ id }) => id === streaming.id)).toHaveLength(1);
+        expect(messages.at(-1)?.error?.data).toMatchObject({ outcome: 'unknown' });
+      }
+      expect(progressOf(streaming.heard)).toEqual(upTo(progressOf(streaming.heard).length));
+      expect(answers(streaming)).toHaveLength(1);
+    }
+    expect((await get(a)).result.status).toBe('failed');
+    expect((await get(b)).result.status).toBe('failed');
+  });
+});
