@@ -39,14 +39,21 @@ import type { SharedStreams } from './session/shared-streams.js';
 /** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
 export class HttpCarrier implements Carrier {
   readonly reachable = true;
-  readonly log: EventLog;
+  private events: EventLog | undefined;
 
-  constructor(session: string, shared: SharedStreams | undefined) {
-    this.log = new EventLog(session, shared);
+  constructor(
+    private readonly session: string,
+    private readonly shared: SharedStreams | undefined,
+  ) {}
+
+  /** Made when there is something to log: most sessions are idle most of the time. */
+  get log(): EventLog {
+    this.events ??= new EventLog(this.session, this.shared);
+    return this.events;
   }
 
   get connected(): boolean {
-    return this.log.general.connected;
+    return this.events?.hasGet === true;
   }
 
   unsolicited(message: Buffer): void {
@@ -54,11 +61,11 @@ export class HttpCarrier implements Carrier {
   }
 
   comeBack(): void {
-    this.log.general.letGo(RETRY);
+    if (this.connected) this.log.general.letGo(RETRY);
   }
 
   ended(): void {
-    this.log.general.finish();
+    if (this.connected) this.log.general.finish();
   }
 }
 

@@ -22,16 +22,15 @@ import {
   type InputResponses,
   isLogLevel,
   isObject,
-  LIST_KINDS,
   type LogLevel,
   META,
   type Notification,
-  type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
 import { resultOf } from '../../../protocol/mcp/project/result.js';
 import { experimentalTask, readTask } from '../../../protocol/mcp/project/task.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { Encoder, isKnownError, type Outlet } from '../outlet.js';
+import type { ListFeeds } from './list-feed.js';
 import { Questions } from './questions.js';
 import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
@@ -56,6 +55,8 @@ export interface SessionSetup {
   readonly info: Implementation;
   readonly logging: boolean;
   readonly tasks: SessionTasks;
+  /** Where changed lists are heard of. */
+  readonly lists: ListFeeds;
   /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
   readonly questionPrefix: string;
   /** Hands a message on to the replicas that may know what it means. */
@@ -83,8 +84,8 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
-  private readonly questions: Questions;
-  private lists: Promise<Subscription> | undefined;
+  private asking: Questions | undefined;
+  private stopLists: (() => void) | undefined;
   private readonly resources = new Map<string, Subscription>();
   private closed = false;
   private initialized = false;
@@ -95,7 +96,6 @@ export class ClientSession {
     this.view = setup.view;
     this.revision = setup.revision;
     this.encoder = new Encoder(setup.revision, setup.info);
-    this.questions = new Questions(setup.revision, setup.questionPrefix, setup.answerTime);
     this.level = setup.logging ? DEFAULT_LEVEL : undefined;
     this.caller = {
       principal: setup.principal,
@@ -109,6 +109,12 @@ export class ClientSession {
         tell: (notification: Notification) => this.tell(notification),
       }),
     };
+  }
+
+  private get questions(): Questions {
+    const { questionPrefix, answerTime } = this.setup;
+    this.asking ??= new Questions(this.revision, questionPrefix, answerTime);
+    return this.asking;
   }
 
   get busy(): number {
@@ -338,12 +344,8 @@ export class ClientSession {
 
   /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
   private watchLists(): void {
-    if (this.lists || this.closed || !this.setup.reachable) return;
-    const filter: SubscriptionFilter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true]));
-    this.lists = this.setup.gateway.listen(this.caller, this.view, filter, (notification) =>
-      this.announce(notification),
-    );
-    this.lists.catch(() => {});
+    if (this.stopLists || this.closed || !this.setup.reachable) return;
+    this.stopLists = this.setup.lists.follow(this.view, (notification) => this.announce(notification));
   }
 
   /** Passes on what a server says beside its calls; log lines as far as the client wants them. */
@@ -409,10 +411,10 @@ export class ClientSession {
     if (this.closed) return;
     this.closed = true;
     for (const cancellation of this.running.values()) cancellation.cancel(reason);
-    this.questions.close(reason);
+    this.asking?.close(reason);
     for (const subscription of this.resources.values()) subscription.close();
     this.resources.clear();
-    this.lists?.then((subscription) => subscription.close()).catch(() => {});
+    this.stopLists?.();
   }
 }
 

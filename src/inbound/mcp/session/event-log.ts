@@ -183,8 +183,7 @@ export class EventLog {
   private readonly streams = new Map<string, LoggedStream>();
   private readonly prefix: string;
   private next = 0;
-  /** Messages that belong to no request wait here for a GET. */
-  readonly general: LoggedStream;
+  private messages: LoggedStream | undefined;
 
   constructor(
     private readonly session: string,
@@ -192,7 +191,17 @@ export class EventLog {
     private readonly limits: LogLimits = LOG_LIMITS,
   ) {
     this.prefix = shared?.prefix() ?? PROCESS;
-    this.general = this.make();
+  }
+
+  /** Messages that belong to no request wait here for a GET. */
+  get general(): LoggedStream {
+    this.messages ??= this.make();
+    return this.messages;
+  }
+
+  /** Whether a GET is open; one that never was costs nothing. */
+  get hasGet(): boolean {
+    return this.messages?.connected === true;
   }
 
   private make(request?: Id, share = false): LoggedStream {
@@ -213,10 +222,6 @@ export class EventLog {
   open(request?: Id, share = false): LoggedStream {
     this.sweep();
     return this.make(request, share);
-  }
-
-  forget(stream: LoggedStream): void {
-    if (stream !== this.general) this.streams.delete(stream.id);
   }
 
   /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */

@@ -18,6 +18,7 @@ import {
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
 import { ClientSession } from './client-session.js';
+import { ListFeeds } from './list-feed.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
 import { SessionTasks } from './session-tasks.js';
 
@@ -99,9 +100,12 @@ export class Sessions<C extends Carrier> {
   private readonly opened = new Map<string, Entry<C>>();
   private readonly sweeper: NodeJS.Timeout;
   private readonly cluster: Cluster;
+  private readonly lists: ListFeeds;
+  private readonly tasks = new Map<string, SessionTasks>();
 
   constructor(private readonly options: SessionsOptions) {
     this.cluster = options.cluster ?? ALONE;
+    this.lists = new ListFeeds(options.gateway);
     this.cluster.onTold(MESSAGE, (payload) => {
       const { key, message } = payload as JsonObject;
       this.entries.get(String(key))?.session.overhear(readMessage(message as JsonObject));
@@ -151,8 +155,13 @@ export class Sessions<C extends Carrier> {
     };
   }
 
+  /** The same for all sessions of a principal. */
   private tasksOf(principal: Principal): SessionTasks {
-    return new SessionTasks(this.options.tasks, principal.name, this.options.identified, this.options.seal);
+    const known = this.tasks.get(principal.name);
+    if (known) return known;
+    const tasks = new SessionTasks(this.options.tasks, principal.name, this.options.identified, this.options.seal);
+    this.tasks.set(principal.name, tasks);
+    return tasks;
   }
 
   private begin(record: SessionRecord, revision: Revision, carrierFor: (key: string) => C): Entry<C> {
@@ -171,6 +180,7 @@ export class Sessions<C extends Carrier> {
       logging,
       answerTime,
       tasks: this.tasksOf(principal),
+      lists: this.lists,
       questionPrefix: this.cluster === ALONE ? 'parley-' : `parley-${this.cluster.self}-`,
       elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }),
       reachable: carrier.reachable,
@@ -276,8 +286,8 @@ export class Sessions<C extends Carrier> {
     const before = Date.now() - this.options.idle;
     for (const entry of [...this.entries.values()]) {
       const { session, carrier } = entry;
-      if (carrier.connected) this.touch(entry);
-      else if (session.lastUsed < before && session.busy === 0) this.leave(session.key, 'The session expired');
+      if (carrier.connected || session.busy > 0) this.touch(entry);
+      else if (session.lastUsed < before) this.leave(session.key, 'The session expired');
     }
   }
 
