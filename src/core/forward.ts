@@ -84,6 +84,7 @@ export class Forwarder {
     }
     const manner = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
     const outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
+    if (outcome.kind === 'complete') return outcome;
     if (caller.revision.expresses.tasks !== 'extension' && wantsTask(outcome)) {
       // The server does this as a task only; it is followed for a caller whose revision has no such tasks.
       const followed = await upstream.request(

@@ -4,9 +4,9 @@ import { httpTarget } from '../http.js';
 import type { UpstreamContext } from './context.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
+import { ownCall } from './own-call.js';
 import type { Link, Peer } from './peer.js';
 import { HttpSessions } from './session/http-sessions.js';
-import { ownCall } from './session/session.js';
 
 export interface HttpLinkOptions {
   readonly context: UpstreamContext;

@@ -18,8 +18,8 @@ import { decodeServerCapabilities, encodeClientCapabilities } from '../../protoc
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { invalidReply } from './context.js';
 import { ModernTask } from './modern-task.js';
+import { ownCall } from './own-call.js';
 import type { OpenWatch, Peer } from './peer.js';
-import { ownCall } from './session/session.js';
 
 /** Carries modern requests: over HTTP, or on the pipes of a process. */
 export interface ModernWire {
@@ -40,9 +40,12 @@ export class ModernPeer implements Peer {
 
   constructor(private readonly wire: ModernWire) {}
 
-  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+  request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const declared = encodeClientCapabilities(caller.capabilities, this.wire.revision);
-    if (call.tasks === 'none') return this.wire.send(declared, call);
+    return call.tasks === 'none' ? this.wire.send(declared, call) : this.requestWithTasks(declared, call);
+  }
+
+  private async requestWithTasks(declared: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
     const capabilities = withTasks(declared);
     const outcome = await this.wire.send(capabilities, call);
     if (outcome.kind !== 'task' || call.tasks === 'relay') return outcome;

@@ -5,7 +5,7 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
 import { readTask, type TaskView } from '../../protocol/mcp/project/task.js';
 import { invalidReply } from './context.js';
-import { ownCall } from './session/session.js';
+import { ownCall } from './own-call.js';
 
 const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;

@@ -15,7 +15,7 @@ import {
 import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import { invalidReply, type Log, unavailable } from './context.js';
 import type { Link, Peer } from './peer.js';
-import { HandshakeRefused } from './session/session.js';
+import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
 
 /** Remembers verdicts beyond the life of a process. */

@@ -18,7 +18,9 @@ import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
 import { readPortable } from './portable.js';
-import { LegacySession, type SessionEvents, SessionExpired } from './session.js';
+import { LegacySession } from './session.js';
+import { SessionExpired } from './session-errors.js';
+import type { SessionEvents } from './session-options.js';
 import { SseChannel } from './sse-channel.js';
 import { Watching } from './watching.js';
 

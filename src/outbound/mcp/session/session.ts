@@ -1,6 +1,6 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
-import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
+import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import {
   type Id,
@@ -16,7 +16,6 @@ import {
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import {
   atLeast,
-  type ClientCapabilities,
   type Implementation,
   INPUT_FAILURE,
   INTERACTIVE_METHODS,
@@ -44,48 +43,15 @@ import {
 import { stampParams } from '../../../protocol/mcp/project/meta.js';
 import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/task.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
-import { invalidReply, type UpstreamContext } from '../context.js';
-import type { Channel, ChannelEvents, Ticket } from './channel.js';
+import { invalidReply } from '../context.js';
+import { ownCall } from '../own-call.js';
+import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import type { HttpChannel } from './http-channel.js';
 import { PendingCall, type PendingHost } from './pending.js';
 import type { PortableCall, PortableSession } from './portable.js';
-
-/** The server no longer knows the session; what was sent on it was not accepted. */
-export class SessionExpired extends ProtocolError {
-  constructor(server: string) {
-    super('upstream_error', `Server "${server}" ended the session`, { outcome: 'not_executed', data: { server } });
-  }
-}
-
-/** The server does not take the handshake: a modern-only server names its versions instead (VER-08). */
-export class HandshakeRefused extends UpstreamRpcError {}
-
-export interface SessionEvents {
-  /** Something changed at the server. */
-  changed(event: WatchEvent): void;
-  /** Changes may have been missed. */
-  gap(): void;
-  /** The session is over; a new one has to be opened. */
-  ended(why: string): void;
-  /** The server asks something that belongs to no call. Answered only where the session serves one client alone. */
-  unsolicited?(request: InputRequest): Promise<JsonObject>;
-  /** The server logs something that belongs to no call. */
-  logged?(notification: Notification): void;
-  /** What a client was asked to open is over. */
-  completed?(elicitationId: string): void;
-}
-
-export interface SessionOptions {
-  readonly context: UpstreamContext;
-  readonly channel: Channel;
-  /** What is declared at the handshake, in the modern vocabulary. */
-  readonly capabilities: ClientCapabilities;
-  readonly offer: Revision;
-  /** Whether messages that belong to no request are wanted. */
-  readonly listen: boolean;
-  readonly events: SessionEvents;
-}
+import { HandshakeRefused, SessionExpired } from './session-errors.js';
+import type { SessionOptions } from './session-options.js';
 
 const LAST_WORDS = 1_000;
 
@@ -94,20 +60,6 @@ const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
 /** A server that heard of a cancellation either answers soon or never. */
 const MOMENT = 500;
-
-/** A request the gateway makes on its own account. */
-export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
-  return {
-    method,
-    params: RawObject.from(params),
-    wantsProgress: false,
-    logLevel: undefined,
-    cancellation: new Cancellation(),
-    mirrored: [],
-    tasks: 'none',
-    notify: () => {},
-  };
-}
 
 /** A session with a server of the handshake era: opened once, spoken on by many calls. */
 export class LegacySession implements PendingHost, ChannelEvents {

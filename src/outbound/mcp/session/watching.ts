@@ -1,7 +1,8 @@
 import type { WatchEvent } from '../../../core/upstream.js';
 import { LIST_KINDS, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 import type { OpenWatch } from '../peer.js';
-import type { LegacySession, SessionEvents } from './session.js';
+import type { LegacySession } from './session.js';
+import type { SessionEvents } from './session-options.js';
 
 interface Listener {
   readonly deliver: (event: WatchEvent) => void;
