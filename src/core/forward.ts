@@ -194,11 +194,7 @@ export class Forwarder {
     outcome: Outcome & { kind: 'input_required' },
   ): Promise<Outcome> {
     const asked = outcome.inputRequests ?? {};
-    const lacking = Object.values(asked).find((request) => !declares(capabilities, requiredCapability(request)));
-    if (lacking) {
-      outcome.parked?.abandon('The client did not declare the capability');
-      throw lacksCapability(server, requiredCapability(lacking));
-    }
+    refuseUndeclared(capabilities, server, outcome);
     if (!outcome.parked) {
       const state: State = {
         kind: 'relay',
@@ -285,9 +281,11 @@ export class Forwarder {
             caller,
             this.toUpstream({ ...detached, ...from, params }, route, given, asked),
           );
-          return outcome.kind === 'input_required' && !outcome.parked
-            ? { ...outcome, parked: repeated(outcome.requestState, call.params, route, again) }
-            : outcome;
+          if (outcome.kind !== 'input_required') return outcome;
+          refuseUndeclared(caller.capabilities, route.target.server, outcome);
+          return outcome.parked
+            ? outcome
+            : { ...outcome, parked: repeated(outcome.requestState, call.params, route, again) };
         };
         return again(call.params, state, sinks);
       },
@@ -384,6 +382,20 @@ function repeated(
 function isEmpty(object: object): boolean {
   for (const _ in object) return false;
   return true;
+}
+
+/** Nothing is asked of a client that did not declare it can be (MRTR-03); a call that waits for such an answer is given up. */
+function refuseUndeclared(
+  capabilities: ClientCapabilities,
+  server: string,
+  { inputRequests, parked }: Outcome & { kind: 'input_required' },
+): void {
+  const lacking = Object.values(inputRequests ?? {}).find(
+    (request) => !declares(capabilities, requiredCapability(request)),
+  );
+  if (!lacking) return;
+  parked?.abandon('The client did not declare the capability');
+  throw lacksCapability(server, requiredCapability(lacking));
 }
 
 function wantsTask(outcome: Outcome): boolean {
