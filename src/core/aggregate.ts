@@ -119,7 +119,8 @@ export class Aggregate implements Gateway {
     const args = call.params.get('arguments');
     if (args !== undefined && !isObject(args))
       throw new ProtocolError('invalid_params', '"arguments" must be an object');
-    const { server, own } = await catalog.resolve(call.view, name, 'tools/list');
+    const resolved = catalog.resolve(call.view, name, 'tools/list');
+    const { server, own } = resolved instanceof Promise ? await resolved : resolved;
     const item = catalog.knownTool(server, own) ?? (await catalog.tool(server, own));
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);

@@ -296,17 +296,15 @@ export class Catalog {
   }
 
   /** The server and own name behind a name the caller used: prefixed, dotted, or bare where only one server has it. */
-  async resolve(
-    view: View,
-    name: string,
-    method: 'tools/list' | 'prompts/list',
-  ): Promise<{ server: string; own: string }> {
+  resolve(view: View, name: string, method: 'tools/list' | 'prompts/list'): Resolved | Promise<Resolved> {
     if (view.server !== undefined) return { server: view.server, own: name };
     const split = splitName(name, this.entries, this.options.naming.separator);
-    if (split) {
-      const own = mayBeShortened(name) ? await this.lengthen(split.server, name, method) : undefined;
-      return own === undefined ? split : { server: split.server, own };
-    }
+    if (!split) return this.search(view, name, method);
+    return mayBeShortened(name) ? this.lengthen(split, name, method) : split;
+  }
+
+  /** The one server that has an item of this name. */
+  private async search(view: View, name: string, method: 'tools/list' | 'prompts/list'): Promise<Resolved> {
     const { parts } = await this.parts(view, method);
     const owners = parts.filter(({ snapshot }) => snapshot.byKey.has(name));
     if (owners.length === 1) return { server: owners[0]!.server, own: name };
@@ -324,13 +322,11 @@ export class Catalog {
   }
 
   /** The full name behind one that was shortened. */
-  private async lengthen(
-    server: string,
-    name: string,
-    method: 'tools/list' | 'prompts/list',
-  ): Promise<string | undefined> {
+  private async lengthen(split: Resolved, name: string, method: 'tools/list' | 'prompts/list'): Promise<Resolved> {
+    const { server } = split;
     const snapshot = await this.entries.get(server)!.listings[method].within(this.options.patience);
-    return snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name)?.key;
+    const found = snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name);
+    return found ? { server, own: found.key } : split;
   }
 
   /** Whether a server is known to have tasks of the newest kind. */
@@ -399,6 +395,12 @@ export class Catalog {
     this.listeners.clear();
     await Promise.all([...this.entries.values()].map((entry) => entry.upstream.close()));
   }
+}
+
+/** A server, and what an item is called there. */
+export interface Resolved {
+  readonly server: string;
+  readonly own: string;
 }
 
 /** The page a tool is shown with, by MCP Apps. */

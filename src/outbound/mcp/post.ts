@@ -36,7 +36,7 @@ export class ReplyTooLarge extends Error {
 /** Reads a reply of either content type and bounds what it holds in memory. */
 export class PostReply implements HttpReply {
   private status = 0;
-  private headers: HttpHeaders = {};
+  private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
   /** A body of known length is put together as it comes, so that the pieces it came in need not be kept. */
   private body: Buffer | undefined;
@@ -53,8 +53,10 @@ export class PostReply implements HttpReply {
 
   start(status: number, headers: HttpHeaders): void {
     this.status = status;
-    this.headers = headers;
-    if (status >= 300) return;
+    if (status >= 300) {
+      this.headers = headers;
+      return;
+    }
     this.events.accepted?.(status, headers);
     if (headerOf(headers, 'content-type')?.startsWith('text/event-stream')) {
       const { events } = this;

@@ -76,6 +76,27 @@ describe('RawObject', () => {
     expect(raw.edit({ cut: undefined }).bytes().toString()).toBe('{"big":12345678901234567890,"exact":1.10}');
   });
 
+  it('tells by its bytes what JSON.parse would', () => {
+    const member = fc.oneof(
+      fc.integer(),
+      fc.maxSafeInteger(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      json,
+    );
+    fc.assert(
+      fc.property(member, json, (value, other) => {
+        const raw = RawObject.at(Buffer.from(JSON.stringify({ value })));
+        expect(raw.get('value')).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(raw.is('value', '"complete"')).toBe(value === 'complete');
+        expect(raw.hasOnly('value')).toBe(true);
+        expect(RawObject.from({ value, other }).hasOnly('value')).toBe(false);
+      }),
+    );
+    for (const text of ['0', '7', '-7', '1e3', '999999999999999', '9007199254740993', '1.0'])
+      expect(RawObject.at(Buffer.from(`{"id":${text}}`)).get('id')).toBe(JSON.parse(text));
+    expect(RawObject.at(Buffer.from('{"type":"complete"}')).is('type', '"complete"')).toBe(true);
+  });
+
   it('finds keys written with escapes and reports a key that stands twice', () => {
     const raw = RawObject.at(Buffer.from('{"\\u0069d":1,"a\\"b":2,"id":3}'));
     expect(raw.get('a"b')).toBe(2);

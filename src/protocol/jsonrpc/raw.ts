@@ -8,11 +8,13 @@ import {
   fail,
   isNamed,
   isSameKey,
+  isText,
   keyText,
   OPEN_OBJECT,
   readSpans,
   type Spans,
   skipSpace,
+  wholeNumber,
 } from './scan.js';
 
 export type JsonValue = string | number | boolean | null | JsonObject | JsonValue[];
@@ -118,6 +120,13 @@ export class RawObject {
     return undefined;
   }
 
+  /** Whether no member has another key. */
+  hasOnly(key: string): boolean {
+    const { source, fields } = this.spans;
+    for (const field of fields) if (!isNamed(source, field, key)) return false;
+    return true;
+  }
+
   private find(key: string): Field | undefined {
     const { source, fields } = this.spans;
     for (let i = fields.length - 1; i >= 0; i--) {
@@ -155,7 +164,18 @@ export class RawObject {
     }
     const field = this.find(key);
     if (!field) return undefined;
-    return JSON.parse(this.spans.source.toString('utf8', field.start, field.end)) as JsonValue;
+    const { source } = this.spans;
+    return (
+      wholeNumber(source, field.start, field.end) ??
+      (JSON.parse(source.toString('utf8', field.start, field.end)) as JsonValue)
+    );
+  }
+
+  /** Whether the member's JSON text is exactly this, in ASCII: told by its bytes. */
+  is(key: string, text: string): boolean {
+    if (!this.known && this.origin) return false;
+    const field = this.find(key);
+    return field !== undefined && isText(this.spans.source, field.start, field.end, text);
   }
 
   /** The member as an object of bytes, if it is one. */
@@ -205,9 +225,14 @@ export class RawObject {
   private edited(edits: readonly Edits[]): Piece[] {
     const { source, start, fields } = this.spans;
     const names: string[] = [];
-    for (const layer of edits) names.push(...Object.keys(layer));
-    if (!names.some((name) => this.has(name) || edits.some((layer) => layer[name] !== undefined)))
-      return [this.bytes()];
+    let changes = false;
+    for (const layer of edits) {
+      for (const name of Object.keys(layer)) {
+        names.push(name);
+        changes ||= layer[name] !== undefined || this.find(name) !== undefined;
+      }
+    }
+    if (!changes) return [this.bytes()];
     const pieces: Piece[] = [];
     let text = '{';
     let first = true;

@@ -103,14 +103,33 @@ export function isSameKey(source: Buffer, a: Field, b: Field): boolean {
   return true;
 }
 
+/** Whether the bytes from `start` to `end` are this ASCII text. */
+export function isText(source: Buffer, start: number, end: number, text: string): boolean {
+  const { length } = text;
+  if (end - start !== length) return false;
+  for (let i = 0; i < length; i++) if (source[start + i] !== text.charCodeAt(i)) return false;
+  return true;
+}
+
+/** The number whose JSON text stands there, where it is a whole one of few digits, as ids are. */
+export function wholeNumber(source: Buffer, start: number, end: number): number | undefined {
+  if (end - start > SAFE_DIGITS || source[start] === 0x30) return undefined;
+  let value = 0;
+  for (let i = start; i < end; i++) {
+    const digit = source[i]! - 0x30;
+    if (digit < 0 || digit > 9) return undefined;
+    value = value * 10 + digit;
+  }
+  return value;
+}
+
+/** So many digits a number always has exactly. */
+const SAFE_DIGITS = 15;
+
 /** Whether a member has this key: nearly always told by its bytes, without a string being made of them. */
 export function isNamed(source: Buffer, field: Field, key: string): boolean {
   if (!field.plain) return keyText(source, field) === key;
-  const { length } = key;
-  const first = field.from + 1;
-  if (field.keyEnd - first - 1 !== length) return false;
-  for (let i = 0; i < length; i++) if (source[first + i] !== key.charCodeAt(i)) return false;
-  return true;
+  return isText(source, field.from + 1, field.keyEnd - 1, key);
 }
 
 const HERE: readonly string[] = [];

@@ -66,6 +66,23 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
     });
   });
 
+  it('lose exactly the members an older revision lacks', () => {
+    const link = { type: 'resource_link', uri: 'file:///x', name: 'x', title: 'X', icons: [{ src: 'x.png' }] };
+    const dated = {
+      type: 'text',
+      text: 'x',
+      annotations: { priority: 1, lastModified: '2026-01-01' },
+      _meta: { a: 1 },
+    };
+    const { icons: _, ...plain } = link;
+    expect(encoded('tools/call', { content: [link, dated] }, D)).toEqual({ content: [link, dated] });
+    expect(encoded('tools/call', { content: [link] }, C)).toEqual({ content: [plain] });
+    expect(encoded('tools/call', { content: [dated] }, C)).toEqual({ content: [dated] });
+    expect(encoded('tools/call', { content: [dated] }, B)).toEqual({
+      content: [{ type: 'text', text: 'x', annotations: { priority: 1 } }],
+    });
+  });
+
   it('pass as the same bytes where nothing has to change', () => {
     const raw = RawObject.at(Buffer.from('{ "content" : [ ], "big": 12345678901234567890}'));
     expect(joined(encodeResult('tools/call', raw, D, gateway)).toString()).toBe(raw.bytes().toString());

@@ -4,10 +4,14 @@ import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { projectBlock, projectContents } from './content.js';
 
-/** The words an older revision may lack, as they stand in the bytes; absent, nothing has to be looked at. */
-const TRIGGERS = ['"audio"', '"resource_link"', '"_meta"', '"lastModified"', '"icons"'].map((word) =>
-  Buffer.from(word),
-);
+/** The words a revision may lack, as they stand in the bytes; absent, nothing has to be looked at. */
+const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
+  [Buffer.from('"audio"'), (to) => !to.audio],
+  [Buffer.from('"resource_link"'), (to) => !to.resourceLinks || !to.titles],
+  [Buffer.from('"_meta"'), (to) => !to.itemMeta],
+  [Buffer.from('"lastModified"'), (to) => !to.lastModified],
+  [Buffer.from('"icons"'), (to) => !to.icons],
+];
 
 /**
  * The edits that bring a complete result into the client's revision. Results come in with or without the modern
@@ -32,7 +36,7 @@ function encodeModern(method: string, result: RawObject, gateway: Implementation
 /** The result's `_meta` with this hop's `serverInfo` in place of the upstream's (META-07, GW-08). */
 function metaWith(result: RawObject, serverInfo: string): string | Buffer {
   const meta = result.object('_meta');
-  if (!meta || meta.keys().every((key) => key === META.serverInfo)) return `{"${META.serverInfo}":${serverInfo}}`;
+  if (!meta || meta.hasOnly(META.serverInfo)) return `{"${META.serverInfo}":${serverInfo}}`;
   return joined(meta.edit({ [META.serverInfo]: serverInfo, [META.relatedTask]: undefined }).pieces());
 }
 
@@ -89,15 +93,15 @@ function projectList(
   to: Expresses,
   project: (item: JsonValue) => JsonValue,
 ): Record<string, string | Buffer | undefined> {
-  if (to.audio && to.resourceLinks && to.itemMeta && to.lastModified && to.icons) return {};
   const raw = result.raw(member);
-  if (!raw || !TRIGGERS.some((word) => raw.includes(word))) return {};
+  if (!raw || !LACKING.some(([word, lacks]) => lacks(to) && raw.includes(word))) return {};
   const items = JSON.parse(raw.toString('utf8')) as JsonValue;
   return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
 }
 
 /** What a result says it is (BASE-12: one that says nothing is complete). */
 export function resultType(result: RawObject): string {
+  if (result.is('resultType', '"complete"')) return 'complete';
   const type = result.get('resultType');
   return typeof type === 'string' ? type : 'complete';
 }
