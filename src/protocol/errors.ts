@@ -1,6 +1,6 @@
 /**
- * Every error the gateway itself raises, by a stable reason. The number depends on the protocol and its version, the
- * reason does not; it travels in `error.data.reason`.
+ * Every error the gateway itself raises, by a stable reason. The number depends on the protocol, its version and its
+ * binding, the reason does not; it travels in `error.data.reason`, for A2A 1.0 in `ErrorInfo.reason`.
  */
 export interface ErrorRow {
   /** JSON-RPC code for MCP clients of the handshake era (up to 2025-11-25). */
@@ -13,61 +13,102 @@ export interface ErrorRow {
   readonly http: number;
   /** HTTP status for modern MCP, where it differs. */
   readonly httpModern?: number;
+  /** HTTP status in A2A's HTTP+JSON binding. */
+  readonly rest: number;
+  /** Status in A2A's gRPC binding. */
+  readonly grpc: GrpcStatus;
+  /** The same two as A2A 1.0.0 had them, before 1.0.1 moved some. */
+  readonly rest100?: number;
+  readonly grpc100?: GrpcStatus;
 }
 
-const row = (legacy: number, modern: number, a2a: number, http: number, httpModern?: number): ErrorRow => ({
-  legacy,
-  modern,
-  a2a,
-  http,
-  ...(httpModern !== undefined && { httpModern }),
-});
+/** gRPC's status codes, by their numbers. */
+export const GRPC_STATUSES = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+export type GrpcStatus = (typeof GRPC_STATUSES)[number];
+
+const row = (
+  legacy: number,
+  modern: number,
+  a2a: number,
+  http: number,
+  rest: number,
+  grpc: GrpcStatus,
+  differing: Pick<ErrorRow, 'httpModern' | 'rest100' | 'grpc100'> = {},
+): ErrorRow => ({ legacy, modern, a2a, http, rest, grpc, ...differing });
 
 export const ERRORS = {
-  parse_error: row(-32700, -32700, -32700, 400),
-  invalid_request: row(-32600, -32600, -32600, 400),
-  batch_not_allowed: row(-32600, -32600, -32600, 400),
-  body_too_large: row(-32600, -32600, -32600, 413),
-  headers_too_large: row(-32600, -32600, -32600, 431),
-  request_timeout: row(-32600, -32600, -32600, 408),
-  unsupported_media_type: row(-32600, -32600, -32600, 415),
-  not_acceptable: row(-32600, -32600, -32600, 406),
-  method_not_found: row(-32601, -32601, -32601, 200, 404),
-  http_method_not_allowed: row(-32601, -32601, -32601, 405),
-  not_found: row(-32601, -32601, -32601, 404),
-  invalid_params: row(-32602, -32602, -32602, 200),
-  invalid_envelope: row(-32602, -32602, -32602, 400),
-  tool_not_found: row(-32602, -32602, -32602, 200),
-  prompt_not_found: row(-32602, -32602, -32602, 200),
-  resource_not_found: row(-32002, -32602, -32602, 200),
-  ambiguous_name: row(-32602, -32602, -32602, 200),
-  invalid_cursor: row(-32602, -32602, -32602, 200),
-  invalid_state: row(-32602, -32602, -32602, 200),
-  task_not_found: row(-32602, -32602, -32001, 200),
-  task_not_cancelable: row(-32602, -32602, -32002, 200),
-  header_mismatch: row(-32600, -32020, -32600, 400),
-  missing_capability: row(-32603, -32021, -32603, 200, 400),
-  unsupported_version: row(-32600, -32022, -32009, 400),
-  version_negotiation: row(-32602, -32602, -32602, 200),
-  tool_invocation_disabled: row(-32004, -32603, -32000, 200),
-  unauthorized: row(-32001, -32603, -32603, 401),
-  forbidden: row(-32001, -32603, -32603, 403),
-  session_required: row(-32000, -32600, -32600, 400),
-  session_not_found: row(-32000, -32600, -32600, 404),
-  stream_conflict: row(-32000, -32600, -32600, 409),
-  event_not_found: row(-32000, -32600, -32600, 404),
-  rate_limited: row(-32000, -32603, -32000, 429),
-  overloaded: row(-32000, -32603, -32000, 503),
-  upstream_timeout: row(-32603, -32603, -32603, 200),
-  upstream_unavailable: row(-32603, -32603, -32603, 200),
-  upstream_error: row(-32603, -32603, -32603, 200),
-  upstream_invalid: row(-32603, -32603, -32603, 200),
-  upstream_unauthorized: row(-32603, -32603, -32603, 200),
-  upstream_rate_limited: row(-32603, -32603, -32603, 200),
-  not_bridgeable: row(-32603, -32603, -32603, 200),
-  not_approved: row(-32603, -32603, -32603, 200),
-  cancelled: row(-32603, -32603, -32603, 200),
-  internal: row(-32603, -32603, -32603, 500),
+  parse_error: row(-32700, -32700, -32700, 400, 400, 'INVALID_ARGUMENT'),
+  invalid_request: row(-32600, -32600, -32600, 400, 400, 'INVALID_ARGUMENT'),
+  batch_not_allowed: row(-32600, -32600, -32600, 400, 400, 'INVALID_ARGUMENT'),
+  body_too_large: row(-32600, -32600, -32600, 413, 413, 'RESOURCE_EXHAUSTED'),
+  headers_too_large: row(-32600, -32600, -32600, 431, 431, 'RESOURCE_EXHAUSTED'),
+  request_timeout: row(-32600, -32600, -32600, 408, 408, 'DEADLINE_EXCEEDED'),
+  unsupported_media_type: row(-32600, -32600, -32600, 415, 415, 'INVALID_ARGUMENT'),
+  not_acceptable: row(-32600, -32600, -32600, 406, 406, 'INVALID_ARGUMENT'),
+  method_not_found: row(-32601, -32601, -32601, 200, 404, 'UNIMPLEMENTED', { httpModern: 404 }),
+  http_method_not_allowed: row(-32601, -32601, -32601, 405, 405, 'UNIMPLEMENTED'),
+  not_found: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  invalid_params: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
+  invalid_envelope: row(-32602, -32602, -32602, 400, 400, 'INVALID_ARGUMENT'),
+  tool_not_found: row(-32602, -32602, -32602, 200, 404, 'NOT_FOUND'),
+  prompt_not_found: row(-32602, -32602, -32602, 200, 404, 'NOT_FOUND'),
+  resource_not_found: row(-32002, -32602, -32602, 200, 404, 'NOT_FOUND'),
+  ambiguous_name: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
+  invalid_cursor: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
+  invalid_state: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
+  task_not_found: row(-32602, -32602, -32001, 200, 404, 'NOT_FOUND'),
+  task_not_cancelable: row(-32602, -32602, -32002, 200, 400, 'FAILED_PRECONDITION', { rest100: 409 }),
+  push_not_supported: row(-32603, -32603, -32003, 200, 400, 'FAILED_PRECONDITION', { grpc100: 'UNIMPLEMENTED' }),
+  unsupported_operation: row(-32603, -32603, -32004, 200, 400, 'FAILED_PRECONDITION', { grpc100: 'UNIMPLEMENTED' }),
+  content_type_not_supported: row(-32602, -32602, -32005, 200, 400, 'INVALID_ARGUMENT', { rest100: 415 }),
+  invalid_agent_response: row(-32603, -32603, -32006, 200, 500, 'INTERNAL', { rest100: 502 }),
+  extended_card_not_configured: row(-32603, -32603, -32007, 200, 400, 'FAILED_PRECONDITION'),
+  extension_required: row(-32603, -32603, -32008, 200, 400, 'FAILED_PRECONDITION'),
+  agent_not_found: row(-32602, -32602, -32601, 404, 404, 'NOT_FOUND'),
+  a2a_gateway_disabled: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  mcp_gateway_disabled: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  loop_detected: row(-32603, -32603, -32603, 200, 508, 'FAILED_PRECONDITION'),
+  header_mismatch: row(-32600, -32020, -32600, 400, 400, 'INVALID_ARGUMENT'),
+  missing_capability: row(-32603, -32021, -32603, 200, 400, 'FAILED_PRECONDITION', { httpModern: 400 }),
+  unsupported_version: row(-32600, -32022, -32009, 400, 400, 'FAILED_PRECONDITION', { grpc100: 'UNIMPLEMENTED' }),
+  version_negotiation: row(-32602, -32602, -32602, 200, 400, 'FAILED_PRECONDITION'),
+  tool_invocation_disabled: row(-32004, -32603, -32000, 200, 403, 'PERMISSION_DENIED'),
+  unauthorized: row(-32001, -32603, -32603, 401, 401, 'UNAUTHENTICATED'),
+  forbidden: row(-32001, -32603, -32603, 403, 403, 'PERMISSION_DENIED'),
+  session_required: row(-32000, -32600, -32600, 400, 400, 'FAILED_PRECONDITION'),
+  session_not_found: row(-32000, -32600, -32600, 404, 404, 'NOT_FOUND'),
+  stream_conflict: row(-32000, -32600, -32600, 409, 409, 'ABORTED'),
+  event_not_found: row(-32000, -32600, -32600, 404, 404, 'NOT_FOUND'),
+  rate_limited: row(-32000, -32603, -32603, 429, 429, 'RESOURCE_EXHAUSTED'),
+  overloaded: row(-32000, -32603, -32603, 503, 503, 'UNAVAILABLE'),
+  upstream_timeout: row(-32603, -32603, -32603, 200, 504, 'DEADLINE_EXCEEDED'),
+  upstream_unavailable: row(-32603, -32603, -32603, 200, 503, 'UNAVAILABLE'),
+  upstream_error: row(-32603, -32603, -32603, 200, 502, 'INTERNAL'),
+  upstream_invalid: row(-32603, -32603, -32603, 200, 502, 'INTERNAL'),
+  upstream_unauthorized: row(-32603, -32603, -32603, 200, 502, 'INTERNAL'),
+  upstream_rate_limited: row(-32603, -32603, -32603, 200, 503, 'UNAVAILABLE'),
+  not_bridgeable: row(-32603, -32603, -32603, 200, 400, 'FAILED_PRECONDITION'),
+  not_approved: row(-32603, -32603, -32603, 200, 403, 'PERMISSION_DENIED'),
+  cancelled: row(-32603, -32603, -32603, 200, 499, 'CANCELLED'),
+  internal: row(-32603, -32603, -32603, 500, 500, 'INTERNAL'),
 } as const satisfies Record<string, ErrorRow>;
 
 export type Reason = keyof typeof ERRORS;
@@ -81,6 +122,10 @@ export interface ErrorDetail {
   /** Members of `error.data` beside `reason`. */
   readonly data?: Readonly<Record<string, unknown>>;
   readonly outcome?: CallOutcome;
+  /** What the peer that raised the error put into its own `data`; it goes on with the error where the caller can read it. */
+  readonly foreign?: unknown;
+  /** False where a tool's caller hears of it as an error, although others of its reason become a tool's result. */
+  readonly forTheModel?: false;
   /** HTTP headers that belong to the answer, such as `Allow` or `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
 }

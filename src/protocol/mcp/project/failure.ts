@@ -35,6 +35,7 @@ function encodeOwn(error: ProtocolError, to: Revision, { method }: FailureContex
   if (
     method === 'tools/call' &&
     FOR_THE_MODEL.includes(error.reason) &&
+    error.detail.forTheModel !== false &&
     !(modern && error.reason === 'missing_capability')
   ) {
     return toolError(error.message);

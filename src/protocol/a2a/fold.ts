@@ -1,0 +1,135 @@
+/** Tasks and the events that make them: what a task is after an event, and which events lead from one to the next. */
+import { ProtocolError } from '../errors.js';
+import type { JsonValue } from '../jsonrpc/raw.js';
+import { type Artifact, isTerminal, type Message, type StreamResponse, type Task } from './model.js';
+
+export interface FoldLimits {
+  /** Of messages the newest are kept. */
+  readonly history?: number;
+  /** Of artifacts, and of parts in one, no more are taken: a task with holes in its results would be none. */
+  readonly artifacts?: number;
+  readonly parts?: number;
+}
+
+/** The task after the event; `task` itself is not changed. */
+export function fold(task: Task | undefined, event: StreamResponse, limits: FoldLimits = {}): Task {
+  const { task: snapshot, statusUpdate, artifactUpdate, message } = event;
+  if (snapshot) return limited(task ? withSnapshot(task, snapshot) : snapshot, limits);
+  if (message) {
+    if (task) return limited(withHistory(task, message), limits);
+    throw new ProtocolError('invalid_agent_response', 'a message makes no task');
+  }
+  if (statusUpdate) {
+    const { taskId: id, contextId, status, metadata } = statusUpdate;
+    const before = task ?? { id, contextId, status };
+    // What was said with the status that ends here is part of the conversation.
+    const said = before.status.message;
+    const told = said && said.messageId !== status.message?.messageId ? withHistory(before, said) : before;
+    return limited({ ...told, status, ...mergedMetadata(before, metadata) }, limits);
+  }
+  if (artifactUpdate) {
+    const { taskId: id, contextId, artifact, append } = artifactUpdate;
+    const before: Task = task ?? { id, contextId, status: { state: 'TASK_STATE_WORKING' } };
+    return limited({ ...before, artifacts: withArtifact(before.artifacts ?? [], artifact, append === true) }, limits);
+  }
+  throw new ProtocolError('invalid_agent_response', 'an event that is neither a task, a message nor an update');
+}
+
+/** A snapshot says what is; what it leaves out, because it was asked for less, is as it was. */
+function withSnapshot(before: Task, snapshot: Task): Task {
+  const made: Task = { ...snapshot };
+  if (snapshot.contextId === undefined && before.contextId !== undefined) made.contextId = before.contextId;
+  if (snapshot.artifacts === undefined && before.artifacts) made.artifacts = before.artifacts;
+  if (snapshot.metadata === undefined && before.metadata) made.metadata = before.metadata;
+  if (before.history) {
+    const known = new Set(snapshot.history?.map(({ messageId }) => messageId));
+    made.history = [...before.history.filter(({ messageId }) => !known.has(messageId)), ...(snapshot.history ?? [])];
+  }
+  return made;
+}
+
+function withHistory(task: Task, message: Message): Task {
+  const history = task.history ?? [];
+  if (history.some(({ messageId }) => messageId === message.messageId)) return task;
+  return { ...task, history: [...history, message] };
+}
+
+function mergedMetadata(task: Task, metadata: Task['metadata']): Pick<Task, 'metadata'> {
+  return metadata ? { metadata: { ...task.metadata, ...metadata } } : {};
+}
+
+function withArtifact(artifacts: readonly Artifact[], chunk: Artifact, append: boolean): Artifact[] {
+  const at = artifacts.findIndex(({ artifactId }) => artifactId === chunk.artifactId);
+  const before = artifacts[at];
+  if (!before) return [...artifacts, chunk];
+  const { metadata, ...rest } = chunk;
+  const made: Artifact = append
+    ? {
+        ...before,
+        ...rest,
+        parts: [...before.parts, ...chunk.parts],
+        ...((before.metadata || metadata) && { metadata: { ...before.metadata, ...metadata } }),
+      }
+    : chunk;
+  return artifacts.with(at, made);
+}
+
+function limited(task: Task, { history, artifacts, parts }: FoldLimits): Task {
+  const count = task.artifacts?.length ?? 0;
+  if (artifacts !== undefined && count > artifacts) throw tooMany('artifacts', count, artifacts);
+  for (const artifact of parts === undefined ? [] : (task.artifacts ?? [])) {
+    if (artifact.parts.length > (parts as number)) throw tooMany('parts', artifact.parts.length, parts as number);
+  }
+  if (history === undefined || !task.history || task.history.length <= history) return task;
+  return { ...task, history: history === 0 ? [] : task.history.slice(-history) };
+}
+
+const tooMany = (what: string, count: number, limit: number): ProtocolError =>
+  new ProtocolError('invalid_agent_response', `the agent made ${count} ${what}, of which ${limit} are allowed`);
+
+/**
+ * Events that lead from one snapshot to the next, for agents that have to be asked (G-40). The status comes last: it may
+ * be the one that ends the stream.
+ */
+export function diff(before: Task | undefined, after: Task): StreamResponse[] {
+  if (!before) return [{ task: after }];
+  const ids = { taskId: after.id, contextId: after.contextId ?? before.contextId ?? '' };
+  const events: StreamResponse[] = [];
+  const known = new Map(before.artifacts?.map((artifact) => [artifact.artifactId, artifact]));
+  const lastChunk = isTerminal(after.status.state);
+  for (const artifact of after.artifacts ?? []) {
+    const old = known.get(artifact.artifactId);
+    if (old && same(old, artifact)) continue;
+    const more = old && appended(old, artifact);
+    events.push({
+      artifactUpdate: more
+        ? { ...ids, artifact: more, append: true, lastChunk }
+        : { ...ids, artifact, append: false, lastChunk },
+    });
+  }
+  if (!same(before.status, after.status) || !same(before.metadata ?? {}, after.metadata ?? {})) {
+    const { metadata } = after;
+    events.push({ statusUpdate: { ...ids, status: after.status, ...(metadata && { metadata }) } });
+  }
+  return events;
+}
+
+/** The chunk that makes the later artifact of the earlier, where it only grew. */
+function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
+  const { parts: oldParts, ...oldRest } = old;
+  const { parts, ...rest } = artifact;
+  if (parts.length <= oldParts.length || !same(oldRest, rest)) return undefined;
+  if (!oldParts.every((part, index) => same(part, parts[index]))) return undefined;
+  return { artifactId: artifact.artifactId, parts: parts.slice(oldParts.length) };
+}
+
+/** Equal as JSON, whatever the order of members. */
+function same(one: JsonValue | object | undefined, other: JsonValue | object | undefined): boolean {
+  if (one === other) return true;
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;
+  if (Array.isArray(one) !== Array.isArray(other)) return false;
+  const left = Object.entries(one).filter(([, value]) => value !== undefined);
+  const right = Object.entries(other).filter(([, value]) => value !== undefined);
+  if (left.length !== right.length) return false;
+  return left.every(([key, value]) => same(value, (other as Record<string, JsonValue>)[key]));
+}

@@ -1,0 +1,162 @@
+/** How a request to an agent travels beside its body: headers, and where each operation stands in HTTP+JSON. */
+import { ProtocolError } from '../errors.js';
+import type { JsonObject } from '../jsonrpc/raw.js';
+import type { DialectId, Version } from './dialect.js';
+import type { Operation, RequestOf } from './model.js';
+
+export interface RestHop {
+  /** What stands between the interface's URL and the path of an operation. */
+  readonly root: string;
+  /** Whether a tenant stands in the path. */
+  readonly tenants: boolean;
+  readonly card: string;
+  /** The ways such an agent may write JSON, the likelier first. */
+  readonly dialects: readonly DialectId[];
+}
+
+export interface Hop {
+  /** `A2A-Version`, where the version has a name for itself. */
+  readonly named: string | undefined;
+  readonly extensions: string;
+  /** Its JSON is the model's own: what nobody changed can be passed on as text. */
+  readonly plain: boolean;
+  /** How JSON-RPC bodies are written. */
+  readonly dialect: DialectId;
+  readonly rest: RestHop | undefined;
+  /** The extended card is no method but a page beside the endpoint. */
+  readonly cardPage: boolean;
+  /** Such agents tell of a task's history only as far as they are asked to; whoever wants less is given less by us. */
+  readonly asksHistory: boolean;
+}
+
+const LEGACY_REST: RestHop = { root: '/v1', tenants: false, card: '/card', dialects: ['0.3-proto', '0.3'] };
+
+const HOPS: Record<Version, Hop> = {
+  '1.0': {
+    named: '1.0',
+    extensions: 'A2A-Extensions',
+    plain: true,
+    dialect: '1.0',
+    rest: { root: '', tenants: true, card: '/extendedAgentCard', dialects: ['1.0'] },
+    cardPage: false,
+    asksHistory: false,
+  },
+  '0.3': {
+    named: '0.3',
+    extensions: 'X-A2A-Extensions',
+    plain: false,
+    dialect: '0.3',
+    rest: LEGACY_REST,
+    cardPage: false,
+    asksHistory: false,
+  },
+  '0.2': {
+    named: undefined,
+    extensions: 'X-A2A-Extensions',
+    plain: false,
+    dialect: '0.2',
+    rest: LEGACY_REST,
+    cardPage: true,
+    asksHistory: false,
+  },
+  '0.1': {
+    named: undefined,
+    extensions: 'X-A2A-Extensions',
+    plain: false,
+    dialect: '0.1',
+    rest: undefined,
+    cardPage: false,
+    asksHistory: true,
+  },
+};
+
+const WHOLE_HISTORY = 1_000;
+
+/** The request with what an agent has to be asked for to tell it. */
+export function asking<O extends Operation>({ asksHistory }: Hop, operation: O, request: RequestOf<O>): RequestOf<O> {
+  if (!asksHistory) return request;
+  if (operation === 'GetTask') return { historyLength: WHOLE_HISTORY, ...request };
+  if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage') return request;
+  const { configuration } = request as RequestOf<'SendMessage'>;
+  return { ...request, configuration: { historyLength: WHOLE_HISTORY, ...configuration } };
+}
+
+export const hopOf = (version: Version): Hop => HOPS[version];
+
+/** The newest version: what a card is asked for in (C-1). */
+export const NEWEST_HOP: Hop = HOPS['1.0'];
+
+export interface RestRoute {
+  readonly verb: 'GET' | 'POST' | 'DELETE';
+  /** From the interface's URL on, with the query. */
+  readonly path: string;
+  /** The body is the request as the dialect writes it; otherwise there is none. */
+  readonly body: 'none' | 'request' | 'empty';
+}
+
+const query = (request: JsonObject, names: readonly string[]): string => {
+  const pairs = new URLSearchParams();
+  for (const name of names) {
+    const value = request[name];
+    if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+      pairs.set(name, String(value));
+  }
+  const text = pairs.toString();
+  return text === '' ? '' : `?${text}`;
+};
+
+/** An id as one segment of a path. Dots alone would walk up it. */
+function segment(id: unknown): string {
+  if (typeof id !== 'string' || id === '' || id === '.' || id === '..')
+    throw new ProtocolError('task_not_found', 'There is no such task', { outcome: 'not_executed' });
+  return encodeURIComponent(id);
+}
+
+const LIST_QUERY = [
+  'contextId',
+  'status',
+  'pageSize',
+  'pageToken',
+  'historyLength',
+  'statusTimestampAfter',
+  'includeArtifacts',
+];
+
+/** Where an operation stands; `request` is the model's. */
+export function restRoute(hop: RestHop, operation: Operation, request: JsonObject): RestRoute {
+  const { tenant } = request;
+  const root = hop.tenants && typeof tenant === 'string' && tenant !== '' ? `/${encodeURIComponent(tenant)}` : hop.root;
+  const configs = (): string => `${root}/tasks/${segment(request['taskId'])}/pushNotificationConfigs`;
+  switch (operation) {
+    case 'SendMessage':
+      return { verb: 'POST', path: `${root}/message:send`, body: 'request' };
+    case 'SendStreamingMessage':
+      return { verb: 'POST', path: `${root}/message:stream`, body: 'request' };
+    case 'GetTask':
+      return {
+        verb: 'GET',
+        path: `${root}/tasks/${segment(request['id'])}${query(request, ['historyLength'])}`,
+        body: 'none',
+      };
+    case 'ListTasks':
+      return { verb: 'GET', path: `${root}/tasks${query(request, LIST_QUERY)}`, body: 'none' };
+    case 'CancelTask':
+      return {
+        verb: 'POST',
+        path: `${root}/tasks/${segment(request['id'])}:cancel`,
+        body: hop.tenants ? 'request' : 'empty',
+      };
+    case 'SubscribeToTask':
+      return { verb: 'POST', path: `${root}/tasks/${segment(request['id'])}:subscribe`, body: 'empty' };
+    case 'CreateTaskPushNotificationConfig':
+      return { verb: 'POST', path: configs(), body: 'request' };
+    case 'GetTaskPushNotificationConfig':
+      return { verb: 'GET', path: `${configs()}/${segment(request['id'])}`, body: 'none' };
+    case 'ListTaskPushNotificationConfigs':
+      return { verb: 'GET', path: `${configs()}${query(request, ['pageSize', 'pageToken'])}`, body: 'none' };
+    case 'DeleteTaskPushNotificationConfig':
+      return { verb: 'DELETE', path: `${configs()}/${segment(request['id'])}`, body: 'none' };
+    case 'GetExtendedAgentCard':
+      return { verb: 'GET', path: `${root}${hop.card}`, body: 'none' };
+  }
+}

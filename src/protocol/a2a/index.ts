@@ -1,0 +1,25 @@
+/** A2A: the 1.0 model, and every way of writing it. */
+import type { Dialect, DialectId } from './dialect.js';
+import { v0_1 } from './versions/v0_1/index.js';
+import { v0_2 } from './versions/v0_2/index.js';
+import { v0_3, v0_3_proto } from './versions/v0_3/index.js';
+import { v1_0 } from './versions/v1_0/index.js';
+
+export { canonicalForms, cardPayloads } from './canonical.js';
+export { cardDialect, readVersion, restDialect, rpcDialect } from './detect.js';
+export type { ErrorProfile } from './dialect.js';
+export { errorDetails, grpcError, restError } from './errors.js';
+export { diff, type FoldLimits, fold } from './fold.js';
+export { hybridCard, legacyCard } from './versions/card/hybrid.js';
+export { interfacesOf } from './versions/card/interfaces.js';
+
+/** Every dialect, the newest first. */
+export const DIALECTS: readonly Dialect[] = [v1_0, v0_3, v0_3_proto, v0_2, v0_1];
+
+const BY_ID = new Map<DialectId, Dialect>(DIALECTS.map((each) => [each.id, each]));
+
+export function dialect(id: DialectId): Dialect {
+  const found = BY_ID.get(id);
+  if (!found) throw new TypeError(`no such dialect: ${id}`);
+  return found;
+}

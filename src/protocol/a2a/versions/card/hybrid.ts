@@ -1,0 +1,47 @@
+/** Cards for readers that do not say which version they read (G-14). */
+import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import type { AgentCard } from '../../model.js';
+import { entriesOf, isObject } from '../tolerant.js';
+import { schemeNames } from './security.js';
+import { writeOldCard } from './write.js';
+
+/**
+ * One card for readers of 1.0 and of 0.3. Both say `securitySchemes` and mean two shapes: each scheme is written in both
+ * at once, and either reader leaves the other's members alone.
+ */
+export function hybridCard(card: AgentCard): JsonObject {
+  const old = writeOldCard(card, '0.3');
+  const schemes = merged(old['securitySchemes'], card.securitySchemes);
+  return {
+    ...old,
+    ...card,
+    capabilities: { ...(old['capabilities'] as JsonObject), ...card.capabilities },
+    ...(schemes !== undefined && { securitySchemes: schemes }),
+    skills: card.skills.map((skill, index) => ({ ...((old['skills'] as JsonObject[])[index] ?? {}), ...skill })),
+  };
+}
+
+function merged(old: JsonValue | undefined, modern: JsonObject | undefined): JsonObject | undefined {
+  if (!modern) return undefined;
+  const made: JsonObject = {};
+  for (const [name, scheme] of entriesOf(modern)) {
+    const other = isObject(old) ? old[name] : undefined;
+    made[name] = { ...(isObject(other) ? other : {}), ...(isObject(scheme) ? scheme : {}) };
+  }
+  return made;
+}
+
+/** What `agent.json` has: a card of 0.2 that a reader of 0.1 understands too. */
+export function legacyCard(card: AgentCard, { url }: { readonly url?: string } = {}): JsonObject {
+  const schemes = schemeNames(card.securitySchemes);
+  const old = writeOldCard(card, '0.2');
+  return { ...(url === undefined ? old : atUrl(old, url)), ...(schemes.length > 0 && { authentication: { schemes } }) };
+}
+
+/** The card with its JSON-RPC at another address. */
+function atUrl(card: JsonObject, url: string): JsonObject {
+  const others = Array.isArray(card['additionalInterfaces']) ? card['additionalInterfaces'] : [];
+  const rest = others.filter((each) => isObject(each) && each['transport'] !== 'JSONRPC');
+  const own = { url, transport: 'JSONRPC' };
+  return { ...card, url, preferredTransport: 'JSONRPC', additionalInterfaces: [own, ...rest] };
+}

@@ -1,0 +1,85 @@
+import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { cardDialect, readVersion } from '../../detect.js';
+import type { OfferedInterface, Version } from '../../dialect.js';
+import type { AgentInterface, Binding } from '../../model.js';
+import { camel, isObject } from '../tolerant.js';
+
+const BINDINGS = new Map<string, Binding>([
+  ['JSONRPC', 'JSONRPC'],
+  ['HTTPJSON', 'HTTP+JSON'],
+  ['REST', 'HTTP+JSON'],
+  ['HTTP', 'HTTP+JSON'],
+  ['GRPC', 'GRPC'],
+]);
+
+/** The binding that a name means, however it is spelled; a URI names one that is nobody's here. */
+export function bindingOf(name: JsonValue | undefined): Binding | undefined {
+  if (name === undefined || name === '') return 'JSONRPC';
+  return typeof name === 'string' ? BINDINGS.get(name.toUpperCase().replace(/[^A-Z]/g, '')) : undefined;
+}
+
+/** What a card lists as its interfaces, of any version, in the order in which the agent prefers them. */
+export function listedInterfaces(wire: JsonObject): AgentInterface[] {
+  const card = camel(wire);
+  const listed: AgentInterface[] = [];
+  const { supportedInterfaces } = card;
+  if (Array.isArray(supportedInterfaces)) {
+    for (const item of supportedInterfaces) {
+      if (!isObject(item)) continue;
+      const { url, protocolBinding, transport, protocolVersion, ...rest } = camel(item);
+      if (typeof url !== 'string' || url === '') continue;
+      const binding = protocolBinding ?? transport;
+      listed.push({
+        ...rest,
+        url,
+        protocolBinding: typeof binding === 'string' && binding !== '' ? binding : 'JSONRPC',
+        protocolVersion: typeof protocolVersion === 'string' && protocolVersion !== '' ? protocolVersion : '1.0',
+      });
+    }
+  }
+  for (const old of oldInterfaces(card)) {
+    const same = listed.some(
+      (each) =>
+        each.url === old.url &&
+        bindingOf(each.protocolBinding) === bindingOf(old.protocolBinding) &&
+        readVersion(each.protocolVersion) === readVersion(old.protocolVersion),
+    );
+    if (!same) listed.push(old);
+  }
+  return listed;
+}
+
+/** `url` with `preferredTransport`, then `additionalInterfaces`. */
+function oldInterfaces(card: JsonObject): AgentInterface[] {
+  const protocolVersion = oldVersion(card);
+  const made: AgentInterface[] = [];
+  const add = (url: JsonValue | undefined, transport: JsonValue | undefined): void => {
+    if (typeof url !== 'string' || url === '') return;
+    const protocolBinding = typeof transport === 'string' && transport !== '' ? transport : 'JSONRPC';
+    if (made.some((each) => each.url === url && each.protocolBinding === protocolBinding)) return;
+    made.push({ url, protocolBinding, protocolVersion });
+  };
+  add(card['url'], card['preferredTransport']);
+  const more = card['additionalInterfaces'];
+  for (const item of Array.isArray(more) ? more : []) {
+    if (isObject(item)) add(item['url'], item['transport'] ?? item['protocolBinding']);
+  }
+  return made;
+}
+
+/** The version of the 0.x half of a card; the 1.0 half does not speak for it. */
+function oldVersion(card: JsonObject): Version {
+  const { supportedInterfaces: _modern, ...old } = card;
+  const version = cardDialect(old);
+  return version === '0.3-proto' ? '0.3' : version;
+}
+
+/** The interfaces of a card that somebody here can speak (C-2, C-3, C-16). */
+export function interfacesOf(card: JsonObject): OfferedInterface[] {
+  return listedInterfaces(card).flatMap(({ url, protocolBinding, protocolVersion, tenant }) => {
+    const binding = bindingOf(protocolBinding);
+    const version = readVersion(protocolVersion);
+    if (binding === undefined || version === undefined || version === 'unsupported') return [];
+    return [{ url, binding, version, tenant: typeof tenant === 'string' && tenant !== '' ? tenant : undefined }];
+  });
+}

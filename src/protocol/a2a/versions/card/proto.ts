@@ -1,0 +1,30 @@
+import type { JsonObject } from '../../../jsonrpc/raw.js';
+import type { AgentCard } from '../../model.js';
+import { filled, isObject } from '../tolerant.js';
+import { oldFlows, opened } from './security.js';
+import { writeOldCard } from './write.js';
+
+/** The card as the ProtoJSON of the 0.3 proto: 0.3's members, with schemes told apart as 1.0 does. */
+export function writeProtoCard(card: AgentCard): JsonObject {
+  const {
+    iconUrl: _icon,
+    security: _security,
+    securitySchemes: _schemes,
+    skills: _skills,
+    ...old
+  } = writeOldCard(card, '0.3');
+  const schemes = Object.entries(card.securitySchemes ?? {}).flatMap(([name, scheme]) => {
+    const found = opened(scheme);
+    if (!found) return [];
+    const { flows, ...body } = found.body;
+    return [[name, { [found.kind]: { ...body, ...(isObject(flows) && { flows: oldFlows(flows) }) } }]];
+  });
+  return {
+    ...old,
+    ...filled({ securitySchemes: Object.fromEntries(schemes), security: card.securityRequirements }),
+    skills: card.skills.map(({ securityRequirements, ...skill }) => ({
+      ...skill,
+      ...filled({ security: securityRequirements }),
+    })),
+  };
+}
