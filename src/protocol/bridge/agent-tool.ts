@@ -1,0 +1,244 @@
+/** An agent's skills as MCP tools: what is listed, what is called, and what a call says (a2a.md 4.1). */
+import type { AgentCard, AgentSkill, Message, Part, SendMessageRequest, Task } from '../a2a/model.js';
+import { isInterrupted, isTerminal, ROUTE } from '../a2a/model.js';
+import { ProtocolError } from '../errors.js';
+import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import { isObject } from '../mcp/model.js';
+import { contentOf, textOf } from './content.js';
+import { TOOLS_EXTENSION } from './tool-skill.js';
+
+/** The tool for a message that is about no skill in particular. */
+export const CONVERSATION = 'send_message';
+
+const TEXT_LIMIT = 4_000;
+
+export interface AgentTool {
+  readonly name: string;
+  /** The skill it stands for; none for a plain conversation. */
+  readonly skill: string | undefined;
+  /** Its arguments are the skill's own, for which the card has a schema; otherwise they are what to say to the agent. */
+  readonly typed: boolean;
+  readonly definition: JsonObject;
+}
+
+const FILE = {
+  type: 'object',
+  properties: {
+    uri: { type: 'string', description: 'Where the file is' },
+    base64: { type: 'string', description: 'What is in it, instead of a uri' },
+    name: { type: 'string' },
+    mimeType: { type: 'string' },
+  },
+};
+
+/** That one of the first three has to be there is said in words: models' APIs refuse a schema that begins with `anyOf`. */
+const INPUT_SCHEMA = {
+  type: 'object',
+  properties: {
+    message: { type: 'string', description: 'What to say to the agent; this, data or files must be given' },
+    data: { description: 'Structured input for the agent: any JSON value' },
+    files: { type: 'array', items: FILE, description: 'Files for the agent' },
+    contextId: { type: 'string', description: 'Goes on with an earlier conversation' },
+    taskId: { type: 'string', description: 'Answers a task that asked for input' },
+    referenceTaskIds: { type: 'array', items: { type: 'string' }, description: 'Tasks this refers to' },
+  },
+};
+
+const OUTPUT_SCHEMA = {
+  type: 'object',
+  properties: {
+    state: { type: 'string', description: 'How the task stands; "message" for a reply without a task' },
+    taskId: { type: 'string' },
+    contextId: { type: 'string' },
+    text: { type: 'string' },
+    data: { type: 'array', description: 'The structured parts of the reply' },
+    artifacts: { type: 'array', items: { type: 'object' } },
+  },
+  required: ['state'],
+};
+
+/** The tools an agent with this card has, in the order of its skills. */
+export function toolsOf(card: AgentCard): AgentTool[] {
+  const taken = new Set<string>();
+  const schemas = schemasIn(card);
+  const tools = card.skills.map((skill): AgentTool => {
+    const name = freeName(skill.id, taken);
+    const schema = schemas[skill.id];
+    const definition = definitionOf(name, skill.name, describe(skill, card), schema);
+    return { name, skill: skill.id, typed: schema !== undefined, definition };
+  });
+  const name = freeName(CONVERSATION, taken);
+  const about = `Sends a message to the agent ${card.name}. ${card.description}`;
+  const definition = definitionOf(name, `Message to ${card.name}`, about);
+  return [...tools, { name, skill: undefined, typed: false, definition }];
+}
+
+/** The schemas of skills that are tools themselves, at an agent that says so. */
+function schemasIn({ capabilities }: AgentCard): Readonly<Record<string, JsonObject>> {
+  const extension = capabilities?.extensions?.find(({ uri }) => uri === TOOLS_EXTENSION);
+  const tools = isObject(extension?.params) ? extension.params['tools'] : undefined;
+  const found: Record<string, JsonObject> = {};
+  for (const [skill, tool] of Object.entries(isObject(tools) ? tools : {})) {
+    const schema = isObject(tool) ? tool['inputSchema'] : undefined;
+    if (isObject(schema) && schema['type'] === 'object') found[skill] = schema;
+  }
+  return found;
+}
+
+function definitionOf(name: string, title: string, description: string, schema?: JsonObject): JsonObject {
+  return {
+    name,
+    title,
+    description: description.slice(0, TEXT_LIMIT),
+    inputSchema: schema ?? (INPUT_SCHEMA as unknown as JsonObject),
+    outputSchema: OUTPUT_SCHEMA as unknown as JsonObject,
+    // What an agent does is open; nothing better is claimed for it.
+    annotations: { openWorldHint: true },
+    execution: { taskSupport: 'optional' },
+  };
+}
+
+function describe(skill: AgentSkill, card: AgentCard): string {
+  const examples = skill.examples?.length ? `\nExamples: ${skill.examples.map((each) => `"${each}"`).join(', ')}` : '';
+  const modes = skill.outputModes?.length ? `\nReplies with: ${skill.outputModes.join(', ')}` : '';
+  return `${skill.description}\nA skill of the agent ${card.name}.${examples}${modes}`;
+}
+
+function freeName(id: string, taken: Set<string>): string {
+  const plain = id.replace(/[^A-Za-z0-9_.-]+/g, '_').slice(0, 100) || 'skill';
+  let name = plain;
+  for (let n = 2; taken.has(name); n++) name = `${plain}_${n}`;
+  taken.add(name);
+  return name;
+}
+
+/** A call's arguments as a message. Throws `invalid_params` that names the argument. */
+export function requestOf(tool: AgentTool, given: JsonObject, messageId: string): SendMessageRequest {
+  const args: JsonObject = tool.typed ? { data: given } : given;
+  const { message, data, files, contextId, taskId, referenceTaskIds } = args;
+  const parts: Part[] = [
+    ...(isText('message', message) ? [{ text: message }] : []),
+    ...(data !== undefined ? [{ data, mediaType: 'application/json' }] : []),
+    ...filesOf(files),
+  ];
+  if (parts.length === 0)
+    throw new ProtocolError('invalid_params', 'One of "message", "data" and "files" must be there');
+  if (referenceTaskIds !== undefined && !isTexts(referenceTaskIds))
+    throw new ProtocolError('invalid_params', '"referenceTaskIds" must be a list of strings');
+  const wish = tool.skill === undefined ? {} : { metadata: { [ROUTE]: { skillId: tool.skill } } };
+  return {
+    message: {
+      messageId,
+      role: 'ROLE_USER',
+      parts,
+      ...(isText('contextId', contextId) && { contextId }),
+      ...(isText('taskId', taskId) && { taskId }),
+      ...(referenceTaskIds !== undefined && { referenceTaskIds }),
+      ...wish,
+    },
+    ...wish,
+  };
+}
+
+function isText(name: string, value: JsonValue | undefined): value is string {
+  if (value === undefined || typeof value === 'string') return value !== undefined;
+  throw new ProtocolError('invalid_params', `"${name}" must be a string`);
+}
+
+const isTexts = (value: JsonValue): value is string[] =>
+  Array.isArray(value) && value.every((each) => typeof each === 'string');
+
+function filesOf(files: JsonValue | undefined): Part[] {
+  if (files === undefined) return [];
+  if (!Array.isArray(files)) throw new ProtocolError('invalid_params', '"files" must be a list');
+  return files.map((file) => {
+    const { uri, base64, name, mimeType } = isObject(file) ? file : {};
+    const described = {
+      ...(typeof name === 'string' && { filename: name }),
+      ...(typeof mimeType === 'string' && { mediaType: mimeType }),
+    };
+    if (typeof base64 === 'string') return { raw: base64, ...described };
+    if (typeof uri === 'string') return { url: uri, ...described };
+    throw new ProtocolError('invalid_params', 'Each of "files" needs a "uri" or "base64"');
+  });
+}
+
+/** The `_meta` key under which every result says which task it came from. */
+const META_KEY = 'parley/a2a';
+
+/** What an agent said without making a task of it. */
+export function replyResult(agent: string, message: Message): JsonObject {
+  return resultOf(agent, {
+    state: 'message',
+    said: [message.parts],
+    contextId: message.contextId,
+    content: contentOf(message.parts, { agent, task: undefined, artifact: message.messageId }),
+  });
+}
+
+/** How a task stands, as the result of the call that led to it: artifacts first, in order (a2a.md 4.1). */
+export function taskResult(agent: string, task: Task, tool?: AgentTool): JsonObject {
+  const { status, artifacts = [] } = task;
+  const speaks = artifacts.length === 0 || status.state !== 'TASK_STATE_COMPLETED';
+  const said = speaks ? (status.message?.parts ?? []) : [];
+  const content = [
+    ...artifacts.flatMap(({ artifactId, parts }) => contentOf(parts, { agent, task: task.id, artifact: artifactId })),
+    ...contentOf(said, { agent, task: task.id, artifact: 'status' }),
+  ];
+  return resultOf(agent, {
+    state: wordOf(status.state),
+    said: [...artifacts.map(({ parts }) => parts), said],
+    contextId: task.contextId,
+    taskId: task.id,
+    artifacts: artifacts.map(({ artifactId, name, description }) => ({
+      artifactId,
+      ...(name !== undefined && { name }),
+      ...(description !== undefined && { description }),
+    })),
+    content: content.length > 0 ? content : [{ type: 'text', text: `The task is ${wordOf(status.state)}.` }],
+    // A question is no error: whoever calls again with the task id answers it.
+    isError: isTerminal(status.state) && status.state !== 'TASK_STATE_COMPLETED',
+    ...(isInterrupted(status.state) && { answerBy: tool?.typed ? `the tool ${CONVERSATION}` : 'this tool again' }),
+  });
+}
+
+interface Said {
+  readonly state: string;
+  /** The parts of each artifact or message: an agent that streams cuts one text into many. */
+  readonly said: readonly (readonly Part[])[];
+  readonly contextId: string | undefined;
+  readonly taskId?: string;
+  readonly artifacts?: JsonObject[];
+  readonly content: JsonObject[];
+  readonly isError?: boolean;
+  /** How a task that asks is answered. */
+  readonly answerBy?: string;
+}
+
+function resultOf(agent: string, said: Said): JsonObject {
+  const { state, contextId, taskId, artifacts, content, isError, answerBy } = said;
+  const ids = { ...(taskId !== undefined && { taskId }), ...(contextId !== undefined && { contextId }) };
+  const text = said.said.flatMap((parts) => textOf(parts, '') || []).join('\n');
+  const data = said.said.flat().flatMap((part) => ('data' in part && part.data !== undefined ? [part.data] : []));
+  return {
+    content: answerBy
+      ? [...content, { type: 'text', text: `To answer, call ${answerBy} with taskId "${taskId}".` }]
+      : content,
+    structuredContent: {
+      state,
+      ...ids,
+      ...(text !== '' && { text }),
+      ...(data.length > 0 && { data }),
+      ...(artifacts !== undefined && artifacts.length > 0 && { artifacts }),
+    },
+    ...(isError && { isError: true }),
+    _meta: { [META_KEY]: { agent, ...ids, state } },
+  };
+}
+
+/** `TASK_STATE_INPUT_REQUIRED` is `input-required` in a sentence. */
+export const wordOf = (state: string): string =>
+  state
+    .replace(/^TASK_STATE_/, '')
+    .toLowerCase()
+    .replaceAll('_', '-');

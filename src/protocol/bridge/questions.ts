@@ -1,0 +1,154 @@
+/** A task that waits for its client, and a tool that asks its client, in each other's words (a2a.md 4.1, 4.2). */
+import type { Message, Part, Task } from '../a2a/model.js';
+import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import { type InputRequest, isObject } from '../mcp/model.js';
+import { textOf } from './content.js';
+
+const PRIMITIVES: ReadonlySet<JsonValue> = new Set(['string', 'number', 'integer', 'boolean']);
+const ANSWER = 'response';
+const PLAIN: JsonObject = {
+  type: 'object',
+  properties: { [ANSWER]: { type: 'string', title: 'Answer' } },
+  required: [ANSWER],
+};
+
+/** No field at all: whoever has to prove something does so elsewhere, and secrets are not asked for in forms (ELI-03). */
+const CONFIRM: JsonObject = { type: 'object', properties: {} };
+
+/** What a task in INPUT_REQUIRED or AUTH_REQUIRED asks a person, as an elicitation. */
+export function questionOf(task: Task): InputRequest {
+  const { status } = task;
+  const parts = status.message?.parts ?? [];
+  const message = textOf(parts) || 'The agent needs more to go on.';
+  if (status.state === 'TASK_STATE_AUTH_REQUIRED') {
+    const url = linkIn(parts);
+    const asked = url === undefined ? { mode: 'form', requestedSchema: CONFIRM } : { mode: 'url', url };
+    return { method: 'elicitation/create', params: { ...asked, message } };
+  }
+  return { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema: schemaIn(parts) ?? PLAIN } };
+}
+
+/** The key of a question: never the same twice within a task (TSKX-07). */
+export const questionKey = (task: Task): string => task.status.message?.messageId ?? task.status.timestamp ?? task.id;
+
+function linkIn(parts: readonly Part[]): string | undefined {
+  for (const { url, data, text } of parts) {
+    const given = url ?? (isObject(data) ? data['url'] : undefined) ?? /https?:\/\/\S+/.exec(text ?? '')?.[0];
+    if (typeof given === 'string' && /^https?:/.test(given)) return given;
+  }
+  return undefined;
+}
+
+/** A form can hold flat, simple values only (ELI-04); whatever else an agent describes is asked for in words. */
+function schemaIn(parts: readonly Part[]): JsonObject | undefined {
+  for (const { data } of parts) {
+    const schema = isObject(data) ? (isObject(data['requestedSchema']) ? data['requestedSchema'] : data) : undefined;
+    const properties = schema?.['type'] === 'object' ? schema['properties'] : undefined;
+    if (!schema || !isObject(properties)) continue;
+    const simple = Object.values(properties).every((each) => isObject(each) && PRIMITIVES.has(each['type'] ?? null));
+    if (simple && Object.keys(properties).length > 0) return schema;
+  }
+  return undefined;
+}
+
+/** A person's answer as parts of the message that goes on with the task; undefined where it is to be cancelled. */
+export function answerParts(answer: JsonObject): Part[] | undefined {
+  const { action, content } = answer;
+  if (action === 'cancel') return undefined;
+  if (action !== 'accept') return [{ data: { action: 'decline' }, mediaType: 'application/json' }];
+  if (!isObject(content) || Object.keys(content).length === 0) return [{ text: 'accepted' }];
+  const only = content[ANSWER];
+  if (typeof only === 'string' && Object.keys(content).length === 1) return [{ text: only }];
+  return [{ text: sentence(content) }, { data: content, mediaType: 'application/json' }];
+}
+
+const sentence = (content: JsonObject): string =>
+  Object.entries(content)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join('\n');
+
+/** What a tool asks, as the parts of a status message: words first, then what a program reads. */
+export function questionParts(key: string, request: InputRequest): Part[] {
+  const { params = {} } = request;
+  const message = typeof params['message'] === 'string' ? params['message'] : `The tool asks for ${request.method}`;
+  if (request.method !== 'elicitation/create') {
+    return [{ text: message }, { data: { key, method: request.method, params }, mediaType: 'application/json' }];
+  }
+  const { mode, url, requestedSchema } = params;
+  if (mode === 'url' && typeof url === 'string') {
+    return [{ text: `${message}\n${url}` }, { data: { key, url }, mediaType: 'application/json' }];
+  }
+  return [{ text: message }, { data: { key, requestedSchema: requestedSchema ?? {} }, mediaType: 'application/json' }];
+}
+
+/**
+ * The answers in a message to a task that asked: data that names the key, data or JSON text that is the content, or plain
+ * text for a form with one field.
+ */
+export function answersIn(
+  message: Message,
+  asked: Readonly<Record<string, InputRequest>>,
+): Record<string, JsonObject> | undefined {
+  const keys = Object.keys(asked);
+  const answers: Record<string, JsonObject> = {};
+  for (const value of valuesIn(message.parts)) {
+    if (!isObject(value)) continue;
+    const { action } = value;
+    if (action === 'decline' || action === 'cancel') return Object.fromEntries(keys.map((key) => [key, { action }]));
+    const named = keys.filter((key) => isObject(value[key]));
+    if (named.length > 0) {
+      for (const key of named) answers[key] = accepted(value[key] as JsonObject);
+    } else {
+      const { key: chosen, content } = value;
+      const key = typeof chosen === 'string' && keys.includes(chosen) ? chosen : keys[0];
+      if (key !== undefined) answers[key] ??= accepted(isObject(content) ? content : value);
+    }
+  }
+  const text = textOf(message.parts);
+  for (const key of keys) answers[key] ??= fromText(asked[key]!, text) as JsonObject;
+  return keys.every((key) => answers[key] !== undefined) ? answers : undefined;
+}
+
+const accepted = (content: JsonObject): JsonObject =>
+  typeof content['action'] === 'string' ? content : { action: 'accept', content };
+
+function fromText({ method, params = {} }: InputRequest, text: string): JsonObject | undefined {
+  if (method !== 'elicitation/create') return undefined;
+  if (params['mode'] === 'url') return { action: 'accept' };
+  const schema = params['requestedSchema'];
+  const properties = isObject(schema) && isObject(schema['properties']) ? schema['properties'] : {};
+  const names = Object.keys(properties);
+  if (names.length === 0) return { action: 'accept', content: {} };
+  const required = isObject(schema) && Array.isArray(schema['required']) ? schema['required'] : names;
+  const [name] = required.length === 1 ? (required as string[]) : names;
+  if (text === '' || name === undefined || required.length > 1) return undefined;
+  const value = typed(properties[name], text);
+  return value === undefined ? undefined : { action: 'accept', content: { [name]: value } };
+}
+
+function typed(schema: JsonValue | undefined, text: string): JsonValue | undefined {
+  switch (isObject(schema) ? schema['type'] : 'string') {
+    case 'number':
+    case 'integer': {
+      const number = Number(text);
+      return Number.isFinite(number) ? number : undefined;
+    }
+    case 'boolean':
+      return /^(y|yes|true|ok|1)$/i.test(text) ? true : /^(n|no|false|0)$/i.test(text) ? false : undefined;
+    default:
+      return text;
+  }
+}
+
+/** The values of data parts, and of text that is JSON. */
+export function valuesIn(parts: readonly Part[]): JsonValue[] {
+  return parts.flatMap((part) => {
+    if ('data' in part && part.data !== undefined) return [part.data];
+    if (part.text === undefined || !/^\s*[{[]/.test(part.text)) return [];
+    try {
+      return [JSON.parse(part.text) as JsonValue];
+    } catch {
+      return [];
+    }
+  });
+}

@@ -1,0 +1,174 @@
+/** MCP tools as the skills of an A2A agent: the card, and which tool a message means (a2a.md 4.2). */
+import { type AgentSkill, type Message, PARLEY, type Part, ROUTE, type SendMessageRequest } from '../a2a/model.js';
+import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import { isObject } from '../mcp/model.js';
+import { textOf } from './content.js';
+import { valuesIn } from './questions.js';
+
+/** The extension under which a card publishes the schemas of its tools. */
+export const TOOLS_EXTENSION = `${PARLEY}/ext/mcp-tools/v1`;
+
+export interface Tool {
+  readonly name: string;
+  readonly definition: JsonObject;
+}
+
+export function skillOf({ name, definition }: Tool): AgentSkill {
+  const { title, description, annotations } = definition;
+  const hints = isObject(annotations) ? Object.keys(annotations).filter((hint) => annotations[hint] === true) : [];
+  const takes = argumentsOf(definition);
+  const about = typeof description === 'string' && description !== '' ? description : `The tool ${name}.`;
+  return {
+    id: name,
+    name: typeof title === 'string' && title !== '' ? title : name,
+    description: takes.length > 0 ? `${about}\nArguments: ${takes.join(', ')}` : about,
+    tags: ['mcp', ...hints],
+    examples: [JSON.stringify({ tool: name, arguments: exampleOf(definition) })],
+    inputModes: ['application/json', 'text/plain'],
+    outputModes: ['text/plain', ...('outputSchema' in definition ? ['application/json'] : [])],
+  };
+}
+
+export function schemasOf(tools: readonly Tool[]): JsonObject {
+  return Object.fromEntries(
+    tools.map(({ name, definition: { inputSchema, outputSchema } }) => [
+      name,
+      { ...(inputSchema !== undefined && { inputSchema }), ...(outputSchema !== undefined && { outputSchema }) },
+    ]),
+  );
+}
+
+function propertiesOf(definition: JsonObject): JsonObject {
+  const schema = definition['inputSchema'];
+  const properties = isObject(schema) ? schema['properties'] : undefined;
+  return isObject(properties) ? properties : {};
+}
+
+function requiredOf(definition: JsonObject): string[] {
+  const schema = definition['inputSchema'];
+  const required = isObject(schema) ? schema['required'] : undefined;
+  return Array.isArray(required) ? required.filter((name): name is string => typeof name === 'string') : [];
+}
+
+function argumentsOf(definition: JsonObject): string[] {
+  const required = requiredOf(definition);
+  return Object.entries(propertiesOf(definition)).map(([name, schema]) => {
+    const type = isObject(schema) && typeof schema['type'] === 'string' ? ` (${schema['type']})` : '';
+    return `${name}${required.includes(name) ? '' : '?'}${type}`;
+  });
+}
+
+const EXAMPLES: Readonly<Record<string, JsonValue>> = { number: 1, integer: 1, boolean: true, array: [], object: {} };
+
+function exampleOf(definition: JsonObject): JsonObject {
+  const properties = propertiesOf(definition);
+  return Object.fromEntries(
+    requiredOf(definition).map((name) => {
+      const schema = properties[name];
+      return [name, EXAMPLES[isObject(schema) ? String(schema['type']) : ''] ?? '…'];
+    }),
+  );
+}
+
+/** What a message wants done: a tool, if it can be told, and arguments as far as they are given. */
+export interface Wish {
+  readonly tool: Tool | undefined;
+  readonly args: JsonObject;
+}
+
+/**
+ * The first of these counts: the hint, data that names a tool, text that is such data, the only tool there is. What is
+ * said now is put on top of what was `given` before.
+ */
+export function wishIn(
+  { message, metadata }: SendMessageRequest,
+  tools: readonly Tool[],
+  given: JsonObject = {},
+): Wish {
+  const hint = hintIn(metadata) ?? hintIn(message.metadata);
+  const named = (name: JsonValue | undefined): Tool | undefined =>
+    typeof name === 'string' ? (tools.find((tool) => tool.name === name) ?? alike(tools, name)) : undefined;
+  let tool = named(hint);
+  let args = given;
+  for (const value of valuesIn(message.parts).filter(isObject)) {
+    const called = named(value['tool']) ?? named(value['skill']) ?? named(value['name']);
+    tool ??= called;
+    if (called || isObject(value['arguments']))
+      args = { ...args, ...(isObject(value['arguments']) ? value['arguments'] : {}) };
+    else args = { ...args, ...value };
+  }
+  const [only] = tools;
+  if (!tool && tools.length === 1) tool = only;
+  return { tool, args: tool ? withTexts(tool, args, message) : args };
+}
+
+function hintIn(metadata: JsonObject | undefined): JsonValue | undefined {
+  const route = metadata?.[ROUTE];
+  return isObject(route) ? route['skillId'] : undefined;
+}
+
+/**
+ * `weather__forecast` may be called `forecast` where no other tool is, and `desk.weather__forecast` by whoever read of it
+ * on the front card.
+ */
+function alike(tools: readonly Tool[], name: string): Tool | undefined {
+  const found = tools.filter((tool) => name.endsWith(`.${tool.name}`) || tool.name.endsWith(`__${name}`));
+  return found.length === 1 ? found[0] : undefined;
+}
+
+/** Plain text fills the one text the tool needs and was not given; files fill what is to hold encoded bytes. */
+function withTexts(tool: Tool, given: JsonObject, message: Message): JsonObject {
+  const properties = propertiesOf(tool.definition);
+  const args = { ...given };
+  const open = Object.keys(properties).filter((name) => !(name in args));
+  const isType = (name: string, type: string): boolean => {
+    const schema = properties[name];
+    return isObject(schema) && schema['type'] === type;
+  };
+  for (const file of message.parts.filter(({ raw, url }) => raw !== undefined || url !== undefined)) {
+    const name = open.find((each) => isType(each, 'string') && takesFile(properties[each], file));
+    if (name !== undefined) args[name] = file.raw ?? file.url ?? '';
+  }
+  const text = textOf(message.parts.filter((part) => part.text === undefined || !/^\s*[{[]/.test(part.text)));
+  const required = requiredOf(tool.definition).filter((name) => !(name in args));
+  const candidates = required.length > 0 ? required : Object.keys(properties).length === 1 ? open : [];
+  const [name] = candidates;
+  if (text !== '' && name !== undefined && candidates.length === 1 && isType(name, 'string')) args[name] = text;
+  return args;
+}
+
+const takesFile = (schema: JsonValue | undefined, { raw }: Part): boolean =>
+  isObject(schema) && (raw === undefined ? schema['format'] === 'uri' : schema['contentEncoding'] === 'base64');
+
+/** What the tool needs and the arguments do not have, or have as something else. Deeper checks are the server's own. */
+export function problemsWith(tool: Tool, args: JsonObject): string[] {
+  const properties = propertiesOf(tool.definition);
+  const missing = requiredOf(tool.definition)
+    .filter((name) => !(name in args))
+    .map((name) => `"${name}" is missing`);
+  const wrong = Object.entries(args).flatMap(([name, value]) => {
+    const schema = properties[name];
+    const type = isObject(schema) ? schema['type'] : undefined;
+    return typeof type !== 'string' || isOfType(value, type) ? [] : [`"${name}" must be of type ${type}`];
+  });
+  return [...missing, ...wrong];
+}
+
+function isOfType(value: JsonValue | undefined, type: string): boolean {
+  switch (type) {
+    case 'integer':
+      return Number.isInteger(value);
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return isObject(value);
+    case 'null':
+      return value === null;
+    case 'string':
+    case 'number':
+    case 'boolean':
+      return typeof value === type;
+    default:
+      return true;
+  }
+}
