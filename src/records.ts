@@ -10,7 +10,7 @@ import { ProtocolError } from './protocol/errors.js';
 import type { JsonValue } from './protocol/jsonrpc/raw.js';
 import type { Verdict } from './protocol/mcp/probe.js';
 import { isTerminal } from './protocol/mcp/project/task.js';
-import { isStateError, Sessions as SessionRows, type State } from './state/index.js';
+import { isStateError, Sessions as SessionRows, type State, wallMs } from './state/index.js';
 
 /** How long a task of the gateway may run and its outcome is kept. */
 export const TASK_TTL = 60 * 60 * 1000;
@@ -34,7 +34,7 @@ async function stored<T>(work: Promise<T>): Promise<T> {
 /** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
 export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords {
   const store = new SessionRows<SessionRecord>(db);
-  const until = (idle: number): number => Date.now() + idle;
+  const until = (idle: number): number => wallMs() + idle;
   return {
     create: async (record, idle) => {
       const { key, principal } = record;
@@ -65,19 +65,17 @@ export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords 
 }
 
 export function taskRecords({ tasks }: State): TaskRecords {
-  const save = (record: TaskRecord): { value: TaskRecord; expiresAt: number } => ({
-    value: record,
-    expiresAt: Date.parse(record.createdAt) + (record.ttlMs ?? TASK_TTL),
-  });
   const revs = new Map<string, number>();
   return {
     create: async (record) => {
-      await stored(tasks.create({ id: record.taskId, principal: record.principal, ...save(record) }));
+      const { taskId: id, principal, ttlMs } = record;
+      // By the clock of the rows, whatever this replica's own says: `createdAt` is for people.
+      await stored(tasks.create({ id, principal, value: record, expiresAt: wallMs() + (ttlMs ?? TASK_TTL) }));
       revs.set(record.taskId, 1);
     },
     update: async (record) => {
       const { taskId } = record;
-      const rev = await stored(tasks.update({ id: taskId, rev: revs.get(taskId) ?? 0, ...save(record) }));
+      const rev = await stored(tasks.update({ id: taskId, rev: revs.get(taskId) ?? 0, value: record }));
       if (rev === undefined || isTerminal(record.status)) revs.delete(taskId);
       else revs.set(taskId, rev);
       return rev !== undefined;
@@ -87,7 +85,7 @@ export function taskRecords({ tasks }: State): TaskRecords {
         const found = await stored(tasks.get(record.taskId));
         const now = found?.value as TaskRecord | undefined;
         if (!found || !now || isTerminal(now.status)) return now ?? record;
-        if ((await stored(tasks.update({ id: record.taskId, rev: found.rev, ...save(record) }))) !== undefined)
+        if ((await stored(tasks.update({ id: record.taskId, rev: found.rev, value: record }))) !== undefined)
           return record;
       }
     },
@@ -105,7 +103,7 @@ export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
   return {
     keep: async (id, principal, server, call, ttl) => {
       const value = seal.close('parked', principal, [server, call], ttl);
-      await stored(parked.create({ id, principal, value, expiresAt: Date.now() + ttl }));
+      await stored(parked.create({ id, principal, value, expiresAt: wallMs() + ttl }));
     },
     take: async (id, principal) => {
       const taken = await stored(parked.take(id));
@@ -132,7 +130,7 @@ export async function rememberedVerdicts(state: State, log: Log): Promise<Verdic
     remember: (target, verdict) => {
       known.set(target, verdict);
       store
-        .put(target, { value: verdict, datedAt: verdict.at, expiresAt: Date.now() + VERDICT_LIFE })
+        .put(target, { value: verdict, datedAt: verdict.at, expiresAt: wallMs() + VERDICT_LIFE })
         .catch((error: unknown) => log.warn({ err: error }, 'a verdict was not saved'));
     },
   };

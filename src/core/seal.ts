@@ -9,7 +9,7 @@ export interface Keyring {
   find(id: string): Buffer | undefined;
 }
 
-export type Purpose = 'session' | 'cursor' | 'state' | 'task' | 'event' | 'parked';
+export type Purpose = 'session' | 'cursor' | 'state' | 'task' | 'event' | 'parked' | 'push' | 'callback' | 'key';
 
 const VERSION = 1;
 const IV_BYTES = 12;

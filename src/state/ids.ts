@@ -1,4 +1,5 @@
 import { randomFillSync } from 'node:crypto';
+import { wallMs } from './clock.js';
 
 // Random bytes are drawn many at a time: a draw costs more than everything else here.
 const pool = Buffer.alloc(8_192);
@@ -18,7 +19,7 @@ let counter = 0;
 
 /** A UUIDv7, lower case: sorts by time of making on every engine, and strictly within one process. */
 export function newId(): string {
-  const now = Date.now();
+  const now = wallMs();
   if (now > lastMs) {
     lastMs = now;
     counter = random(2).readUInt16BE(0) & 0x07ff;

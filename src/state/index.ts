@@ -7,6 +7,8 @@ import { StateError } from './errors.js';
 import { ConfiguredKeyring, FileKeyring, type Keyring, type KeySetting } from './keyring.js';
 import { migrate } from './migrations.js';
 import { SqlBus } from './sql-bus.js';
+import { AgentPushes } from './stores/agent-pushes.js';
+import { AgentTasks } from './stores/agent-tasks.js';
 import { Audit, type AuditOptions } from './stores/audit.js';
 import { Outbox } from './stores/outbox.js';
 import { ParkedCalls } from './stores/parked.js';
@@ -16,10 +18,13 @@ import { Tasks } from './stores/tasks.js';
 import { Verdicts } from './stores/verdicts.js';
 
 export { type AppendOptions, type Bus, START, type StreamEvent } from './bus.js';
+export { wallMs } from './clock.js';
 export type { Db, Dialect, Row, Statement, Value } from './db.js';
 export { isStateError, type Outcome, StateError, type StateErrorCode } from './errors.js';
 export { newId } from './ids.js';
 export { FileKeyring, type Key, type Keyring, type KeySetting } from './keyring.js';
+export { type AgentPush, AgentPushes } from './stores/agent-pushes.js';
+export { type AgentTask, type AgentTaskKey, AgentTasks } from './stores/agent-tasks.js';
 export { Audit, type AuditRecord, type Verification } from './stores/audit.js';
 export { type Change, type Document, Documents, type NewDocument } from './stores/documents.js';
 export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox } from './stores/outbox.js';
@@ -75,6 +80,8 @@ export interface State {
   readonly parked: ParkedCalls;
   readonly tasks: Tasks;
   readonly outbox: Outbox;
+  readonly agentTasks: AgentTasks;
+  readonly agentPushes: AgentPushes;
   readonly audit: Audit;
   /** Asks both engines; bounded by their own time limits. */
   health(): Promise<Health>;
@@ -184,11 +191,13 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
     parked: new ParkedCalls(db),
     tasks: new Tasks(db),
     outbox: new Outbox(db),
+    agentTasks: new AgentTasks(db),
+    agentPushes: new AgentPushes(db),
     audit: new Audit(db, options.audit),
   };
   const sweep = async (): Promise<void> => {
     try {
-      for (const store of [stores.sessions, stores.parked, stores.tasks]) await store.sweep();
+      for (const store of [stores.sessions, stores.parked, stores.tasks, stores.agentTasks]) await store.sweep();
       await stores.verdicts.sweep();
       if (bus instanceof SqlBus) await bus.sweep();
     } catch (error) {

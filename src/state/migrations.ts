@@ -64,6 +64,29 @@ export const steps: readonly Step[] = [
       'CREATE INDEX audit_at ON audit (at)',
     ],
   },
+  {
+    v: 2,
+    statements: [
+      `CREATE TABLE agent_tasks (
+        agent TEXT NOT NULL, owner TEXT NOT NULL, id TEXT NOT NULL, upstream_id TEXT NOT NULL, context_id TEXT NOT NULL,
+        state TEXT NOT NULL, status_at BIGINT NOT NULL, json TEXT NOT NULL, seq BIGINT NOT NULL, dialect TEXT NOT NULL,
+        mark TEXT NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, expires_at BIGINT NOT NULL,
+        followed_until BIGINT, follower TEXT NOT NULL, PRIMARY KEY (agent, owner, id))`,
+      'CREATE UNIQUE INDEX agent_tasks_upstream ON agent_tasks (agent, upstream_id)',
+      'CREATE INDEX agent_tasks_listed ON agent_tasks (owner, status_at DESC, agent DESC, id DESC)',
+      'CREATE INDEX agent_tasks_id ON agent_tasks (owner, id)',
+      'CREATE INDEX agent_tasks_context ON agent_tasks (context_id)',
+      'CREATE INDEX agent_tasks_expires ON agent_tasks (expires_at)',
+      'CREATE INDEX agent_tasks_followed ON agent_tasks (followed_until) WHERE followed_until IS NOT NULL',
+      `CREATE TABLE agent_events (
+        agent TEXT NOT NULL, owner TEXT NOT NULL, id TEXT NOT NULL, seq BIGINT NOT NULL, json TEXT NOT NULL,
+        PRIMARY KEY (agent, owner, id, seq))`,
+      `CREATE TABLE agent_pushes (
+        agent TEXT NOT NULL, owner TEXT NOT NULL, task_id TEXT NOT NULL, id TEXT NOT NULL, json TEXT NOT NULL,
+        dialect TEXT NOT NULL, failures INTEGER NOT NULL, disabled INTEGER NOT NULL, created_at BIGINT NOT NULL,
+        PRIMARY KEY (agent, owner, task_id, id))`,
+    ],
+  },
 ];
 
 export interface MigrateOptions {

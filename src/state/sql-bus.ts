@@ -1,4 +1,5 @@
 import { type AppendOptions, type Bus, fenced, formatId, gap, parseId, START, type StreamEvent } from './bus.js';
+import { wallMs } from './clock.js';
 import type { Counters } from './counters.js';
 import type { Db, Row, Statement } from './db.js';
 import { engineClock } from './dialect.js';
@@ -72,7 +73,7 @@ export class SqlBus implements Bus {
     const maxBytes = options.maxBytes ?? Number.MAX_SAFE_INTEGER;
     const key = fence?.key ?? null;
     const list: Statement[] = [
-      [this.#sql.advance, [stream, Date.now(), bytes, mark, ttlMs, key, fence?.fence ?? null]],
+      [this.#sql.advance, [stream, wallMs(), bytes, mark, ttlMs, key, fence?.fence ?? null]],
       [INSERT_EVENT, [stream, data, mark]],
       [BOUND, [stream, maxLen, maxBytes]],
       [TRIM, [stream]],
@@ -121,7 +122,7 @@ export class SqlBus implements Bus {
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
-    const params = [key, owner, Date.now(), ttlMs];
+    const params = [key, owner, wallMs(), ttlMs];
     const [row] = await this.#db.q<{ fence: number }>(this.#sql.lease, params);
     return row?.fence;
   }

@@ -1,6 +1,7 @@
 import type { Pool, PoolClient, PoolConfig } from 'pg';
-import { atMost, sleep } from '../clock.js';
+import { atMost, followEngine, sleep } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
+import { engineClock } from '../dialect.js';
 import { StateError } from '../errors.js';
 import { postgresError, repeatable } from './errors.js';
 
@@ -15,6 +16,10 @@ export interface PostgresOptions {
 const BIGINT = 20;
 const NUMERIC = 1700;
 const ATTEMPTS = 4;
+/** Clocks drift apart slowly; a machine that slept falls behind at once. */
+const CLOCK_EVERY = 10_000;
+/** The first answer comes with a new connection, and takes longer. */
+const CLOCK_LOOKS = 3;
 
 /** Every wait has an end: the driver's defaults wait for ever on a frozen server. */
 export function connectionConfig(url: string, options: PostgresOptions, pg: typeof import('pg')): PoolConfig {
@@ -40,11 +45,13 @@ export class PostgresDb implements Db {
   readonly dialect = 'postgres';
   readonly #pool: Pool;
   readonly #maxWaiting: number;
+  readonly #clock: NodeJS.Timeout;
   #closed: Promise<void> | undefined;
 
   private constructor(pool: Pool, maxWaiting: number) {
     this.#pool = pool;
     this.#maxWaiting = maxWaiting;
+    this.#clock = setInterval(() => void this.#readClock(), CLOCK_EVERY).unref();
   }
 
   static async open(url: string, options: PostgresOptions = {}): Promise<PostgresDb> {
@@ -52,7 +59,21 @@ export class PostgresDb implements Db {
     const pool = new pg.default.Pool({ ...connectionConfig(url, options, pg), max: options.max ?? 10 });
     // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
     pool.on('error', () => {});
-    return new PostgresDb(pool, options.maxWaiting ?? 5_000);
+    const db = new PostgresDb(pool, options.maxWaiting ?? 5_000);
+    for (let i = 0; i < CLOCK_LOOKS; i++) await db.#readClock();
+    return db;
+  }
+
+  /** A server that is away has no time to tell; what it said last holds. */
+  async #readClock(): Promise<void> {
+    const asked = performance.now();
+    try {
+      const [row] = await this.q<{ now: number }>(`SELECT ${engineClock('postgres')} AS now`);
+      const took = performance.now() - asked;
+      if (row) followEngine(row.now, took);
+    } catch {
+      // The next time.
+    }
   }
 
   async q<R extends Row = Row>(sql: string, params: readonly Value[] = []): Promise<R[]> {
@@ -70,6 +91,7 @@ export class PostgresDb implements Db {
   }
 
   close(): Promise<void> {
+    clearInterval(this.#clock);
     this.#closed ??= atMost(5_000, this.#pool.end());
     return this.#closed;
   }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { sleep } from '../clock.js';
+import { sleep, wallMs } from '../clock.js';
 import type { Db, Row, Statement } from '../db.js';
 import { isStateError, StateError } from '../errors.js';
 import { newId } from '../ids.js';
@@ -71,7 +71,7 @@ export class Audit {
       return Promise.reject(new StateError('overloaded', `${this.#spool} audit records wait for the database`));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ at: Date.now(), json: JSON.stringify(value), resolve, reject });
+      this.#waiting.push({ at: wallMs(), json: JSON.stringify(value), resolve, reject });
       if (!this.#writing) void this.#drain();
     });
   }

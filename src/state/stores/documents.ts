@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { newId } from '../ids.js';
 
@@ -70,7 +71,7 @@ export class Documents<T> {
 
   async get(id: string): Promise<Document<T> | undefined> {
     const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE id = $1 AND (expires_at IS NULL OR expires_at > $2)`;
-    const [row] = await this.db.q<DocumentRow>(sql, [id, Date.now()]);
+    const [row] = await this.db.q<DocumentRow>(sql, [id, wallMs()]);
     return row && document<T>(row);
   }
 
@@ -82,7 +83,7 @@ export class Documents<T> {
 
   /** Prolongs without a new revision, so that it disturbs nobody's update. */
   async touch(id: string, expiresAt: number): Promise<boolean> {
-    const now = Date.now();
+    const now = wallMs();
     const sql = `UPDATE ${this.#table} SET expires_at = $2 WHERE id = $1
       AND (expires_at IS NULL OR expires_at > $3) RETURNING id`;
     return (await this.db.q(sql, [id, expiresAt, now])).length > 0;
@@ -104,13 +105,13 @@ export class Documents<T> {
   async sweep(limit = 500): Promise<number> {
     const sql = `DELETE FROM ${this.#table} WHERE id IN
       (SELECT id FROM ${this.#table} WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;
-    return (await this.db.q(sql, [Date.now(), limit])).length;
+    return (await this.db.q(sql, [wallMs(), limit])).length;
   }
 
   /** For a transaction with other writes: a row comes back where it was created. An expired one gives up its id. */
   createStatement(doc: NewDocument<T>, mark = newId()): Statement {
     const { id, principal, owner = '', value, expiresAt = null } = doc;
-    const now = Date.now();
+    const now = wallMs();
     return [
       `INSERT INTO ${this.#table} (id, principal, owner, json, rev, mark, created_at, updated_at, expires_at)
        VALUES ($1, $2, $3, $4, 1, $5, $6, $6, CAST($7 AS BIGINT))
@@ -125,7 +126,7 @@ export class Documents<T> {
 
   /** For a transaction with other writes, which can make themselves depend on `mark` having been written. */
   updateStatement({ id, rev, value, owner, expiresAt }: Change<T>, mark = newId()): Statement {
-    const params: Value[] = [id, rev, JSON.stringify(value), mark, Date.now()];
+    const params: Value[] = [id, rev, JSON.stringify(value), mark, wallMs()];
     let set = 'json = $3, mark = $4, updated_at = $5, rev = rev + 1';
     if (owner !== undefined) set += `, owner = $${params.push(owner)}`;
     if (expiresAt !== undefined) set += `, expires_at = CAST($${params.push(expiresAt)} AS BIGINT)`;
@@ -137,7 +138,7 @@ export class Documents<T> {
   async #list(column: 'principal' | 'owner', value: string, { after = '', limit = 100 }: Page): Promise<Document<T>[]> {
     const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE ${column} = $1 AND id > $2
       AND (expires_at IS NULL OR expires_at > $3) ORDER BY id LIMIT $4`;
-    const rows = await this.db.q<DocumentRow>(sql, [value, after, Date.now(), limit]);
+    const rows = await this.db.q<DocumentRow>(sql, [value, after, wallMs(), limit]);
     return rows.map((row) => document<T>(row));
   }
 }

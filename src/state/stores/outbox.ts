@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { skipLocked } from '../dialect.js';
 import { newId } from '../ids.js';
@@ -36,6 +37,14 @@ export interface DeadLetter<T> {
   error: string | null;
 }
 
+export interface ClaimOptions {
+  now?: number;
+  /** At most so many of one target, so that a target with much to deliver leaves room for the others. */
+  perTarget?: number;
+  /** Targets that cannot take anything now: what is theirs stays unclaimed, and no attempt is counted. */
+  except?: readonly string[];
+}
+
 export interface OutboxOptions {
   /** Longer than the longest attempt: a claim not settled by then is taken for lost. */
   leaseMs?: number;
@@ -61,6 +70,9 @@ export const RETRY_DELAYS_MS: readonly number[] = [
 ];
 export const GIVE_UP_MS = 72 * HOUR;
 
+/** Of so many at a time it is seen to that no target takes the place of another. */
+const SHARED_OUT = 1_000;
+
 /** Full jitter: receivers that failed together are not asked again together. */
 export function retryDelay(attempts: number, random: () => number = Math.random): number {
   const longest = RETRY_DELAYS_MS[Math.min(attempts, RETRY_DELAYS_MS.length) - 1] ?? 0;
@@ -72,7 +84,7 @@ export function messageStatement(
   { id = newId(), lane, target, value }: Message,
   when?: { table: DocumentTable; id: string; mark: string },
 ): Statement {
-  const now = Date.now();
+  const now = wallMs();
   const params: Value[] = [id, lane, target, JSON.stringify(value), now];
   const condition = when ? `EXISTS (SELECT 1 FROM ${when.table} WHERE id = $6 AND mark = $7)` : '1 = 1';
   if (when) params.push(when.id, when.mark);
@@ -112,22 +124,40 @@ export class Outbox<T = unknown> {
     this.#random = options.random ?? Math.random;
   }
 
+  /** How long a claim lasts. */
+  get leaseMs(): number {
+    return this.#leaseMs;
+  }
+
   async put(message: Message): Promise<void> {
     await this.#db.tx([messageStatement(message)]);
   }
 
   /** Due messages that stand first in their lane, each for this worker alone until its lease ends. */
-  async claim(limit: number, now = Date.now()): Promise<Claimed<T>[]> {
+  async claim(limit: number, options: number | ClaimOptions = {}): Promise<Claimed<T>[]> {
+    const given = typeof options === 'number' ? { now: options } : options;
+    const { now = wallMs(), perTarget = limit, except = [] } = given;
     const claim = newId();
+    const params: Value[] = [now, limit, now + this.#leaseMs, claim, ...except];
+    const others = except.length > 0 ? `AND target NOT IN (${except.map((_, i) => `$${i + 5}`).join(', ')})` : '';
+    const first = `dead = 0 AND due_at <= $1 ${others}
+      AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.dead = 0 AND p.lane = o.lane AND p.id < o.id)`;
+    let which = first;
+    if (perTarget < limit) {
+      // The oldest are shared out among their targets; looking at all of them would cost the more the longer the queue.
+      const seen = params.push(perTarget, SHARED_OUT);
+      which = `dead = 0 AND due_at <= $1 AND id IN (
+        SELECT id FROM (
+          SELECT id, ROW_NUMBER() OVER (PARTITION BY target ORDER BY due_at, id) AS place FROM (
+            SELECT id, target, due_at FROM outbox o WHERE ${first} ORDER BY due_at LIMIT $${seen}) AS oldest) AS placed
+        WHERE place <= $${seen - 1})`;
+    }
     const rows = await this.#db.q<OutboxRow>(
-      `WITH due AS (
-         SELECT id FROM outbox o WHERE dead = 0 AND due_at <= $1
-           AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.dead = 0 AND p.lane = o.lane AND p.id < o.id)
-         ORDER BY due_at LIMIT $2 ${skipLocked(this.#db.dialect)})
+      `WITH due AS (SELECT id FROM outbox o WHERE ${which} ORDER BY due_at LIMIT $2 ${skipLocked(this.#db.dialect)})
        UPDATE outbox SET due_at = CAST($3 AS BIGINT), claim = $4, attempts = attempts + 1
        WHERE id IN (SELECT id FROM due)
        RETURNING id, lane, target, json, attempts, created_at`,
-      [now, limit, now + this.#leaseMs, claim],
+      params,
     );
     const claimed = rows.map((row) => ({
       id: row.id,
@@ -152,7 +182,7 @@ export class Outbox<T = unknown> {
    */
   async fail(
     { id, claim, attempt }: Pick<Claimed<T>, 'id' | 'claim' | 'attempt'>,
-    { error, retryAfterMs = 0, now = Date.now() }: { error: string; retryAfterMs?: number; now?: number },
+    { error, retryAfterMs = 0, now = wallMs() }: { error: string; retryAfterMs?: number; now?: number },
   ): Promise<'retry' | 'dead' | 'lost'> {
     const due = now + Math.max(retryAfterMs, retryDelay(attempt, this.#random));
     const [row] = await this.#db.q<{ dead: number }>(
@@ -165,17 +195,33 @@ export class Outbox<T = unknown> {
     return row.dead === 1 ? 'dead' : 'retry';
   }
 
+  /** Gives a claim back that was not acted on: it is due again at `due`, as if it had never been claimed. */
+  async release({ id, claim }: Pick<Claimed<T>, 'id' | 'claim'>, due = wallMs()): Promise<boolean> {
+    const sql = `UPDATE outbox SET claim = '', attempts = attempts - 1, due_at = $3
+      WHERE id = $1 AND claim = $2 RETURNING id`;
+    return (await this.#db.q(sql, [id, claim, due])).length > 0;
+  }
+
   /** Gives up at once: the receiver said that it will never take it. The lane goes on without it. */
   async bury(id: string, error: string): Promise<boolean> {
     const sql = `UPDATE outbox SET dead = 1, claim = '', error = $2 WHERE id = $1 AND dead = 0 RETURNING id`;
     return (await this.#db.q(sql, [id, error.slice(0, 500)])).length > 0;
   }
 
-  async dead({ after = '', limit = 100 }: { after?: string; limit?: number } = {}): Promise<DeadLetter<T>[]> {
+  /** Those that were given up, or the one of this id if it was. */
+  async dead({
+    after = '',
+    limit = 100,
+    id,
+  }: {
+    after?: string;
+    limit?: number;
+    id?: string;
+  } = {}): Promise<DeadLetter<T>[]> {
     const rows = await this.#db.q<OutboxRow>(
       `SELECT id, lane, target, json, attempts, created_at, error FROM outbox
-       WHERE dead = 1 AND id > $1 ORDER BY id LIMIT $2`,
-      [after, limit],
+       WHERE dead = 1 AND ${id === undefined ? 'id > $1' : 'id = $1'} ORDER BY id LIMIT $2`,
+      [id ?? after, limit],
     );
     return rows.map(({ id, lane, target, json, attempts, created_at: createdAt, error }) => {
       return { id, lane, target, value: JSON.parse(json) as T, attempts, createdAt, error };
@@ -183,7 +229,7 @@ export class Outbox<T = unknown> {
   }
 
   /** Back into the queue with a fresh schedule and its old id. */
-  async replay(id: string, now = Date.now()): Promise<boolean> {
+  async replay(id: string, now = wallMs()): Promise<boolean> {
     const sql = `UPDATE outbox SET dead = 0, attempts = 0, error = NULL, due_at = $2, first_at = $2
       WHERE id = $1 AND dead = 1 RETURNING id`;
     return (await this.#db.q(sql, [id, now])).length > 0;

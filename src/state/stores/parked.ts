@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db } from '../db.js';
 import { Documents } from './documents.js';
 
@@ -11,7 +12,7 @@ export class ParkedCalls<T = unknown> extends Documents<T> {
   async take(id: string): Promise<{ principal: string; owner: string; value: T } | undefined> {
     const [row] = await this.db.q<{ principal: string; owner: string; json: string }>(
       'DELETE FROM parked_calls WHERE id = $1 AND (expires_at IS NULL OR expires_at > $2) RETURNING principal, owner, json',
-      [id, Date.now()],
+      [id, wallMs()],
     );
     return row && { principal: row.principal, owner: row.owner, value: JSON.parse(row.json) as T };
   }

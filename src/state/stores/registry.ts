@@ -1,4 +1,5 @@
 import type { Bus } from '../bus.js';
+import { wallMs } from '../clock.js';
 import type { Db, Row, Value } from '../db.js';
 
 export interface Entry<T> {
@@ -62,7 +63,7 @@ export class Registry<T = unknown> {
    * undefined where another one stands there.
    */
   async put(kind: string, name: string, value: T, rev?: number): Promise<number | undefined> {
-    const params: Value[] = [kind, name, JSON.stringify(value), Date.now(), rev ?? null];
+    const params: Value[] = [kind, name, JSON.stringify(value), wallMs(), rev ?? null];
     const results = await this.#db.tx([
       [RAISE, []],
       [

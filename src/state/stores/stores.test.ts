@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, startCluster } from '../../../test/support/engines.js';
 import { FaultyDb, seeded } from '../../../test/support/faulty.js';
+import { wallMs } from '../clock.js';
 import { type Db, isStateError, newId, Outbox, type State, Tasks } from '../index.js';
 import { Audit } from './audit.js';
 import { GIVE_UP_MS, RETRY_DELAYS_MS, retryDelay } from './outbox.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const soon = (ms = 60_000): number => Date.now() + ms;
+const soon = (ms = 60_000): number => wallMs() + ms;
 
 test('retries come after 5 s, 30 s, 2 min … 12 h, with full jitter', () => {
   expect(RETRY_DELAYS_MS.map((ms) => ms / 1_000)).toEqual([5, 30, 120, 600, 1_800, 7_200, 21_600, 43_200]);
@@ -111,7 +112,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
   });
 
   test('the newer verdict stays, until it is old', async () => {
-    const at = Date.now();
+    const at = wallMs();
     await a.verdicts.put('http://x', { value: 'new', datedAt: at, expiresAt: soon() });
     await b.verdicts.put('http://x', { value: 'old', datedAt: at - 1, expiresAt: soon() });
     expect(await b.verdicts.get('http://x')).toMatchObject({ value: 'new', datedAt: at });
@@ -161,7 +162,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     const id = newId();
     await a.outbox.put({ id, lane: 't1', target: 'http://r', value: { n: 1 } });
     await a.outbox.put({ id, lane: 't1', target: 'http://r', value: { n: 1 } });
-    const now = Date.now();
+    const now = wallMs();
     const [mine, theirs] = await Promise.all([a.outbox.claim(10, now), b.outbox.claim(10, now)]);
     const [first] = [...mine, ...theirs];
     expect(mine.length + theirs.length).toBe(1);
@@ -183,7 +184,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
   test('a message is given up after 72 hours, is visible, and can be replayed', async () => {
     const id = newId();
     await a.outbox.put({ id, lane: 't', target: 'r', value: 1 });
-    const end = Date.now() + GIVE_UP_MS + 1_000;
+    const end = wallMs() + GIVE_UP_MS + 1_000;
     const [late] = await a.outbox.claim(1, end);
     expect(await a.outbox.fail(late!, { error: 'still 500', now: end })).toBe('dead');
     expect(await b.outbox.claim(1, end + GIVE_UP_MS)).toEqual([]);
@@ -199,7 +200,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     const ids = Array.from({ length: 4 }, () => newId());
     for (const [i, id] of ids.entries())
       await a.outbox.put({ id, lane: i < 3 ? 'slow' : 'quick', target: 'r', value: i });
-    const now = Date.now();
+    const now = wallMs();
     const first = await a.outbox.claim(10, now);
     expect(first.map(({ id }) => id)).toEqual([ids[0], ids[3]]);
     expect(await b.outbox.claim(10, now)).toEqual([]);

@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db } from '../db.js';
 
 export interface Verdict<T> {
@@ -18,7 +19,7 @@ export class Verdicts<T = unknown> {
   async get(target: string): Promise<Verdict<T> | undefined> {
     const [row] = await this.#db.q<{ json: string; dated_at: number; expires_at: number }>(
       'SELECT json, dated_at, expires_at FROM era_verdicts WHERE target = $1 AND expires_at > $2',
-      [target, Date.now()],
+      [target, wallMs()],
     );
     return row && { value: JSON.parse(row.json) as T, datedAt: row.dated_at, expiresAt: row.expires_at };
   }
@@ -27,7 +28,7 @@ export class Verdicts<T = unknown> {
   async all(): Promise<(Verdict<T> & { target: string })[]> {
     const rows = await this.#db.q<{ target: string; json: string; dated_at: number; expires_at: number }>(
       'SELECT target, json, dated_at, expires_at FROM era_verdicts WHERE expires_at > $1',
-      [Date.now()],
+      [wallMs()],
     );
     return rows.map((row) => ({
       target: row.target,
@@ -52,6 +53,6 @@ export class Verdicts<T = unknown> {
   }
 
   async sweep(): Promise<void> {
-    await this.#db.q('DELETE FROM era_verdicts WHERE expires_at <= $1', [Date.now()]);
+    await this.#db.q('DELETE FROM era_verdicts WHERE expires_at <= $1', [wallMs()]);
   }
 }

@@ -1,0 +1,173 @@
+/** Tasks of A2A agents, their events and push configurations, put into the stores of `state/`. */
+import { createHash } from 'node:crypto';
+import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from './core/a2a/records.js';
+import type { DialectId } from './protocol/a2a/dialect.js';
+import { isTerminal, type StreamResponse, type Task } from './protocol/a2a/model.js';
+import { type CallOutcome, ProtocolError } from './protocol/errors.js';
+import { type AgentTask, isStateError, newId, type State } from './state/index.js';
+
+export interface AgentRecordsOptions {
+  /** A task is kept for so long after its last change. */
+  readonly taskTtl: number;
+  /** Whether other replicas share the database. */
+  readonly shared: boolean;
+}
+
+/** A hint is stale at once; this is how long a replica may take to look. */
+const HINT_LIFE = 60_000;
+
+/** A database that is away refuses what needs it for the moment. */
+async function stored<T>(work: Promise<T>, outcome: CallOutcome = 'not_executed'): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!isStateError(error) || !error.retryable) throw error;
+    throw new ProtocolError('overloaded', 'Tasks cannot be kept or found at the moment; try again', {
+      outcome,
+      headers: { 'Retry-After': '1' },
+    });
+  }
+}
+
+export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
+  const { agentTasks: tasks, agentPushes: pushes, bus } = state;
+  const changed = shared ? busHints(bus, 'task') : localHints();
+  const meddled = shared ? busHints(bus, 'meddled') : localHints();
+  /** Names this replica among those that follow tasks. A restart makes it another one. */
+  const self = newId();
+  const recordOf = (found: AgentTask<unknown> | undefined): TaskRecord | undefined => found && readRecord(found, self);
+
+  return {
+    find: async (key) => {
+      if (!storable(key.id)) return undefined;
+      return recordOf(await stored(tasks.get(key)));
+    },
+    findUpstream: async (agent, id) =>
+      storable(id) ? recordOf(await stored(tasks.getUpstream(agent, id))) : undefined,
+    findAll: async (owner, id) => {
+      if (!storable(id)) return [];
+      return (await stored(tasks.getAll(owner, id))).flatMap((task) => recordOf(task) ?? []);
+    },
+    contextAgent: async (owner, contextId) => {
+      if (!storable(contextId)) return undefined;
+      return (await stored(tasks.context(contextId))).find((found) => found.owner === owner)?.agent;
+    },
+    contextOwners: async (agent, contextId) => {
+      if (!storable(contextId)) return [];
+      const found = await stored(tasks.context(contextId));
+      return found.flatMap((row) => (row.agent === agent ? [row.owner] : []));
+    },
+    save: async ({ record, after, events, notifications, followedUntil, held = false }) => {
+      const { agent, owner, id, upstreamId, contextId, task, seq, dialect, createdAt } = record;
+      const { state: name, timestamp } = task.status;
+      const reached = timestamp === undefined ? Number.NaN : Date.parse(timestamp);
+      const saved = await stored(
+        tasks.write({
+          task: {
+            ...{ agent, owner, id, upstreamId, contextId, seq, dialect, createdAt },
+            state: name,
+            statusAt: Number.isFinite(reached) ? reached : record.updatedAt,
+            value: task,
+          },
+          after,
+          events: events.map(({ seq: number, event }) => ({ seq: number, value: event })),
+          messages: notifications,
+          expiresAt: Date.now() + taskTtl,
+          ...(followedUntil !== undefined && { followedUntil, follower: followedUntil === null ? '' : self }),
+          ...(held && { heldBy: self }),
+        }),
+        'unknown',
+      );
+      // Nobody can wait for news of a task that begins with its end.
+      if (saved && (after > 0 || !isTerminal(name))) changed.send(record);
+      if (saved && after > 0 && !held) meddled.send(record);
+      return saved;
+    },
+    events: async (key, after) => {
+      const found = await stored(tasks.events(key, after));
+      return found?.map(({ seq, value }): NumberedEvent => ({ seq, event: value as StreamResponse }));
+    },
+    list: async (filter) => {
+      const { tasks: found, total } = await stored(tasks.list(filter));
+      return { records: found.flatMap((task) => recordOf(task) ?? []), total };
+    },
+    claimFollowing: async (limit, until) => {
+      return (await stored(tasks.claimFollowing(self, limit, until))).flatMap((task) => recordOf(task) ?? []);
+    },
+    claimOne: (key, until) => stored(tasks.claimOne(key, self, until)),
+    keepFollowing: async (keys, until) => {
+      const kept = new Set((await stored(tasks.keepFollowing(keys, self, until))).map(nameOf));
+      return keys.filter((key) => !kept.has(nameOf(key)));
+    },
+    letGo: (keys, due) => stored(tasks.letGo(keys, self, due)),
+    remind: (key, due) => stored(tasks.remind(key, due)),
+    onChanged: (key, listener) => changed.listen(key, listener),
+    onMeddled: (key, listener) => meddled.listen(key, listener),
+
+    putPush: ({ key, config, dialect, secret, failures, disabled }) =>
+      stored(pushes.put({ key: bare(key), id: config.id, value: { config, secret }, dialect, failures, disabled })),
+    pushes: async (key) => {
+      const found = await stored(pushes.ofTask(key));
+      return found.map(({ value, dialect, failures, disabled }): PushRecord => {
+        const { config, secret } = value as Pick<PushRecord, 'config' | 'secret'>;
+        return { key: bare(key), config, dialect: dialect as DialectId, secret, failures, disabled };
+      });
+    },
+    removePush: (key, id) => stored(pushes.remove(key, id)),
+    disablePush: ({ key, config, secret }, disabled) =>
+      stored(pushes.disable(key, config.id, { config, secret }, disabled)),
+    countPush: (key, id, delivered) => stored(pushes.count(key, id, delivered)),
+  };
+}
+
+const bare = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
+
+/** PostgreSQL has no room for this character in a text: no task of ours has it in its name. */
+const storable = (id: string): boolean => !id.includes('\0');
+
+function readRecord(found: AgentTask<unknown>, self: string): TaskRecord {
+  const { value, statusAt: _at, state: _state, dialect, follower, followedUntil, ...rest } = found;
+  return {
+    ...rest,
+    dialect: dialect as DialectId,
+    task: value as Task,
+    followedUntil: follower === '' ? null : followedUntil,
+    followedHere: follower === self,
+  };
+}
+
+interface ChangeHints {
+  send(key: TaskKey): void;
+  listen(key: TaskKey, listener: () => void): () => void;
+}
+
+const nameOf = ({ agent, owner, id }: TaskKey): string => JSON.stringify([agent, owner, id]);
+
+function localHints(): ChangeHints {
+  const waiting = new Map<string, Set<() => void>>();
+  return {
+    send: (key) => {
+      for (const listener of waiting.get(nameOf(key)) ?? []) listener();
+    },
+    listen: (key, listener) => {
+      const name = nameOf(key);
+      const listeners = waiting.get(name) ?? new Set();
+      const own = (): void => listener();
+      waiting.set(name, listeners.add(own));
+      return () => {
+        listeners.delete(own);
+        if (listeners.size === 0 && waiting.get(name) === listeners) waiting.delete(name);
+      };
+    },
+  };
+}
+
+function busHints(bus: State['bus'], kind: string): ChangeHints {
+  const streamOf = (key: TaskKey): string =>
+    `a2a:${kind}:${createHash('sha256').update(nameOf(key)).digest('base64url').slice(0, 32)}`;
+  return {
+    // A hint that is lost costs its reader the time until it looks by itself.
+    send: (key) => void bus.append(streamOf(key), '', { maxLen: 1, ttlMs: HINT_LIFE }).catch(() => {}),
+    listen: (key, listener) => bus.wake(streamOf(key), listener),
+  };
+}

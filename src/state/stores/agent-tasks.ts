@@ -1,0 +1,367 @@
+import type { Db, Row, Statement, Value } from '../db.js';
+import { skipLocked } from '../dialect.js';
+import { isStateError } from '../errors.js';
+import { newId } from '../ids.js';
+import type { Message } from './outbox.js';
+
+/** Names a task: an agent, whose it is, and the id its owner knows. */
+export interface AgentTaskKey {
+  readonly agent: string;
+  readonly owner: string;
+  readonly id: string;
+}
+
+/** A task of an agent; what its value says is its writer's business. */
+export interface AgentTask<T> extends AgentTaskKey {
+  readonly upstreamId: string;
+  readonly contextId: string;
+  readonly state: string;
+  /** When the state was reached: lists are sorted by it. */
+  readonly statusAt: number;
+  readonly value: T;
+  /** The number of its last event. */
+  readonly seq: number;
+  readonly dialect: string;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** Until when somebody follows the task at its agent, or when it is to be looked at; null where nobody needs to. */
+  readonly followedUntil: number | null;
+  /** Who follows it; empty where nobody does. */
+  readonly follower: string;
+}
+
+export interface AgentEvent {
+  readonly seq: number;
+  readonly value: unknown;
+}
+
+export interface AgentTaskWrite<T> {
+  readonly task: Omit<AgentTask<T>, 'updatedAt' | 'followedUntil' | 'follower'>;
+  /** Left as it is where not given. */
+  readonly followedUntil?: number | null;
+  /** Who follows it until then. */
+  readonly follower?: string;
+  /** Writes only where this one still follows the task. */
+  readonly heldBy?: string;
+  /** The number of the last event before this write; 0 creates. */
+  readonly after: number;
+  readonly events: readonly AgentEvent[];
+  readonly messages: readonly Message[];
+  readonly expiresAt: number;
+}
+
+export interface AgentTaskQuery {
+  readonly owner: string;
+  readonly agents: readonly string[];
+  readonly contextId?: string;
+  readonly state?: string;
+  readonly since?: number;
+  readonly after?: { readonly at: number; readonly agent: string; readonly id: string };
+  readonly limit: number;
+}
+
+interface TaskRow extends Row {
+  agent: string;
+  owner: string;
+  id: string;
+  upstream_id: string;
+  context_id: string;
+  state: string;
+  status_at: number;
+  json: string;
+  seq: number;
+  dialect: string;
+  created_at: number;
+  updated_at: number;
+  followed_until: number | null;
+  follower: string;
+}
+
+/** Late subscribers find so many events of a task; whoever is further behind takes the snapshot. */
+export const KEPT_EVENTS = 512;
+
+const CLAIMS_AT_ONCE = 100;
+
+const COLUMNS = `agent, owner, id, upstream_id, context_id, state, status_at, json, seq, dialect, created_at, updated_at,
+  followed_until, follower`;
+const NAMED = 'agent = $1 AND owner = $2 AND id = $3';
+const named = ({ agent, owner, id }: AgentTaskKey): string[] => [agent, owner, id];
+
+/**
+ * Tasks of agents, their newest events and what is to be sent about them, written together. As in the outbox, the claim
+ * to follow a task *is* a due time: what a dead replica followed becomes due by itself.
+ */
+export class AgentTasks<T = unknown> {
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /** False where somebody else wrote first, the task is gone, or the id is taken; then nothing was written. */
+  async write(write: AgentTaskWrite<T>): Promise<boolean> {
+    if (await this.#write(write)) return true;
+    // An expired task gives up its ids.
+    return write.after === 0 && (await this.#removeExpired(write.task)) && this.#write(write);
+  }
+
+  async get(key: AgentTaskKey): Promise<AgentTask<T> | undefined> {
+    const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE ${NAMED} AND expires_at > $4`;
+    const [row] = await this.#db.q<TaskRow>(sql, [...named(key), Date.now()]);
+    return row && taskOf<T>(row);
+  }
+
+  async getUpstream(agent: string, upstreamId: string): Promise<AgentTask<T> | undefined> {
+    const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE agent = $1 AND upstream_id = $2 AND expires_at > $3`;
+    const [row] = await this.#db.q<TaskRow>(sql, [agent, upstreamId, Date.now()]);
+    return row && taskOf<T>(row);
+  }
+
+  /** The owner's tasks of this id, newest first. */
+  async getAll(owner: string, id: string): Promise<AgentTask<T>[]> {
+    const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE owner = $1 AND id = $2 AND expires_at > $3
+      ORDER BY created_at DESC LIMIT 100`;
+    return (await this.#db.q<TaskRow>(sql, [owner, id, Date.now()])).map((row) => taskOf<T>(row));
+  }
+
+  /** The first task of each of the owners and agents that a context has tasks of, oldest first. */
+  async context(contextId: string): Promise<{ agent: string; owner: string }[]> {
+    const sql = `SELECT agent, owner, MIN(created_at) AS first FROM agent_tasks
+      WHERE context_id = $1 AND expires_at > $2 GROUP BY agent, owner ORDER BY first LIMIT 100`;
+    const rows = await this.#db.q<{ agent: string; owner: string }>(sql, [contextId, Date.now()]);
+    return rows.map(({ agent, owner }) => ({ agent, owner }));
+  }
+
+  /** Events after `seq`, oldest first; undefined where the task or some of them are no longer kept. */
+  async events(key: AgentTaskKey, after: number): Promise<AgentEvent[] | undefined> {
+    const [tasks, events] = await this.#db.tx([
+      [`SELECT seq FROM agent_tasks WHERE ${NAMED}`, named(key)],
+      [`SELECT seq, json FROM agent_events WHERE ${NAMED} AND seq > $4 ORDER BY seq`, [...named(key), after]],
+    ]);
+    const last = tasks?.[0]?.['seq'] as number | undefined;
+    const found = (events ?? []) as { seq: number; json: string }[];
+    // Numbers have no holes: as many as were made since, or some are missing.
+    if (last === undefined || found.length !== Math.max(0, last - after)) return undefined;
+    return found.map(({ seq, json }) => ({ seq, value: JSON.parse(json) as unknown }));
+  }
+
+  async list(query: AgentTaskQuery): Promise<{ tasks: AgentTask<T>[]; total: number }> {
+    const { owner, agents, contextId, state, since, after, limit } = query;
+    if (agents.length === 0) return { tasks: [], total: 0 };
+    const params: Value[] = [owner, Date.now()];
+    const put = (value: Value): string => `$${params.push(value)}`;
+    let where = `owner = $1 AND expires_at > $2 AND agent IN (${agents.map(put).join(', ')})`;
+    if (contextId !== undefined) where += ` AND context_id = ${put(contextId)}`;
+    if (state !== undefined) where += ` AND state = ${put(state)}`;
+    if (since !== undefined) where += ` AND status_at >= ${put(since)}`;
+    const count: Statement = [`SELECT COUNT(*) AS total FROM agent_tasks WHERE ${where}`, [...params]];
+    if (after) {
+      where += ` AND (status_at, agent, id) < (CAST(${put(after.at)} AS BIGINT), ${put(after.agent)}, ${put(after.id)})`;
+    }
+    const page: Statement = [
+      `SELECT ${COLUMNS} FROM agent_tasks WHERE ${where}
+       ORDER BY status_at DESC, agent DESC, id DESC LIMIT ${put(limit)}`,
+      params,
+    ];
+    const [counted, rows] = await this.#db.tx([count, page]);
+    return {
+      tasks: (rows as TaskRow[]).map((row) => taskOf<T>(row)),
+      total: counted?.[0]?.['total'] as number,
+    };
+  }
+
+  /** Tasks that are due, since their follower did not prolong its claim in time or to be looked at, each for this one alone. */
+  async claimFollowing(by: string, limit: number, until: number, now = Date.now()): Promise<AgentTask<T>[]> {
+    const sql = `WITH due AS (
+         SELECT agent, owner, id FROM agent_tasks WHERE followed_until <= $1 AND expires_at > $1
+         ORDER BY followed_until LIMIT $2 ${skipLocked(this.#db.dialect)})
+       UPDATE agent_tasks SET followed_until = CAST($3 AS BIGINT), follower = $4
+       WHERE (agent, owner, id) IN (SELECT agent, owner, id FROM due) RETURNING ${COLUMNS}`;
+    return (await this.#db.q<TaskRow>(sql, [now, limit, until, by])).map((row) => taskOf<T>(row));
+  }
+
+  /** False where another one follows the task. */
+  async claimOne(key: AgentTaskKey, by: string, until: number, now = Date.now()): Promise<boolean> {
+    const sql = `UPDATE agent_tasks SET followed_until = CAST($4 AS BIGINT), follower = $6
+      WHERE ${NAMED} AND (followed_until IS NULL OR followed_until <= $5 OR follower IN ('', $6)) AND expires_at > $5
+      RETURNING id`;
+    return (await this.#db.q(sql, [...named(key), until, now, by])).length > 0;
+  }
+
+  /** Prolongs claims. Returns those that are still this one's: the others somebody took, or nobody needs any more. */
+  async keepFollowing(keys: readonly AgentTaskKey[], by: string, until: number): Promise<AgentTaskKey[]> {
+    return this.#claims(keys, by, 'followed_until = CAST($1 AS BIGINT)', until);
+  }
+
+  /** Gives claims up: the tasks are due for anybody at `due`, or not at all. */
+  async letGo(keys: readonly AgentTaskKey[], by: string, due: number | null): Promise<void> {
+    await this.#claims(keys, by, `followed_until = CAST($1 AS BIGINT), follower = ''`, due);
+  }
+
+  /** The task is to be looked at by then, unless somebody follows it anyway. */
+  async remind(key: AgentTaskKey, due: number): Promise<void> {
+    const sql = `UPDATE agent_tasks SET followed_until = CAST($4 AS BIGINT) WHERE ${NAMED} AND follower = ''`;
+    await this.#db.q(sql, [...named(key), due]);
+  }
+
+  async #claims(keys: readonly AgentTaskKey[], by: string, change: string, until: number | null) {
+    const found: AgentTaskKey[] = [];
+    for (let i = 0; i < keys.length; i += CLAIMS_AT_ONCE) {
+      const params: Value[] = [until, by];
+      const rows = keys.slice(i, i + CLAIMS_AT_ONCE).map((key) => {
+        return `(${named(key)
+          .map((name) => `$${params.push(name)}`)
+          .join(', ')})`;
+      });
+      const sql = `UPDATE agent_tasks SET ${change} WHERE follower = $2 AND followed_until IS NOT NULL
+        AND (agent, owner, id) IN (VALUES ${rows.join(', ')}) RETURNING agent, owner, id`;
+      found.push(...(await this.#db.q<{ agent: string; owner: string; id: string }>(sql, params)));
+    }
+    return found;
+  }
+
+  /** Deletes at most `limit` expired tasks with all that belongs to them; returns how many. */
+  async sweep(limit = 200): Promise<number> {
+    const sql = 'SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2';
+    const now = Date.now();
+    const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [now, limit]);
+    if (rows.length > 0) await this.#db.tx(rows.flatMap((key) => removal(key, now)));
+    return rows.length;
+  }
+
+  async #write(write: AgentTaskWrite<T>): Promise<boolean> {
+    const { task, after, events, messages, expiresAt, followedUntil, follower = '', heldBy } = write;
+    const mark = newId();
+    const now = Date.now();
+    const key = named(task);
+    const json = JSON.stringify(task.value);
+    const kept = followedUntil === undefined ? 1 : 0;
+    const statements: Statement[] = [
+      after === 0
+        ? [
+            `INSERT INTO agent_tasks (${COLUMNS}, mark, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, CAST($13 AS BIGINT), $14, $15, $16)
+             ON CONFLICT DO NOTHING RETURNING seq`,
+            [
+              ...key,
+              task.upstreamId,
+              task.contextId,
+              task.state,
+              task.statusAt,
+              json,
+              task.seq,
+              task.dialect,
+              task.createdAt,
+              now,
+              followedUntil ?? null,
+              follower,
+              mark,
+              expiresAt,
+            ],
+          ]
+        : [
+            `UPDATE agent_tasks SET state = $5, status_at = $6, json = $7, seq = $8, updated_at = $9, mark = $10,
+               expires_at = $11,
+               followed_until = CASE WHEN CAST($13 AS INTEGER) = 1 THEN followed_until ELSE CAST($12 AS BIGINT) END,
+               follower = CASE WHEN CAST($13 AS INTEGER) = 1 THEN follower ELSE CAST($14 AS TEXT) END
+             WHERE ${NAMED} AND seq = $4 AND expires_at > $9 ${heldBy === undefined ? '' : 'AND follower = $15'}
+             RETURNING seq`,
+            [
+              ...key,
+              after,
+              task.state,
+              task.statusAt,
+              json,
+              task.seq,
+              now,
+              mark,
+              expiresAt,
+              followedUntil ?? null,
+              kept,
+              follower,
+              ...(heldBy === undefined ? [] : [heldBy]),
+            ],
+          ],
+    ];
+    for (const { seq, value } of events) {
+      statements.push([
+        `INSERT INTO agent_events (agent, owner, id, seq, json)
+         SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS BIGINT), CAST($5 AS TEXT)
+         WHERE ${written(6)}`,
+        [...key, seq, JSON.stringify(value), mark],
+      ]);
+    }
+    if (task.seq > KEPT_EVENTS && events.length > 0) {
+      statements.push([
+        `DELETE FROM agent_events WHERE ${NAMED} AND seq <= $4 AND ${written(5)}`,
+        [...key, task.seq - KEPT_EVENTS, mark],
+      ]);
+    }
+    for (const { id = newId(), lane, target, value } of messages) {
+      statements.push([
+        `INSERT INTO outbox (id, lane, target, json, dead, attempts, due_at, claim, first_at, created_at)
+         SELECT CAST($4 AS TEXT), CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), 0, 0,
+           CAST($8 AS BIGINT), '', CAST($8 AS BIGINT), CAST($8 AS BIGINT)
+         WHERE ${written(9)} ON CONFLICT (id) DO NOTHING`,
+        [...key, id, lane, target, JSON.stringify(value), now, mark],
+      ]);
+    }
+    try {
+      const [rows] = await this.#db.tx(statements);
+      return rows !== undefined && rows.length > 0;
+    } catch (error) {
+      // Two creations at once: PostgreSQL notices the second index only when it writes into it.
+      if (isStateError(error, 'constraint')) return false;
+      throw error;
+    }
+  }
+
+  async #removeExpired({ agent, owner, id, upstreamId }: Pick<AgentTask<T>, keyof AgentTaskKey | 'upstreamId'>) {
+    const now = Date.now();
+    const sql = `SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $5
+      AND ((agent = $1 AND owner = $2 AND id = $3) OR (agent = $1 AND upstream_id = $4))`;
+    const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [
+      agent,
+      owner,
+      id,
+      upstreamId,
+      now,
+    ]);
+    if (rows.length > 0) await this.#db.tx(rows.flatMap((key) => removal(key, now)));
+    return rows.length > 0;
+  }
+}
+
+/** Makes a statement depend on the write of its transaction having been made. */
+const written = (mark: number): string => `EXISTS (SELECT 1 FROM agent_tasks t
+  WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.mark = $${mark})`;
+
+function removal(key: AgentTaskKey, now: number): Statement[] {
+  const over = `EXISTS (SELECT 1 FROM agent_tasks t
+    WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.expires_at <= $4)`;
+  const params = [...named(key), now];
+  return [
+    [`DELETE FROM agent_events WHERE ${NAMED} AND ${over}`, params],
+    [`DELETE FROM agent_pushes WHERE agent = $1 AND owner = $2 AND task_id = $3 AND ${over}`, params],
+    [`DELETE FROM agent_tasks WHERE ${NAMED} AND expires_at <= $4`, params],
+  ];
+}
+
+function taskOf<T>(row: TaskRow): AgentTask<T> {
+  return {
+    agent: row.agent,
+    owner: row.owner,
+    id: row.id,
+    upstreamId: row.upstream_id,
+    contextId: row.context_id,
+    state: row.state,
+    statusAt: row.status_at,
+    value: JSON.parse(row.json) as T,
+    seq: row.seq,
+    dialect: row.dialect,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    followedUntil: row.followed_until,
+    follower: row.follower,
+  };
+}
