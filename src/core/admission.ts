@@ -1,7 +1,7 @@
 import { ProtocolError } from '../protocol/errors.js';
 import type { Caller } from './caller.js';
 
-export type TargetKind = 'tool' | 'prompt' | 'resource';
+export type TargetKind = 'tool' | 'prompt' | 'resource' | 'agent';
 
 export interface Target {
   readonly server: string;

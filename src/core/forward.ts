@@ -65,6 +65,7 @@ export class Forwarder {
     }
     if (call.cancellation.cancelled) {
       if (state?.kind === 'parked') this.parts.parking.abandon(state.ticket, call.cancellation.reason);
+      if (state?.kind === 'relay' && state.state !== undefined) upstream.abandon?.(caller, state.state);
       throw new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' });
     }
     if (state?.kind === 'parked') return this.resume(caller, call, target.server, state);
@@ -285,7 +286,7 @@ export class Forwarder {
           refuseUndeclared(caller.capabilities, route.target.server, outcome);
           return outcome.parked
             ? outcome
-            : { ...outcome, parked: repeated(outcome.requestState, call.params, route, again) };
+            : { ...outcome, parked: repeated(outcome.requestState, call.params, route, again, upstream, caller) };
         };
         return again(call.params, state, sinks);
       },
@@ -366,10 +367,14 @@ function repeated(
   params: RawObject,
   route: Route,
   again: (params: RawObject, state: State, from: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>,
+  upstream: Upstream,
+  caller: Caller,
 ): ParkedCall {
   return {
     over: Promise.resolve(),
-    abandon: () => {},
+    abandon: () => {
+      if (state !== undefined) upstream.abandon?.(caller, state);
+    },
     resume: (from, answers) =>
       again(
         params.edit({ inputResponses: JSON.stringify(answers) }),

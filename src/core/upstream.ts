@@ -53,6 +53,8 @@ export interface Upstream {
   /** What the server says of itself; asked once and remembered while the connection lasts. */
   describe(): Promise<ServerDescription>;
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
+  /** Gives up what the server's own state stands for: the question it came with is not going to be answered. */
+  abandon?(caller: Caller, state: string): void;
   /** Watches for changes. Resolves once the watch is live; one of two watchers leaving never silences the other. */
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { States } from '../core/bridge/states.js';
 import type { Caller } from '../core/caller.js';
 import type { Catalog } from '../core/catalog/catalog.js';
+import { globOf } from '../core/catalog/glob.js';
 import { prefixedName } from '../core/catalog/names.js';
 import { type Call, failed, type Gateway, type Outcome } from '../core/gateway.js';
 import { ProtocolError } from '../protocol/errors.js';
@@ -29,7 +30,7 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
   /** Approvals that were used, until they would have expired; each counts once. */
   const used = new Map<string, number>();
   const spend = (nonce: string): void => {
-    const now = Date.now();
+    const now = performance.now();
     for (const [old, until] of used) if (until < now) used.delete(old);
     if (used.has(nonce)) throw new ProtocolError('invalid_state', 'This approval was used already');
     used.set(nonce, now + states.ttl);
@@ -126,12 +127,3 @@ function question(server: string, own: string, call: Call): InputRequest {
     },
   };
 }
-
-const globOf = (pattern: string): RegExp =>
-  new RegExp(
-    `^${pattern
-      .split('*')
-      .map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&'))
-      .join('.*')}$`,
-    'i',
-  );

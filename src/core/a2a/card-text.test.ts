@@ -1,0 +1,43 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { plainLine, plainText, webLink } from './card-text.js';
+
+describe('texts of a card (§7, card spoofing)', () => {
+  test('what cannot be seen is taken out', () => {
+    const hidden = [...'ignore'].map((char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join('');
+    expect(plainText(`Plans\u0000 \u202etrips\u200b${hidden}\ufeff`, 100)).toBe('Plans trips');
+  });
+  test('line breaks, tabs, other scripts and emoji stay', () => {
+    expect(plainText('a\r\n\tb', 100)).toBe('a\n\tb');
+    expect(plainText('می‌خواهم 👩‍🚀 ❤️', 100)).toBe('می‌خواهم 👩‍🚀 ❤️');
+  });
+  test('joiners that join nothing are taken out', () => {
+    expect(plainText('a\u200d\u200c\u200db\u200d', 100)).toBe('ab');
+  });
+  test('is cut to its length without halving a character', () => {
+    expect(plainText('abcdef', 4)).toBe('abc…');
+    expect(plainText('ab😀cd', 4)).toBe('ab…');
+  });
+  test('never longer than asked for, and the same when done again', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) }),
+        fc.integer({ min: 1, max: 20 }),
+        (text, most) => {
+          const once = plainText(text, most);
+          expect(once.length).toBeLessThanOrEqual(most);
+          expect(plainText(once, most)).toBe(once);
+        },
+      ),
+    );
+  });
+  test('a line is one line', () => expect(plainLine('a\n\n b', 10)).toBe('a b'));
+});
+
+describe('links of a card', () => {
+  test('the web only, and without credentials', () => {
+    expect(webLink('https://example.com/docs')).toBe('https://example.com/docs');
+    for (const link of ['javascript:alert(1)', 'file:///etc/passwd', 'http://u:p@example.com', 'docs', 7, undefined])
+      expect(webLink(link)).toBeUndefined();
+  });
+});

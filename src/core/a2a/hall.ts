@@ -1,0 +1,262 @@
+import type {
+  AgentCard,
+  ListPushConfigsRequest,
+  ListTasksRequest,
+  PushConfigRequest,
+  StreamResponse,
+  TaskPushNotificationConfig,
+} from '../../protocol/a2a/model.js';
+import { isTerminal } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { Admission } from '../admission.js';
+import { type Caller, GATEWAY } from '../caller.js';
+import type { Seal } from '../seal.js';
+import type { Agent } from './agent.js';
+import type { Callbacks } from './callbacks.js';
+import { type A2aLimits, taskNotFound } from './checks.js';
+import type { Directory } from './directory.js';
+import type { A2aLog } from './feed.js';
+import { Feeds } from './feeds.js';
+import { ownExchange } from './follow.js';
+import { FRONT_DESK, type FrontRouter, noted, type RouteDecision } from './front.js';
+import type { AgentAnswer, AgentCall, AgentGateway } from './gateway.js';
+import { HopGuard } from './hops.js';
+import { Lookups } from './lookups.js';
+import { outwardAnswer } from './notes.js';
+import type { Pushes } from './push.js';
+import type { AgentRecords, TaskKey, TaskRecord } from './records.js';
+import { Sending } from './sending.js';
+import { Slots } from './slots.js';
+import { ownKey, Turns } from './turns.js';
+
+export interface HallTimes {
+  /** How long a call waits for its agent. */
+  readonly call: number;
+  /** How long `GetTask` waits for an agent before it answers with what is known. */
+  readonly refresh?: number;
+  /** How long a stream stays open for a task that waits for its client. */
+  readonly hold?: number;
+  /** After so long without a word from the replica that follows a task, another takes over. */
+  readonly lease?: number;
+}
+
+export interface HallParts {
+  readonly agents: Pick<Directory, 'get' | 'names'>;
+  readonly admission: Admission;
+  readonly records: AgentRecords;
+  readonly seal: Seal;
+  readonly limits: A2aLimits;
+  /** In milliseconds. */
+  readonly timeouts: HallTimes;
+  /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
+  readonly instance: string;
+  readonly log: A2aLog;
+  /** Without it there is no front agent. */
+  readonly router?: FrontRouter;
+  /** Without it there are no push notifications. */
+  readonly pushes?: Pushes;
+  readonly callbacks?: Pick<Callbacks, 'ask'>;
+  readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };
+}
+
+const TIMES = { refresh: 10_000, hold: 10 * 60_000, lease: 6_000 };
+
+/**
+ * Where every A2A call comes through, whichever door it came in by: may this caller use this agent, is the task its own,
+ * is what it asks for possible; and then to the agent. No agent is asked for a task that is not the caller's (G-22).
+ */
+export class Hall implements AgentGateway {
+  private readonly feeds: Feeds;
+  private readonly turns: Turns;
+  private readonly sending: Sending;
+  private readonly lookups: Lookups;
+
+  constructor(private readonly parts: HallParts) {
+    const { records, pushes, callbacks, limits, log, seal, timeouts } = parts;
+    const times = { ...TIMES, ...timeouts };
+    const slots = new Slots(limits.streams, limits.streamsPerCaller);
+    this.feeds = new Feeds({
+      ...{ records, pushes, limits, log, lease: times.lease, hold: times.hold },
+      agent: (name) => this.known(name),
+    });
+    this.turns = new Turns({ records, limits, pushes, hops: new HopGuard(parts.instance, limits.maxHops) });
+    const { feeds, turns } = this;
+    this.sending = new Sending({ turns, feeds, slots, records, pushes, callbacks, callTime: times.call });
+    this.lookups = new Lookups({ records, feeds, slots, seal, log, refreshTime: times.refresh });
+  }
+
+  /** Begins to look after tasks whose replica is gone. */
+  start(): void {
+    this.feeds.start();
+  }
+
+  /** Lets go of all tasks: other replicas, or the next start, go on with them. */
+  close(): Promise<void> {
+    return this.feeds.close();
+  }
+
+  async handle(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
+    return outwardAnswer(await this.answer(caller, call));
+  }
+
+  private async answer(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
+    const { operation, exchange } = call;
+    if (exchange.cancellation.cancelled)
+      throw new ProtocolError('cancelled', 'Nobody waits for the answer', { outcome: 'not_executed' });
+    switch (operation) {
+      case 'ListTasks':
+        return this.list(caller, call);
+      case 'GetExtendedAgentCard':
+        return this.extendedCard(caller, call);
+      default: {
+        const { name, agent, decision } = await this.target(caller, call);
+        if (operation === 'SendMessage' || operation === 'SendStreamingMessage') {
+          const turn = await this.turns.begin(caller, call, name, agent);
+          const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
+          return decision ? noted(answer, decision) : answer;
+        }
+        return this.onTask(caller, call, agent, await this.own(caller, call, name));
+      }
+    }
+  }
+
+  /**
+   * Takes what an agent posted of a task. A callback is a hint: the agent itself is asked how its task stands, and only
+   * where it cannot be asked the news are believed, as far as they say the same however often they come.
+   */
+  async news(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
+    const { agent: name, owner } = key;
+    const [record, agent] = [await this.parts.records.find(key), this.known(name)];
+    if (!record || !agent) taskNotFound();
+    if (isTerminal(record.task.status.state)) return;
+    // Whoever follows the task hears of it anyway.
+    if (this.feeds.get(key)?.followed || (record.followedUntil ?? 0) > Date.now()) return;
+    const caller: Caller = { ...GATEWAY, principal: { name: owner, admin: false } };
+    if (await this.lookups.refresh(caller, agent, record)) return;
+    await this.feeds.with(record, async (feed) => {
+      for (const { task, statusUpdate } of events) {
+        const told = task ?? (statusUpdate && { ...feed.record.task, status: statusUpdate.status });
+        if (told && (told.id === record.upstreamId || told.id === record.id))
+          await feed.put({ ...told, id: record.id });
+      }
+    });
+  }
+
+  private async onTask(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { lookups } = this;
+    switch (call.operation) {
+      case 'GetTask':
+        return lookups.get(caller, call, agent, record);
+      case 'CancelTask':
+        return lookups.cancel(caller, call, agent, record);
+      case 'SubscribeToTask':
+        return lookups.subscribe(caller, call, agent, record);
+      default:
+        return this.onPush(caller, call, agent, record);
+    }
+  }
+
+  private async onPush(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { pushes } = this.parts;
+    if (!pushes)
+      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+        outcome: 'not_executed',
+      });
+    const request = call.request.value as unknown;
+    const answer = (value: unknown): AgentAnswer => ({
+      kind: 'result',
+      result: { value: value as JsonValue },
+      createdIn: record.dialect,
+    });
+    switch (call.operation) {
+      case 'CreateTaskPushNotificationConfig': {
+        const config = request as TaskPushNotificationConfig;
+        const created = await pushes.create(caller, record, config, call.dialect, call.exchange);
+        await this.lookAfter(caller, agent, record);
+        return answer(created);
+      }
+      case 'GetTaskPushNotificationConfig':
+        return answer(await pushes.get(caller, record, request as PushConfigRequest));
+      case 'ListTaskPushNotificationConfigs':
+        return answer(await pushes.list(caller, record, request as ListPushConfigsRequest));
+      case 'DeleteTaskPushNotificationConfig':
+        await pushes.remove(caller, record, request as PushConfigRequest);
+        return answer(null);
+      default:
+        throw new ProtocolError('method_not_found', `There is no operation ${call.operation}`);
+    }
+  }
+
+  /** Somebody waits for news of the task: the agent is to call back, or is followed where it cannot (G-41). */
+  private async lookAfter(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
+    if (isTerminal(record.task.status.state)) return;
+    await this.feeds.with(record, async (feed) => {
+      feed.pushed = true;
+      feed.called = (await this.parts.callbacks?.ask(agent, caller, record, ownExchange())) ?? false;
+      if (feed.called) return this.feeds.called(feed);
+      try {
+        (await this.feeds.watch(feed, agent, caller))();
+      } catch (error) {
+        this.parts.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
+        await this.parts.records.remind(record, Date.now());
+      }
+    });
+  }
+
+  private async list(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
+    const agents = call.agent === undefined ? this.visible(caller) : [this.admitted(caller, call.agent).name];
+    const value = await this.lookups.list(caller, call.request.value as unknown as ListTasksRequest, agents);
+    return { kind: 'result', result: { value: value as unknown as JsonValue } };
+  }
+
+  private async extendedCard(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
+    if (call.agent !== undefined) this.admitted(caller, call.agent);
+    const { cards } = this.parts;
+    if (!cards) throw new ProtocolError('extended_card_not_configured', 'There is no extended card here');
+    const value = await cards.extended(caller, call.agent);
+    return { kind: 'result', result: { value: value as unknown as JsonValue } };
+  }
+
+  /** The agent a call is for and, where the front agent found it, why it is that one. */
+  private async target(
+    caller: Caller,
+    call: AgentCall,
+  ): Promise<{ name: string; agent: Agent; decision?: RouteDecision }> {
+    if (call.agent !== undefined) return this.admitted(caller, call.agent);
+    const { router } = this.parts;
+    if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
+    const decision = await router.route(caller, call);
+    if (decision.kind === 'ask' || decision.agent === FRONT_DESK)
+      return { name: FRONT_DESK, agent: router.desk, decision };
+    return { ...this.admitted(caller, decision.agent), decision };
+  }
+
+  private admitted(caller: Caller, name: string): { name: string; agent: Agent } {
+    const agent = this.parts.agents.get(name);
+    const target = { server: name, kind: 'agent', name } as const;
+    // An agent that is not for this caller is not there.
+    if (!agent || !this.parts.admission.sees(caller, target))
+      throw new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
+    this.parts.admission.admit(caller, target);
+    return { name, agent };
+  }
+
+  private visible(caller: Caller): string[] {
+    const { agents, admission, router } = this.parts;
+    const seen = agents.names().filter((name) => admission.sees(caller, { server: name, kind: 'agent', name }));
+    return router ? [...seen, FRONT_DESK] : seen;
+  }
+
+  private known(name: string): Agent | undefined {
+    return name === FRONT_DESK ? this.parts.router?.desk : this.parts.agents.get(name);
+  }
+
+  private async own(caller: Caller, call: AgentCall, name: string): Promise<TaskRecord> {
+    const { operation, request } = call;
+    const id = operation.includes('PushNotification') ? request.value['taskId'] : request.value['id'];
+    const record =
+      typeof id === 'string' && id !== '' ? await this.parts.records.find(ownKey(caller, name, id)) : undefined;
+    return record ?? taskNotFound();
+  }
+}
