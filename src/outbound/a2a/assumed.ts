@@ -1,0 +1,18 @@
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { baseOf } from './discovery.js';
+import { BINDINGS, type Choice } from './interfaces.js';
+
+/** The card of an agent that shows none, where the configuration says all that is needed to call it. */
+export function assumedCard(name: string, { url, version, binding }: Choice): JsonObject | undefined {
+  if (version === 'auto' || binding === 'auto') return undefined;
+  return {
+    name,
+    description: '',
+    version: '',
+    supportedInterfaces: [{ url: baseOf(url), protocolBinding: BINDINGS[binding], protocolVersion: version }],
+    capabilities: {},
+    defaultInputModes: ['text/plain'],
+    defaultOutputModes: ['text/plain'],
+    skills: [],
+  };
+}

@@ -1,0 +1,81 @@
+import type { Agent } from '../../core/a2a/agent.js';
+import type { Binding } from '../../protocol/a2a/model.js';
+import type { Egress } from '../egress.js';
+import type { HttpClient } from '../http.js';
+import { assumedCard } from './assumed.js';
+import type { AgentContext, Log } from './context.js';
+import { CardSource } from './discovery.js';
+import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
+import { Knowledge, type SignaturePolicy } from './knowledge.js';
+import { RemoteAgent } from './remote-agent.js';
+import { type KeySetting, Signatures } from './signatures.js';
+import { WIRES } from './wires.js';
+
+/** One agent as configured. */
+export interface AgentSettings {
+  /** Its base URL, or the URL of its card. */
+  readonly url: string;
+  readonly version: VersionSetting;
+  readonly binding: BindingSetting;
+  /** The gateway's credentials for it. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signatures: SignaturePolicy;
+  /** A JSON Web Key Set: inline, a file, or a URL. */
+  readonly keys?: KeySetting | undefined;
+  readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
+}
+
+export interface AgentSurroundings {
+  /** For what the operator configured. */
+  readonly http: HttpClient;
+  /** For URLs that a card supplies; it checks the addresses it dials. */
+  readonly guarded: HttpClient;
+  readonly egress: Egress;
+  readonly limits: { readonly event: number };
+  readonly log: Log;
+}
+
+/** So many of an agent's largest events may wait for a slow reader. */
+const WAITING_EVENTS = 2;
+
+export function buildAgent(name: string, settings: AgentSettings, around: AgentSurroundings): Agent {
+  const { http, guarded, egress, limits, log } = around;
+  const { url, version, binding, keys, signatures: policy } = settings;
+  const context: AgentContext = {
+    name,
+    headers: Object.entries(settings.headers).flat(),
+    timeouts: settings.timeouts,
+    limits: { event: limits.event, waiting: limits.event * WAITING_EVENTS },
+    log,
+  };
+  const choice: Choice = { url, version, binding, egress, bindings: Object.keys(WIRES) as Binding[] };
+  const knowledge = new Knowledge({
+    context,
+    source: new CardSource(context, http, url),
+    signatures: new Signatures({
+      agent: name,
+      origin: new URL(url).origin,
+      keys,
+      strict: policy === 'require',
+      trusted: http,
+      guarded,
+      egress,
+    }),
+    policy,
+    assumed: assumedCard(name, choice),
+  });
+  return new RemoteAgent({
+    name,
+    knowledge,
+    choice,
+    wire: (candidate) =>
+      WIRES[candidate.binding]!({
+        context,
+        url: candidate.url,
+        version: candidate.version,
+        tenant: candidate.tenant,
+        http: candidate.trusted ? http : guarded,
+        egress: candidate.trusted ? undefined : egress,
+      }),
+  });
+}

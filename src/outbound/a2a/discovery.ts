@@ -1,0 +1,164 @@
+import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http.js';
+import { type AgentContext, unavailable } from './context.js';
+import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
+import { isObject, tryJson } from './reply.js';
+
+const CARD = '/.well-known/agent-card.json';
+const OLD_CARD = '/.well-known/agent.json';
+
+/** Milliseconds for one address, and for all of them: a caller is told within 15 s that an agent is not there. */
+const ONE_FETCH = 5_000;
+const ALL_FETCHES = 12_000;
+const CARD_LIMIT = 1024 * 1024;
+
+/** How long a card is good that does not say, and the least and most that one may say. */
+const MAX_AGE = 300_000;
+const LEAST_AGE = 10_000;
+const MOST_AGE = 24 * 3_600_000;
+
+/** A card as it came. */
+export interface FetchedCard {
+  readonly url: string;
+  readonly text: string;
+  readonly card: JsonObject;
+  readonly etag: string | undefined;
+  readonly modified: string | undefined;
+  readonly staleAt: number;
+}
+
+/** No card at any of the addresses, though somebody answers there. */
+export class NoCard extends ProtocolError {}
+
+/** The URL beneath which an agent's interfaces and cards stand, whether it was given as that or as the card's own. */
+export function baseOf(url: string): string {
+  const base = new URL(url);
+  base.hash = '';
+  const { pathname } = base;
+  for (const path of [CARD, OLD_CARD]) {
+    if (pathname.endsWith(path)) {
+      base.pathname = pathname.slice(0, -path.length);
+      base.search = '';
+      return base.href.replace(/\/$/, '');
+    }
+  }
+  return pathname.endsWith('.json') ? base.origin : base.href.replace(/\/$/, '');
+}
+
+/**
+ * Where a card may be (C-6): the URL as it was given, then the well-known places beneath it and those of its origin.
+ * The root of an origin is a card least likely of all, so it comes last.
+ */
+export function cardPlaces(url: string): string[] {
+  const given = new URL(url);
+  const base = new URL(baseOf(url));
+  const root = base.pathname.replace(/\/+$/, '');
+  const places = [CARD, OLD_CARD].map((path) => `${base.origin}${root}${path}`);
+  if (root !== '') places.push(`${base.origin}${CARD}`, `${base.origin}${OLD_CARD}`);
+  if (given.pathname === '/') places.push(given.href);
+  else places.unshift(given.href);
+  return [...new Set(places)];
+}
+
+/** Finds an agent's card and keeps to the place where it was found. */
+export class CardSource {
+  private found: string | undefined;
+
+  constructor(
+    private readonly context: AgentContext,
+    private readonly http: HttpClient,
+    private readonly url: string,
+  ) {}
+
+  /** The card, or the one before where it has not changed (C-5). Throws `upstream_unavailable`. */
+  async fetch(before?: FetchedCard): Promise<FetchedCard> {
+    const until = Date.now() + ALL_FETCHES;
+    if (this.found !== undefined) {
+      const again = await this.tryPlace(this.found, before, until);
+      if (again) return again;
+    }
+    const answers: string[] = [];
+    for (const place of cardPlaces(this.url)) {
+      if (place === this.found) continue;
+      if (Date.now() >= until) throw unavailable(this.context.name, 'its card took too long');
+      const card = await this.tryPlace(place, undefined, until, answers);
+      if (!card) continue;
+      this.found = place;
+      return card;
+    }
+    throw new NoCard(
+      'upstream_unavailable',
+      `Agent "${this.context.name}" shows no card: ${[...new Set(answers)].join(', ') || 'nothing was found'}`,
+      { outcome: 'not_executed', data: { agent: this.context.name } },
+    );
+  }
+
+  private async tryPlace(
+    place: string,
+    before: FetchedCard | undefined,
+    until: number,
+    answers: string[] = [],
+  ): Promise<FetchedCard | undefined> {
+    let reply: WholeReply;
+    try {
+      reply = await this.get(place, before, until);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // Who cannot be reached at one address cannot at the next; who hangs or talks nonsense at one may not.
+      if (error.detail.outcome === 'not_executed') throw error;
+      answers.push(error.reason === 'upstream_timeout' ? 'no answer' : 'no card');
+      return undefined;
+    }
+    const { status, headers, body } = reply;
+    const staleAt = Date.now() + maxAge(headers);
+    if (status === 304 && before) return { ...before, staleAt };
+    const card = status === 200 ? tryJson(body) : undefined;
+    if (!isObject(card) || !isCard(card)) {
+      answers.push(status === 200 ? 'no card' : `status ${status}`);
+      return undefined;
+    }
+    return {
+      url: place,
+      text: body.toString('utf8'),
+      card,
+      etag: headerOf(headers, 'etag'),
+      modified: headerOf(headers, 'last-modified'),
+      staleAt,
+    };
+  }
+
+  private async get(place: string, before: FetchedCard | undefined, until: number): Promise<WholeReply> {
+    const time = Math.max(1, Math.min(ONE_FETCH, until - Date.now()));
+    const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_HOP.named!, ...this.context.headers];
+    if (before?.etag !== undefined) headers.push('if-none-match', before.etag);
+    else if (before?.modified !== undefined) headers.push('if-modified-since', before.modified);
+    const { name: agent } = this.context;
+    const limits = { idle: time, total: time, limit: CARD_LIMIT };
+    const reply = await exchangeHttp({
+      http: this.http,
+      target: httpTarget(place),
+      method: 'GET',
+      headers,
+      agent,
+      ...limits,
+    });
+    return reply!;
+  }
+}
+
+/** JSON with a name is not yet a card. */
+const isCard = (card: JsonObject): boolean =>
+  typeof card['name'] === 'string' &&
+  ['supportedInterfaces', 'supported_interfaces', 'url', 'skills', 'capabilities'].some(
+    (key) => card[key] !== undefined,
+  );
+
+function maxAge(headers: HttpHeaders): number {
+  const said = headerOf(headers, 'cache-control') ?? '';
+  if (/\bno-(?:cache|store)\b/i.test(said)) return LEAST_AGE;
+  const [, seconds] = /\bmax-age=(\d+)/i.exec(said) ?? [];
+  if (seconds === undefined) return MAX_AGE;
+  return Math.min(MOST_AGE, Math.max(LEAST_AGE, Number(seconds) * 1000));
+}

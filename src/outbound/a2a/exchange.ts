@@ -1,0 +1,180 @@
+import type { Cancellation } from '../../core/caller.js';
+import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
+import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
+import { EVENT_STREAM } from '../../protocol/sse/writer.js';
+import {
+  type Abortable,
+  type HttpClient,
+  type HttpFailure,
+  type HttpHeaders,
+  type HttpReply,
+  type HttpRequest,
+  type HttpTarget,
+  headerOf,
+} from '../http.js';
+import { Deadline } from '../mcp/deadline.js';
+import { invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
+
+/** One request as it goes on the wire, and how long and how much its reply may be. */
+export interface HttpCall extends HttpRequest {
+  readonly http: HttpClient;
+  readonly target: HttpTarget;
+  /** The agent, as its errors name it. */
+  readonly agent: string;
+  /** Milliseconds of silence, and milliseconds at all. */
+  readonly idle: number;
+  readonly total: number;
+  /** Bytes of one event or of the whole reply. */
+  readonly limit: number;
+  readonly cancellation?: Cancellation;
+}
+
+export interface WholeReply {
+  readonly status: number;
+  readonly headers: HttpHeaders;
+  readonly body: Buffer;
+}
+
+/** Hears of an event stream. `end` or `fail` comes last. */
+export interface EventSink {
+  /** Called before anything else, with how to let go of the stream. */
+  open(stream: Abortable): void;
+  event(name: string, data: Buffer): void;
+  end(): void;
+  fail(error: Error): void;
+}
+
+/**
+ * Sends a request. Resolves with the whole reply or, where it is an event stream and there is a `sink` for one, with
+ * undefined as soon as the stream begins. Rejects with a `ProtocolError` that says whether anything may have been done.
+ */
+export function exchange(call: HttpCall, sink?: EventSink): Promise<WholeReply | undefined> {
+  if (call.cancellation?.cancelled) return Promise.reject(cancelled('not_executed'));
+  return new Promise((resolve, reject) => new Running(call, sink, resolve, reject));
+}
+
+const cancelled = (outcome: CallOutcome): ProtocolError =>
+  new ProtocolError('cancelled', 'The request was cancelled', { outcome });
+
+class Running implements HttpReply, Abortable {
+  private status = 0;
+  private headers: HttpHeaders = [];
+  private readonly chunks: Buffer[] = [];
+  private size = 0;
+  private reader: SseReader | undefined;
+  private over = false;
+  private readonly http: Abortable;
+  private readonly deadline: Deadline;
+  private readonly forget: (() => void) | undefined;
+
+  constructor(
+    private readonly call: HttpCall,
+    private readonly sink: EventSink | undefined,
+    private readonly resolve: (reply: WholeReply | undefined) => void,
+    private readonly reject: (error: Error) => void,
+  ) {
+    const { http, target, agent, idle, total, cancellation } = call;
+    this.deadline = new Deadline(idle, total, () => this.stop(timedOut(agent, idle)));
+    this.http = http.request(target, call, this);
+    this.forget = cancellation?.onCancel(() => this.stop(cancelled('unknown')));
+    if (this.over) this.finish();
+  }
+
+  /** Nobody reads on. What the agent does goes on. */
+  abort(): void {
+    if (this.over) return;
+    this.finish();
+    this.http.abort();
+  }
+
+  private finish(): void {
+    this.over = true;
+    this.deadline.clear();
+    this.forget?.();
+  }
+
+  private stop(error: Error): void {
+    if (this.over) return;
+    this.finish();
+    this.http?.abort();
+    this.failWith(error);
+  }
+
+  private failWith(error: Error): void {
+    if (this.reader) this.sink!.fail(error);
+    else this.reject(error);
+  }
+
+  start(status: number, headers: HttpHeaders): void {
+    if (this.over) return;
+    this.status = status;
+    this.headers = headers;
+    if (status >= 300 || !headerOf(headers, 'content-type')?.startsWith(EVENT_STREAM)) return;
+    const { sink } = this;
+    if (!sink) {
+      this.stop(invalidReply(this.call.agent, 'answered with a stream where there is none to be had'));
+      return;
+    }
+    this.reader = new SseReader(
+      {
+        event: ({ event, data }) => {
+          if (!this.over && data.length > 0) sink.event(event, data);
+        },
+      },
+      this.call.limit,
+    );
+    sink.open(this);
+    this.resolve(undefined);
+  }
+
+  data(chunk: Buffer): void {
+    if (this.over) return;
+    if (this.reader) {
+      this.deadline.extend();
+      try {
+        this.reader.push(chunk);
+      } catch (error) {
+        this.stop(error instanceof SseOverflow ? this.tooLarge() : (error as Error));
+      }
+      return;
+    }
+    // Most replies come in one piece and are over then.
+    if (this.size > 0) this.deadline.extend();
+    this.size += chunk.length;
+    if (this.size > this.call.limit) this.stop(this.tooLarge());
+    else this.chunks.push(chunk);
+  }
+
+  private tooLarge(): ProtocolError {
+    return invalidReply(this.call.agent, `sent more than ${this.call.limit} bytes at once`);
+  }
+
+  end(): void {
+    if (this.over) return;
+    this.finish();
+    if (this.reader) this.sink!.end();
+    else {
+      const body = this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks);
+      this.resolve({ status: this.status, headers: this.headers, body });
+    }
+  }
+
+  fail({ sent, error }: HttpFailure): void {
+    if (this.over) return;
+    this.finish();
+    const { agent } = this.call;
+    this.failWith(sent ? lost(agent, problemOf(error)) : unavailable(agent, problemOf(error)));
+  }
+
+  pause(): void {
+    // The agent is not silent, it is held up.
+    this.deadline.clear();
+    this.http.pause?.();
+  }
+
+  resume(): void {
+    if (this.over) return;
+    this.deadline.extend();
+    this.http.resume?.();
+  }
+}

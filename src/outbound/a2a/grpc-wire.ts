@@ -1,0 +1,205 @@
+import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Dialect } from '../../protocol/a2a/dialect.js';
+import { hopOf } from '../../protocol/a2a/hop.js';
+import { dialect } from '../../protocol/a2a/index.js';
+import type { Operation, RequestOf, ResultOf, Streaming, StreamResponse } from '../../protocol/a2a/model.js';
+import { type GrpcMethod, type GrpcService, serviceOf } from '../../protocol/a2a/proto/services.js';
+import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
+import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { invalidReply, lost, Misplaced, problemOf, timedOut, unavailable } from './context.js';
+import { EventQueue } from './event-queue.js';
+import { dial, grpcTarget } from './grpc-target.js';
+import { requestHeaders } from './headers.js';
+import { streamContext } from './jsonrpc-wire.js';
+import { tenanted } from './passing.js';
+import type { Seat, Wire } from './wire.js';
+
+const asIs = (bytes: Buffer): Buffer => bytes;
+
+/** Statuses as HTTP has them, for errors that say no more than their status. */
+const HTTP_STATUS: Readonly<Record<number, number>> = {
+  [status.INVALID_ARGUMENT]: 400,
+  [status.NOT_FOUND]: 404,
+  [status.ALREADY_EXISTS]: 409,
+  [status.PERMISSION_DENIED]: 403,
+  [status.RESOURCE_EXHAUSTED]: 429,
+  [status.FAILED_PRECONDITION]: 400,
+  [status.UNIMPLEMENTED]: 501,
+  [status.INTERNAL]: 500,
+  [status.UNAVAILABLE]: 503,
+  [status.UNAUTHENTICATED]: 401,
+};
+
+/** gRPC, in both protos. */
+export class GrpcWire implements Wire {
+  private readonly service: GrpcService;
+  private readonly dialect: Dialect;
+  private connecting: Promise<Client> | undefined;
+
+  constructor(private readonly seat: Seat) {
+    this.service = serviceOf(seat.version);
+    this.dialect = dialect(this.service.dialect);
+  }
+
+  private client(): Promise<Client> {
+    this.connecting ??= this.connect().catch((error: unknown) => {
+      this.connecting = undefined;
+      throw unavailable(this.seat.context.name, problemOf(error as Error));
+    });
+    return this.connecting;
+  }
+
+  private async connect(): Promise<Client> {
+    const { url, egress, context } = this.seat;
+    const { address, credentials, options } = await dial(grpcTarget(url), egress);
+    return new Client(address, credentials, {
+      ...options,
+      'grpc.max_receive_message_length': context.limits.event,
+      'grpc.initial_reconnect_backoff_ms': 200,
+      'grpc.max_reconnect_backoff_ms': 2_000,
+      'grpc.enable_http_proxy': 0,
+      // Nothing is sent twice by the transport: whether a call may be is not its to know (rule 6).
+      'grpc.enable_retries': 0,
+    });
+  }
+
+  async call<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+  ): Promise<Passed<ResultOf<O>>> {
+    const method = this.method(operation);
+    const bytes = this.encode(method, operation, request);
+    const client = await this.client();
+    const reply = await new Promise<Buffer>((resolve, reject) => {
+      const { timeouts } = this.seat.context;
+      const call = client.makeUnaryRequest(
+        method.path,
+        asIs,
+        asIs,
+        bytes,
+        this.metadata(exchange),
+        { deadline: Date.now() + timeouts.call },
+        (error, value) => {
+          stop();
+          if (error) reject(this.failure(error));
+          else resolve(value ?? Buffer.alloc(0));
+        },
+      );
+      const stop = exchange.cancellation.onCancel(() => call.cancel());
+    });
+    const wire = this.decode(method, reply);
+    if (operation === 'DeleteTaskPushNotificationConfig') return { value: null as ResultOf<O> };
+    return { value: this.dialect.readResult(operation, wire) };
+  }
+
+  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+    const method = this.method(operation);
+    const bytes = this.encode(method, operation, request);
+    const { name, timeouts, limits } = this.seat.context;
+    const reader = this.dialect.eventReader(streamContext(request.value));
+    const queue = new EventQueue<Passed<StreamResponse>>(limits.waiting);
+    const client = await this.client();
+    const call = client.makeServerStreamRequest(method.path, asIs, asIs, bytes, this.metadata(exchange), {
+      deadline: Date.now() + timeouts.callMax,
+    });
+    let idle: NodeJS.Timeout | undefined;
+    const waiting = (): void => {
+      clearTimeout(idle);
+      idle = setTimeout(() => {
+        queue.fail(timedOut(name, timeouts.call));
+        call.cancel();
+      }, timeouts.call);
+    };
+    const stop = exchange.cancellation.onCancel(() => call.cancel());
+    const over = (): void => {
+      clearTimeout(idle);
+      stop();
+    };
+    waiting();
+    queue.open({ abort: () => call.cancel(), pause: () => void call.pause(), resume: () => void call.resume() });
+    call.on('data', (event: Buffer) => {
+      waiting();
+      try {
+        for (const value of reader.read(this.decode(method, event))) queue.push({ value }, event.length);
+      } catch (error) {
+        queue.fail(error as Error);
+        call.cancel();
+      }
+      if (reader.ended) queue.end();
+    });
+    call.on('end', () => {
+      over();
+      queue.end();
+    });
+    call.on('error', (error: ServiceError) => {
+      over();
+      queue.fail(this.failure(error));
+    });
+    if (!(await queue.started())) throw invalidReply(name, 'ended its stream before the first event');
+    return queue;
+  }
+
+  close(): void {
+    void this.connecting?.then((client) => client.close()).catch(() => {});
+  }
+
+  private method(operation: Operation): GrpcMethod {
+    const method = this.service.methods.find((each) => each.operation === operation);
+    if (method) return method;
+    throw new ProtocolError('unsupported_operation', `Agent "${this.seat.context.name}" has no ${operation}`, {
+      outcome: 'not_executed',
+    });
+  }
+
+  private encode<O extends Operation>(method: GrpcMethod, operation: O, request: Passed<RequestOf<O>>): Buffer {
+    const { value } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    return this.service.codec.encode(method.request, this.dialect.writeRequest(operation, value));
+  }
+
+  private decode({ response }: GrpcMethod, bytes: Buffer): JsonObject {
+    try {
+      return this.service.codec.decode(response, bytes);
+    } catch (error) {
+      if (error instanceof ProtoSyntaxError)
+        throw invalidReply(this.seat.context.name, `answered with something unreadable: ${error.message}`);
+      throw error;
+    }
+  }
+
+  private metadata(exchange: Exchange): Metadata {
+    const metadata = new Metadata();
+    const headers = requestHeaders(this.seat.context, hopOf(this.seat.version), exchange, []);
+    for (let i = 0; i < headers.length; i += 2) metadata.set(headers[i]!.toLowerCase(), headers[i + 1]!);
+    return metadata;
+  }
+
+  private failure(error: ServiceError): Error {
+    const { name, timeouts } = this.seat.context;
+    const { code, details: message, metadata } = error;
+    const [packed] = metadata?.get(STATUS_DETAILS) ?? [];
+    const details = packed instanceof Buffer ? decodeDetails(packed) : [];
+    if (details.length === 0) {
+      if (code === status.DEADLINE_EXCEEDED) return timedOut(name, timeouts.call);
+      if (code === status.CANCELLED)
+        return new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'unknown' });
+      // Whether anything was sent stands only in the words.
+      if (code === status.UNAVAILABLE) {
+        return /no connection established|ECONNREFUSED|ENOTFOUND|name resolution/i.test(message)
+          ? unavailable(name, 'connection refused')
+          : lost(name, 'the connection was reset');
+      }
+      if (code === status.UNIMPLEMENTED && /unknown|does not implement|not found/i.test(message))
+        return new Misplaced('upstream_unavailable', `Agent "${name}" has no such service`, {
+          outcome: 'not_executed',
+        });
+    }
+    return this.dialect.readError(
+      { error: { status: status[code] ?? 'UNKNOWN', message, details } },
+      HTTP_STATUS[code] ?? 500,
+    );
+  }
+}

@@ -1,0 +1,60 @@
+import type { Exchange } from '../../core/a2a/agent.js';
+import type { Hop } from '../../protocol/a2a/hop.js';
+import type { AgentContext } from './context.js';
+
+/** What of a caller's request never goes to an agent, whoever may have put it among the headers to forward (§3.11). */
+const KEPT_BACK = new Set([
+  'authorization',
+  'proxy-authorization',
+  'cookie',
+  'host',
+  'connection',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'content-length',
+  'content-type',
+  'accept',
+  'forwarded',
+  'a2a-version',
+  'a2a-extensions',
+  'x-a2a-extensions',
+]);
+
+/** What every request of one kind to one interface has: flat pairs, made once. */
+export function standingHeaders(context: AgentContext, hop: Hop, own: readonly string[]): readonly string[] {
+  return [...own, ...context.headers, ...(hop.named === undefined ? [] : ['A2A-Version', hop.named])];
+}
+
+/** The headers of one request: those of the configuration win over what is forwarded. */
+export function withExchange(
+  standing: readonly string[],
+  context: AgentContext,
+  hop: Hop,
+  exchange: Exchange,
+): readonly string[] {
+  const names = Object.keys(exchange.forward);
+  if (names.length === 0 && exchange.extensions.length === 0) return standing;
+  const headers = [...standing];
+  if (exchange.extensions.length > 0) headers.push(hop.extensions, exchange.extensions.join(', '));
+  for (const name of names) {
+    const lower = name.toLowerCase();
+    if (KEPT_BACK.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(context.headers, lower)) continue;
+    headers.push(name, exchange.forward[name]!);
+  }
+  return headers;
+}
+
+export const requestHeaders = (
+  context: AgentContext,
+  hop: Hop,
+  exchange: Exchange,
+  own: readonly string[],
+): readonly string[] => withExchange(standingHeaders(context, hop, own), context, hop, exchange);
+
+function isConfigured(headers: readonly string[], lower: string): boolean {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === lower) return true;
+  return false;
+}

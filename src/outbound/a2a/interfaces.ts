@@ -1,0 +1,132 @@
+import { type OfferedInterface, VERSIONS, type Version } from '../../protocol/a2a/dialect.js';
+import { hopOf } from '../../protocol/a2a/hop.js';
+import { interfacesOf } from '../../protocol/a2a/index.js';
+import type { Binding } from '../../protocol/a2a/model.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Egress } from '../egress.js';
+import { baseOf } from './discovery.js';
+
+export type VersionSetting = 'auto' | Version;
+export type BindingSetting = 'auto' | 'jsonrpc' | 'rest' | 'grpc';
+
+export const BINDINGS: Record<Exclude<BindingSetting, 'auto'>, Binding> = {
+  jsonrpc: 'JSONRPC',
+  rest: 'HTTP+JSON',
+  grpc: 'GRPC',
+};
+
+/** An interface that can be called, and whether its URL is the operator's word or the card's. */
+export interface Candidate extends OfferedInterface {
+  readonly key: string;
+  readonly trusted: boolean;
+}
+
+export interface Choice {
+  /** As configured. */
+  readonly url: string;
+  readonly version: VersionSetting;
+  readonly binding: BindingSetting;
+  readonly egress: Egress;
+  /** The bindings there is a wire for. */
+  readonly bindings: readonly Binding[];
+}
+
+/**
+ * The interfaces of a card that can be called, in the card's order (C-2, C-3). A URL that may not be dialled, such as
+ * `http://[::]:8080` or one inside the agent's own network, is taken to mean the configured origin.
+ */
+export function candidates(card: JsonObject, choice: Choice): Candidate[] {
+  const found: Candidate[] = [];
+  const add = (offered: OfferedInterface, trusted: boolean): void => {
+    const { url, binding, version, tenant } = offered;
+    const key = JSON.stringify([url, binding, version, tenant ?? null]);
+    if (!found.some((each) => each.key === key)) found.push({ url, binding, version, tenant, key, trusted });
+  };
+  const offered = wanted(interfacesOf(card), choice).filter((each) => isCallable(each, choice.bindings));
+  for (const each of offered) {
+    const place = placeOf(each, choice);
+    if (place) add({ ...each, url: place.url }, place.trusted);
+  }
+  // What a name resolves to shows only when it is dialled: the same path at the configured origin is the last resort.
+  for (const each of offered) {
+    const url = atOrigin(each, choice.url);
+    if (url !== undefined) add({ ...each, url }, true);
+  }
+  return found;
+}
+
+/**
+ * Interfaces that no card names: the endpoint of the configuration in every version that the agent may be of after all.
+ * Asked only where what the card names was refused for its version.
+ */
+export function guesses(known: readonly Candidate[], { version }: Choice): Candidate[] {
+  if (version !== 'auto') return [];
+  const found: Candidate[] = [];
+  for (const each of known) {
+    if (each.binding !== 'JSONRPC') continue;
+    for (const other of VERSIONS) {
+      const key = JSON.stringify([each.url, each.binding, other, each.tenant ?? null]);
+      if (!known.some((one) => one.key === key)) found.push({ ...each, version: other, key });
+    }
+  }
+  return found;
+}
+
+/** What the configuration asks for, whether or not the card offers it. */
+function wanted(offered: readonly OfferedInterface[], { url, version, binding }: Choice): OfferedInterface[] {
+  const named = binding === 'auto' ? undefined : BINDINGS[binding];
+  const ofBinding = offered.filter((each) => named === undefined || each.binding === named);
+  const exact = ofBinding.filter((each) => version === 'auto' || each.version === version);
+  if (exact.length > 0) return exact;
+  const as = version === 'auto' ? offered[0]?.version : version;
+  if (as === undefined) return [];
+  if (ofBinding.length > 0) return ofBinding.map((each) => ({ ...each, version: as }));
+  return [{ url: baseOf(url), binding: named ?? 'JSONRPC', version: as, tenant: undefined }];
+}
+
+function isCallable({ binding, version }: OfferedInterface, bindings: readonly Binding[]): boolean {
+  return bindings.includes(binding) && (binding !== 'HTTP+JSON' || hopOf(version).rest !== undefined);
+}
+
+function placeOf(
+  { url, binding }: OfferedInterface,
+  { url: configured, egress }: Choice,
+): { url: string; trusted: boolean } | undefined {
+  if (binding === 'GRPC') return grpcPlace(url, configured, egress);
+  const resolved = URL.canParse(url, configured) ? new URL(url, configured) : undefined;
+  const own = new URL(configured);
+  if (!resolved) return undefined;
+  if (resolved.origin === own.origin) return { url: resolved.href, trusted: true };
+  // Credentials that were meant for https do not go out in the clear because a card says so.
+  if (own.protocol === 'https:' && resolved.protocol !== 'https:') return undefined;
+  try {
+    egress.checkUrl(resolved.href);
+    return { url: resolved.href, trusted: false };
+  } catch {
+    return undefined;
+  }
+}
+
+function grpcPlace(url: string, configured: string, egress: Egress): { url: string; trusted: boolean } | undefined {
+  const bare = url.replace(/^(?:https?|grpcs?):\/\//i, '').replace(/\/.*$/, '');
+  // Anything with a scheme left, such as unix: or xds:, is no address of an agent.
+  const address = /^(?:\[[0-9a-f:.]+\]|[^:[\]/]+):\d+$/i.test(bare) ? new URL(`http://${bare}`) : undefined;
+  if (!address) return undefined;
+  const own = new URL(configured);
+  const port = Number(address.port || 80);
+  if (address.hostname === own.hostname && port === Number(own.port || (own.protocol === 'https:' ? 443 : 80)))
+    return { url, trusted: true };
+  try {
+    egress.checkAuthority(address.hostname, port);
+    return { url, trusted: false };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The same path at the origin of the configuration. */
+function atOrigin({ url, binding }: OfferedInterface, configured: string): string | undefined {
+  if (binding === 'GRPC' || !URL.canParse(url, configured)) return undefined;
+  const { pathname, search } = new URL(url, configured);
+  return new URL(configured).origin + pathname + search;
+}

@@ -1,0 +1,146 @@
+import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Dialect } from '../../protocol/a2a/dialect.js';
+import { asking, type Hop, hopOf } from '../../protocol/a2a/hop.js';
+import { dialect } from '../../protocol/a2a/index.js';
+import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { quoted } from '../../protocol/jsonrpc/pieces.js';
+import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { depthWithin } from '../../protocol/jsonrpc/scan.js';
+import { type HttpTarget, httpTarget } from '../http.js';
+import { nextId } from '../mcp/context.js';
+import { type AgentContext, DEPTH, invalidReply } from './context.js';
+import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
+import { requestHeaders, standingHeaders, withExchange } from './headers.js';
+import { passed, StreamSink, streamContext, tenanted } from './passing.js';
+import { readJson, refusal } from './reply.js';
+import type { Seat, Wire } from './wire.js';
+
+export { streamContext };
+
+const JSON_TYPE = 'application/json';
+const ASKS_JSON = ['content-type', JSON_TYPE, 'accept', JSON_TYPE];
+/** Some agents answer a streaming call with a single result (C-10). */
+const ASKS_EVENTS = ['content-type', JSON_TYPE, 'accept', `text/event-stream, ${JSON_TYPE}`];
+
+/** JSON-RPC over HTTP, in every version that has it. */
+export class JsonRpcWire implements Wire {
+  private readonly context: AgentContext;
+  private readonly hop: Hop;
+  private readonly dialect: Dialect;
+  private readonly target: HttpTarget;
+  private readonly asksJson: readonly string[];
+  private readonly asksEvents: readonly string[];
+
+  constructor(private readonly seat: Seat) {
+    this.context = seat.context;
+    this.hop = hopOf(seat.version);
+    this.dialect = dialect(this.hop.dialect);
+    this.target = httpTarget(seat.url);
+    this.asksJson = standingHeaders(this.context, this.hop, ASKS_JSON);
+    this.asksEvents = standingHeaders(this.context, this.hop, ASKS_EVENTS);
+  }
+
+  async call<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+  ): Promise<Passed<ResultOf<O>>> {
+    if (operation === 'GetExtendedAgentCard' && this.hop.cardPage) return this.cardPage(operation, exchange);
+    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, this.asksJson));
+    const wire = this.unwrap(this.accepted(reply!).body, operation === 'DeleteTaskPushNotificationConfig');
+    return passed(this.dialect.readResult(operation, wire.value), wire, this.hop.plain);
+  }
+
+  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+    const sink = new StreamSink(
+      this.context,
+      this.dialect.eventReader(streamContext(request.value)),
+      this.hop.plain,
+      (_, data) => this.unwrap(data, false),
+    );
+    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, this.asksEvents), sink);
+    if (reply) {
+      const { body } = this.accepted(reply);
+      sink.take(this.unwrap(body, false), body.length);
+      sink.end();
+    }
+    return sink.events();
+  }
+
+  private httpCall<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+    standing: readonly string[],
+  ): HttpCall {
+    const method = this.dialect.method(operation);
+    if (method === undefined) {
+      throw new ProtocolError('unsupported_operation', `Agent "${this.context.name}" has no ${operation}`, {
+        outcome: 'not_executed',
+      });
+    }
+    const { value, text } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    const params =
+      this.hop.plain && text !== undefined
+        ? text
+        : JSON.stringify(this.dialect.writeRequest(operation, asking(this.hop, operation, value)));
+    const body = Buffer.from(`{"jsonrpc":"2.0","id":${nextId()},"method":${quoted(method)},"params":${params}}`);
+    const headers = withExchange(standing, this.context, this.hop, exchange);
+    return this.framed(this.target, 'POST', headers, exchange, body);
+  }
+
+  private framed(
+    target: HttpTarget,
+    method: 'GET' | 'POST',
+    headers: readonly string[],
+    { cancellation }: Exchange,
+    body?: Buffer,
+  ): HttpCall {
+    const { name: agent, timeouts, limits } = this.context;
+    const { http } = this.seat;
+    const { call: idle, callMax: total } = timeouts;
+    const call = { http, target, agent, idle, total, limit: limits.event, cancellation, method, headers };
+    return body ? Object.assign(call, { body }) : call;
+  }
+
+  private accepted(reply: WholeReply): WholeReply {
+    if (reply.status >= 300) throw refusal(this.context.name, this.dialect, reply);
+    return reply;
+  }
+
+  /** The result inside a response, or the error it carries, thrown. */
+  private unwrap(body: Buffer, mayBeEmpty: boolean): Passed<JsonValue> {
+    const { name } = this.context;
+    if (body.length === 0 && mayBeEmpty) return { value: null };
+    if (!depthWithin(body, DEPTH)) throw invalidReply(name, 'answered with JSON that nests too deep');
+    let wire: Passed<JsonValue> | undefined;
+    let error: JsonValue | undefined;
+    try {
+      const response = RawObject.whole(body);
+      error = response.get('error') ?? undefined;
+      const result = response.raw('result');
+      if (result) {
+        const text = result.toString('utf8');
+        wire = { text, value: JSON.parse(text) as JsonValue };
+      }
+    } catch {
+      throw invalidReply(name, 'answered with something that is no JSON-RPC response');
+    }
+    if (error !== undefined) throw this.dialect.readError(error);
+    if (wire) return wire;
+    if (mayBeEmpty) return { value: null };
+    throw invalidReply(name, 'answered with neither a result nor an error');
+  }
+
+  /** `{url}/../agent/authenticatedExtendedCard`: before it was a method it was a page. */
+  private async cardPage<O extends Operation>(operation: O, exchange: Exchange): Promise<Passed<ResultOf<O>>> {
+    const page = new URL(this.seat.url);
+    page.search = '';
+    page.pathname = `${page.pathname.replace(/\/+$/, '').replace(/\/[^/]*$/, '')}/agent/authenticatedExtendedCard`;
+    const headers = requestHeaders(this.context, this.hop, exchange, ['accept', JSON_TYPE]);
+    const reply = await exchangeHttp(this.framed(httpTarget(page), 'GET', headers, exchange));
+    const { value } = readJson(this.context.name, this.accepted(reply!).body);
+    return { value: this.dialect.readResult(operation, value) };
+  }
+}

@@ -1,0 +1,199 @@
+import type { AgentFacts, AgentHealth } from '../../core/a2a/agent.js';
+import { cardDialect, dialect } from '../../protocol/a2a/index.js';
+import type { AgentCard } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { type AgentContext, invalidReply, untrusted } from './context.js';
+import { type CardSource, type FetchedCard, NoCard } from './discovery.js';
+import type { Signatures, Verified } from './signatures.js';
+
+export type SignaturePolicy = 'ignore' | 'verify' | 'require';
+
+export interface Known {
+  readonly fetched: FetchedCard;
+  readonly facts: AgentFacts;
+  /** Extensions whose support the agent demands. */
+  readonly required: readonly string[];
+}
+
+export interface KnowledgeOptions {
+  readonly context: AgentContext;
+  readonly source: Pick<CardSource, 'fetch'>;
+  readonly signatures: Signatures;
+  readonly policy: SignaturePolicy;
+  /** Stands in for a card where an agent has none but its version and binding are configured. */
+  readonly assumed: JsonObject | undefined;
+}
+
+export const UP: AgentHealth = { status: 'up' };
+
+/** Milliseconds between attempts to get a card: of a caller's, of our own, and at the least. */
+const CALLER_WAIT = 5_000;
+const LONGEST_WAIT = 30_000;
+const FIRST_WAIT = 250;
+const LEAST_REFRESH = 30_000;
+/** A card just fetched is not fetched again because a call failed. */
+const JUST_NOW = 2_000;
+const RENEWAL = 3_000;
+
+/** What is known of an agent, asked for once however many want to know it, and kept up to date. */
+export class Knowledge {
+  current: Known | undefined;
+  /** As of the last word from the agent, of whichever kind. */
+  health: AgentHealth = { status: 'unknown' };
+  private loading: Promise<Known> | undefined;
+  private fetchedAt = 0;
+  private wait = 0;
+  private failure: { readonly error: unknown; readonly until: number } | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private readonly listeners = new Set<() => void>();
+  private closed = false;
+
+  constructor(private readonly options: KnowledgeOptions) {}
+
+  /** What is known, where it needs no look at the clock of the card's owner. */
+  get fresh(): Known | undefined {
+    return this.current && this.current.fetched.staleAt > Date.now() ? this.current : undefined;
+  }
+
+  /** What is known, if need be after asking. What is stale is still told, and asked for anew meanwhile (C-5). */
+  async get(): Promise<Known> {
+    if (this.current) {
+      if (!this.fresh && !(this.failure && this.failure.until > Date.now())) this.load().catch(() => {});
+      return this.current;
+    }
+    if (this.failure && this.failure.until > Date.now() && !this.loading) throw this.failure.error;
+    return this.load();
+  }
+
+  /** Asks anew, because the agent seems to be another than it was; undefined where that was just done, or failed. */
+  async renew(): Promise<Known | undefined> {
+    if (Date.now() - this.fetchedAt < JUST_NOW && !this.loading) return undefined;
+    // A caller who has waited for a connection does not wait as long again for a card.
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(resolve, RENEWAL, undefined);
+    });
+    try {
+      return await Promise.race([this.load().catch(() => undefined), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  onChanged(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+    this.listeners.clear();
+  }
+
+  private load(): Promise<Known> {
+    this.loading ??= this.ask().finally(() => {
+      this.loading = undefined;
+    });
+    return this.loading;
+  }
+
+  private async ask(): Promise<Known> {
+    try {
+      const known = await this.learn();
+      this.failure = undefined;
+      this.wait = 0;
+      this.fetchedAt = Date.now();
+      this.health = UP;
+      this.later(Math.max(LEAST_REFRESH, known.fetched.staleAt - Date.now()));
+      return known;
+    } catch (error) {
+      this.fetchedAt = Date.now();
+      this.wait = Math.min(LONGEST_WAIT, this.wait === 0 ? FIRST_WAIT : this.wait * 2);
+      this.failure = { error, until: Date.now() + Math.min(CALLER_WAIT, this.wait) };
+      this.health = { status: 'down', detail: error instanceof Error ? error.message : String(error) };
+      this.options.context.log.debug({ agent: this.options.context.name, error }, 'no card of the agent');
+      this.later(this.wait);
+      throw error;
+    }
+  }
+
+  private later(milliseconds: number): void {
+    clearTimeout(this.timer);
+    if (this.closed) return;
+    this.timer = setTimeout(() => this.load().catch(() => {}), milliseconds);
+    this.timer.unref();
+  }
+
+  private async learn(): Promise<Known> {
+    const before = this.current;
+    const fetched = await this.fetch(before?.fetched);
+    const verified = await this.verify(fetched.card);
+    if (this.options.policy === 'require' && verified.verdict !== 'verified') {
+      this.change(undefined);
+      throw untrusted(this.options.context.name, verified.verdict, verified.why);
+    }
+    const same = before && before.fetched.text === fetched.text && before.facts.original.signature === verified.verdict;
+    const known = same ? { ...before, fetched } : this.read(fetched, verified);
+    if (same) this.current = known;
+    else this.change(known);
+    return known;
+  }
+
+  private async fetch(before: FetchedCard | undefined): Promise<FetchedCard> {
+    try {
+      return await this.options.source.fetch(before);
+    } catch (error) {
+      const { assumed } = this.options;
+      if (!(error instanceof NoCard) || !assumed) throw error;
+      const text = JSON.stringify(assumed);
+      return {
+        url: '',
+        text,
+        card: assumed,
+        etag: undefined,
+        modified: undefined,
+        staleAt: Date.now() + LEAST_REFRESH,
+      };
+    }
+  }
+
+  private change(known: Known | undefined): void {
+    const hadOne = this.current !== undefined || known !== undefined;
+    this.current = known;
+    if (hadOne) for (const listener of this.listeners) listener();
+  }
+
+  private async verify(card: JsonObject): Promise<Verified> {
+    if (this.options.policy !== 'ignore') return this.options.signatures.verify(card);
+    return Array.isArray(card['signatures']) && card['signatures'].length > 0
+      ? { verdict: 'unverified', why: 'signatures are not looked at' }
+      : { verdict: 'unsigned' };
+  }
+
+  private read(fetched: FetchedCard, { verdict, why }: Verified): Known {
+    let card: AgentCard;
+    try {
+      card = dialect(cardDialect(fetched.card)).readCard(fetched.card);
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error;
+      throw invalidReply(this.options.context.name, 'shows a card that cannot be read');
+    }
+    if (verdict === 'invalid') {
+      const { name, log } = this.options.context;
+      log.warn({ agent: name, why }, "the signature of the agent's card is not good");
+    }
+    const { streaming, pushNotifications, extensions } = card.capabilities;
+    const stream = streaming === true;
+    return {
+      fetched,
+      facts: {
+        card,
+        original: { text: fetched.text, signature: verdict, ...(why !== undefined && { why }) },
+        can: { stream, push: pushNotifications === true, subscribe: stream },
+      },
+      required: (extensions ?? []).filter(({ required }) => required === true).map(({ uri }) => uri),
+    };
+  }
+}

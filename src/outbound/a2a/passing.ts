@@ -1,0 +1,91 @@
+import type { Passed } from '../../core/a2a/agent.js';
+import type { EventReader, StreamContext } from '../../protocol/a2a/dialect.js';
+import type { RequestOf, Streaming, StreamResponse } from '../../protocol/a2a/model.js';
+import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import type { Abortable } from '../http.js';
+import type { AgentContext } from './context.js';
+import { invalidReply } from './context.js';
+import { EventQueue } from './event-queue.js';
+import type { EventSink } from './exchange.js';
+
+/** What came from the wire, and what a dialect made of it: where that is the same thing, its text is still true. */
+export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {
+  if (!plain || wire.text === undefined || (value as unknown) !== wire.value) return { value };
+  return { value, text: oneLine(wire.text) };
+}
+
+/** Line breaks of a JSON text stand between its tokens; on an event stream they would end the line. */
+const oneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
+
+/** The request with the tenant of the interface, and with no other (C-2). */
+export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tenant: string | undefined): Passed<T> {
+  const { value, text } = request;
+  if (value.tenant === tenant) return request;
+  const { tenant: _, ...rest } = value;
+  const changed = (tenant === undefined ? rest : { ...rest, tenant }) as T;
+  if (text === undefined) return { value: changed };
+  const edited = RawObject.at(Buffer.from(text)).edit({
+    tenant: tenant === undefined ? undefined : JSON.stringify(tenant),
+  });
+  return { value: changed, text: edited.bytes().toString('utf8') };
+}
+
+/** How long an agent that has said its last word may take to hang up: a closed stream leaves its connection usable. */
+const FAREWELL = 250;
+
+/** Turns the events of a stream into the model's. `read` takes the envelope off, and throws what stands there instead. */
+export class StreamSink implements EventSink {
+  readonly queue: EventQueue<Passed<StreamResponse>>;
+  private stream: Abortable | undefined;
+
+  constructor(
+    private readonly context: AgentContext,
+    private readonly reader: EventReader,
+    private readonly plain: boolean,
+    private readonly read: (event: string, data: Buffer) => Passed<JsonValue>,
+  ) {
+    this.queue = new EventQueue(context.limits.waiting);
+  }
+
+  open(stream: Abortable): void {
+    this.stream = stream;
+    this.queue.open(stream);
+  }
+
+  event(name: string, data: Buffer): void {
+    if (this.reader.ended) return;
+    this.take(this.read(name, data), data.length);
+  }
+
+  /** One event without its envelope. */
+  take(wire: Passed<JsonValue>, bytes: number): void {
+    for (const event of this.reader.read(wire.value)) this.queue.push(passed(event, wire, this.plain), bytes);
+    if (!this.reader.ended) return;
+    this.queue.end();
+    const { stream } = this;
+    if (stream) setTimeout(() => stream.abort(), FAREWELL).unref();
+  }
+
+  end(): void {
+    this.queue.end();
+  }
+
+  fail(error: Error): void {
+    this.queue.fail(error);
+  }
+
+  /** The events, once the first of them is there. */
+  async events(): Promise<EventQueue<Passed<StreamResponse>>> {
+    if (!(await this.queue.started())) throw invalidReply(this.context.name, 'ended its stream before the first event');
+    return this.queue;
+  }
+}
+
+/** What is known of the task before its stream begins. */
+export function streamContext(request: RequestOf<Streaming>): StreamContext {
+  const { id, message } = request;
+  if (typeof id === 'string') return { taskId: id };
+  if (typeof message !== 'object' || message === null) return {};
+  const { taskId, contextId } = message as { taskId?: string; contextId?: string };
+  return { ...(taskId !== undefined && { taskId }), ...(contextId !== undefined && { contextId }) };
+}

@@ -1,0 +1,253 @@
+import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Caller } from '../../core/caller.js';
+import type {
+  CancelTaskRequest,
+  GetTaskRequest,
+  Operation,
+  RequestOf,
+  ResultOf,
+  SendMessageRequest,
+  SendMessageResponse,
+  Streaming,
+  SubscribeToTaskRequest,
+  Task,
+  TaskPushNotificationConfig,
+} from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { unavailable } from './context.js';
+import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
+import { type Knowledge, type Known, UP } from './knowledge.js';
+import { isBroken, isMisfit, isVersionMisfit } from './misfit.js';
+import type { Wire } from './wire.js';
+
+/** No other interface is tried after this long: a caller is told within 15 s that an agent is not there. */
+const PATIENCE = 8_000;
+
+export interface RemoteAgentOptions {
+  readonly name: string;
+  readonly knowledge: Knowledge;
+  readonly choice: Choice;
+  readonly wire: (candidate: Candidate) => Wire;
+}
+
+/** An agent somewhere on the network, called by whichever of its interfaces works. */
+export class RemoteAgent implements Agent {
+  readonly name: string;
+  private readonly wires = new Map<string, Wire>();
+  /** The interfaces of the card that `of` is. */
+  private offered: { readonly of: string; readonly all: readonly Candidate[] } | undefined;
+  /** What worked last is tried first (C-4). */
+  private preferred: string | undefined;
+  /** Interfaces that have answered as an agent of their version does. */
+  private readonly proven = new Set<string>();
+
+  constructor(private readonly options: RemoteAgentOptions) {
+    this.name = options.name;
+    options.knowledge.onChanged(() => {
+      this.offered = undefined;
+    });
+  }
+
+  async facts(): Promise<AgentFacts> {
+    return (await this.options.knowledge.get()).facts;
+  }
+
+  known(): AgentFacts | undefined {
+    return this.options.knowledge.current?.facts;
+  }
+
+  onChanged(listener: () => void): () => void {
+    return this.options.knowledge.onChanged(listener);
+  }
+
+  health(): AgentHealth {
+    return this.options.knowledge.health;
+  }
+
+  send(_: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Passed<SendMessageResponse>> {
+    return this.call('SendMessage', request, exchange);
+  }
+
+  stream(_: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Events> {
+    return this.open('SendStreamingMessage', request, exchange);
+  }
+
+  getTask(_: Caller, request: GetTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    return this.call('GetTask', { value: request }, exchange);
+  }
+
+  cancelTask(_: Caller, request: CancelTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    return this.call('CancelTask', { value: request }, exchange);
+  }
+
+  subscribe(_: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events> {
+    return this.open('SubscribeToTask', { value: request }, exchange);
+  }
+
+  async setCallback(_: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void> {
+    if (!(await this.facts()).can.push) throw this.cannot('push_not_supported', 'post news of its tasks');
+    await this.call('CreateTaskPushNotificationConfig', { value: config }, exchange);
+  }
+
+  /** Agents before 0.2.5 cannot forget a callback: whoever receives it does. */
+  async removeCallback(_: Caller, taskId: string, id: string, exchange: Exchange): Promise<void> {
+    try {
+      await this.call('DeleteTaskPushNotificationConfig', { value: { taskId, id } }, exchange);
+    } catch (error) {
+      if (!(error instanceof ProtocolError) || !FORGOTTEN.has(error.reason)) throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.options.knowledge.close();
+    for (const wire of this.wires.values()) wire.close?.();
+    this.wires.clear();
+  }
+
+  private async call<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+  ): Promise<Passed<ResultOf<O>>> {
+    const { knowledge } = this.options;
+    const known = knowledge.fresh ?? (await knowledge.get());
+    if (operation === 'SendMessage') this.checkExtensions(known, exchange);
+    return this.through(known, READING.has(operation), (wire) => wire.call(operation, request, exchange));
+  }
+
+  private async open(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+    const { knowledge } = this.options;
+    const known = knowledge.fresh ?? (await knowledge.get());
+    if (!known.facts.can.stream) throw this.cannot('unsupported_operation', 'stream');
+    if (operation === 'SendStreamingMessage') this.checkExtensions(known, exchange);
+    return this.through(known, READING.has(operation), (wire) => wire.stream(operation, request, exchange));
+  }
+
+  private cannot(reason: 'unsupported_operation' | 'push_not_supported', what: string): ProtocolError {
+    return new ProtocolError(reason, `Agent "${this.name}" does not ${what}`, { outcome: 'not_executed' });
+  }
+
+  /** What an agent demands of its clients is for the client to declare, not for us in its stead (C-15). */
+  private checkExtensions({ required }: Known, { extensions }: Exchange): void {
+    for (const uri of required) {
+      if (extensions.includes(uri)) continue;
+      throw new ProtocolError('extension_required', `Agent "${this.name}" requires the extension ${uri}`, {
+        outcome: 'not_executed',
+        data: { extension: uri },
+      });
+    }
+  }
+
+  /**
+   * Calls by the interface that worked last, or by the next one where it is certain that nothing was done; where none
+   * is left the card may have changed (C-4, C-5). What only reads is asked once more where its connection broke.
+   */
+  private async through<T>(begun: Known, reading: boolean, use: (wire: Wire) => Promise<T>): Promise<T> {
+    const began = Date.now();
+    let known = begun;
+    const tried = new Set<string>();
+    let failure: unknown;
+    let guessing = false;
+    let again = reading;
+    for (let renewed = false; ; ) {
+      const candidate = this.next(known, tried, guessing);
+      if (!candidate) {
+        if (renewed || Date.now() - began > PATIENCE) break;
+        renewed = true;
+        const newer = await this.options.knowledge.renew();
+        if (!newer || newer.fetched.text === known.fetched.text) break;
+        known = newer;
+        continue;
+      }
+      tried.add(candidate.key);
+      try {
+        const result = await use(this.wire(candidate));
+        this.worked(candidate);
+        return result;
+      } catch (error) {
+        if (again && isBroken(error)) {
+          again = false;
+          tried.delete(candidate.key);
+          continue;
+        }
+        const wrongVersion = isVersionMisfit(error, this.proven.has(candidate.key));
+        if (!wrongVersion && !isMisfit(error)) {
+          if (error instanceof ProtocolError && NO_ANSWER.has(error.reason)) this.failed(error);
+          else this.worked(candidate);
+          throw error;
+        }
+        guessing ||= wrongVersion;
+        failure ??= error;
+        if (Date.now() - began > PATIENCE) break;
+      }
+    }
+    const error = failure ?? unavailable(this.name, 'its card offers no interface that can be used');
+    this.failed(error);
+    throw error;
+  }
+
+  private next(known: Known, tried: ReadonlySet<string>, guessing: boolean): Candidate | undefined {
+    const { all } = this.offered?.of === known.fetched.text ? this.offered : this.read(known);
+    if (this.preferred !== undefined && tried.size === 0) {
+      const known = all.find(({ key }) => key === this.preferred) ?? this.guessed(all);
+      if (known) return known;
+    }
+    const possible = guessing ? [...all, ...guesses(all, this.options.choice)] : all;
+    return possible.find(({ key }) => !tried.has(key));
+  }
+
+  /** The interfaces of a card that is new to us; what was open of the one before and is not in it is closed. */
+  private read({ fetched: { text, card } }: Known): { readonly all: readonly Candidate[] } {
+    const all = candidates(card, this.options.choice);
+    this.offered = { of: text, all };
+    for (const [key, wire] of this.wires) {
+      if (all.some((each) => each.key === key)) continue;
+      this.wires.delete(key);
+      wire.close?.();
+    }
+    return this.offered;
+  }
+
+  /** What worked last may be nothing that the card offers. */
+  private guessed(all: readonly Candidate[]): Candidate | undefined {
+    return guesses(all, this.options.choice).find(({ key }) => key === this.preferred);
+  }
+
+  private wire(candidate: Candidate): Wire {
+    let wire = this.wires.get(candidate.key);
+    if (!wire) {
+      wire = this.options.wire(candidate);
+      this.wires.set(candidate.key, wire);
+    }
+    return wire;
+  }
+
+  private worked({ key }: Candidate): void {
+    this.preferred = key;
+    this.proven.add(key);
+    this.options.knowledge.health = UP;
+  }
+
+  private failed(error: unknown): void {
+    if (error instanceof ProtocolError && error.reason === 'upstream_unavailable')
+      this.options.knowledge.health = { status: 'down', detail: error.message };
+  }
+}
+
+const READING: ReadonlySet<Operation> = new Set<Operation>(['GetTask', 'SubscribeToTask']);
+
+/** Errors that are ours: the agent has not said anything. */
+const NO_ANSWER: ReadonlySet<string> = new Set([
+  'upstream_unavailable',
+  'upstream_timeout',
+  'invalid_agent_response',
+  'cancelled',
+]);
+
+/** What an agent that has no such callback, or no way to name one, answers. */
+const FORGOTTEN: ReadonlySet<string> = new Set([
+  'unsupported_operation',
+  'push_not_supported',
+  'method_not_found',
+  'task_not_found',
+]);

@@ -1,0 +1,210 @@
+import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Dialect } from '../../protocol/a2a/dialect.js';
+import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/hop.js';
+import { dialect } from '../../protocol/a2a/index.js';
+import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { type HttpTarget, httpTarget } from '../http.js';
+import { type AgentContext, Misplaced } from './context.js';
+import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
+import { requestHeaders } from './headers.js';
+import { passed, StreamSink, streamContext, tenanted } from './passing.js';
+import { isObject, readJson, refusal } from './reply.js';
+import type { Seat, Wire } from './wire.js';
+
+/** One way to write a request: some agents of a version read one, some another. */
+interface Form {
+  readonly key: string;
+  readonly dialect: Dialect;
+  readonly body: string | undefined;
+}
+
+const ACCEPT_JSON = 'application/json, application/a2a+json';
+const ACCEPT_EVENTS = 'text/event-stream, application/json';
+
+/** HTTP+JSON, of 1.0 and of the versions before it that have it. */
+export class RestWire implements Wire {
+  private readonly context: AgentContext;
+  private readonly hop: Hop;
+  private readonly rest: RestHop;
+  private readonly target: HttpTarget;
+  private readonly dialects: readonly Dialect[];
+  /** The form in which each operation was read last; it is tried first. */
+  private readonly understood = new Map<Operation, string>();
+  /** How the agent seems to write. */
+  private spoken: Dialect;
+  private subscribeBy: 'POST' | 'GET' = 'POST';
+
+  constructor(private readonly seat: Seat) {
+    this.context = seat.context;
+    this.hop = hopOf(seat.version);
+    if (!this.hop.rest) throw new Error('this version has no HTTP+JSON binding');
+    this.rest = this.hop.rest;
+    this.dialects = this.rest.dialects.map((id) => dialect(id));
+    this.spoken = this.dialects[0]!;
+    const { origin, path } = httpTarget(seat.url);
+    this.target = { origin, path: path.replace(/\?.*$/, '').replace(/\/+$/, '') };
+  }
+
+  async call<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+  ): Promise<Passed<ResultOf<O>>> {
+    const sent = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    const route = restRoute(this.rest, operation, sent.value as JsonObject);
+    return this.inSomeForm(operation, route, sent, async (form) => {
+      const reply = await exchangeHttp(this.httpCall(route, form, exchange, ACCEPT_JSON));
+      const { body } = this.accepted(reply!, form.dialect);
+      if (operation === 'DeleteTaskPushNotificationConfig') return { value: null as ResultOf<O> };
+      const wire = readJson(this.context.name, body);
+      return passed(
+        this.understand(form.dialect, (by) => by.readResult(operation, wire.value)),
+        wire,
+        this.hop.plain,
+      );
+    });
+  }
+
+  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+    const sent = tenanted(request, this.seat.tenant);
+    const route = restRoute(this.rest, operation, sent.value as JsonObject);
+    return this.inSomeForm(operation, route, sent, async (form) => {
+      const sink = new StreamSink(
+        this.context,
+        form.dialect.eventReader(streamContext(request.value)),
+        this.hop.plain,
+        (name, data) => this.unwrap(form.dialect, name, data),
+      );
+      const reply = await this.open(operation, route, form, exchange, sink);
+      if (reply) {
+        const { body } = this.accepted(reply, form.dialect);
+        sink.take(readJson(this.context.name, body), body.length);
+        sink.end();
+      }
+      return sink.events();
+    });
+  }
+
+  /** The proto subscribes by GET and the prose by POST: whichever the agent has is remembered (§1.5). */
+  private async open(
+    operation: Streaming,
+    route: RestRoute,
+    form: Form,
+    exchange: Exchange,
+    sink: EventSink,
+  ): Promise<WholeReply | undefined> {
+    if (operation !== 'SubscribeToTask') return exchangeHttp(this.httpCall(route, form, exchange, ACCEPT_EVENTS), sink);
+    const by = (verb: 'POST' | 'GET'): HttpCall =>
+      this.httpCall({ ...route, verb, body: verb === 'GET' ? 'none' : route.body }, form, exchange, ACCEPT_EVENTS);
+    const reply = await exchangeHttp(by(this.subscribeBy), sink);
+    if (!reply || !(refused(this.context.name, form.dialect, reply) instanceof Misplaced)) return reply;
+    const other = this.subscribeBy === 'POST' ? 'GET' : 'POST';
+    const second = await exchangeHttp(by(other), sink);
+    if (!second || !(refused(this.context.name, form.dialect, second) instanceof Misplaced)) this.subscribeBy = other;
+    return second;
+  }
+
+  /**
+   * Tries the forms of a request until one is read. Only a refusal of the body itself leads to the next: such a request
+   * has been read by nobody, so it is not sent twice.
+   */
+  private async inSomeForm<O extends Operation, T>(
+    operation: O,
+    route: RestRoute,
+    request: Passed<RequestOf<O>>,
+    use: (form: Form) => Promise<T>,
+  ): Promise<T> {
+    let refusedAs: unknown;
+    for (const form of this.forms(operation, route, request)) {
+      try {
+        const result = await use(form);
+        this.remember(operation, form);
+        return result;
+      } catch (error) {
+        if (!isBodyRefusal(error)) {
+          // An error about the request's meaning says that the form was read.
+          if (!(error instanceof Misplaced)) this.remember(operation, form);
+          throw error;
+        }
+        refusedAs ??= error;
+      }
+    }
+    throw refusedAs;
+  }
+
+  private remember(operation: Operation, { key, dialect }: Form): void {
+    this.understood.set(operation, key);
+    this.spoken = dialect;
+  }
+
+  /** Every form of a request, the one that is known to be read first. */
+  private forms<O extends Operation>(operation: O, route: RestRoute, { value, text }: Passed<RequestOf<O>>): Form[] {
+    const { spoken } = this;
+    if (route.body !== 'request')
+      return [{ key: spoken.id, dialect: spoken, body: route.body === 'empty' ? '{}' : undefined }];
+    if (this.hop.plain && text !== undefined) return [{ key: spoken.id, dialect: spoken, body: text }];
+    const forms: Form[] = [];
+    for (const each of this.dialects) {
+      const written = each.writeRequest(operation, value);
+      forms.push({ key: each.id, dialect: each, body: JSON.stringify(written) });
+      // The proto's HTTP rule makes the configuration alone the body; the servers in the field read the whole request.
+      const inner = written['config'];
+      if (operation === 'CreateTaskPushNotificationConfig' && isObject(inner))
+        forms.push({ key: `${each.id} config`, dialect: each, body: JSON.stringify(inner) });
+    }
+    const known = this.understood.get(operation) ?? spoken.id;
+    return forms.sort((a, b) => Number(b.key === known) - Number(a.key === known));
+  }
+
+  /** An agent may read one dialect and write the other. */
+  private understand<T>(by: Dialect, read: (by: Dialect) => T): T {
+    try {
+      return read(by);
+    } catch (error) {
+      const other = this.dialects.find((each) => each !== by);
+      if (!other || !(error instanceof ProtocolError) || error.reason !== 'invalid_agent_response') throw error;
+      return read(other);
+    }
+  }
+
+  private httpCall(route: RestRoute, form: Form, exchange: Exchange, accept: string): HttpCall {
+    const { name, timeouts, limits } = this.context;
+    const body = route.body === 'none' ? undefined : Buffer.from(form.body ?? '{}');
+    const own = ['accept', accept, ...(body ? ['content-type', 'application/json'] : [])];
+    return {
+      http: this.seat.http,
+      target: { origin: this.target.origin, path: `${this.target.path}${route.path}` },
+      method: route.verb,
+      headers: requestHeaders(this.context, this.hop, exchange, own),
+      ...(body && { body }),
+      agent: name,
+      idle: timeouts.call,
+      total: timeouts.callMax,
+      limit: limits.event,
+      cancellation: exchange.cancellation,
+    };
+  }
+
+  private accepted(reply: WholeReply, by: Dialect): WholeReply {
+    const error = refused(this.context.name, by, reply);
+    if (error) throw error;
+    return reply;
+  }
+
+  /** An event's data; an error travels as an event of that name, or in the place of one. */
+  private unwrap(by: Dialect, name: string, data: Buffer): Passed<JsonValue> {
+    const wire = readJson(this.context.name, data);
+    const { value } = wire;
+    if (name === 'error' || (isObject(value) && isObject(value['error']))) throw by.readError(value);
+    return wire;
+  }
+}
+
+const refused = (agent: string, by: Dialect, reply: WholeReply): Error | undefined =>
+  reply.status >= 300 ? refusal(agent, by, reply) : undefined;
+
+const BODY_REFUSALS: ReadonlySet<string> = new Set(['invalid_params', 'invalid_request', 'parse_error']);
+
+const isBodyRefusal = (error: unknown): boolean => error instanceof ProtocolError && BODY_REFUSALS.has(error.reason);

@@ -1,0 +1,157 @@
+import { readFile } from 'node:fs/promises';
+import { createLocalJWKSet, decodeProtectedHeader, flattenedVerify, type JSONWebKeySet, type JWK } from 'jose';
+import type { SignatureVerdict } from '../../core/a2a/agent.js';
+import { canonicalForms } from '../../protocol/a2a/canonical.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { Egress } from '../egress.js';
+import { type HttpClient, httpTarget } from '../http.js';
+import { exchange as exchangeHttp } from './exchange.js';
+import { isObject, tryJson } from './reply.js';
+
+/** Asymmetric ones alone: with `none` or HS* anybody could sign who can read the public key. */
+const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed25519'];
+
+const KEYS_LIMIT = 256 * 1024;
+const KEYS_TIME = 5_000;
+const KEYS_AGE = 600_000;
+/** A card is signed once or twice; each signature more is work for us. */
+const MOST_SIGNATURES = 8;
+
+/** A key set given inline, by file or by URL. */
+export type KeySetting = string | JsonObject;
+
+export interface Verified {
+  readonly verdict: SignatureVerdict;
+  readonly why?: string;
+}
+
+export interface SignatureOptions {
+  readonly agent: string;
+  /** The origin of the configuration: keys that stand there are as good as the agent's own address. */
+  readonly origin: string;
+  readonly keys: KeySetting | undefined;
+  /** `jku` of other origins proves nothing where a signature is required. */
+  readonly strict: boolean;
+  readonly trusted: HttpClient;
+  readonly guarded: HttpClient;
+  readonly egress: Egress;
+}
+
+/** Checks who signed an agent's card (C-7). */
+export class Signatures {
+  private readonly sets = new Map<string, { readonly keys: JSONWebKeySet; readonly staleAt: number }>();
+
+  constructor(private readonly options: SignatureOptions) {}
+
+  async verify(card: JsonObject): Promise<Verified> {
+    const { signatures } = card;
+    if (!Array.isArray(signatures) || signatures.length === 0) return { verdict: 'unsigned' };
+    const payloads = canonicalForms(card).map((form) => Buffer.from(form, 'utf8').toString('base64url'));
+    let worst: Verified = { verdict: 'unverified', why: 'no signature could be read' };
+    for (const signature of signatures.slice(0, MOST_SIGNATURES)) {
+      const found = await this.verifyOne(signature, payloads);
+      if (found.verdict === 'verified') return found;
+      if (worst.verdict !== 'invalid') worst = found;
+    }
+    return worst;
+  }
+
+  private async verifyOne(signature: JsonValue, payloads: readonly string[]): Promise<Verified> {
+    const { protected: header, signature: value } = isObject(signature) ? signature : {};
+    if (typeof header !== 'string' || typeof value !== 'string')
+      return { verdict: 'unverified', why: 'a signature lacks its protected header or its value' };
+    let alg: string | undefined;
+    let jku: unknown;
+    try {
+      ({ alg, jku } = decodeProtectedHeader({ protected: header, signature: value }));
+    } catch {
+      return { verdict: 'unverified', why: 'the protected header of a signature cannot be read' };
+    }
+    if (alg === undefined || !ALGORITHMS.includes(alg))
+      return { verdict: 'invalid', why: `signatures of the algorithm ${String(alg)} are not accepted` };
+    let keys: JSONWebKeySet;
+    try {
+      keys = usable(await this.keySet(jku));
+    } catch (error) {
+      return { verdict: 'unverified', why: error instanceof Error ? error.message : String(error) };
+    }
+    let why = 'it does not match';
+    for (const payload of payloads) {
+      try {
+        await flattenedVerify({ protected: header, payload, signature: value }, createLocalJWKSet(keys), {
+          algorithms: ALGORITHMS,
+        });
+        return { verdict: 'verified' };
+      } catch (error) {
+        const code = (error as { code?: string }).code;
+        if (code === 'ERR_JWKS_NO_MATCHING_KEY')
+          return { verdict: 'unverified', why: 'none of the known keys is the one it was signed with' };
+        if (code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') why = 'it cannot be checked';
+      }
+    }
+    return { verdict: 'invalid', why };
+  }
+
+  /** The keys of the configuration; where there are none, those that the signature points to, if it may. */
+  private async keySet(jku: unknown): Promise<JSONWebKeySet> {
+    const { keys, origin, strict, trusted, guarded, egress } = this.options;
+    if (isObject(keys as JsonValue)) return asKeySet(keys as JsonObject);
+    if (typeof keys === 'string') return this.cached(keys, () => this.configured(keys, trusted));
+    if (typeof jku !== 'string') throw new Error('no keys are configured for this agent');
+    if (URL.canParse(jku) && new URL(jku).origin === origin) return this.cached(jku, () => this.fetch(jku, trusted));
+    if (strict) throw new Error('its keys are those of another origin; configure the ones to trust');
+    const url = egress.checkUrl(jku);
+    if (url.protocol !== 'https:' && !egress.allowPrivate) throw new Error('its keys must be fetched by https');
+    return this.cached(jku, () => this.fetch(jku, guarded));
+  }
+
+  private async configured(keys: string, trusted: HttpClient): Promise<JSONWebKeySet> {
+    if (/^https?:\/\//i.test(keys)) return this.fetch(keys, trusted);
+    return asKeySet(tryJson(await readFile(keys)));
+  }
+
+  private async cached(name: string, load: () => Promise<JSONWebKeySet>): Promise<JSONWebKeySet> {
+    const known = this.sets.get(name);
+    if (known && known.staleAt > Date.now()) return known.keys;
+    const keys = await load();
+    // A card may name another URL each time it is fetched.
+    if (this.sets.size >= MOST_SIGNATURES) this.sets.clear();
+    this.sets.set(name, { keys, staleAt: Date.now() + KEYS_AGE });
+    return keys;
+  }
+
+  /** Without our credentials: keys are public. */
+  private async fetch(url: string, http: HttpClient): Promise<JSONWebKeySet> {
+    const reply = await exchangeHttp({
+      http,
+      target: httpTarget(url),
+      method: 'GET',
+      headers: ['accept', 'application/jwk-set+json, application/json'],
+      agent: this.options.agent,
+      idle: KEYS_TIME,
+      total: KEYS_TIME,
+      limit: KEYS_LIMIT,
+    });
+    if (reply!.status !== 200) throw new Error(`its keys cannot be fetched: status ${reply!.status}`);
+    return asKeySet(tryJson(reply!.body));
+  }
+}
+
+function asKeySet(value: JsonValue | undefined): JSONWebKeySet {
+  const keys = isObject(value) ? value['keys'] : undefined;
+  if (!Array.isArray(keys)) throw new Error('its keys are no JSON Web Key Set');
+  return { keys: keys.filter(isObject) as unknown as JWK[] };
+}
+
+/** No secret keys, none that is not valid yet or any more, none that was withdrawn (C-7). */
+function usable({ keys }: JSONWebKeySet): JSONWebKeySet {
+  const now = Date.now() / 1000;
+  const time = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise);
+  return {
+    keys: keys.filter((key) => {
+      const { exp, nbf, revoked } = key as JWK & { exp?: unknown; nbf?: unknown; revoked?: unknown };
+      const current = time(exp, Number.POSITIVE_INFINITY) > now && time(nbf, 0) <= now;
+      return key.kty !== 'oct' && revoked === undefined && current;
+    }),
+  };
+}

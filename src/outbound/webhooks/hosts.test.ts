@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { type HostLimits, Hosts } from './hosts.js';
+
+const LIMITS: HostLimits = { perHost: 2, failures: 3, restMs: 100, longestRestMs: 250 };
+const A = 'https://a.example';
+
+function setUp() {
+  const clock = { now: 0 };
+  const hosts = new Hosts(LIMITS, () => clock.now);
+  const fail = (times: number): void => {
+    for (let i = 0; i < times; i++) {
+      expect(hosts.enter(A)).toBe(true);
+      hosts.leave(A, false);
+    }
+  };
+  return { clock, hosts, fail };
+}
+
+describe('hosts', () => {
+  test('take so many at once; the others wait in line, and no other host with them', async () => {
+    const { hosts } = setUp();
+    expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
+    expect(hosts.busy()).toEqual([A]);
+    const third = hosts.enter(A);
+    expect(hosts.enter('https://b.example')).toBe(true);
+    hosts.leave(A, true);
+    expect(await third).toBe(true);
+    expect(hosts.busy()).toEqual([A]);
+    hosts.leave(A, true);
+    expect(hosts.busy()).toEqual([]);
+  });
+
+  test('are left alone after failures in a row, whoever waits is sent away', async () => {
+    const { clock, hosts, fail } = setUp();
+    fail(2);
+    expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
+    const waiting = hosts.enter(A);
+    hosts.leave(A, false);
+    expect(await waiting).toBe(false);
+    expect(hosts.enter(A)).toBe(false);
+    expect(hosts.busy()).toEqual([A]);
+    hosts.leave(A, undefined);
+    clock.now = 100;
+    expect(hosts.busy()).toEqual([]);
+  });
+
+  test('are asked once after a rest, and rest longer each time', () => {
+    const { clock, hosts, fail } = setUp();
+    fail(3);
+    for (const rest of [100, 200, 250, 250]) {
+      clock.now += rest - 1;
+      expect(hosts.enter(A)).toBe(false);
+      clock.now += 1;
+      expect(hosts.enter(A)).toBe(true);
+      expect(hosts.busy()).toEqual([A]);
+      hosts.leave(A, false);
+    }
+    clock.now += 250;
+    expect(hosts.enter(A)).toBe(true);
+    hosts.leave(A, true);
+    expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
+  });
+
+  test('a success in between starts the count anew', () => {
+    const { hosts, fail } = setUp();
+    fail(2);
+    expect(hosts.enter(A)).toBe(true);
+    hosts.leave(A, true);
+    fail(2);
+    expect(hosts.busy()).toEqual([]);
+  });
+
+  test('send everybody away when the sender closes', async () => {
+    const { hosts } = setUp();
+    hosts.enter(A);
+    hosts.enter(A);
+    const waiting = hosts.enter(A);
+    hosts.close();
+    expect(await waiting).toBe(false);
+  });
+});

@@ -1,0 +1,104 @@
+/**
+ * How much each receiving host is asked at once, and whether it is asked at all. A host that answers nothing but errors is
+ * left alone for a while, then asked once; its neighbours in the queue never wait for it.
+ */
+export interface HostLimits {
+  /** Deliveries to one host at the same time. */
+  readonly perHost: number;
+  /** Failures in a row after which a host is left alone … */
+  readonly failures: number;
+  /** … for so long at first, and twice as long each time it fails again. */
+  readonly restMs: number;
+  readonly longestRestMs: number;
+}
+
+interface Host {
+  active: number;
+  readonly waiting: ((entered: boolean) => void)[];
+  /** Failures in a row. */
+  failures: number;
+  /** How often in a row it was left alone. */
+  rests: number;
+  restsUntil: number;
+}
+
+/** Hosts that are remembered for having failed; the oldest is forgotten. */
+const MOST_REMEMBERED = 10_000;
+
+export class Hosts {
+  private readonly known = new Map<string, Host>();
+
+  constructor(
+    private readonly limits: HostLimits,
+    private readonly now: () => number,
+  ) {}
+
+  /** Those that cannot take anything now. */
+  busy(): string[] {
+    const busy: string[] = [];
+    for (const [origin, host] of this.known) if (host.active >= this.room(host) || this.rests(host)) busy.push(origin);
+    return busy;
+  }
+
+  /** Waits for a place; false when the host is to be left alone. */
+  enter(origin: string): Promise<boolean> | boolean {
+    let host = this.known.get(origin);
+    if (!host) {
+      host = { active: 0, waiting: [], failures: 0, rests: 0, restsUntil: 0 };
+      this.known.set(origin, host);
+      if (this.known.size > MOST_REMEMBERED) this.forget();
+    }
+    if (this.rests(host)) return false;
+    if (host.active < this.room(host)) {
+      host.active += 1;
+      return true;
+    }
+    return new Promise((resolve) => host.waiting.push(resolve));
+  }
+
+  /** `answered` says whether the host did its part; undefined where it was not even asked. */
+  leave(origin: string, answered: boolean | undefined): void {
+    const host = this.known.get(origin);
+    if (!host) return;
+    host.active -= 1;
+    if (answered === true) {
+      host.failures = 0;
+      host.rests = 0;
+    } else if (answered === false) {
+      host.failures += 1;
+      if (host.failures >= this.limits.failures && !this.rests(host)) {
+        const rest = Math.min(this.limits.restMs * 2 ** host.rests, this.limits.longestRestMs);
+        host.restsUntil = this.now() + rest;
+        host.rests += 1;
+      }
+    }
+    if (this.rests(host)) for (const resolve of host.waiting.splice(0)) resolve(false);
+    while (host.waiting.length > 0 && host.active < this.room(host)) {
+      host.active += 1;
+      host.waiting.shift()!(true);
+    }
+    if (host.active === 0 && host.waiting.length === 0 && host.failures === 0) this.known.delete(origin);
+  }
+
+  /** Nobody waits any more. */
+  close(): void {
+    for (const host of this.known.values()) for (const resolve of host.waiting.splice(0)) resolve(false);
+  }
+
+  private rests(host: Host): boolean {
+    return host.restsUntil > this.now();
+  }
+
+  /** After a rest one delivery finds out whether it has helped. */
+  private room(host: Host): number {
+    return host.failures >= this.limits.failures ? 1 : this.limits.perHost;
+  }
+
+  private forget(): void {
+    for (const [origin, host] of this.known) {
+      if (host.active > 0 || host.waiting.length > 0) continue;
+      this.known.delete(origin);
+      return;
+    }
+  }
+}
