@@ -73,14 +73,15 @@ function isLoopbackOrigin(origin: string): boolean {
   return match !== null && LOOPBACK.has(hostName(match[1]!));
 }
 
-const EXPOSED = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate';
+const EXPOSED = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, ETag, A2A-Extensions, X-A2A-Extensions';
 
 /** The answer to a preflight, beside the headers of every answer. */
 export const PREFLIGHT: readonly string[] = [
   'Access-Control-Allow-Methods',
   'GET, POST, DELETE, OPTIONS',
   'Access-Control-Allow-Headers',
-  'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept',
+  'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept, ' +
+    'A2A-Version, A2A-Extensions, X-A2A-Extensions, Traceparent, Tracestate',
   'Access-Control-Max-Age',
   '600',
 ];

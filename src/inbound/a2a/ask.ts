@@ -1,0 +1,96 @@
+import type { Events, Passed } from '../../core/a2a/agent.js';
+import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
+import { Cancellation } from '../../core/caller.js';
+import { type DialectId, type StreamContext, VERSIONS } from '../../protocol/a2a/dialect.js';
+import type { Habits } from '../../protocol/a2a/habits.js';
+import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
+import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Visit } from '../http/server.js';
+import { agentCaller, exchangeOf, headerOf } from './caller.js';
+import type { AgentVisit } from './visit.js';
+
+/**
+ * What the gateway is told of once nobody waits for it. A send is among them for its waiting alone: what the agent was
+ * told goes on, as does everything else that changes something (G-25). Streams are let go of, not cancelled.
+ */
+export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
+  'SendMessage',
+  'GetTask',
+  'ListTasks',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'GetExtendedAgentCard',
+]);
+
+/** Puts one request to the gateway. */
+export async function ask(
+  gateway: AgentGateway,
+  visit: AgentVisit,
+  operation: Operation,
+  dialect: DialectId,
+  request: Passed<JsonObject>,
+): Promise<AgentAnswer> {
+  const { req, res, principal, agent } = visit;
+  const cancellation = new Cancellation();
+  const leave = (): void => cancellation.cancel('the client closed the connection');
+  if (AWAITED.has(operation)) res.once('close', leave);
+  try {
+    return await gateway.handle(agentCaller(principal), {
+      agent,
+      operation,
+      request,
+      dialect,
+      exchange: exchangeOf(headerOf(req), cancellation),
+    });
+  } finally {
+    res.off('close', leave);
+  }
+}
+
+/** The events of an answer to a streaming operation; an answer in one piece is a stream of one. */
+export function eventsOf(answer: AgentAnswer): Events {
+  if (answer.kind === 'stream') return answer.events;
+  const { result } = answer;
+  return (async function* () {
+    yield result as Passed<StreamResponse>;
+  })();
+}
+
+/** What is known of the task before the first event of its stream. */
+export function contextOf(request: object): StreamContext {
+  const { id, message } = request as JsonObject;
+  const about = typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
+  const taskId = about ? about['taskId'] : id;
+  const contextId = about?.['contextId'];
+  return {
+    ...(typeof taskId === 'string' && taskId !== '' && { taskId }),
+    ...(typeof contextId === 'string' && contextId !== '' && { contextId }),
+  };
+}
+
+/** The extensions that were used, by the header of the version (S-14). */
+export function extensionHeaders({ extensionsHeader }: Habits, { extensions }: AgentAnswer): string[] {
+  return extensions && extensions.length > 0 ? [extensionsHeader, extensions.join(', ')] : [];
+}
+
+export function unsupportedVersion({ req, query }: Visit): ProtocolError {
+  const named = [...query].find(([key]) => key.toLowerCase() === VERSION_HEADER)?.[1];
+  return versionRefused(String(req.headers[VERSION_HEADER] ?? named));
+}
+
+export function versionRefused(requested: string): ProtocolError {
+  return new ProtocolError(
+    'unsupported_version',
+    `A2A version ${requested} is not supported. Supported: ${VERSIONS.join(', ')}`,
+    { data: { requested, supported: VERSIONS.join(', ') } },
+  );
+}
+
+/** An error a client may be told of. What else went wrong is told to `report` only. */
+export function knownFailure(error: unknown, report: (error: unknown) => void): Error {
+  if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
+  report(error);
+  return new ProtocolError('internal', 'Internal error');
+}

@@ -1,0 +1,44 @@
+import type { IncomingMessage } from 'node:http';
+import type { Exchange } from '../../core/a2a/agent.js';
+import type { Caller, Cancellation, Principal } from '../../core/caller.js';
+import { NEWEST } from '../../protocol/mcp/revisions/index.js';
+
+/** A caller that came by A2A: it can be asked nothing on the way, for A2A asks by the state of a task. */
+export const agentCaller = (principal: Principal): Caller => ({
+  principal,
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+});
+
+/** The only headers that go on: nothing among them names or proves the caller (a2a.md 3.11). */
+const FORWARDED = ['traceparent', 'tracestate', 'baggage', 'accept-language'] as const;
+/** Both names are read, whichever version says them. */
+const EXTENSIONS = ['a2a-extensions', 'x-a2a-extensions'] as const;
+
+/** What a request says beside its body; `read` finds a header or a piece of metadata by its name in lower case. */
+export function exchangeOf(read: (name: string) => string | undefined, cancellation: Cancellation): Exchange {
+  const forward: Record<string, string> = {};
+  for (const name of FORWARDED) {
+    const value = read(name);
+    if (value !== undefined && value !== '') forward[name] = value;
+  }
+  let extensions = NONE;
+  for (const name of EXTENSIONS) {
+    const value = read(name);
+    if (value === undefined) continue;
+    const named = value.split(',').map((uri) => uri.trim());
+    extensions = [...new Set([...extensions, ...named.filter((uri) => uri !== '')])];
+  }
+  return { cancellation, extensions, forward };
+}
+
+export const headerOf =
+  ({ headers }: IncomingMessage) =>
+  (name: string): string | undefined => {
+    const value = headers[name];
+    return value === undefined ? undefined : String(value);
+  };
+
+const NONE: readonly string[] = [];

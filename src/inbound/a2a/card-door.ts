@@ -1,0 +1,232 @@
+import { createHash } from 'node:crypto';
+import type { Cards } from '../../core/a2a/cards.js';
+import { type Catalogue, LINKSET } from '../../core/a2a/catalogue.js';
+import type { Caller } from '../../core/caller.js';
+import type { CardKeys } from '../../identity/card-keys.js';
+import { cardPayloads } from '../../protocol/a2a/canonical.js';
+import { ERROR_PROFILES, type ErrorProfile, NATIVE, type Version } from '../../protocol/a2a/dialect.js';
+import { dialect, hybridCard, legacyCard } from '../../protocol/a2a/index.js';
+import type { AgentCard } from '../../protocol/a2a/model.js';
+import { DECLARED } from '../../protocol/a2a/served.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { sendBody } from '../http/reply.js';
+import type { Route, Visit } from '../http/server.js';
+import { agentCaller } from './caller.js';
+import { DEEP_RPC } from './paths.js';
+import { restType, sendRestError } from './refusals.js';
+import { namedVersion } from './visit.js';
+
+export interface CardDoorOptions {
+  readonly cards: Cards;
+  readonly catalogue: Catalogue;
+  readonly keys: CardKeys;
+  /** Whether cards are read by everybody, known or not. */
+  readonly publicCards: boolean;
+  /** Whether there are callers to be told apart: then what they are shown is theirs alone. */
+  readonly identified: boolean;
+  readonly profile?: ErrorProfile;
+  /** How long a card may be kept by its readers, in seconds. */
+  readonly maxAge?: number;
+}
+
+/** Signed cards kept ready: signing is the dear part of a card, and its text rarely changes. */
+const MOST_SIGNED = 500;
+const MAX_AGE = 300;
+
+type Shape = 'current' | 'old';
+
+/** Everything that is read about agents: their cards in each version's shape, the catalogue, and the gateway's keys. */
+export class CardDoor {
+  private readonly signed = new Map<string, Promise<Buffer>>();
+
+  constructor(private readonly options: CardDoorOptions) {}
+
+  route(path: string): Route | undefined {
+    const found = this.find(path);
+    if (!found) return undefined;
+    const { open, answer } = found;
+    return {
+      open,
+      handle: async (visit, principal) => {
+        try {
+          if (visit.req.method !== 'GET' && visit.req.method !== 'HEAD') throw notAllowed(visit);
+          await answer(visit, agentCaller(principal));
+        } catch (error) {
+          if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
+          sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
+        }
+      },
+    };
+  }
+
+  private find(path: string): { open: boolean; answer: Answer } | undefined {
+    const open = this.options.publicCards;
+    switch (path) {
+      case '/.well-known/jwks.json':
+        return { open: true, answer: (visit) => this.jwks(visit) };
+      case '/.well-known/api-catalog':
+        return { open, answer: (visit, caller) => this.linkset(visit, caller) };
+      case '/a2a/agents':
+        return { open: false, answer: (visit, caller) => this.list(visit, caller) };
+    }
+    const card = (agent: string | undefined, shape: Shape): { open: boolean; answer: Answer } => ({
+      open,
+      answer: (visit, caller) => this.card(visit, caller, agent, shape),
+    });
+    const known = /^(?:\/v1)?(?:\/a2a(?:\/([^/]+))?)?\/\.well-known\/(agent-card|agent|original-card)\.json$/.exec(
+      path,
+    );
+    if (known) {
+      const agent = this.named(known[1]);
+      if (known[2] !== 'original-card') return card(agent, known[2] === 'agent' ? 'old' : 'current');
+      // It tells where the agent really is, and so is for callers only.
+      return agent === undefined
+        ? undefined
+        : { open: false, answer: (visit, caller) => this.original(visit, caller, agent) };
+    }
+    const listed = /^\/\.well-known\/agents\/([^/]+)\.json$/.exec(path);
+    return listed ? card(this.named(listed[1]), 'current') : undefined;
+  }
+
+  /** Names are written in lower case; callers need not. */
+  private named(segment: string | undefined): string | undefined {
+    if (segment === undefined) return undefined;
+    try {
+      return decodeURIComponent(segment).toLowerCase();
+    } catch {
+      return segment;
+    }
+  }
+
+  private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
+    const { cards } = this.options;
+    const card = agent === undefined ? await cards.front(caller) : await cards.agent(caller, agent);
+    const written = this.shaped(card, agent, shape, namedVersion(visit));
+    await this.send(visit, caller, await this.sign(written));
+  }
+
+  /**
+   * The card as its reader knows cards (G-14): by the version it names, else by the old path, else as all versions at
+   * once. Of the versions that find their extended card beside the card's URL, that URL is a step deeper.
+   */
+  private shaped(
+    card: AgentCard,
+    agent: string | undefined,
+    shape: Shape,
+    named: Version | 'unsupported' | undefined,
+  ): JsonObject {
+    // A reader of some version to come finds out from the card which ones there are.
+    const version = named === 'unsupported' ? undefined : named;
+    const declared = DECLARED.some((each) => each.version === version);
+    if (version !== undefined && declared) return dialect(version).writeCard(card);
+    if (version === undefined && shape === 'current') return hybridCard(card);
+    const url = this.options.cards.url(agent, DEEP_RPC.slice(1));
+    const supportedInterfaces = card.supportedInterfaces.map((each) =>
+      each.protocolBinding === 'JSONRPC' ? { ...each, url } : each,
+    );
+    const deep = { ...card, supportedInterfaces };
+    return version === undefined ? legacyCard(deep) : dialect(version).writeCard(deep);
+  }
+
+  /** The text of a card with a signature for each way of writing it canonically, made once for each content (S-6, G-13). */
+  private async sign(card: JsonObject): Promise<Answered> {
+    const kid = await this.options.keys.kid();
+    const etag = digest(`${kid}\n${JSON.stringify(card)}`);
+    const known = this.signed.get(etag);
+    if (known) return { etag, text: await known };
+    const made = this.signatures(card).then((signatures) => Buffer.from(JSON.stringify({ ...card, signatures })));
+    this.signed.set(etag, made);
+    made.catch(() => this.signed.delete(etag));
+    const [oldest] = this.signed.keys();
+    if (this.signed.size > MOST_SIGNED && oldest !== undefined) this.signed.delete(oldest);
+    return { etag, text: await made };
+  }
+
+  private signatures(card: JsonObject): Promise<JsonValue[]> {
+    const { keys, cards } = this.options;
+    const jku = cards.beside('.well-known/jwks.json');
+    return Promise.all(cardPayloads(card).map(async (payload) => ({ ...(await keys.sign(payload, jku)) })));
+  }
+
+  private async original(visit: Visit, caller: Caller, agent: string): Promise<void> {
+    const { card, signature, why } = await this.options.cards.original(caller, agent);
+    const answer = { agent, signature, ...(why !== undefined && { why }), card: parsed(card), text: card };
+    await this.send(visit, caller, plain(answer));
+  }
+
+  private async list(visit: Visit, caller: Caller): Promise<void> {
+    const { query } = visit;
+    const of = (name: string): string | undefined => query.get(name) ?? undefined;
+    const asked = { capability: of('capability'), skill: of('skill'), tag: of('tag'), q: of('q') };
+    await this.send(visit, caller, plain(await this.options.catalogue.list(caller, asked)));
+  }
+
+  private async linkset(visit: Visit, caller: Caller): Promise<void> {
+    await this.send(visit, caller, plain(await this.options.catalogue.linkset(caller)), LINKSET);
+  }
+
+  private async jwks(visit: Visit): Promise<void> {
+    const keys = await this.options.keys.jwks();
+    await this.send(visit, undefined, plain(keys as unknown as JsonObject), 'application/jwk-set+json');
+  }
+
+  /** `caller` is undefined where the answer is the same for everybody. */
+  private async send(
+    visit: Visit,
+    caller: Caller | undefined,
+    { etag, text }: Answered,
+    type = restType(visit),
+  ): Promise<void> {
+    const { identified, maxAge = MAX_AGE } = this.options;
+    const own = identified && caller !== undefined && caller.principal.name !== '';
+    const headers = [
+      ...visit.headers,
+      'Cache-Control',
+      `${own ? 'private' : 'public'}, max-age=${maxAge}`,
+      // Signatures differ from one replica to the next while what they sign is the same.
+      'ETag',
+      `W/"${etag}"`,
+      'Vary',
+      `A2A-Version, Accept${identified ? ', Authorization' : ''}`,
+    ];
+    if (isKnown(visit.req.headers['if-none-match'], etag)) {
+      visit.res.writeHead(304, headers);
+      visit.res.end();
+      return;
+    }
+    sendBody(visit.res, 200, headers, type, [text]);
+  }
+}
+
+type Answer = (visit: Visit, caller: Caller) => Promise<void>;
+
+interface Answered {
+  readonly etag: string;
+  readonly text: Buffer;
+}
+
+const digest = (text: string | Buffer): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
+
+function plain(body: JsonObject): Answered {
+  const text = Buffer.from(JSON.stringify(body));
+  return { etag: digest(text), text };
+}
+
+function isKnown(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${etag}"`);
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return null;
+  }
+}
+
+const notAllowed = ({ req }: Visit): ProtocolError =>
+  new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+    headers: { Allow: 'GET, HEAD, OPTIONS' },
+  });

@@ -1,0 +1,146 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Stand, status, steps, stream } from '../../../test/support/a2a-stand.js';
+import type { Catalog } from '../../core/catalog/catalog.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Health } from '../http/health.js';
+import { routes } from '../http/routes.js';
+import type { Route } from '../http/server.js';
+import type { HttpDoor } from '../mcp/http-door.js';
+
+const modern = { message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'hello' }] } };
+const json = ({ text }: { text: string }): JsonObject => JSON.parse(text) as JsonObject;
+
+describe('who may come in', () => {
+  let stand: Stand;
+  beforeEach(async () => {
+    stand = await Stand.open({ tokens: [{ name: 'ann', token: 'secret-of-ann', admin: false }] });
+  });
+  afterEach(() => stand.close());
+
+  it('S-61: 401 with WWW-Authenticate in the shape of the binding', async () => {
+    const rpc = await stand.rpc('SendMessage', modern);
+    expect(rpc.status).toBe(401);
+    expect(rpc.headers['www-authenticate']).toMatch(/^Bearer/);
+    expect(rpc.reply).toMatchObject({ jsonrpc: '2.0', id: null, error: { code: expect.any(Number) } });
+    const rest = await stand.send('/a2a/echo/message:send', { body: JSON.stringify(modern) });
+    expect(rest.status).toBe(401);
+    expect(rest.headers['www-authenticate']).toMatch(/^Bearer/);
+    expect(json(rest)).toMatchObject({ error: { code: 401, status: 'UNAUTHENTICATED' } });
+    const older = await stand.send('/a2a/echo/v1/tasks/t1');
+    expect(older.status).toBe(401);
+    expect(json(older)).toMatchObject({ code: expect.any(Number), message: expect.any(String) });
+    expect((await stand.rpc('message/stream', {})).status).toBe(401);
+    expect(stand.calls).toHaveLength(0);
+  });
+
+  it('S-61: 401 says nothing of which agents there are', async () => {
+    const shapeOf = async (path: string) => {
+      const { status: http, text } = await stand.send(path, { body: '{}' });
+      return [http, text];
+    };
+    for (const beneath of ['', '/message:send', '/v1/message:send', '/tasks/t1:cancel'])
+      expect(await shapeOf(`/a2a/nobody${beneath}`)).toEqual(await shapeOf(`/a2a/echo${beneath}`));
+  });
+
+  it('knows its callers', async () => {
+    const headers = { authorization: 'Bearer secret-of-ann' };
+    await stand.rpc('SendMessage', modern, { headers });
+    expect(stand.callers[0]).toMatchObject({ principal: { name: 'ann' }, capabilities: {}, session: undefined });
+    stand.answer = () => {
+      throw new ProtocolError('forbidden', 'Not you');
+    };
+    expect((await stand.rpc('SendMessage', modern, { headers })).status).toBe(403);
+    expect((await stand.send('/a2a/echo/tasks/t1', { headers })).status).toBe(403);
+  });
+});
+
+describe('agents that are not there', () => {
+  let stand: Stand;
+  beforeEach(async () => {
+    stand = await Stand.open({ agents: ['echo', 'Mixed'] });
+  });
+  afterEach(() => stand.close());
+
+  it('settled 10: are 404 in JSON-RPC and REST', async () => {
+    const rpc = await stand.rpc('SendMessage', modern, { path: '/a2a/nobody' });
+    expect(rpc.status).toBe(404);
+    expect(rpc.reply).toMatchObject({ jsonrpc: '2.0', error: { code: expect.any(Number) } });
+    const rest = await stand.send('/a2a/nobody/tasks/t1');
+    expect(rest.status).toBe(404);
+    expect(json(rest)).toMatchObject({ error: { code: 404, details: [{ reason: 'AGENT_NOT_FOUND' }] } });
+    expect((await stand.send('/a2a/nobody/v1/tasks')).status).toBe(404);
+    expect((await stand.send('/a2a/echo/nothing/here')).status).toBe(404);
+    expect((await stand.send('/a2a/agents')).status).toBe(404);
+  });
+
+  it('are told apart by their names as given', async () => {
+    await stand.rpc('SendMessage', modern, { path: '/a2a/Mixed' });
+    expect(stand.last.agent).toBe('Mixed');
+    await stand.rpc('SendMessage', modern, { path: '/a2a' });
+    expect(stand.last.agent).toBeUndefined();
+  });
+
+  it('counts what is under way', async () => {
+    stand.answer = () => stream(steps(status('TASK_STATE_WORKING'), 60, status('TASK_STATE_COMPLETED')));
+    const under = stand.rpc('SendStreamingMessage', modern);
+    while (stand.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(stand.door.busy).toBe(1);
+    await under;
+    while (stand.door.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  });
+});
+
+describe('S1-56, S1-58: the doors of A2A among the others', () => {
+  const named = (name: string): Route & { name: string } => ({ name, handle: () => {} });
+  const others = {
+    mcp: { handle: () => {} } as unknown as HttpDoor,
+    sse: undefined,
+    health: { summary: named('health'), live: named('live'), ready: named('ready') } as unknown as Health,
+    catalog: { upstream: (name: string) => (name === 'files' ? {} : undefined) } as unknown as Catalog,
+  };
+  const cards = named('cards');
+  const push = named('push');
+  const agents = named('agents');
+  const doors = {
+    cards: (path: string) => (/\/\.well-known\/|^\/a2a\/agents$/.test(path) ? cards : undefined),
+    push: (path: string) => (path.startsWith('/a2a/push/') ? push : undefined),
+    agents: (path: string) => (path.startsWith('/a2a') ? agents : undefined),
+  };
+
+  it('gives each path to one of them', () => {
+    const find = routes({ ...others, a2a: doors });
+    expect(find('/a2a/agents')).toBe(cards);
+    expect(find('/a2a/agents/')).toBe(cards);
+    expect(find('/.well-known/agent-card.json')).toBe(cards);
+    expect(find('/a2a/echo/.well-known/agent.json')).toBe(cards);
+    expect(find('/a2a/push/abc')).toBe(push);
+    expect(find('/a2a/echo/')).toBe(agents);
+    expect(find('/a2a')).toBe(agents);
+    expect(find('/files/mcp')).not.toBe(agents);
+    expect(find('/files/mcp')).toBeDefined();
+    expect(find('/nothing')).toBeUndefined();
+  });
+
+  it('says so where A2A is off, and serves the rest', () => {
+    const find = routes({ ...others, a2a: 'off' });
+    for (const path of ['/a2a', '/a2a/echo', '/a2a/agents', '/v1/a2a/echo', '/.well-known/agent.json']) {
+      const thrown = ((): unknown => {
+        try {
+          return find(path)?.handle({} as never, {} as never);
+        } catch (error) {
+          return error;
+        }
+      })();
+      expect(thrown).toBeInstanceOf(ProtocolError);
+      expect((thrown as ProtocolError).row.http).toBe(404);
+      expect((thrown as ProtocolError).data['reason']).toBe('a2a_gateway_disabled');
+    }
+    expect(find('/mcp')).toBeDefined();
+    expect(find('/nothing')).toBeUndefined();
+  });
+
+  it('has none of it where there is no A2A', () => {
+    expect(routes(others)('/a2a')).toBeUndefined();
+  });
+});

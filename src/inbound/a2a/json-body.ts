@@ -1,0 +1,39 @@
+import { isUtf8 } from 'node:buffer';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { depthWithin } from '../../protocol/jsonrpc/scan.js';
+
+/** Reads the object a body holds, by the checks a JSON-RPC body goes through. Nothing, or `null`, is an empty object (S-74). */
+export function readObject(source: Buffer, limits: { readonly depth: number }): RawObject {
+  if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
+  if (!depthWithin(source, limits.depth))
+    throw new ProtocolError('parse_error', `The body nests deeper than ${limits.depth} levels`);
+  const text = source.toString('utf8');
+  if (text.trim() === '') return RawObject.from({});
+  let value: JsonValue;
+  try {
+    value = JSON.parse(text) as JsonValue;
+  } catch {
+    throw new ProtocolError('parse_error', 'The body is not valid JSON');
+  }
+  if (value === null) return RawObject.from({});
+  if (typeof value !== 'object' || Array.isArray(value))
+    throw new ProtocolError('invalid_request', 'The body must be a JSON object');
+  const object = RawObject.at(source).withValue(value);
+  const twice = object.duplicateKey();
+  if (twice !== undefined)
+    throw new ProtocolError('invalid_request', `The member ${JSON.stringify(twice)} stands twice`);
+  return object;
+}
+
+/** The members of a request by which the gateway decides something. */
+const DECISIVE = ['message', 'configuration', 'metadata'];
+
+/**
+ * The text of a request that may go on as it is. Not where a member that was checked stands twice: the agent might read
+ * the other one.
+ */
+export function passableText(params: RawObject): string | undefined {
+  for (const key of DECISIVE) if (params.object(key)?.duplicateKey() !== undefined) return undefined;
+  return params.bytes().toString('utf8');
+}

@@ -1,0 +1,157 @@
+import type { Passed } from '../../core/a2a/agent.js';
+import type { AgentAnswer } from '../../core/a2a/gateway.js';
+import { rpcDialect } from '../../protocol/a2a/detect.js';
+import type { DialectId, Version } from '../../protocol/a2a/dialect.js';
+import { habits, refusalDialect, sharedDialect } from '../../protocol/a2a/habits.js';
+import { dialect } from '../../protocol/a2a/index.js';
+import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Id, isId, type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isJson } from '../http/accept.js';
+import { readBody } from '../http/body.js';
+import { sendJson } from '../http/reply.js';
+import { ask, contextOf, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { passableText } from './json-body.js';
+import { headersOf, rpcError, rpcStatus, sendRpcError } from './refusals.js';
+import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
+import { type AgentVisit, type HttpParts, namedVersion, replyTo } from './visit.js';
+
+/** A method, who spells it so, and whether nobody else does. */
+interface Asked {
+  readonly operation: Operation;
+  readonly dialect: DialectId;
+  readonly certain: boolean;
+}
+
+/** A2A over JSON-RPC: all versions at one URL, told apart by the header and by the method (C-24). */
+export class JsonRpcBinding {
+  constructor(private readonly parts: HttpParts) {}
+
+  /** `streams` where the URL itself asks for a stream, whatever the method says. */
+  async post(visit: AgentVisit, streams: boolean): Promise<void> {
+    const { req, res, headers } = visit;
+    const named = namedVersion(visit);
+    let request: RpcRequest;
+    try {
+      if (!isJson(req.headers['content-type']))
+        throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
+      request = this.read(await readBody(req, this.parts.limits.body));
+    } catch (error) {
+      const failure = this.failure(error, visit);
+      const id = failure instanceof ProtocolError ? (failure.detail.id ?? null) : null;
+      sendRpcError(res, headers, id, failure, refusalDialect(named));
+      return;
+    }
+    const asked = askedOf(request.method, named, streams);
+    if (!asked) {
+      const unknown =
+        named === 'unsupported'
+          ? unsupportedVersion(visit)
+          : new ProtocolError('method_not_found', `Method not found: ${request.method}`);
+      sendRpcError(res, headers, request.id, unknown, refusalDialect(named, request.method));
+      return;
+    }
+    try {
+      if (named === 'unsupported') throw unsupportedVersion(visit);
+      await this.answer(visit, request, asked);
+    } catch (error) {
+      if (res.headersSent) throw error;
+      this.refuse(visit, request.id, this.failure(error, visit), asked);
+    }
+  }
+
+  private read(body: Buffer): RpcRequest {
+    let incoming: ReturnType<typeof readIncoming>;
+    try {
+      incoming = readIncoming(body, this.parts.limits);
+    } catch (error) {
+      throw paramsFault(error, body) ?? error;
+    }
+    if (incoming.kind === 'request') return incoming;
+    throw new ProtocolError(
+      'invalid_request',
+      incoming.kind === 'batch' ? 'A2A has no batches' : 'A request needs a "method" and an "id"',
+    );
+  }
+
+  private async answer(visit: AgentVisit, { id, params }: RpcRequest, asked: Asked): Promise<void> {
+    const { operation } = asked;
+    const given = params.value();
+    const value = dialect(asked.dialect).readRequest(operation, given) as JsonObject;
+    const text = habits(asked.dialect).isModel && value === given ? passableText(params) : undefined;
+    const request: Passed<JsonObject> = { value, ...(text !== undefined && { text }) };
+    const asking = ask(this.parts.gateway, visit, operation, asked.dialect, request);
+    if (isStreaming(operation)) {
+      const late = (error: unknown): Framed => this.framed(visit, id, asked.dialect, error);
+      await this.parts.streams.serve(replyTo(visit), this.stream(visit, id, asked, value, asking), late);
+      return;
+    }
+    const answer = await asking;
+    if (answer.kind !== 'result') throw new Error(`${operation} was answered by a stream`);
+    const as = answeredIn(asked, answer);
+    const { result } = answer;
+    const written =
+      (habits(as).isModel ? result.text : undefined) ??
+      JSON.stringify(dialect(as).writeResult(operation, result.value as ResultOf<Operation>));
+    const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
+    sendJson(visit.res, 200, headers, writeResult(id, [written]));
+  }
+
+  private async stream(
+    visit: AgentVisit,
+    id: Id,
+    asked: Asked,
+    request: JsonObject,
+    asking: Promise<AgentAnswer>,
+  ): Promise<Answered> {
+    const answer = await asking;
+    const as = answeredIn(asked, answer);
+    const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
+    const form: StreamForm = {
+      habits: habits(as),
+      writer: dialect(as).eventWriter(contextOf(request)),
+      wrap: (text) => `${head}${text}}`,
+      error: (error) => this.framed(visit, id, as, error),
+    };
+    return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
+  }
+
+  private framed(visit: AgentVisit, id: Id, as: DialectId, error: unknown): Framed {
+    return { text: rpcError(id, this.failure(error, visit), as).toString('utf8') };
+  }
+
+  private refuse(visit: AgentVisit, id: Id, error: unknown, asked: Asked): void {
+    const { res, headers } = visit;
+    // A client that waits for a stream of these versions takes no plain answer but one that says that it failed.
+    if (isStreaming(asked.operation) && habits(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
+      const reply = { ...replyTo(visit), headers: [...headers, ...headersOf(error)] };
+      sendRefusedStream(reply, rpcError(id, error, asked.dialect).toString('utf8'));
+    } else sendRpcError(res, headers, id, error, asked.dialect);
+  }
+
+  private failure(error: unknown, visit: AgentVisit): unknown {
+    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
+  }
+}
+
+/** What the client reads: what it speaks, or where that was not certain what its task was made in. */
+const answeredIn = ({ certain, dialect: spoken }: Asked, { createdIn }: AgentAnswer): DialectId =>
+  certain ? spoken : sharedDialect(createdIn, spoken);
+
+function askedOf(method: string, named: Version | 'unsupported' | undefined, streams: boolean): Asked | undefined {
+  const asked = rpcDialect(method, named === 'unsupported' ? undefined : named);
+  if (!streams || asked?.operation !== 'SendMessage') return asked;
+  return { ...asked, operation: 'SendStreamingMessage' };
+}
+
+/** Parameters of another shape than an object's are wrong parameters; all else about the request is in order (S-71). */
+function paramsFault(error: unknown, body: Buffer): ProtocolError | undefined {
+  if (!(error instanceof ProtocolError) || error.reason !== 'invalid_request') return undefined;
+  const value = JSON.parse(body.toString('utf8')) as JsonValue;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  const { jsonrpc, id, method, params } = value;
+  if (jsonrpc !== '2.0' || !isId(id) || typeof method !== 'string' || params === undefined) return undefined;
+  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return undefined;
+  return new ProtocolError('invalid_params', '"params" must be an object', { id });
+}

@@ -1,0 +1,166 @@
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/callbacks.js';
+import type { AgentRecords, TaskKey, TaskRecord } from '../../core/a2a/records.js';
+import type { Dialect } from '../../protocol/a2a/dialect.js';
+import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { depthWithin } from '../../protocol/jsonrpc/scan.js';
+import type { Bus } from '../../state/index.js';
+import { readBody } from '../http/body.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { Route, Router, Visit } from '../http/server.js';
+
+export interface PushDoorParts {
+  readonly callbacks: Pick<Callbacks, 'address'>;
+  readonly records: Pick<AgentRecords, 'find'>;
+  /** Takes what a callback brought, in the agent's own ids. */
+  readonly hall: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
+  /** Every way an agent may write, the newest first. */
+  readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
+  /** Counts for all replicas: a repetition may reach another one. */
+  readonly bus: Pick<Bus, 'incr'>;
+  readonly limits: { readonly body: number; readonly depth: number; readonly perMinute?: number };
+}
+
+const PREFIX = `${CALLBACK_PATH}/`;
+const PER_MINUTE = 600;
+const MINUTE = 60_000;
+/** As long as senders repeat what they believe not to have been heard. */
+const REMEMBERED = 24 * 60 * MINUTE;
+const LONGEST_ECHO = 1_024;
+
+/**
+ * Where agents post news of tasks to (C-11). Open to everybody, so the address and the token have to prove the right to
+ * it; whoever fails learns nothing but the status.
+ */
+export class PushDoor {
+  constructor(private readonly parts: PushDoorParts) {}
+
+  readonly router: Router = (path) => {
+    if (!path.startsWith(PREFIX)) return undefined;
+    const sealed = path.slice(PREFIX.length);
+    return { open: true, handle: (visit) => this.handle(visit, sealed) } satisfies Route;
+  };
+
+  private async handle(visit: Visit, sealed: string): Promise<void> {
+    const { res, headers } = visit;
+    try {
+      await this.answer(visit, sealed);
+    } catch (error) {
+      const [status, message, more] = refusal(error);
+      if (status === undefined) throw error;
+      // What of the body has not come yet is not waited for.
+      const close = visit.req.complete || more.includes('Connection') ? [] : ['Connection', 'close'];
+      visit.req.resume();
+      sendJson(res, status, [...headers, ...more, ...close], [Buffer.from(JSON.stringify({ error: message }))]);
+    }
+  }
+
+  private async answer(visit: Visit, sealed: string): Promise<void> {
+    const { req, res, headers, query } = visit;
+    const { key, proves } = this.parts.callbacks.address(sealed);
+    if (req.method === 'GET') {
+      // How agents of the first version make sure that a webhook is wanted: what they say is to be said back.
+      const echo = query.get('validationToken');
+      if (echo === null || echo.length > LONGEST_ECHO)
+        throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
+      const plain = [...headers, 'X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store'];
+      sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
+      return;
+    }
+    if (req.method !== 'POST')
+      throw new ProtocolError('http_method_not_allowed', 'News of tasks are posted', { headers: { Allow: 'POST' } });
+    if (!tokens(visit).some(proves)) throw new ProtocolError('unauthorized', 'The token is not the one of this task');
+    const { bus, limits, records } = this.parts;
+    const name = createHash('sha256')
+      .update(JSON.stringify([key.agent, key.owner, key.id]))
+      .digest('base64url');
+    if ((await bus.incr(`callbacks:${name}`, 1, MINUTE)) > (limits.perMinute ?? PER_MINUTE))
+      throw new ProtocolError('rate_limited', 'Too many news of this task', { headers: { 'Retry-After': '60' } });
+    const body = await readBody(req, limits.body);
+    const record = await records.find(key);
+    if (!record) throw new ProtocolError('not_found', 'There is no such task');
+    const events = fresh(record, this.read(body, record));
+    if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(visit, body)}`);
+    sendEmpty(res, 204, headers);
+  }
+
+  /** Once each: the mark is taken back where the news could not be kept, since they will be sent again. */
+  private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
+    const { bus, hall } = this.parts;
+    if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
+    try {
+      await hall.news(key, events);
+    } catch (error) {
+      await bus.incr(mark, -1, REMEMBERED);
+      throw error;
+    }
+  }
+
+  /** Agents write as they like here: every version's shape is read, in a JSON-RPC envelope too. */
+  private read(body: Buffer, record: TaskRecord): StreamResponse[] {
+    const wire = parse(body, this.parts.limits.depth);
+    let foreign = false;
+    for (const dialect of this.parts.dialects) {
+      let events: StreamResponse[];
+      try {
+        events = dialect.readNotification(wire);
+      } catch {
+        continue;
+      }
+      if (events.length === 0) continue;
+      if (events.every((event) => taskIdOf(event) === record.upstreamId)) return events;
+      foreign = true;
+    }
+    throw new ProtocolError('invalid_request', `These are ${foreign ? 'news of another task' : 'no news of a task'}`);
+  }
+}
+
+/** What is later than what is known. Nothing happens to a task that has ended, and a late word of an old state is old. */
+function fresh({ task }: TaskRecord, events: StreamResponse[]): StreamResponse[] {
+  if (isTerminal(task.status.state)) return [];
+  const known = Date.parse(task.status.timestamp ?? '');
+  return events.filter(({ statusUpdate, task: snapshot }) => {
+    const said = Date.parse((statusUpdate ?? snapshot)?.status.timestamp ?? '');
+    return !(said < known);
+  });
+}
+
+function taskIdOf({ task, statusUpdate, artifactUpdate, message }: StreamResponse): string | undefined {
+  return task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId ?? message?.taskId;
+}
+
+/** Old agents send the token in a header of its own, newer ones as credentials. */
+function tokens({ req }: Visit): string[] {
+  const own = req.headers['x-a2a-notification-token'];
+  const bearer = /^Bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1];
+  return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
+}
+
+/** The same words twice may be two pieces of one text; a sender that numbers what it sends tells them apart. */
+function digest({ req }: Visit, body: Buffer): string {
+  const id = req.headers['webhook-id'];
+  return createHash('sha256')
+    .update(`${typeof id === 'string' ? id : ''}\n`)
+    .update(body)
+    .digest('base64url');
+}
+
+function parse(body: Buffer, depth: number): JsonValue {
+  if (!isUtf8(body) || !depthWithin(body, depth)) throw new ProtocolError('parse_error', 'The body cannot be read');
+  try {
+    return JSON.parse(body.toString('utf8')) as JsonValue;
+  } catch {
+    throw new ProtocolError('parse_error', 'The body is not valid JSON');
+  }
+}
+
+const CALLBACK_STATUS: Readonly<Record<CallbackRefused['why'], number>> = { forged: 404, expired: 410 };
+
+function refusal(error: unknown): [status: number | undefined, message: string, headers: string[]] {
+  if (error instanceof CallbackRefused) return [CALLBACK_STATUS[error.why], error.message, []];
+  if (!(error instanceof ProtocolError)) return [undefined, '', []];
+  return [error.row.rest, error.message, Object.entries(error.detail.headers ?? {}).flat()];
+}

@@ -1,0 +1,203 @@
+import type { Passed } from '../../core/a2a/agent.js';
+import type { AgentAnswer } from '../../core/a2a/gateway.js';
+import { restDialect } from '../../protocol/a2a/detect.js';
+import type { DialectId } from '../../protocol/a2a/dialect.js';
+import { NATIVE } from '../../protocol/a2a/dialect.js';
+import { EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/habits.js';
+import { dialect, restError } from '../../protocol/a2a/index.js';
+import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { isJson } from '../http/accept.js';
+import { readBody } from '../http/body.js';
+import { sendBody } from '../http/reply.js';
+import { ask, contextOf, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { passableText, readObject } from './json-body.js';
+import type { RestTarget } from './paths.js';
+import { restType, sendRestError } from './refusals.js';
+import type { Answered, Framed, StreamForm } from './streams.js';
+import { type AgentVisit, type HttpParts, namedVersion, replyTo } from './visit.js';
+
+/** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
+export class RestBinding {
+  constructor(private readonly parts: HttpParts) {}
+
+  async handle(visit: AgentVisit, target: RestTarget): Promise<void> {
+    const named = namedVersion(visit);
+    let as = restDialect(target.v1, named === 'unsupported' ? undefined : named, undefined);
+    try {
+      const operation = target.by[visit.req.method ?? ''];
+      if (!operation) throw notAllowed(visit, target.by);
+      if (named === 'unsupported') throw unsupportedVersion(visit);
+      const body = await this.body(visit);
+      if (!body.isEmpty) as = restDialect(target.v1, named, body.value());
+      await this.answer(visit, operation, as, requestOf(operation, as, target, visit.query, body));
+    } catch (error) {
+      this.refuse(visit, error, as);
+    }
+  }
+
+  /** Up to 0.2 the extended card was a page beside the endpoint, told by its status alone. */
+  async extendedCard(visit: AgentVisit): Promise<void> {
+    try {
+      if (visit.req.method !== 'GET') throw notAllowed(visit, { GET: 'GetExtendedAgentCard' });
+      await this.answer(visit, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
+    } catch (error) {
+      const none =
+        error instanceof ProtocolError &&
+        (error.reason === 'extended_card_not_configured' || error.reason === 'unsupported_operation');
+      this.refuse(visit, none ? new ProtocolError('not_found', error.message) : error, EXTENDED_CARD_BY_GET);
+    }
+  }
+
+  private async body({ req }: AgentVisit): Promise<RawObject> {
+    const { limits } = this.parts;
+    const source = await readBody(req, limits.body);
+    if (source.length > 0 && !isJson(req.headers['content-type']))
+      throw new ProtocolError(
+        'unsupported_media_type',
+        'Content-Type must be application/json or application/a2a+json',
+      );
+    return readObject(source, limits);
+  }
+
+  private async answer(
+    visit: AgentVisit,
+    operation: Operation,
+    as: DialectId,
+    request: Passed<JsonObject>,
+  ): Promise<void> {
+    const asking = ask(this.parts.gateway, visit, operation, as, request);
+    if (isStreaming(operation)) {
+      const late = (error: unknown): Framed => this.framed(visit, as, error);
+      await this.parts.streams.serve(replyTo(visit), this.stream(visit, as, request.value, asking), late);
+      return;
+    }
+    const answer = await asking;
+    if (answer.kind !== 'result') throw new Error(`${operation} was answered by a stream`);
+    const { value, text } = answer.result;
+    const passed = habits(as).isModel && value !== null ? text : undefined;
+    const written = passed ?? JSON.stringify(dialect(as).writeResult(operation, value as ResultOf<Operation>) ?? {});
+    const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
+    sendBody(visit.res, 200, headers, restType(visit), [Buffer.from(written)]);
+  }
+
+  private async stream(
+    visit: AgentVisit,
+    as: DialectId,
+    request: JsonObject,
+    asking: Promise<AgentAnswer>,
+  ): Promise<Answered> {
+    const answer = await asking;
+    const form: StreamForm = {
+      habits: habits(as),
+      writer: dialect(as).eventWriter(contextOf(request)),
+      wrap: (text) => text,
+      error: (error) => this.framed(visit, as, error),
+    };
+    return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
+  }
+
+  private framed(visit: AgentVisit, as: DialectId, error: unknown): Framed {
+    const { body } = restError(this.failure(error, visit), as, this.parts.profile);
+    return { text: JSON.stringify(body), event: 'error' };
+  }
+
+  private refuse(visit: AgentVisit, error: unknown, as: DialectId): void {
+    if (visit.res.headersSent) throw error;
+    sendRestError(visit, this.failure(error, visit), as, this.parts.profile);
+  }
+
+  private failure(error: unknown, visit: AgentVisit): Error {
+    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
+  }
+}
+
+function notAllowed({ req }: AgentVisit, by: RestTarget['by']): ProtocolError {
+  return new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+    headers: { Allow: [...Object.keys(by), 'OPTIONS'].join(', ') },
+  });
+}
+
+/** Operations whose request is written in the body, and so as its version writes it. The others are made of path and query. */
+const WRITTEN: ReadonlySet<Operation> = new Set<Operation>([
+  'SendMessage',
+  'SendStreamingMessage',
+  'CreateTaskPushNotificationConfig',
+]);
+
+function requestOf(
+  operation: Operation,
+  as: DialectId,
+  { taskId, configId, tenant }: RestTarget,
+  query: URLSearchParams,
+  body: RawObject,
+): Passed<JsonObject> {
+  const around: JsonObject = { ...(tenant !== undefined && { tenant }) };
+  if (operation === 'CreateTaskPushNotificationConfig') {
+    const read = readIn(as, operation, { ...body.value(), ...(taskId !== undefined && { taskId }) });
+    return { value: { ...read, ...around, ...(taskId !== undefined && { taskId }) } };
+  }
+  if (WRITTEN.has(operation)) {
+    const given = body.value();
+    const read = readIn(as, operation, given);
+    if (tenant !== undefined) return { value: { ...read, ...around } };
+    const text = habits(as).isModel && read === given ? passableText(body) : undefined;
+    return { value: read, ...(text !== undefined && { text }) };
+  }
+  const aboutPush = operation.includes('PushNotification');
+  const params = {
+    ...queryMembers(operation, query),
+    ...body.value(),
+    ...around,
+    ...(taskId !== undefined && (aboutPush ? { taskId } : { id: taskId })),
+    ...(configId !== undefined && { id: configId }),
+  };
+  // Names of push configurations are spelled in too many ways; the path has them apart already.
+  return { value: readIn(aboutPush ? NATIVE : as, operation, params) };
+}
+
+const readIn = (as: DialectId, operation: Operation, params: JsonObject): JsonObject =>
+  dialect(as).readRequest(operation, params) as RequestOf<Operation> as JsonObject;
+
+type Kind = 'text' | 'count' | 'flag';
+
+const TENANT: Readonly<Record<string, Kind>> = { tenant: 'text' };
+const PAGE: Readonly<Record<string, Kind>> = { ...TENANT, pageSize: 'count', pageToken: 'text' };
+const QUERY: Partial<Readonly<Record<Operation, Readonly<Record<string, Kind>>>>> = {
+  GetTask: { ...TENANT, historyLength: 'count' },
+  ListTasks: {
+    ...PAGE,
+    contextId: 'text',
+    status: 'text',
+    historyLength: 'count',
+    statusTimestampAfter: 'text',
+    includeArtifacts: 'flag',
+  },
+  ListTaskPushNotificationConfigs: PAGE,
+};
+
+/** The members of a request that stand in the query, spelled in camelCase or as in the proto. */
+function queryMembers(operation: Operation, query: URLSearchParams): JsonObject {
+  const known = QUERY[operation] ?? TENANT;
+  const members: JsonObject = {};
+  for (const [key, value] of query) {
+    const name = key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const kind = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (kind === undefined || value === '') continue;
+    if (kind === 'text') members[name] = value;
+    else if (kind === 'count') members[name] = count(key, value);
+    else members[name] = flag(key, value);
+  }
+  return members;
+}
+
+function count(key: string, value: string): number {
+  if (!/^-?\d{1,10}$/.test(value)) throw new ProtocolError('invalid_params', `${key} must be a whole number`);
+  return Number(value);
+}
+
+function flag(key: string, value: string): boolean {
+  if (!/^(?:true|false|1|0)$/i.test(value)) throw new ProtocolError('invalid_params', `${key} must be true or false`);
+  return /^(?:true|1)$/i.test(value);
+}

@@ -1,0 +1,280 @@
+import type { ServerResponse } from 'node:http';
+import type { Events, Passed } from '../../core/a2a/agent.js';
+import type { EventWriter } from '../../protocol/a2a/dialect.js';
+import type { Habits } from '../../protocol/a2a/habits.js';
+import type { StreamResponse } from '../../protocol/a2a/model.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { EventResponse } from '../http/stream.js';
+import { wireEvents } from './wire-events.js';
+
+export interface StreamTimes {
+  /** Between two comments that keep a quiet stream alive. */
+  readonly ping?: number;
+  /** How long the first event is waited for before the stream begins without it. */
+  readonly peek?: number;
+  /** How long an event that may be the last is held. */
+  readonly hold?: number;
+  /** How long a client may read nothing of what was sent (fault 13). */
+  readonly stall?: number;
+}
+
+const PEEK = 5_000;
+const STALL = 30_000;
+
+/** An event's text, and its name where it has one. */
+export interface Framed {
+  readonly text: string;
+  readonly event?: string;
+}
+
+/** How a binding puts events on its wire. */
+export interface StreamForm {
+  readonly habits: Habits;
+  readonly writer: EventWriter;
+  /** An event's JSON text as the binding wraps it. */
+  wrap(text: string): string;
+  /** An error as the binding writes it inside a stream. */
+  error(error: unknown): Framed;
+}
+
+export interface StreamReply {
+  readonly res: ServerResponse;
+  readonly headers: readonly string[];
+  /** One JSON text a line instead of server-sent events (C-29). */
+  readonly lines: boolean;
+}
+
+export const NDJSON = 'application/x-ndjson';
+
+export const wantsLines = (accept: string | undefined): boolean => accept?.toLowerCase().includes(NDJSON) === true;
+
+type Next = IteratorResult<Passed<StreamResponse>, unknown>;
+
+/** A stream as the gateway answered it. */
+export interface Answered {
+  readonly events: Events;
+  readonly form: StreamForm;
+  /** Headers that are known only now; they are left out where the stream had to begin without them. */
+  readonly headers: readonly string[];
+}
+
+/** A stream and its first event: what fails by then fails like any call (S-45). */
+class Opening {
+  private iterator: AsyncIterator<Passed<StreamResponse>> | undefined;
+  private left = false;
+  readonly done: Promise<Opened>;
+
+  constructor(answering: Promise<Answered>) {
+    this.done = this.open(answering);
+  }
+
+  private async open(answering: Promise<Answered>): Promise<Opened> {
+    const answered = await answering;
+    const iterator = answered.events[Symbol.asyncIterator]();
+    this.iterator = iterator;
+    if (this.left) this.leave();
+    return { ...answered, iterator, first: await iterator.next() };
+  }
+
+  /** Lets go of the stream, as soon as there is one to let go of. */
+  leave(): void {
+    this.left = true;
+    void Promise.resolve(this.iterator?.return?.()).catch(() => {});
+  }
+}
+
+interface Opened extends Answered {
+  readonly iterator: AsyncIterator<Passed<StreamResponse>>;
+  readonly first: Next;
+}
+
+/** Every open stream of the door, so that a gateway that goes down can let go of them. */
+export class StreamHost {
+  private readonly open = new Set<() => void>();
+
+  constructor(private readonly times: StreamTimes = {}) {}
+
+  get size(): number {
+    return this.open.size;
+  }
+
+  /** Ends all streams; the tasks go on. */
+  endAll(): void {
+    for (const end of [...this.open]) end();
+  }
+
+  /**
+   * Carries a stream to its end: the agent's, or the client's, whose going leaves the task alone (G-25). Throws what
+   * opening it throws. An agent that takes its time over that does not keep the client from knowing that it was heard;
+   * what goes wrong then, `late` writes into the stream.
+   */
+  async serve(reply: StreamReply, answering: Promise<Answered>, late: (error: unknown) => Framed): Promise<void> {
+    const { res, lines } = reply;
+    const presence = new Presence(res);
+    const opening = new Opening(answering);
+    const early = await presence.within(opening.done, this.times.peek ?? PEEK);
+    if (presence.gone) {
+      opening.leave();
+      return;
+    }
+    const headers = early ? [...reply.headers, ...early.headers] : reply.headers;
+    const out = lines ? new LineResponse(res, headers) : new EventResponse(res, headers, pingOf(this.times));
+    const sink = new Sink(res, out, lines, this.times.stall ?? STALL);
+    const end = (): void => {
+      presence.leave();
+      out.end();
+    };
+    this.open.add(end);
+    try {
+      const stream = early ?? (await presence.during(opening.done));
+      if (stream) await this.pump(stream, sink, presence);
+    } catch (error) {
+      const { text, event } = late(error);
+      sink.event(text, event);
+    } finally {
+      this.open.delete(end);
+      opening.leave();
+      out.end();
+    }
+  }
+
+  private async pump({ iterator, first, form }: Opened, sink: Sink, presence: Presence): Promise<void> {
+    const { writer, habits } = form;
+    const wires = wireEvents(iterator, first, writer, habits, this.times.hold);
+    try {
+      for (;;) {
+        const next = await presence.during(wires.next());
+        if (!next || next.done) return;
+        const { wire, text } = next.value;
+        if (text !== undefined) sink.event(form.wrap(onOneLine(text)));
+        else sink.event(form.wrap(JSON.stringify(wire)), habits.namesEvents ? nameOf(wire) : undefined);
+        if (sink.full) await sink.drained();
+      }
+    } catch (error) {
+      const { text, event } = form.error(error);
+      sink.event(text, event);
+    }
+  }
+}
+
+/** Whether the client is still there. What is waited for on its behalf is left when it goes. */
+class Presence {
+  gone: boolean;
+  private wake = (): void => {};
+
+  constructor(res: ServerResponse) {
+    this.gone = res.destroyed;
+    res.once('close', () => this.leave());
+  }
+
+  leave(): void {
+    this.gone = true;
+    this.wake();
+  }
+
+  /** What comes, or undefined where the client left before it came. */
+  during<T>(coming: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      this.wake = () => resolve(undefined);
+      coming.then(resolve, reject);
+      if (this.gone) resolve(undefined);
+    });
+  }
+
+  /** The same, and no longer than so many milliseconds. */
+  async within<T>(coming: Promise<T>, ms: number): Promise<T | undefined> {
+    const timer = setTimeout(() => this.wake(), ms);
+    try {
+      return await this.during(coming);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Begins a stream only to say why there is none. */
+export function sendRefusedStream({ res, headers, lines }: StreamReply, text: string): void {
+  const out = lines ? new LineResponse(res, headers) : new EventResponse(res, headers);
+  new Sink(res, out, lines, STALL).event(text);
+  out.end();
+}
+
+interface Out {
+  text(chunk: string): void;
+  allow(bytes: number): void;
+  end(): void;
+}
+
+/** What is written to one client, no faster than it reads. */
+class Sink {
+  constructor(
+    private readonly res: ServerResponse,
+    private readonly out: Out,
+    private readonly lines: boolean,
+    private readonly stall: number,
+  ) {}
+
+  event(text: string, name?: string): void {
+    const chunk = this.lines ? `${text}\n` : `${name === undefined ? '' : `event: ${name}\n`}data: ${text}\n\n`;
+    if (chunk.length > LARGE) this.out.allow(Buffer.byteLength(chunk));
+    this.out.text(chunk);
+  }
+
+  get full(): boolean {
+    return this.res.writableNeedDrain;
+  }
+
+  /** Resolves when the client has read on. One that does not is let go. */
+  async drained(): Promise<void> {
+    const { res } = this;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(() => res.destroy(), this.stall);
+      const done = (): void => {
+        clearTimeout(timer);
+        res.off('drain', done);
+        res.off('close', done);
+        resolve();
+      };
+      res.on('drain', done);
+      res.on('close', done);
+    });
+  }
+}
+
+const LARGE = 128 * 1024;
+
+class LineResponse implements Out {
+  constructor(
+    private readonly res: ServerResponse,
+    headers: readonly string[],
+  ) {
+    res.writeHead(200, [
+      ...headers,
+      'Content-Type',
+      NDJSON,
+      'Cache-Control',
+      'no-cache, no-transform',
+      'X-Accel-Buffering',
+      'no',
+    ]);
+    res.flushHeaders();
+  }
+
+  text(chunk: string): void {
+    if (!this.res.destroyed && !this.res.writableEnded) this.res.write(chunk);
+  }
+
+  allow(): void {}
+
+  end(): void {
+    if (!this.res.writableEnded) this.res.end();
+  }
+}
+
+const nameOf = (wire: JsonValue): string =>
+  typeof wire === 'object' && wire !== null && 'artifact' in wire ? 'task-artifact-update' : 'task-status-update';
+
+/** An agent may write JSON over several lines; an event is one. Line breaks in JSON stand only between its tokens. */
+const onOneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
+
+const pingOf = ({ ping }: StreamTimes): { ping?: number } => (ping === undefined ? {} : { ping });

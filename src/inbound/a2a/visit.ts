@@ -1,0 +1,40 @@
+import type { AgentGateway } from '../../core/a2a/gateway.js';
+import type { Principal } from '../../core/caller.js';
+import { readVersion } from '../../protocol/a2a/detect.js';
+import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
+import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
+import type { Visit } from '../http/server.js';
+import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
+
+/** What every binding over HTTP works with. */
+export interface HttpParts {
+  readonly gateway: AgentGateway;
+  readonly limits: { readonly body: number; readonly depth: number };
+  /** Which statuses errors have in HTTP+JSON. */
+  readonly profile: ErrorProfile;
+  readonly streams: StreamHost;
+  /** Told of what went wrong in the gateway itself. */
+  failed(error: unknown, path: string): void;
+}
+
+/** One request for an agent. */
+export interface AgentVisit extends Visit {
+  readonly principal: Principal;
+  /** Undefined for the front agent. */
+  readonly agent: string | undefined;
+}
+
+/** The version the client names, by header or in the query (S-10). */
+export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Version | 'unsupported' | undefined {
+  const header = req.headers[VERSION_HEADER];
+  if (header !== undefined) return readVersion(String(header));
+  for (const [key, value] of query) if (key.toLowerCase() === VERSION_HEADER) return readVersion(value);
+  return undefined;
+}
+
+/** How a stream is answered: as events, or as lines where the client takes those. */
+export const replyTo = ({ req, res, headers }: AgentVisit): StreamReply => ({
+  res,
+  headers,
+  lines: wantsLines(req.headers.accept),
+});

@@ -1,0 +1,63 @@
+import type { Passed } from '../../core/a2a/agent.js';
+import type { EventWriter } from '../../protocol/a2a/dialect.js';
+import type { Habits } from '../../protocol/a2a/habits.js';
+import { isInterrupted, type StreamResponse } from '../../protocol/a2a/model.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+
+type Next = IteratorResult<Passed<StreamResponse>, unknown>;
+
+/** How long an event that may be the last is held. */
+export const HOLD = 100;
+
+/**
+ * The events of a stream as a client reads them. Old versions mark the last event: one that may be the last is held for a
+ * moment, to see whether the stream ends behind it.
+ */
+export async function* wireEvents(
+  iterator: AsyncIterator<Passed<StreamResponse>>,
+  first: Next | Promise<Next>,
+  writer: EventWriter,
+  habits: Habits,
+  hold = HOLD,
+): AsyncGenerator<{ readonly wire: JsonValue; readonly text?: string }> {
+  let coming: Next | Promise<Next> | undefined = first;
+  for (;;) {
+    const next: Next = await (coming ?? iterator.next());
+    coming = undefined;
+    if (next.done) {
+      for (const wire of writer.end()) yield { wire };
+      return;
+    }
+    const { value: event, text } = next.value;
+    let last = false;
+    if (habits.marksLast && mayBeLast(event)) {
+      const following = iterator.next();
+      coming = following;
+      last = await endsWithin(following, hold);
+    }
+    if (habits.isModel && text !== undefined) yield { wire: event as JsonValue, text };
+    else for (const wire of writer.write(event, last)) yield { wire };
+  }
+}
+
+/** A task that waits for its client may end the stream or not; a finished one always does, and its writer knows. */
+const mayBeLast = ({ statusUpdate }: StreamResponse): boolean =>
+  statusUpdate !== undefined && isInterrupted(statusUpdate.status.state);
+
+/** Whether the stream ends, and does so soon. */
+async function endsWithin(coming: Promise<Next>, ms: number): Promise<boolean> {
+  coming.catch(() => {});
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  try {
+    const ends = coming.then(
+      ({ done }) => done === true,
+      () => false,
+    );
+    return await Promise.race([ends, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
