@@ -7,7 +7,8 @@ export interface PresenceOptions {
   readonly renew: number;
 }
 
-export const PRESENCE: PresenceOptions = { lease: 3_000, renew: 1_000 };
+/** Renewed so often that a replica whose loop stands still for two seconds keeps its name (case 30). */
+export const PRESENCE: PresenceOptions = { lease: 3_000, renew: 500 };
 
 /** After a renewal failed, the next is tried sooner. */
 const RETRY = 250;

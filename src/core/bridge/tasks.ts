@@ -250,12 +250,12 @@ export class HostedTasks {
 
   /** An end is written however long the store is away: the call is not made again to find it out. */
   private async save(record: TaskRecord): Promise<boolean> {
-    const until = Date.parse(record.createdAt) + (record.ttlMs ?? this.settings.ttl);
+    const until = performance.now() + (record.ttlMs ?? this.settings.ttl);
     for (;;) {
       try {
         return await this.records.update(record);
       } catch (error) {
-        if (!isTerminal(record.status) || Date.now() > until) throw error;
+        if (!isTerminal(record.status) || performance.now() > until) throw error;
         await new Promise((resolve) => setTimeout(resolve, this.settings.pollInterval).unref());
       }
     }

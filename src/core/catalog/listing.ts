@@ -63,7 +63,7 @@ export class Listing {
 
   get fresh(): boolean {
     if (!this.snapshot || this.dirty) return false;
-    return this.watched() || (this.snapshot.freshUntil ?? 0) > Date.now();
+    return this.watched() || (this.snapshot.freshUntil ?? 0) > performance.now();
   }
 
   /** The newest list, fetched now unless it is fresh. */
@@ -71,7 +71,7 @@ export class Listing {
     if (this.fresh) return Promise.resolve(this.snapshot!);
     if (!this.fetching) {
       const promise = this.fetch();
-      this.fetching = { promise, since: Date.now() };
+      this.fetching = { promise, since: performance.now() };
       promise
         .catch(() => {})
         .finally(() => {
@@ -87,13 +87,13 @@ export class Listing {
    */
   async within(bound: number): Promise<Snapshot | undefined> {
     if (this.fresh) return this.snapshot;
-    const failedLately = this.failure && Date.now() - this.failure.at < FAILURE_PAUSE;
+    const failedLately = this.failure && performance.now() - this.failure.at < FAILURE_PAUSE;
     const loading = this.load();
     if (failedLately) {
       loading.catch(() => {});
       return this.snapshot;
     }
-    const waited = this.fetching ? Date.now() - this.fetching.since : 0;
+    const waited = this.fetching ? performance.now() - this.fetching.since : 0;
     const patience = this.snapshot ? Math.min(bound, STALE_PATIENCE) : bound;
     if (waited >= patience) return this.snapshot;
     let timer: NodeJS.Timeout | undefined;
@@ -126,7 +126,7 @@ export class Listing {
         error instanceof ProtocolError || error instanceof UpstreamRpcError
           ? error
           : new ProtocolError('internal', 'The list could not be read');
-      this.failure = { error: known, at: Date.now() };
+      this.failure = { error: known, at: performance.now() };
       throw known;
     }
   }
@@ -169,7 +169,7 @@ export class Listing {
     ttl: number | undefined,
     scope: 'public' | 'private',
   ): Snapshot {
-    const at = Date.now();
+    const at = performance.now();
     return { items, byKey, at, freshUntil: ttl === undefined ? undefined : at + ttl, scope };
   }
 

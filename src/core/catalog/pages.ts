@@ -191,10 +191,10 @@ function isLast(parts: readonly Part[], position: Position): boolean {
 /** An aggregate is as fresh as its stalest part (mcp.md 4.9). */
 function ttlOf(parts: readonly Part[]): number {
   let ttl = parts.length === 0 ? 0 : Number.POSITIVE_INFINITY;
-  const now = Date.now();
+  const now = performance.now();
   for (const { snapshot, watched } of parts) {
     const remaining = snapshot.freshUntil === undefined ? (watched ? WATCHED_TTL : 0) : snapshot.freshUntil - now;
-    ttl = Math.min(ttl, Math.max(0, remaining));
+    ttl = Math.min(ttl, Math.max(0, Math.floor(remaining)));
   }
   return Number.isFinite(ttl) ? ttl : WATCHED_TTL;
 }

@@ -39,6 +39,7 @@ const REALM = 'Bearer realm="parley"';
 /** The listener. Every request passes the same checks in the same order before any route sees it (S2). */
 export class HttpServer {
   private readonly server: Server;
+  private leaving = false;
 
   constructor(private readonly options: HttpServerOptions) {
     this.server = createServer(
@@ -52,14 +53,15 @@ export class HttpServer {
         insecureHTTPParser: false,
         requireHostHeader: true,
       },
-      (req, res) => void this.visit(req, res),
+      (req, res) => this.visit(req, res),
     );
     this.server.maxConnections = options.maxConnections;
     // Node would drop what exceeds a count without a word; it is counted in `checkHeaders` instead.
     this.server.maxHeadersCount = 0;
   }
 
-  private async visit(req: IncomingMessage, res: ServerResponse): Promise<void> {
+  private visit(req: IncomingMessage, res: ServerResponse): void {
+    if (this.leaving) res.shouldKeepAlive = false;
     const url = req.url ?? '/';
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
@@ -91,13 +93,17 @@ export class HttpServer {
         });
       }
       if (!route) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
-      await route.handle(visit, principal ?? NOBODY);
+      route.handle(visit, principal ?? NOBODY)?.catch((error: unknown) => this.broken(visit, error));
     } catch (error) {
-      if (error instanceof ProtocolError) this.options.refuse(visit, error);
-      else {
-        this.options.failed(error, path);
-        this.options.refuse(visit, new ProtocolError('internal', 'Internal error'));
-      }
+      this.broken(visit, error);
+    }
+  }
+
+  private broken(visit: Visit, error: unknown): void {
+    if (error instanceof ProtocolError) this.options.refuse(visit, error);
+    else {
+      this.options.failed(error, visit.path);
+      this.options.refuse(visit, new ProtocolError('internal', 'Internal error'));
     }
   }
 
@@ -111,12 +117,25 @@ export class HttpServer {
     });
   }
 
+  /**
+   * Whoever sends requests here needs a moment to hear that it should not: so long they are served, each as the last one
+   * of its connection, and no connection is closed under a request that is on its way (fault 26).
+   */
+  async leave(milliseconds: number): Promise<void> {
+    this.leaving = true;
+    const open = await new Promise<number>((resolve) => this.server.getConnections((_, count) => resolve(count)));
+    if (open > 0) await new Promise((resolve) => setTimeout(resolve, milliseconds));
+  }
+
   /** No new connections; those that are idle go, the others when their request is done or `force` says so. */
   async close(force: Promise<unknown>): Promise<void> {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     this.server.closeIdleConnections();
+    // Those that were kept open before it was known that they would not be needed.
+    const idle = setInterval(() => this.server.closeIdleConnections(), 50);
     void force.then(() => this.server.closeAllConnections());
     await closed;
+    clearInterval(idle);
   }
 }
 

@@ -172,7 +172,7 @@ export class HttpDoor {
     }
   }
 
-  private async modern(
+  private modern(
     visit: Visit,
     message: RpcRequest,
     envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
@@ -191,7 +191,7 @@ export class HttpDoor {
       else if (isListen) cancellation.cancel();
     });
     const maxAge = STREAM_AGE;
-    await this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header, maxAge });
+    return this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header, maxAge });
   }
 
   private async initialize(visit: Visit, message: RpcRequest): Promise<void> {

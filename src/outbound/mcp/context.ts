@@ -33,6 +33,24 @@ export const unavailable = (name: string, why: string): ProtocolError =>
     data: { server: name },
   });
 
+/** The gateway's own machine is out of descriptors: no server is to blame, and it passes when clients leave (fault 10). */
+export const lacksDescriptors = (error: unknown): boolean => {
+  const code = (error as NodeJS.ErrnoException | undefined)?.code;
+  return code === 'EMFILE' || code === 'ENFILE';
+};
+
+export const exhausted = (name: string): ProtocolError =>
+  new ProtocolError('overloaded', `The gateway has too much open to reach server "${name}"; try again`, {
+    outcome: 'not_executed',
+    data: { server: name },
+    headers: { 'Retry-After': '1' },
+    forTheModel: false,
+  });
+
+/** Nothing was sent, because no connection came about. */
+export const unconnected = (name: string, error: Error): ProtocolError =>
+  lacksDescriptors(error) ? exhausted(name) : unavailable(name, connectionProblem(error));
+
 export const timedOut = (name: string, milliseconds: number): ProtocolError =>
   new ProtocolError('upstream_timeout', `Server "${name}" did not answer within ${milliseconds / 1000} s`, {
     outcome: 'unknown',

@@ -8,13 +8,13 @@ export class Deadline {
     max: number,
     private readonly expire: () => void,
   ) {
-    this.end = Date.now() + Math.max(max, idle);
+    this.end = performance.now() + Math.max(max, idle);
     this.timer = setTimeout(expire, idle);
   }
 
   extend(): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(this.expire, Math.max(0, Math.min(this.idle, this.end - Date.now())));
+    this.timer = setTimeout(this.expire, Math.max(0, Math.min(this.idle, this.end - performance.now())));
   }
 
   clear(): void {

@@ -17,7 +17,8 @@ export interface EventStreamEvents {
   retry?(milliseconds: number): void;
   /** The server answered with something that is no event stream. */
   refused(status: number): void;
-  end(why: string): void;
+  /** `error` where no connection came about, or it broke. */
+  end(why: string, error?: Error): void;
 }
 
 /** A GET that brings an event stream: the unsolicited messages of a session, a resumed reply, or HTTP+SSE. */
@@ -90,6 +91,6 @@ export class EventStream implements HttpReply {
   fail({ error }: { error: Error }): void {
     if (this.over) return;
     this.over = true;
-    this.events.end(connectionProblem(error));
+    this.events.end(connectionProblem(error), error);
   }
 }

@@ -24,6 +24,7 @@ import {
   timedOut,
   type UpstreamContext,
   unavailable,
+  unconnected,
 } from './context.js';
 import { Deadline } from './deadline.js';
 import type { ModernWire } from './modern-peer.js';
@@ -188,7 +189,7 @@ class Exchange implements PostEvents {
     if (this.settled) return;
     const { name } = this.context;
     const why = error.name === 'ReplyTooLarge' ? error.message : connectionProblem(error);
-    this.settle(failed(sent ? broken(name, `failed before it answered: ${why}`) : unavailable(name, why)));
+    this.settle(failed(sent ? broken(name, `failed before it answered: ${why}`) : unconnected(name, error)));
   }
 }
 
@@ -234,11 +235,11 @@ export class Stream implements PostEvents {
     this.wire?.abort();
   }
 
-  private finish(why: string): void {
+  private finish(why: string, error = unavailable(this.context.name, why)): void {
     if (this.over) return;
     this.close();
     if (this.open) this.lost(why);
-    else this.reject(unavailable(this.context.name, why));
+    else this.reject(error);
   }
 
   message(text: Buffer): void {
@@ -272,6 +273,6 @@ export class Stream implements PostEvents {
   }
 
   fail({ error }: HttpFailure): void {
-    this.finish(connectionProblem(error));
+    this.finish(connectionProblem(error), unconnected(this.context.name, error));
   }
 }

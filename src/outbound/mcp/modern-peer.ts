@@ -55,7 +55,7 @@ export class ModernPeer implements Peer {
   }
 
   async describe(): Promise<ServerDescription> {
-    if (this.known && this.known.until > Date.now()) return this.known.description;
+    if (this.known && this.known.until > performance.now()) return this.known.description;
     const outcome = await this.wire.send({}, ownCall('server/discover'));
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind !== 'complete') throw invalidReply(this.wire.name, 'answered server/discover with something else');
@@ -74,7 +74,7 @@ export class ModernPeer implements Peer {
     };
     // A server that allows no caching is still not asked before every call: what it offers is a matter of minutes.
     const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : 0;
-    this.known = { description, until: Date.now() + Math.max(ttl, LEAST_TTL) };
+    this.known = { description, until: performance.now() + Math.max(ttl, LEAST_TTL) };
     return description;
   }
 

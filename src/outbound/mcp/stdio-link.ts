@@ -12,7 +12,7 @@ import { ownCall } from './own-call.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { LegacySession } from './session/session.js';
 import { StdioChannel } from './session/stdio-channel.js';
-import type { Lease, SessionSupervisor } from './session/stdio-lease.js';
+import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions } from './session/stdio-sessions.js';
 import { Watching } from './session/watching.js';
@@ -77,11 +77,16 @@ export class StdioLink implements Link {
   readonly overheard = (deliver: (event: WatchEvent) => void): void => this.watching.overhear(deliver);
 
   modern(revision: Revision): Peer {
-    return new ModernPeer(new PipeWire(this.options.context.name, revision, this.supervisor));
+    return new ModernPeer(new PipeWire(this.options.context.name, revision, this.supervisor, this.patience));
   }
 
   legacy(): Peer {
-    return new StdioSessions(this.options.context.name, this.supervisor, this.watching);
+    return new StdioSessions(this.options.context.name, this.supervisor, this.watching, this.patience);
+  }
+
+  /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */
+  private get patience(): number {
+    return Math.max(START_TIMEOUT, this.options.context.timeouts.call);
   }
 
   health(): { detail?: string } {
@@ -99,12 +104,13 @@ class PipeWire implements ModernWire {
     readonly name: string,
     readonly revision: Revision,
     private readonly supervisor: SessionSupervisor,
+    private readonly patience: number,
   ) {}
 
   async send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
     let lease: Lease;
     try {
-      lease = await this.supervisor.acquire({ key: MODERN });
+      lease = await leaseFor(this.supervisor, { key: MODERN }, call, this.patience);
     } catch (error) {
       return failed(asProtocolError(this.name, error));
     }
@@ -120,7 +126,9 @@ class PipeWire implements ModernWire {
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
   ): Promise<OpenWatch> {
-    const lease = await this.supervisor.acquire({ key: MODERN });
+    const lease = await this.supervisor.acquire({ key: MODERN }).catch((error: unknown) => {
+      throw asProtocolError(this.name, error);
+    });
     const release = (): void => lease.release();
     try {
       const watch = await pipe(lease).listen(filter, deliver, (why) => {

@@ -77,7 +77,9 @@ export class McpUpstream implements Upstream {
 
   /** What callers hear while the server is left alone. */
   private resting(): ProtocolError | undefined {
-    return Date.now() < this.restsUntil ? unavailable(this.name, 'it could not be reached several times') : undefined;
+    return performance.now() < this.restsUntil
+      ? unavailable(this.name, 'it could not be reached several times')
+      : undefined;
   }
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
@@ -223,7 +225,7 @@ export class McpUpstream implements Upstream {
         : unavailable(this.name, error instanceof Error ? error.message : 'it failed');
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
     this.unreached = unreached ? this.unreached + 1 : 0;
-    if (this.unreached >= BREAK_AFTER) this.restsUntil = Date.now() + BREAK_FOR;
+    if (this.unreached >= BREAK_AFTER) this.restsUntil = performance.now() + BREAK_FOR;
     if (known instanceof ProtocolError && DOWN.includes(known.reason)) {
       this.status = 'down';
       this.problem = known.message;

@@ -88,8 +88,10 @@ export class Child {
     }
     if (child.pid === undefined) {
       child.on('error', () => {});
-      for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.on('error', () => {}).destroy();
-      throw startFailure(command, env);
+      for (const stream of child.stdio ?? []) stream?.on('error', () => {}).destroy();
+      // Without descriptors Node makes no streams at all; the error itself comes too late to be thrown.
+      const error = child.stdio ? undefined : Object.assign(new Error('too many files are open'), { code: 'EMFILE' });
+      throw startFailure(command, env, error);
     }
     guard.watch(child.pid, tag);
     return new Child(child, child.pid, events, options);

@@ -32,6 +32,11 @@ interface Waiter<S> {
   reject(error: unknown): void;
 }
 
+/** How soon a start is tried again after there were no descriptors for it. */
+const SCARCE_MS = 500;
+/** Waiting changes nothing about these. */
+const MISCONFIGURED: readonly string[] = ['not_found', 'not_executable', 'bad_cwd', 'invalid'];
+
 /**
  * Everything about the processes of one configured command: starts them when somebody asks, shares them or leases them
  * exclusively from a small warm pool, restarts with growing pauses what ends on its own, gives up for a while on what
@@ -53,6 +58,8 @@ export class Supervisor<S> {
   readonly #wanted = new Set<string>();
   #notBefore = Number.NEGATIVE_INFINITY;
   #failed = false;
+  /** Why the last start was hopeless: nobody is kept waiting for the next. */
+  #hopeless: StdioError | undefined;
   #cancelPause: (() => void) | undefined;
   #endedOnItsOwn = false;
   #restarts = 0;
@@ -73,8 +80,8 @@ export class Supervisor<S> {
 
   /**
    * A session on a running child. Waits while one starts, while a pause after a failure lasts, and while all are taken;
-   * `signal` ends the waiting. Rejects with the cause when the start it waited for fails, and at once (`failed`) while
-   * the command is given up on.
+   * `signal` ends the waiting. Rejects with the cause when the start it waited for fails, and at once while the command
+   * is given up on (`failed`) or cannot be started as it is configured.
    */
   acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
     return new Promise((resolve, reject) => {
@@ -101,6 +108,7 @@ export class Supervisor<S> {
       this.#waiters.push(waiter);
       this.#serve();
       if (this.#failing()) this.#refuse(key, this.#failedError());
+      else if (this.#hopeless && this.#clock.now() < this.#notBefore) this.#refuse(key, this.#hopeless);
     });
   }
 
@@ -285,6 +293,7 @@ export class Supervisor<S> {
       slot.openedAt = this.#clock.now();
       slot.usedAt = slot.openedAt;
       this.#failed = false;
+      this.#hopeless = undefined;
       this.#lastError = undefined;
       this.#wanted.delete(key);
     } catch (error) {
@@ -319,7 +328,12 @@ export class Supervisor<S> {
     else this.#slots.delete(slot);
     if (this.#closed) return;
     this.#lastError = error instanceof Error ? error.message : String(error);
-    this.#pause(0);
+    const reason = error instanceof StdioError ? error.reason : undefined;
+    const scarce = reason === 'resources' && ((error as StdioError).cause as NodeJS.ErrnoException)?.code === 'EMFILE';
+    this.#hopeless = scarce || (reason && MISCONFIGURED.includes(reason)) ? (error as StdioError) : undefined;
+    // Without descriptors nothing can be started, which says nothing about this command (fault 10).
+    if (scarce) this.#rest(SCARCE_MS);
+    else this.#pause(0);
     this.#refuse(slot.key, error);
   }
 
@@ -345,10 +359,10 @@ export class Supervisor<S> {
     const { pauseMs, failed } = this.#policy.ended(servedMs);
     this.#endedOnItsOwn = true;
     this.#failed = failed;
-    this.#notBefore = this.#clock.now() + pauseMs;
-    this.#cancelPause?.();
     const fields = { server: this.name, failures: this.#policy.failures, pauseMs, error: this.#lastError };
     if (failed) {
+      this.#notBefore = this.#clock.now() + pauseMs;
+      this.#cancelPause?.();
       this.#log?.warn(fields, 'stdio server failed and is left alone');
       // Only a new request leaves this state, and not before the cool-down is over.
       this.#wanted.clear();
@@ -356,6 +370,12 @@ export class Supervisor<S> {
       return;
     }
     this.#log?.warn(fields, 'stdio server ended and is restarted after a pause');
+    this.#rest(pauseMs);
+  }
+
+  #rest(pauseMs: number): void {
+    this.#notBefore = this.#clock.now() + pauseMs;
+    this.#cancelPause?.();
     this.#cancelPause = this.#clock.after(pauseMs, () => {
       this.#notBefore = Number.NEGATIVE_INFINITY;
       this.#serve();

@@ -79,7 +79,7 @@ export class ClientSession {
   readonly principal: Principal;
   readonly view: View;
   readonly revision: Revision;
-  lastUsed = Date.now();
+  lastUsed = performance.now();
   private readonly caller: Caller;
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
@@ -123,7 +123,7 @@ export class ClientSession {
 
   /** Takes a message; the outlet is where a request's messages go. */
   handle(message: RpcMessage, outlet: Outlet, canAsk = this.setup.reachable): Promise<void> {
-    this.lastUsed = Date.now();
+    this.lastUsed = performance.now();
     switch (message.kind) {
       case 'response':
         return this.questions.answered(message) ? Promise.resolve() : Promise.resolve(this.setup.elsewhere?.(message));

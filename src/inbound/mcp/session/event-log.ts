@@ -27,7 +27,7 @@ export class LoggedStream implements Resumable {
   private sent = 0;
   finished = false;
   /** When nothing more was added: from then on it is kept for its age only. */
-  lastChange = Date.now();
+  lastChange = performance.now();
 
   private turn: Promise<void> = Promise.resolve();
 
@@ -81,7 +81,7 @@ export class LoggedStream implements Resumable {
   private add(data: readonly Buffer[]): void {
     const seq = ++this.seq;
     const size = data.reduce((sum, part) => sum + part.length, 0);
-    this.lastChange = Date.now();
+    this.lastChange = performance.now();
     this.events.push({ seq, data, size });
     this.bytes += size;
     while (this.events.length > 1 && (this.events.length > this.limits.events || this.bytes > this.limits.bytes)) {
@@ -119,7 +119,7 @@ export class LoggedStream implements Resumable {
 
   private close(): void {
     this.finished = true;
-    this.lastChange = Date.now();
+    this.lastChange = performance.now();
     this.flush();
   }
 
@@ -235,7 +235,7 @@ export class EventLog {
 
   /** Finished replies are kept for their age, as many of the newest as fit. */
   private sweep(): void {
-    const before = Date.now() - this.limits.age;
+    const before = performance.now() - this.limits.age;
     let kept = 0;
     let bytes = 0;
     for (const stream of [...this.streams.values()].reverse()) {

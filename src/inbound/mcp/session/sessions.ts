@@ -188,7 +188,7 @@ export class Sessions<C extends Carrier> {
       unsolicited: (message) => carrier.unsolicited(message),
       ...(records && { progressed: (progress: SessionProgress) => records.update(key, progress) }),
     });
-    const entry: Entry<C> = { session, carrier, touched: Date.now() };
+    const entry: Entry<C> = { session, carrier, touched: performance.now() };
     this.entries.set(key, entry);
     return entry;
   }
@@ -252,7 +252,7 @@ export class Sessions<C extends Carrier> {
   }
 
   private touch(entry: Entry<C>): void {
-    const now = Date.now();
+    const now = performance.now();
     entry.session.lastUsed = now;
     if (now - entry.touched < this.options.idle / 4) return;
     entry.touched = now;
@@ -283,7 +283,7 @@ export class Sessions<C extends Carrier> {
   }
 
   private sweep(): void {
-    const before = Date.now() - this.options.idle;
+    const before = performance.now() - this.options.idle;
     for (const entry of [...this.entries.values()]) {
       const { session, carrier } = entry;
       if (carrier.connected || session.busy > 0) this.touch(entry);

@@ -1,7 +1,7 @@
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http.js';
-import { broken, connectionProblem, type UpstreamContext, unavailable } from '../context.js';
+import { broken, connectionProblem, type UpstreamContext, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
@@ -10,6 +10,7 @@ import type { Channel, ChannelEvents, Ticket } from './channel.js';
 const DEFAULT_RETRY = 1_000;
 const MAX_RETRY = 30_000;
 const RESUMES = 10;
+const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
 
 /** Streamable HTTP of 2025-03-26 to 2025-11-25: a POST per message, replies on its own stream, a GET stream beside. */
 export class HttpChannel implements Channel {
@@ -18,9 +19,10 @@ export class HttpChannel implements Channel {
   private sessionId: string | undefined;
   private revision: Revision | undefined;
   private unsolicited: EventStream | undefined;
-  private readonly open_ = new Set<Abortable>();
-  /** What carries the reply to a request at the moment. */
-  private readonly replies = new WeakMap<Ticket, Abortable>();
+  /** What is under way, and the request whose reply it carries. */
+  private readonly open_ = new Map<Abortable, Ticket | undefined>();
+  /** The headers of every POST, until one of them changes. */
+  private posting: readonly string[] | undefined;
   private readonly timers = new Set<NodeJS.Timeout>();
   private closed = false;
 
@@ -43,6 +45,7 @@ export class HttpChannel implements Channel {
 
   established(revision: Revision): void {
     this.revision = revision;
+    this.posting = undefined;
   }
 
   private headers(): string[] {
@@ -53,29 +56,25 @@ export class HttpChannel implements Channel {
   }
 
   send(message: Buffer, ticket?: Ticket): void {
-    const headers = [
-      'content-type',
-      'application/json',
-      'accept',
-      'application/json, text/event-stream',
-      ...this.headers(),
-    ];
+    this.posting ??= [...POSTING, ...this.headers()];
     const reply = new Reply(this, ticket);
-    reply.wire = post(this.context.http, this.target, headers, message, reply, this.context.limits);
-    this.open_.add(reply.wire);
-    if (ticket) this.replies.set(ticket, reply.wire);
+    reply.wire = post(this.context.http, this.target, this.posting, message, reply, this.context.limits);
+    this.open_.set(reply.wire, ticket);
   }
 
   drop(ticket: Ticket): void {
-    const wire = this.replies.get(ticket);
-    if (!wire) return;
-    this.open_.delete(wire);
-    wire.abort();
+    for (const [wire, carried] of this.open_) {
+      if (carried !== ticket) continue;
+      this.open_.delete(wire);
+      wire.abort();
+    }
   }
 
   /** Called by the reply stream of a POST. */
   accepted(headers: HttpHeaders): void {
-    this.sessionId ??= headerOf(headers, HEADER.session);
+    if (this.sessionId !== undefined) return;
+    this.sessionId = headerOf(headers, HEADER.session);
+    this.posting = undefined;
   }
 
   received(text: Buffer, ticket: Ticket | undefined): void {
@@ -97,7 +96,7 @@ export class HttpChannel implements Channel {
     if (wire) this.open_.delete(wire);
     if (!ticket || ticket.done || this.closed) return;
     const { name } = this.context;
-    if (failure && !failure.sent) this.events.lost(ticket, unavailable(name, connectionProblem(failure.error)));
+    if (failure && !failure.sent) this.events.lost(ticket, unconnected(name, failure.error));
     else if (ticket.lastEventId !== undefined && failure?.error.name !== 'ReplyTooLarge')
       this.poll(ticket, retry ?? DEFAULT_RETRY);
     else {
@@ -162,8 +161,7 @@ export class HttpChannel implements Channel {
           stream.close();
         },
       };
-      this.open_.add(handle);
-      this.replies.set(ticket, handle);
+      this.open_.set(handle, ticket);
     });
   }
 
@@ -221,7 +219,7 @@ export class HttpChannel implements Channel {
     this.closed = true;
     for (const timer of this.timers) clearTimeout(timer);
     this.unsolicited?.close();
-    for (const wire of this.open_) wire.abort();
+    for (const wire of this.open_.keys()) wire.abort();
   }
 
   async close(): Promise<void> {

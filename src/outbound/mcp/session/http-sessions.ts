@@ -97,6 +97,10 @@ export class HttpSessions implements Peer {
     if (this.transport === 'sse') return this.canonical();
     const owner = caller.session ?? `principal:${caller.principal.name}`;
     const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
+    return this.keep(key, () => this.openFor(caller));
+  }
+
+  private openFor(caller: Caller): Promise<LegacySession> {
     const { ask, tell } = caller;
     // A client with a session of its own hears what the server says beside its calls; for others, only word that an
     // elicitation is complete is of use.
@@ -112,7 +116,7 @@ export class HttpSessions implements Peer {
             tell({ method: 'notifications/elicitation/complete', params: { elicitationId } }),
         }),
     };
-    return this.keep(key, () => this.open(caller.capabilities, listen, events));
+    return this.open(caller.capabilities, listen, events);
   }
 
   private canonical(): Promise<LegacySession> {
@@ -206,7 +210,7 @@ export class HttpSessions implements Peer {
   }
 
   private sweep(): void {
-    const before = Date.now() - this.options.idle;
+    const before = performance.now() - this.options.idle;
     for (const [key, opening] of this.sessions) {
       if (key === '') continue;
       opening

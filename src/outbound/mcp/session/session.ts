@@ -72,7 +72,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
   /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
   revision!: Revision;
   description!: ServerDescription;
-  lastUsed = Date.now();
+  lastUsed = performance.now();
 
   private constructor(private readonly options: SessionOptions) {}
 
@@ -206,7 +206,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
         pending.fail(new SessionExpired(this.name));
         return;
       }
-      this.lastUsed = Date.now();
+      this.lastUsed = performance.now();
       this.pending.set(pending.id, pending);
       this.options.channel.send(writeRequest(pending.id, call.method, this.encode(call, pending.id)), pending);
     });

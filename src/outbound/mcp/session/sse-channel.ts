@@ -1,6 +1,6 @@
 import type { HttpFailure, HttpHeaders, HttpTarget } from '../../http.js';
 import { httpTarget } from '../../http.js';
-import { broken, connectionProblem, type UpstreamContext, unavailable } from '../context.js';
+import { broken, connectionProblem, type UpstreamContext, unavailable, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';
 import { refusal } from '../refusal.js';
@@ -23,10 +23,10 @@ export class SseChannel implements Channel {
     this.events = events;
     return new Promise((resolve, reject) => {
       const { context } = this;
-      const give = (why: string): void => {
+      const give = (why: string, error?: Error): void => {
         clearTimeout(timer);
         this.stream?.close();
-        reject(unavailable(context.name, why));
+        reject(error ? unconnected(context.name, error) : unavailable(context.name, why));
       };
       const timer = setTimeout(() => give('it announced no endpoint for messages'), context.timeouts.call);
       this.stream = EventStream.open(
@@ -47,8 +47,8 @@ export class SseChannel implements Channel {
             } else if (name === 'message') events.message(data, undefined);
           },
           refused: (status) => give(`it answered HTTP ${status}`),
-          end: (why) => {
-            if (!this.endpoint) give(why);
+          end: (why, error) => {
+            if (!this.endpoint) give(why, error);
             else if (!this.closed) events.closed(why);
           },
         },
@@ -78,7 +78,9 @@ export class SseChannel implements Channel {
       const why = connectionProblem(failure.error);
       events.lost(
         ticket,
-        failure.sent ? broken(context.name, `failed before it answered: ${why}`) : unavailable(context.name, why),
+        failure.sent
+          ? broken(context.name, `failed before it answered: ${why}`)
+          : unconnected(context.name, failure.error),
       );
     };
     post(

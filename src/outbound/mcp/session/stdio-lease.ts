@@ -1,8 +1,36 @@
+import type { UpstreamCall } from '../../../core/upstream.js';
+import { ProtocolError } from '../../../protocol/errors.js';
 import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
 import type { ModernPipe } from '../modern-pipe.js';
 import type { LegacySession } from './session.js';
+import { asProtocolError } from './stdio-problem.js';
 
 /** The processes of one server, each with what is spoken on its pipes. */
 export type SessionSupervisor = Supervisor<LegacySession | ModernPipe>;
 export type Lease = ChildLease<LegacySession | ModernPipe>;
+
+/** A lease for one call: waited for only so long, and only while somebody wants the answer. */
+export async function leaseFor<S>(
+  supervisor: Supervisor<S>,
+  wanted: { readonly key: string; readonly exclusive?: boolean },
+  { cancellation }: Pick<UpstreamCall, 'cancellation'>,
+  patience: number,
+): Promise<ChildLease<S>> {
+  const { name } = supervisor;
+  const waiting = new AbortController();
+  const refused = { outcome: 'not_executed', data: { server: name } } as const;
+  const tooLong = `Server "${name}" had no process to spare within ${patience / 1000} s`;
+  const timer = setTimeout(() => waiting.abort(new ProtocolError('upstream_timeout', tooLong, refused)), patience);
+  const forget = cancellation.onCancel(() =>
+    waiting.abort(new ProtocolError('cancelled', 'The request was cancelled', refused)),
+  );
+  try {
+    return await supervisor.acquire({ ...wanted, signal: waiting.signal });
+  } catch (error) {
+    throw asProtocolError(name, error);
+  } finally {
+    clearTimeout(timer);
+    forget();
+  }
+}

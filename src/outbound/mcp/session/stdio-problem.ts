@@ -1,6 +1,6 @@
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { StdioError, type StdioReason } from '../../stdio/errors.js';
-import { unavailable } from '../context.js';
+import { exhausted, lacksDescriptors, unavailable } from '../context.js';
 
 /** What a caller may know about a process that cannot be used: its error names commands and paths, which are not for callers. */
 const PROBLEM: Readonly<Record<StdioReason, string>> = {
@@ -18,6 +18,7 @@ const PROBLEM: Readonly<Record<StdioReason, string>> = {
 
 export function asProtocolError(name: string, error: unknown): ProtocolError | UpstreamRpcError {
   if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
+  if (error instanceof StdioError && lacksDescriptors(error.cause)) return exhausted(name);
   return unavailable(name, problemOf(error));
 }
 

@@ -6,7 +6,7 @@ import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mc
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './session.js';
-import type { Lease, SessionSupervisor } from './stdio-lease.js';
+import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
 import { asProtocolError } from './stdio-problem.js';
 import type { Watching } from './watching.js';
 
@@ -16,6 +16,8 @@ export class StdioSessions implements Peer {
     private readonly name: string,
     private readonly supervisor: SessionSupervisor,
     private readonly watching: Watching,
+    /** How long a call may wait for a process. */
+    private readonly patience: number,
   ) {}
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
@@ -23,7 +25,7 @@ export class StdioSessions implements Peer {
     const key = interactive ? `legacy|${capabilityFingerprint(withoutRootsChanges(caller.capabilities))}` : CANONICAL;
     let lease: Lease;
     try {
-      lease = await this.supervisor.acquire({ key, exclusive: interactive });
+      lease = await leaseFor(this.supervisor, { key, exclusive: interactive }, call, this.patience);
     } catch (error) {
       return failed(asProtocolError(this.name, error));
     }
