@@ -21,12 +21,12 @@ const ROOMS = {
   outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
   cluster: { knows: ['core', 'protocol', 'state', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
-  config: { knows: ['identity/tokens', 'protocol/mcp/revisions'] },
+  config: { knows: ['identity/tokens', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
   cli: { knows: ['config', 'app', 'assess'] },
 };
 
 /** The composition root knows every room; nobody but the command line knows it. */
-const ROOT_FILES = new Set(['app', 'house', 'records', 'servers', 'quickstart']);
+const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', 'agent-records', 'quickstart']);
 
 /** What only one place may do. */
 const ONLY_IN = {

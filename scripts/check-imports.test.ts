@@ -113,7 +113,7 @@ test.each([
   [
     'src/config/a.ts',
     "import { g } from '../identity/guard.js';",
-    'config may not know identity (../identity/guard.js); it knows identity/tokens, protocol/mcp/revisions',
+    'config may not know identity (../identity/guard.js); it knows identity/tokens, protocol/mcp/revisions, protocol/a2a/dialect',
   ],
   [
     'src/outbound/mcp/a.ts',

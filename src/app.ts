@@ -1,14 +1,23 @@
 /** The composition root: the only file that knows every room. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { isLoopback } from './config/address.js';
+import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
+import { Catalogue } from './core/a2a/catalogue.js';
 import { ALL_SERVERS } from './core/gateway.js';
 import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
+import { CardDoor } from './inbound/a2a/card-door.js';
+import { DeadLetterDoor } from './inbound/a2a/dead-letter-door.js';
+import { GrpcDoor } from './inbound/a2a/grpc-door.js';
+import { A2aDoor } from './inbound/a2a/http-door.js';
+import { isA2aPath } from './inbound/a2a/paths.js';
+import { PushDoor } from './inbound/a2a/push-door.js';
+import { refuseA2a } from './inbound/a2a/refusals.js';
+import { connectionsWithin } from './inbound/http/descriptors.js';
 import { Health } from './inbound/http/health.js';
 import { Origins } from './inbound/http/origin.js';
-import { routes } from './inbound/http/routes.js';
+import { type AgentDoors, routes } from './inbound/http/routes.js';
 import { HttpServer } from './inbound/http/server.js';
 import { type HttpCarrier, HttpDoor, refuse } from './inbound/mcp/http-door.js';
 import { InfoPage } from './inbound/mcp/info-page.js';
@@ -20,10 +29,15 @@ import type { Log } from './outbound/mcp/context.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import { type Offer, offerOf } from './quickstart.js';
 import { sessionRecords } from './records.js';
+import { atMost } from './state/clock.js';
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
+
+/** After a word that it is not ready, so long a gateway serves what comes all the same. */
+const LAST_CALLS = 1_000;
+const LAST_WORDS = 2_000;
 
 const INFO: Implementation = { name: 'parley', title: 'Parley', version };
 
@@ -67,7 +81,7 @@ export async function startServe(
     clientTermination: config.session.clientTermination,
   });
   const sse =
-    config.mcp.sse && !config.mcp.legacyMode
+    config.mcp.enabled && config.mcp.sse && !config.mcp.legacyMode
       ? new SseDoor({
           sessions: sseSessions,
           info,
@@ -76,8 +90,12 @@ export async function startServe(
         })
       : undefined;
   const loopback = isLoopback(config.listen.host);
+  const guard = new Guard(config.auth.tokens.length > 0 ? config.auth.tokens : undefined);
+  const failed = (error: unknown, path: string): void =>
+    log.error({ err: error, path }, 'a request failed in the gateway');
+  const a2a = config.a2a.enabled ? agentDoors(house, guard, failed) : undefined;
   const server = new HttpServer({
-    guard: new Guard(config.auth.tokens.length > 0 ? config.auth.tokens : undefined),
+    guard,
     origins: new Origins({
       loopback,
       hosts: hostsOf(config, loopback),
@@ -85,35 +103,52 @@ export async function startServe(
       corsOrigins: config.cors.origins,
       credentials: config.cors.credentials,
     }),
-    router: routes({ mcp, sse, health, catalog }),
-    maxConnections: config.limits.connections,
-    refuse: ({ req, res, headers }, error) => {
+    router: routes({ mcp: config.mcp.enabled ? mcp : 'off', sse, health, catalog, a2a: a2a?.doors ?? 'off' }),
+    maxConnections: connectionsWithin(config.limits.connections),
+    refuse: (visit, error) => {
+      if (isA2aPath(visit.path)) {
+        refuseA2a(visit, error, config.a2a.errorProfile);
+        return;
+      }
+      const { req, res, headers } = visit;
       const named = req.headers['mcp-protocol-version'];
       refuse(res, headers, error, typeof named === 'string' ? named : undefined);
     },
-    failed: (error, path) => log.error({ err: error, path }, 'a request failed in the gateway'),
+    failed,
   });
   const address = await server.listen(config.listen.host, config.listen.port).catch(async (error: unknown) => {
     await house.close();
     throw error;
   });
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  const url = `http://${host}:${address.port}`;
+  if (a2a) house.agency.opened(url, await a2a.listen());
   health.accepting = true;
   void catalog
     .warm()
     .then(() => log.info({ servers: catalog.servers.length }, 'the servers were asked for their lists'));
-  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   return {
-    url: `http://${host}:${address.port}`,
+    url,
     offer: quickstart ? await offerOf(catalog) : undefined,
     close: async () => {
       health.accepting = false;
-      modern.endListens();
-      sessions.comeBack();
+      const sendAway = (): void => {
+        modern.endListens();
+        a2a?.door.endStreams();
+        sessions.comeBack();
+      };
+      sendAway();
+      await server.leave(Math.min(LAST_CALLS, config.timeouts.drain));
+      sendAway();
       let force = (): void => {};
-      const closed = server.close(new Promise<void>((resolve) => (force = resolve)));
-      await drained(() => modern.busy + sessions.busy + sseSessions.busy, config.timeouts.drain);
+      const forced = new Promise<void>((resolve) => (force = resolve));
+      const closed = Promise.all([server.close(forced), a2a?.close(forced)]);
+      const busy = (): number => modern.busy + sessions.busy + sseSessions.busy + (a2a?.door.busy ?? 0);
+      await drained(busy, config.timeouts.drain);
       sessions.close();
       sseSessions.close();
+      // What was said last is on its way.
+      await atMost(LAST_WORDS, closed);
       force();
       await closed;
       await house.close();
@@ -121,9 +156,49 @@ export async function startServe(
   };
 }
 
+/** The doors of A2A, over HTTP and gRPC. */
+function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: string) => void) {
+  const { agency, config, state } = house;
+  const { a2a, limits, grpc } = config;
+  const { hall, directory, cards, keys, callbacks, records, dialects, deadLetters } = agency;
+  const profile = a2a.errorProfile;
+  const identified = config.auth.tokens.length > 0;
+  const door = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
+  const cardDoor = new CardDoor({
+    cards,
+    catalogue: new Catalogue(cards),
+    keys,
+    publicCards: a2a.publicCards,
+    identified,
+    profile,
+  });
+  const dead = new DeadLetterDoor(deadLetters);
+  const push = new PushDoor({ callbacks, records, hall, dialects, bus: state.bus, limits });
+  const grpcDoor =
+    grpc.listen &&
+    new GrpcDoor({ gateway: hall, guard, knows: (name) => !!directory.get(name), profile, limits, failed });
+  const doors: AgentDoors = {
+    cards: (path) => cardDoor.route(path),
+    push: (path) => dead.router(path) ?? push.router(path),
+    agents: (path) => door.route(path),
+  };
+  return {
+    door,
+    doors,
+    /** Opens the gRPC door, if there is one to be; returns its address. */
+    listen: async (): Promise<string | undefined> => {
+      if (!grpcDoor || !grpc.listen) return undefined;
+      const { host, port } = grpc.listen;
+      const bound = await grpcDoor.listen(host, port);
+      return formatListen({ host, port: bound.port });
+    },
+    close: (force: Promise<unknown>): Promise<void> | undefined => grpcDoor?.close(force),
+  };
+}
+
 /** Resolves when nothing is under way any more, or when waiting has taken long enough. */
 async function drained(busy: () => number, patience: number): Promise<void> {
-  for (const end = Date.now() + patience; busy() > 0 && Date.now() < end; ) {
+  for (const end = performance.now() + patience; busy() > 0 && performance.now() < end; ) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -1,5 +1,6 @@
 /** The gateway without its doors: every room behind them, put together. */
 import { createHash, randomBytes } from 'node:crypto';
+import { Agency } from './agency.js';
 import { Mailbox } from './cluster/mailbox.js';
 import { OwnedUpstream } from './cluster/owned-upstream.js';
 import { PRESENCE, Presence } from './cluster/presence.js';
@@ -26,8 +27,8 @@ import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
-import { Servers } from './servers.js';
-import { openState, Registry, type State } from './state/index.js';
+import { Registered } from './registered.js';
+import { openState, Registry, type State, wallMs } from './state/index.js';
 
 /** How often a task is worth asking for. */
 const TASK_POLL = 500;
@@ -44,13 +45,15 @@ const SINGLE: Replica = { cluster: ALONE, streams: undefined, leave: async () =>
 export class House {
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
-  readonly servers: Servers;
+  readonly servers: Registered<'server'>;
   readonly aggregate: Aggregate;
   readonly seal: Seal;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   /** The core with its features around it: what every door calls. */
   readonly gateway: Gateway;
+  /** The same for A2A, and everything about agents. */
+  readonly agency: Agency;
   private readonly http: HttpClient;
 
   private constructor(
@@ -61,16 +64,17 @@ export class House {
     private readonly verdicts: VerdictStore,
     readonly log: Log,
   ) {
-    this.seal = new Seal(state.keyring);
+    this.seal = new Seal(state.keyring, wallMs);
     this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
     this.catalog = new Catalog({ naming: config.naming, patience: config.timeouts.connect, log });
-    this.servers = new Servers(config.servers, {
-      catalog: this.catalog,
+    const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
+    this.servers = new Registered('server', config.servers, {
       registry: new Registry(state.db, state.bus),
       audit: state.audit,
       log,
       drain: config.timeouts.drain,
-      build: (name, settings) => this.upstream(name, settings),
+      bring: (name, settings) => closing(this.catalog.put(this.upstream(name, settings))),
+      takeAway: (name) => closing(this.catalog.remove(name)),
     });
     const admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
     const { bridge } = config;
@@ -100,6 +104,9 @@ export class House {
       bridge,
     });
     this.gateway = withApproval(this.aggregate, config.policy.approve, catalog, states);
+    const { gateway, http } = this;
+    const shared = replica !== SINGLE;
+    this.agency = new Agency({ config, info, state, shared, cluster, seal, http, admission, catalog, gateway, log });
   }
 
   static async build(config: Config, info: Implementation, log: Log): Promise<House> {
@@ -114,6 +121,7 @@ export class House {
     const replica = db === undefined ? SINGLE : await join(state, log);
     const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log);
     await house.servers.start();
+    if (config.a2a.enabled) await house.agency.start();
     return house;
   }
 
@@ -167,6 +175,7 @@ export class House {
 
   async close(): Promise<void> {
     this.servers.close();
+    await this.agency.close();
     this.parking.close();
     this.tasks.close();
     await this.catalog.close();

@@ -34,10 +34,11 @@ export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
     },
   };
   return [
-    'This is the quickstart: two example servers, one of either era, behind one endpoint.',
+    'This is the quickstart: two example servers, one of either era, behind one endpoint, and as an A2A agent.',
     `Endpoint\n${columns([
       ['all servers', endpoint],
       ...names.map((name): Row => [`${name} alone`, `${endpoint}/${name}`]),
+      ['A2A agent', `${url}/a2a/desk`],
     ])}`,
     `Tools\n${columns([
       ...offer.servers.map(({ name, tools }): Row => [name, tools.join('  ')]),

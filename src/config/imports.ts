@@ -49,7 +49,7 @@ export function adaptServers(root: RawMap, problems: Problems): void {
     } else {
       for (const [name, server] of entry.node.entries) {
         const key = join(container, name);
-        const ours = serverName(name, key, server.origin, problems);
+        const ours = ownName(name, key, 'server', server.origin, problems);
         if (ours === undefined) continue;
         const other = written.get(ours);
         if (other !== undefined) {
@@ -69,18 +69,45 @@ export function adaptServers(root: RawMap, problems: Problems): void {
   if (!root.entries.has('servers')) root.entries.set('servers', { node, origin });
 }
 
+/** Brings the agents under their own names. */
+export function adaptAgents(root: RawMap, problems: Problems): void {
+  const entry = root.entries.get('agents');
+  if (entry?.node.kind !== 'map') return;
+  const agents = new Map<string, RawEntry>();
+  for (const [name, agent] of entry.node.entries) {
+    const key = join('agents', name);
+    const ours = ownName(name, key, 'agent', agent.origin, problems);
+    if (ours === undefined) continue;
+    if (agents.has(ours)) problems.error('duplicate', key, `is ${show(ours)} too`, 'rename one of them', agent.origin);
+    agents.set(ours, agent);
+  }
+  root.entries.set('agents', { ...entry, node: { ...entry.node, entries: agents } });
+}
+
 /** Names take part in tool names and paths, so they hold letters, digits and dashes only. */
-function serverName(name: string, key: string, origin: Origin, problems: Problems): string | undefined {
+function ownName(
+  name: string,
+  key: string,
+  what: 'server' | 'agent',
+  origin: Origin,
+  problems: Problems,
+): string | undefined {
   const lower = name.toLowerCase();
   if (/^[a-z0-9-]+$/.test(lower)) return lower;
   const ours = lower.replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
   if (ours === '') {
     const fix = 'rename it with letters, digits and dashes';
-    problems.error('name', key, `${show(name)} cannot be the name of a server`, fix, origin);
+    problems.error(
+      'name',
+      key,
+      `${show(name)} cannot be the name of ${what === 'agent' ? 'an agent' : 'a server'}`,
+      fix,
+      origin,
+    );
     return undefined;
   }
   const fix = `rename it to ${ours} to silence this`;
-  problems.warn('name', key, `a name holds letters, digits and dashes: the server is called ${ours}`, fix, origin);
+  problems.warn('name', key, `a name holds letters, digits and dashes: the ${what} is called ${ours}`, fix, origin);
   return ours;
 }
 
@@ -242,14 +269,16 @@ function takeInputs(root: RawMap): Map<string, string> | undefined {
   return defaults;
 }
 
-/** Servers that are switched off, as key paths: what they leave open is no error. */
+/** Servers and agents that are switched off, as key paths: what they leave open is no error. */
 export function switchedOff(root: RawMap): Set<string> {
   const off = new Set<string>();
-  const servers = root.entries.get('servers')?.node;
-  if (servers?.kind !== 'map') return off;
-  for (const [name, { node }] of servers.entries) {
-    const enabled = node.kind === 'map' ? node.entries.get('enabled')?.node : undefined;
-    if (enabled?.kind === 'scalar' && String(enabled.value) === 'false') off.add(join('servers', name));
+  for (const container of ['servers', 'agents']) {
+    const all = root.entries.get(container)?.node;
+    if (all?.kind !== 'map') continue;
+    for (const [name, { node }] of all.entries) {
+      const enabled = node.kind === 'map' ? node.entries.get('enabled')?.node : undefined;
+      if (enabled?.kind === 'scalar' && String(enabled.value) === 'false') off.add(join(container, name));
+    }
   }
   return off;
 }

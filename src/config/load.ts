@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { applyEnvironment } from './environment.js';
 import { type Environment, expandTree } from './expand.js';
-import { adaptRoot, adaptServers, switchedOff } from './imports.js';
+import { adaptAgents, adaptRoot, adaptServers, switchedOff } from './imports.js';
 import { ConfigError, isSecretName, type Origin, type Problem, Problems, show } from './problem.js';
 import { emptyMap, fromValue, parseText, type Raw, type RawMap } from './raw.js';
 import { type Reading, readField } from './read.js';
@@ -50,12 +50,14 @@ export function findConfigFile(cwd: string): string | undefined {
   return DEFAULT_FILES.map((name) => path.join(cwd, name)).find((candidate) => existsSync(candidate));
 }
 
-/** Does anything name a configuration: a file, or servers in the environment? */
+/** Does anything name a configuration: a file, or servers or agents in the environment? */
 export function hasConfiguration(options: LoadOptions = {}): boolean {
   const env = options.env ?? process.env;
   if (options.file !== undefined || nonEmpty(env['PARLEY_CONFIG']) !== undefined) return true;
   if (findConfigFile(options.cwd ?? process.cwd()) !== undefined) return true;
-  return Object.keys(env).some((name) => /^PARLEY_SERVERS($|_)/.test(name) && nonEmpty(env[name]) !== undefined);
+  return Object.keys(env).some(
+    (name) => /^PARLEY_(SERVERS|AGENTS)($|_)/.test(name) && nonEmpty(env[name]) !== undefined,
+  );
 }
 
 /** A configuration given by a program; the environment is read only when it is passed in. */
@@ -94,6 +96,7 @@ function interpret(raw: Raw, problems: Problems, options: LoadOptions): Loaded {
   const inputs = adaptRoot(root, problems);
   applyEnvironment(SCHEMA, root, env, cwd, problems);
   adaptServers(root, problems);
+  adaptAgents(root, problems);
 
   const secrets = new Set<string>();
   const expanded = expandTree(root, '', {

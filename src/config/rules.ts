@@ -5,10 +5,14 @@ import { formatListen, isLoopback } from './address.js';
 import { formatDuration } from './field.js';
 import { type Origin, type Problems, show } from './problem.js';
 import { join, type Reading } from './read.js';
-import { type Config, HEADER_NAME, type ServerConfig, type WrittenConfig } from './schema.js';
+import { type AgentConfig, type Config, HEADER_NAME, type ServerConfig, type WrittenConfig } from './schema.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
+type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
+
+/** Names that are doors below /a2a. */
+const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push', 'rpc']);
 
 /**
  * What only several keys together can tell. Puts together what depends on each other. It also runs when a key could not
@@ -20,7 +24,7 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   rules.tokens();
   rules.cors();
   rules.times('timeouts', written.timeouts);
-  return { ...written, servers: rules.servers() };
+  return { ...written, servers: rules.servers(), agents: rules.agents() };
 }
 
 class Rules {
@@ -42,15 +46,18 @@ class Rules {
   }
 
   exposure(): void {
-    const { listen, auth } = this.config;
-    if (auth.tokens.length > 0 || isLoopback(listen.host)) return;
-    this.#problems.error(
-      'exposed',
-      'listen',
-      `${show(formatListen(listen))} can be reached from other machines, and without auth everyone there may call`,
-      'add auth: { tokens: [{ name: ada, token: … }] }, or listen on 127.0.0.1',
-      this.at('listen'),
-    );
+    const { listen, auth, grpc } = this.config;
+    if (auth.tokens.length > 0) return;
+    for (const [key, address] of [['listen', listen] as const, ['grpc.listen', grpc.listen] as const]) {
+      if (address === undefined || isLoopback(address.host)) continue;
+      this.#problems.error(
+        'exposed',
+        key,
+        `${show(formatListen(address))} can be reached from other machines, and without auth everyone there may call`,
+        'add auth: { tokens: [{ name: ada, token: … }] }, or listen on 127.0.0.1',
+        this.at(key),
+      );
+    }
   }
 
   tokens(): void {
@@ -107,7 +114,7 @@ class Rules {
   servers(): Record<string, ServerConfig> {
     const servers: Record<string, ServerConfig> = Object.create(null);
     const entries = Object.entries(this.config.servers);
-    if (entries.length === 0) {
+    if (entries.length === 0 && Object.keys(this.config.agents).length === 0) {
       const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
       this.#problems.warn('empty', 'servers', 'there are none, so the gateway has nothing to offer', fix);
     }
@@ -156,7 +163,48 @@ class Rules {
     }
   }
 
-  private headers(server: WrittenServer, key: string): void {
+  agents(): Record<string, AgentConfig> {
+    const agents: Record<string, AgentConfig> = Object.create(null);
+    for (const [name, agent] of Object.entries(this.config.agents)) {
+      const key = join('agents', name);
+      this.agentName(name, agent, key);
+      this.agentKind(agent, key);
+      this.headers(agent, key);
+      agents[name] = { ...agent, timeouts: this.ownTimeouts(agent, key) };
+    }
+    return agents;
+  }
+
+  private agentName(name: string, agent: WrittenAgent, key: string): void {
+    if (RESERVED_AGENTS.has(name)) {
+      const message = `${show(name)} is taken: /a2a/${name} is a door of its own`;
+      this.#problems.error('name', key, message, `rename it, for example to ${name}-agent`, this.at(key));
+    }
+    if (!agent.mcp || agent.tools.length > 0) return;
+    if (this.config.servers[name]) {
+      const message = `${show(name)} is the name of a server too, and both have tools`;
+      this.#problems.error('name', key, message, 'rename one of them, or set mcp: false here', this.at(key));
+    }
+    this.serverName(name, key);
+  }
+
+  private agentKind(agent: WrittenAgent, key: string): void {
+    const written = (part: string): boolean => this.reading.origins.has(join(key, part));
+    if (this.#problems.errors.some((problem) => problem.key === key && problem.code === 'type')) return;
+    if (!written('url') && !written('tools')) {
+      this.#problems.error('required', key, 'has neither url nor tools', 'give one of them', this.at(key));
+    } else if (written('url') && written('tools')) {
+      const message = 'has both a url and tools';
+      this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'tools')));
+    }
+    const useless = agent.url === undefined ? ['version', 'binding', 'headers', 'signatures', 'keys'] : [];
+    for (const part of useless.filter(written)) {
+      const message = 'has no effect on an agent made of tools';
+      this.#problems.warn('conflict', join(key, part), message, 'remove it', this.at(join(key, part)));
+    }
+  }
+
+  private headers(server: Pick<WrittenServer, 'headers'>, key: string): void {
     for (const name of Object.keys(server.headers)) {
       if (HEADER_NAME.test(name)) continue;
       const at = join(join(key, 'headers'), name);
@@ -166,18 +214,22 @@ class Rules {
   }
 
   private complete(server: WrittenServer, key: string): ServerConfig {
-    const { timeouts, envFile, ...rest } = server;
+    const { envFile, ...rest } = server;
+    return {
+      ...rest,
+      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key), ...rest.env },
+      invocation: rest.invocation && this.config.mcp.invocation,
+      timeouts: this.ownTimeouts(server, key),
+    };
+  }
+
+  private ownTimeouts({ timeouts }: Pick<WrittenServer, 'timeouts'>, key: string): ServerConfig['timeouts'] {
     const { connect, call, callMax } = this.config.timeouts;
     // Where only the one is given for a server, the other follows it rather than contradict it.
     const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
     const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);
     this.times(join(key, 'timeouts'), { call: ownCall, callMax: ownMax });
-    return {
-      ...rest,
-      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key), ...rest.env },
-      invocation: rest.invocation && this.config.mcp.invocation,
-      timeouts: { connect: timeouts.connect ?? connect, call: ownCall, callMax: ownMax },
-    };
+    return { connect: timeouts.connect ?? connect, call: ownCall, callMax: ownMax };
   }
 
   private envFile(file: string, key: string): Record<string, string> {

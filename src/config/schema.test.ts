@@ -12,6 +12,23 @@ test('the defaults', () => {
     listen: { host: '127.0.0.1', port: 4600 },
     data: '/here/.parley',
     servers: {},
+    agents: {},
+    grpc: {},
+    a2a: {
+      enabled: true,
+      publicCards: true,
+      name: 'Parley',
+      description: 'A gateway to the agents behind it; each message goes to the one that suits it.',
+      errorProfile: '1.0.1',
+      maxHops: 8,
+      taskTtl: 259_200_000,
+      parts: 1000,
+      artifacts: 1000,
+      history: 1000,
+      streams: 100,
+      pushConfigs: 20,
+    },
+    egress: { allowPrivate: false, ports: [] },
     naming: { separator: '__', prefix: 'always' },
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000, drain: 30_000 },
     limits: { body: 4_194_304, event: 4_194_304, depth: 64, batch: 50, pageSize: 1000, connections: 10_000 },
@@ -20,7 +37,14 @@ test('the defaults', () => {
     origins: [],
     cors: { origins: ['*'], credentials: false },
     session: { idle: 1_800_000, clientTermination: true },
-    mcp: { strictAccept: false, versionNegotiation: 'lenient', invocation: true, sse: true, legacyMode: false },
+    mcp: {
+      enabled: true,
+      strictAccept: false,
+      versionNegotiation: 'lenient',
+      invocation: true,
+      sse: true,
+      legacyMode: false,
+    },
     bridge: {
       roots: true,
       sampling: true,
@@ -50,6 +74,33 @@ test('the defaults of a server', () => {
     pool: 4,
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
   });
+});
+
+test('the defaults of an agent', () => {
+  const { config } = configFrom({ agents: { Planner: { url: 'http://127.0.0.1:1' } } });
+  expect(config.agents).toEqual({
+    planner: {
+      url: 'http://127.0.0.1:1',
+      tools: [],
+      version: 'auto',
+      binding: 'auto',
+      headers: {},
+      signatures: 'verify',
+      mcp: true,
+      enabled: true,
+      timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
+    },
+  });
+});
+
+test.each([
+  ['is taken: /a2a/push is a door of its own', { agents: { push: { url: 'http://127.0.0.1:1' } } }],
+  ['has neither url nor tools', { agents: { a: {} } }],
+  ['has both a url and tools', { agents: { a: { url: 'http://127.0.0.1:1', tools: ['x'] } } }],
+  ['is the name of a server too', { servers: { a: { command: 'x' } }, agents: { a: { url: 'http://127.0.0.1:1' } } }],
+  ['can be reached from other machines', { grpc: { listen: '0.0.0.0:4601' } }],
+])('an agent that cannot be: %s', (message, value) => {
+  expect(() => configFrom(value)).toThrow(message);
 });
 
 test('every revision that is spoken can be asked for', () => {

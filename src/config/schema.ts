@@ -1,3 +1,4 @@
+import { ERROR_PROFILES, type ErrorProfile, VERSIONS } from '../protocol/a2a/dialect.js';
 import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
 import { filePath, hostName, httpUrl, listenAddress, urlField, webOrigin } from './address.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
@@ -5,8 +6,18 @@ import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, s
 /** RFC 9110 token: what a header's name may hold. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
-/** Overrides of `timeouts` for one server. */
-const serverTimeouts = group('Times for this server only; what is left out is taken from `timeouts`.', {
+const headers = map(
+  secret({
+    description: 'The value of one header.',
+    pattern: /^[\t\x20-\x7e\x80-\xff]*$/,
+    what: 'cannot be sent in a header',
+    fix: 'remove line breaks and characters outside Latin-1',
+  }),
+  { description: 'Headers sent with every request to `url`.', keys: 'header' },
+);
+
+/** Overrides of `timeouts` for one server or agent. */
+const ownTimeouts = group('Times for this one only; what is left out is taken from `timeouts`.', {
   connect: duration({ description: 'How long a connection, or the start of a command, may take.' }),
   call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
   callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
@@ -28,15 +39,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
   }),
   envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
   cwd: filePath({ description: "The program's working directory; the gateway's own where it is left out." }),
-  headers: map(
-    secret({
-      description: 'The value of one header.',
-      pattern: /^[\t\x20-\x7e\x80-\xff]*$/,
-      what: 'cannot be sent in a header',
-      fix: 'remove line breaks and characters outside Latin-1',
-    }),
-    { description: 'Headers sent with every request to `url`.', keys: 'header' },
-  ),
+  headers,
   transport: oneOf(['auto', 'http', 'sse'], {
     default: 'auto',
     description: 'How `url` is spoken to: detected, Streamable HTTP only, or the older HTTP+SSE only.',
@@ -53,7 +56,39 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
     max: 256,
     description: 'How many sessions are kept for calls that may ask something back.',
   }),
-  timeouts: serverTimeouts,
+  timeouts: ownTimeouts,
+});
+
+const toolPattern = text({
+  description: 'One name, `*` standing for any characters.',
+  pattern: /\S/,
+  what: 'is empty',
+  fix: 'name a tool as the gateway lists it, such as weather__forecast or weather__*',
+});
+
+const agent = group('One A2A agent: where it is (`url`), or the MCP tools it is made of (`tools`).', {
+  url: httpUrl({ description: "The agent's base URL, or the URL of its card." }),
+  tools: list(toolPattern, {
+    description: 'MCP tools of this gateway that are its skills; the gateway itself is the agent then.',
+  }),
+  version: oneOf(['auto', ...VERSIONS] as readonly string[], {
+    default: 'auto',
+    description: 'The A2A version to speak: what its card says, or exactly one.',
+  }),
+  binding: oneOf(['auto', 'jsonrpc', 'rest', 'grpc'], {
+    default: 'auto',
+    description: 'The binding to speak: the first its card offers, or exactly one.',
+  }),
+  headers,
+  description: text({ description: 'What it is for, where its card should say something else.' }),
+  signatures: oneOf(['ignore', 'verify', 'require'], {
+    default: 'verify',
+    description: 'What becomes of signatures on its card: not looked at, checked and recorded, or needed.',
+  }),
+  keys: text({ description: 'The keys its card is signed with: a JWKS as URL, path or JSON.' }),
+  mcp: flag({ default: true, description: 'Whether its skills are MCP tools too.' }),
+  enabled: flag({ default: true, description: 'Whether the agent takes part at all.' }),
+  timeouts: ownTimeouts,
 });
 
 const callerToken = group('A caller and its token.', {
@@ -79,6 +114,55 @@ export const SCHEMA = group('', {
   servers: map(server, {
     description: 'The MCP servers behind the gateway, by name (letters, digits and dashes; case does not matter).',
     keys: 'server',
+  }),
+  agents: map(agent, {
+    description: 'The A2A agents behind the gateway, by name (letters, digits and dashes; case does not matter).',
+    keys: 'server',
+  }),
+  grpc: group('The gRPC door for A2A; closed unless it has an address.', {
+    listen: listenAddress({ description: 'Where to listen; any address but loopback needs `auth`.' }),
+    publicAddress: listenAddress({ description: 'The host and port callers reach it under, for cards.' }),
+  }),
+  a2a: group('The A2A doors.', {
+    enabled: flag({
+      default: true,
+      description: 'Whether they are open at all.',
+      oldNames: ['A2A_GATEWAY_ENABLED'],
+    }),
+    publicCards: flag({ default: true, description: 'Whether cards are read by everybody, `auth` or not.' }),
+    name: text({ default: 'Parley', description: "The name on the gateway's own card." }),
+    description: text({
+      default: 'A gateway to the agents behind it; each message goes to the one that suits it.',
+      description: "The description on the gateway's own card.",
+    }),
+    organization: text({ description: "The provider on the gateway's own card." }),
+    organizationUrl: httpUrl({ description: "The provider's URL." }),
+    documentationUrl: httpUrl({ description: 'Where documentation is, for cards.' }),
+    errorProfile: oneOf([...ERROR_PROFILES] as readonly ErrorProfile[], {
+      default: ERROR_PROFILES[0],
+      description: 'Whose HTTP and gRPC statuses errors have: those of the newest patch, or of the one before.',
+    }),
+    maxHops: integer({
+      default: 8,
+      min: 1,
+      max: 100,
+      description: 'The most gateways a message may have come through.',
+    }),
+    taskTtl: duration({ default: '72h', description: 'How long a task is kept after its last change.' }),
+    parts: integer({ default: 1000, min: 1, max: 100_000, description: 'The most parts of a message or artifact.' }),
+    artifacts: integer({ default: 1000, min: 1, max: 100_000, description: 'The most artifacts of a task.' }),
+    history: integer({ default: 1000, min: 1, max: 100_000, description: 'The most messages of a history kept.' }),
+    streams: integer({ default: 100, min: 1, max: 100_000, description: 'The most streams a caller may have open.' }),
+    pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'The most webhooks of a task.' }),
+  }),
+  egress: group('Where the gateway may go on behalf of callers and cards: webhooks, keys, interfaces of agents.', {
+    allowPrivate: flag({
+      default: false,
+      description: 'Whether addresses of this machine and of private networks are allowed.',
+    }),
+    ports: list(integer({ min: 1, max: 65_535, description: 'One port.' }), {
+      description: 'Ports allowed beside 80 and 443.',
+    }),
   }),
   naming: group('How tools and prompts of several servers are told apart.', {
     separator: oneOf(['__', '.', '-'], {
@@ -133,6 +217,11 @@ export const SCHEMA = group('', {
     clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
   }),
   mcp: group('The MCP doors.', {
+    enabled: flag({
+      default: true,
+      description: 'Whether they are open at all.',
+      oldNames: ['MCP_GATEWAY_ENABLED'],
+    }),
     strictAccept: flag({
       default: false,
       description: 'Refuse requests whose `Accept` lacks one of the two media types the revision asks for.',
@@ -178,12 +267,9 @@ export const SCHEMA = group('', {
   }),
   policy: group('What needs a yes from a person first.', {
     approve: group('Calls the caller is asked to approve before they run.', {
-      tools: list(
-        text({ description: 'One name, `*` standing for any characters.', pattern: /\S/, what: 'is empty' }),
-        {
-          description: 'Names of tools, as the gateway lists them; `*` stands for any characters.',
-        },
-      ),
+      tools: list(toolPattern, {
+        description: 'Names of tools, as the gateway lists them; `*` stands for any characters.',
+      }),
       destructive: flag({ default: false, description: 'Every tool that declares `destructiveHint`.' }),
     }),
   }),
@@ -227,8 +313,14 @@ export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile'> & {
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 };
 
+/** One agent, ready to use. */
+export type AgentConfig = Omit<Written['agents'][string], 'timeouts'> & Pick<ServerConfig, 'timeouts'>;
+
 /** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
-export type Config = Omit<Written, 'servers'> & { readonly servers: Readonly<Record<string, ServerConfig>> };
+export type Config = Omit<Written, 'servers' | 'agents'> & {
+  readonly servers: Readonly<Record<string, ServerConfig>>;
+  readonly agents: Readonly<Record<string, AgentConfig>>;
+};
 
 /** As read from the table, before the pieces that depend on each other are put together. */
 export type WrittenConfig = Written;

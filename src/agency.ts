@@ -1,0 +1,264 @@
+/** The A2A side of the house: agents, their tasks, cards and webhooks, put together. */
+import { createHash } from 'node:crypto';
+import { agentRecords } from './agent-records.js';
+import { formatListen } from './config/address.js';
+import type { AgentConfig, Config } from './config/schema.js';
+import type { Agent } from './core/a2a/agent.js';
+import { AgentUpstream } from './core/a2a/bridge/agent-upstream.js';
+import { ToolAgent } from './core/a2a/bridge/tool-agent.js';
+import { Callbacks } from './core/a2a/callbacks.js';
+import { Cards } from './core/a2a/cards.js';
+import { Agents } from './core/a2a/directory.js';
+import { buildFront } from './core/a2a/front-desk.js';
+import { Hall } from './core/a2a/hall.js';
+import { Pushes, type QueuedPush, tellingOfPushes } from './core/a2a/push.js';
+import type { AgentRecords } from './core/a2a/records.js';
+import type { Admission } from './core/admission.js';
+import type { Catalog } from './core/catalog/catalog.js';
+import type { Cluster } from './core/cluster.js';
+import type { Gateway } from './core/gateway.js';
+import type { Seal } from './core/seal.js';
+import { type CardKeyRecord, CardKeys } from './identity/card-keys.js';
+import { buildAgent } from './outbound/a2a/build.js';
+import { Egress } from './outbound/egress.js';
+import { HttpClient } from './outbound/http.js';
+import type { Log } from './outbound/mcp/context.js';
+import { DeadLetters } from './outbound/webhooks/dead-letters.js';
+import { WebhookSender } from './outbound/webhooks/sender.js';
+import { DIALECTS, dialect } from './protocol/a2a/index.js';
+import type { Implementation } from './protocol/mcp/model.js';
+import { type Entry, Registered } from './registered.js';
+import { type Outbox, Registry, type State } from './state/index.js';
+
+export interface AgencyParts {
+  readonly config: Config;
+  readonly info: Implementation;
+  readonly state: State;
+  /** Whether other replicas share the state. */
+  readonly shared: boolean;
+  readonly cluster: Cluster;
+  readonly seal: Seal;
+  readonly http: HttpClient;
+  readonly admission: Admission;
+  /** The MCP side, for agents made of tools and for tools made of agents. */
+  readonly catalog: Catalog;
+  readonly gateway: Gateway;
+  readonly log: Log;
+}
+
+/** The row is as old as the gateway; what is sealed in it must only not end before. */
+const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
+/** More than any one machine holds open. */
+const MOST_STREAMS = 10_000;
+
+export class Agency {
+  readonly directory = new Agents();
+  readonly records: AgentRecords;
+  readonly callbacks: Callbacks;
+  readonly cards: Cards;
+  readonly keys: CardKeys;
+  readonly hall: Hall;
+  /** The agents, which can be changed while the gateway runs. */
+  readonly agents: Registered<'agent'>;
+  private readonly egress: Egress;
+  /** For every URL that a caller or a card supplied. */
+  private readonly guarded: HttpClient;
+  private readonly sender: WebhookSender;
+  /** Notifications that nobody took. */
+  readonly deadLetters: DeadLetters;
+  /** Where the doors are, once they are open. */
+  private listener: string | undefined;
+  private grpcListener: string | undefined;
+
+  constructor(private readonly parts: AgencyParts) {
+    const { config, state, seal, admission, log, info } = parts;
+    const { a2a, publicUrl } = config;
+    const registry = new Registry<Entry>(state.db, state.bus);
+    const identified = config.auth.tokens.length > 0;
+    this.egress = new Egress(config.egress);
+    this.guarded = new HttpClient({ connectTimeout: config.timeouts.connect, egress: this.egress });
+    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: parts.shared }), () =>
+      this.sender.nudge(),
+    );
+    const { records, directory } = this;
+    this.keys = cardKeys(state, seal);
+    const pushes = new Pushes({
+      records,
+      seal,
+      dialect,
+      checkUrl: (url) => this.egress.checkUrl(url),
+      limit: a2a.pushConfigs,
+    });
+    const outbox = state.outbox as Outbox<QueuedPush>;
+    this.deadLetters = new DeadLetters(outbox, pushes, () => this.sender.nudge());
+    this.sender = new WebhookSender({
+      outbox,
+      pushes,
+      client: this.guarded,
+      signing: { sign: (claims) => this.keys.signJwt(claims), issuer: publicUrl ?? info.name },
+      log,
+    });
+    this.callbacks = new Callbacks({ seal, publicUrl: () => this.base, ttl: a2a.taskTtl });
+    this.cards = new Cards({
+      agents: directory,
+      admission,
+      base: () => this.base ?? '',
+      grpc: () => this.grpcAddress,
+      identified,
+      push: true,
+      front: {
+        name: a2a.name,
+        description: a2a.description,
+        version: info.version,
+        documentationUrl: a2a.documentationUrl,
+        ...(a2a.organization !== undefined && {
+          provider: { organization: a2a.organization, url: a2a.organizationUrl ?? this.base ?? '' },
+        }),
+      },
+      describe: (name) => this.agents.get(name)?.description,
+    });
+    const { cards, callbacks } = this;
+    this.hall = new Hall({
+      agents: directory,
+      admission,
+      records,
+      seal,
+      limits: {
+        parts: a2a.parts,
+        artifacts: a2a.artifacts,
+        history: a2a.history,
+        streams: MOST_STREAMS,
+        streamsPerCaller: a2a.streams,
+        maxHops: a2a.maxHops,
+      },
+      timeouts: { call: config.timeouts.call },
+      instance: instanceOf(state),
+      log,
+      router: buildFront({ cards, records, gateway: () => this.hall }),
+      pushes,
+      callbacks,
+      cards,
+    });
+    this.agents = new Registered('agent', config.agents, {
+      registry,
+      audit: state.audit,
+      log,
+      drain: config.timeouts.drain,
+      bring: (name, settings) => this.bring(name, settings),
+      takeAway: (name) => this.takeAway(name),
+    });
+  }
+
+  /** Every way an agent may write what it posts. */
+  readonly dialects = DIALECTS;
+
+  async start(): Promise<void> {
+    await this.agents.start();
+  }
+
+  /** The doors are open: agents may call back, and cards say where. */
+  opened(listener: string, grpc: string | undefined): void {
+    this.listener = listener;
+    this.grpcListener = grpc;
+    this.hall.start();
+    this.sender.start();
+  }
+
+  private get base(): string | undefined {
+    return this.parts.config.publicUrl ?? this.listener;
+  }
+
+  private get grpcAddress(): string | undefined {
+    const { publicAddress } = this.parts.config.grpc;
+    return publicAddress && this.grpcListener !== undefined ? formatListen(publicAddress) : this.grpcListener;
+  }
+
+  private bring(name: string, settings: AgentConfig): (() => Promise<void>) | undefined {
+    const agent = this.build(name, settings);
+    const before = this.directory.put(agent);
+    // Asked once by itself: an agent that is away now is asked again, and nobody waits for it.
+    agent.facts().catch(() => {});
+    this.withoutTools(name);
+    // An agent that is made of tools would only offer them a second time.
+    if (settings.mcp && settings.url !== undefined) this.withTools(agent, settings.timeouts.callMax);
+    return before && (() => before.close());
+  }
+
+  private takeAway(name: string): (() => Promise<void>) | undefined {
+    this.withoutTools(name);
+    const before = this.directory.remove(name);
+    return before && (() => before.close());
+  }
+
+  private withTools(agent: Agent, callMax: number): void {
+    const { catalog, log } = this.parts;
+    if (catalog.upstream(agent.name)) {
+      log.warn({ agent: agent.name }, 'an agent has the name of a server, so its skills are not tools');
+    } else catalog.put(new AgentUpstream(agent, this.hall, callMax));
+  }
+
+  private withoutTools(name: string): void {
+    const { catalog } = this.parts;
+    if (catalog.upstream(name) instanceof AgentUpstream) catalog.remove(name);
+  }
+
+  private build(name: string, settings: AgentConfig): Agent {
+    const { config, http, log, gateway, catalog, seal, cluster } = this.parts;
+    const { url, tools } = settings;
+    if (url === undefined) {
+      return new ToolAgent({
+        name,
+        description: settings.description,
+        tools,
+        gateway,
+        onToolsChanged: (listener) =>
+          catalog.onChange((kind) => {
+            if (kind === 'toolsListChanged') listener();
+          }),
+        records: this.records,
+        tell: (key) => this.hall.news(key, []),
+        seal,
+        cluster,
+        patience: config.a2a.taskTtl,
+      });
+    }
+    const { guarded, egress } = this;
+    return buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
+      http,
+      guarded,
+      egress,
+      limits: config.limits,
+      log,
+    });
+  }
+
+  async close(): Promise<void> {
+    this.agents.close();
+    await this.hall.close();
+    await this.sender.close();
+    await this.directory.close();
+    await this.guarded.close();
+  }
+}
+
+/** One key for all replicas, sealed where they all look. */
+function cardKeys(state: State, seal: Seal): CardKeys {
+  const registry = new Registry<CardKeyRecord>(state.db, state.bus);
+  return new CardKeys({
+    store: {
+      load: async () => {
+        const entry = await registry.get('key', 'cards');
+        return entry && { record: entry.value, rev: entry.rev };
+      },
+      save: async (record, rev) => (await registry.put('key', 'cards', record, rev)) !== undefined,
+    },
+    sealer: {
+      close: (value) => seal.close('key', 'parley', value, KEY_LIFE),
+      open: (sealed) => seal.open('key', 'parley', sealed),
+    },
+  });
+}
+
+/** The same for all replicas of a gateway, and for no other gateway. */
+const instanceOf = ({ keyring }: State): string =>
+  createHash('sha256').update('parley instance ').update(keyring.active.key).digest('base64url').slice(0, 16);

@@ -1,0 +1,148 @@
+import { configFrom } from './config/load.js';
+import type { Config } from './config/schema.js';
+import type { Log } from './outbound/mcp/context.js';
+import type { Registry } from './state/index.js';
+
+/** Something that is there no more, though the configuration file names it. */
+export type Entry = { readonly settings: object } | { readonly removed: true };
+
+/** What can be added, changed and removed while the gateway runs, by the section that configures it. */
+interface Kinds {
+  readonly server: 'servers';
+  readonly agent: 'agents';
+}
+type Kind = keyof Kinds;
+type SettingsOf<K extends Kind> = Config[Kinds[K]][string];
+
+const SECTION: Kinds = { server: 'servers', agent: 'agents' };
+
+export interface RegisteredParts<K extends Kind> {
+  readonly registry: Registry<Entry>;
+  /** Changes leave a record. */
+  readonly audit: { write(record: object): Promise<unknown> };
+  readonly log: Log;
+  /** How long calls under way may take to finish at one that was replaced. */
+  readonly drain: number;
+  /** Puts one in the place of what was there under its name; returns how to close what was. */
+  bring(name: string, settings: SettingsOf<K>): (() => Promise<void>) | undefined;
+  takeAway(name: string): (() => Promise<void>) | undefined;
+}
+
+/**
+ * The servers or agents behind the gateway as they are now: those of the configuration, changed at run time through the
+ * registry. A change is checked first, then written, then made on every replica; each is swapped whole, or left as it was.
+ */
+export class Registered<K extends Kind> {
+  private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
+  private stop: (() => void) | undefined;
+  private turn: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly kind: K,
+    private readonly configured: Readonly<Record<string, SettingsOf<K>>>,
+    private readonly parts: RegisteredParts<K>,
+  ) {}
+
+  /** Brings up what is configured and registered, and follows the registry from then on. */
+  async start(): Promise<void> {
+    const { registry } = this.parts;
+    const version = await registry.version();
+    await this.align();
+    this.stop = registry.watch(
+      version,
+      () =>
+        void this.align().catch((error: unknown) =>
+          this.parts.log.error({ err: error }, `a change of the ${SECTION[this.kind]} could not be made`),
+        ),
+    );
+  }
+
+  get(name: string): SettingsOf<K> | undefined {
+    return this.current.get(name)?.settings;
+  }
+
+  /** Adds or changes one. Throws a `ConfigError` that names what is wrong, and changes nothing then. */
+  async put(name: string, settings: object): Promise<void> {
+    const { key } = this.check(name, settings);
+    await this.parts.registry.put(this.kind, key, { settings });
+    await this.parts.audit.write({ event: `${this.kind}.put`, [this.kind]: key });
+    await this.align();
+  }
+
+  /** False where there is no such one. */
+  async remove(name: string): Promise<boolean> {
+    const key = name.toLowerCase();
+    if (!this.current.has(key)) return false;
+    if (this.configured[key]) await this.parts.registry.put(this.kind, key, { removed: true });
+    else await this.parts.registry.remove(this.kind, key);
+    await this.parts.audit.write({ event: `${this.kind}.remove`, [this.kind]: key });
+    await this.align();
+    return true;
+  }
+
+  close(): void {
+    this.stop?.();
+  }
+
+  private align(): Promise<void> {
+    const next = this.turn.then(() => this.alignNow());
+    this.turn = next.catch(() => {});
+    return next;
+  }
+
+  private async alignNow(): Promise<void> {
+    const wanted = new Map<string, SettingsOf<K>>(Object.entries(this.configured));
+    for (const { name, value } of await this.parts.registry.list(this.kind)) {
+      if ('removed' in value) wanted.delete(name);
+      else wanted.set(name, this.read(name, value.settings) ?? wanted.get(name)!);
+    }
+    for (const [name, settings] of wanted) {
+      if (settings?.enabled) this.bring(name, settings);
+      else wanted.delete(name);
+    }
+    for (const name of [...this.current.keys()]) if (!wanted.has(name)) this.takeAway(name);
+  }
+
+  /** What another replica wrote was checked there; a version that knows more may have written what this one cannot read. */
+  private read(name: string, settings: object): SettingsOf<K> | undefined {
+    try {
+      return this.check(name, settings).settings;
+    } catch (error) {
+      const { log } = this.parts;
+      log.error({ [this.kind]: name, why: (error as Error).message }, `a registered ${this.kind} cannot be read`);
+      return undefined;
+    }
+  }
+
+  private bring(name: string, settings: SettingsOf<K>): void {
+    const text = JSON.stringify(settings);
+    if (this.current.get(name)?.text === text) return;
+    const before = this.parts.bring(name, settings);
+    this.current.set(name, { settings, text });
+    if (before) this.retire(before);
+    this.parts.log.info({ [this.kind]: name }, `${this.article} was ${before ? 'changed' : 'added'}`);
+  }
+
+  private takeAway(name: string): void {
+    this.current.delete(name);
+    const before = this.parts.takeAway(name);
+    if (before) this.retire(before);
+    this.parts.log.info({ [this.kind]: name }, `${this.article} was removed`);
+  }
+
+  private get article(): string {
+    return this.kind === 'agent' ? 'an agent' : 'a server';
+  }
+
+  /** Calls that are under way finish where they are. */
+  private retire(close: () => Promise<void>): void {
+    setTimeout(() => void close().catch(() => {}), this.parts.drain).unref();
+  }
+
+  private check(name: string, settings: object): { readonly key: string; readonly settings: SettingsOf<K> } {
+    const { config } = configFrom({ [SECTION[this.kind]]: { [name]: settings } }, { env: process.env });
+    const [entry] = Object.entries(config[SECTION[this.kind]]);
+    if (!entry) throw new RangeError(`"${name}" is not the name of ${this.article}`);
+    return { key: entry[0], settings: entry[1] as SettingsOf<K> };
+  }
+}
