@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import pg from 'pg';
-import { type GatewayConfig, type RunningGateway, startGateway } from '../../support/gateway.js';
+import { type GatewayConfig, type GatewayOptions, type RunningGateway, startGateway } from '../../support/gateway.js';
 import { type PostgresService, type Service, startPostgres, startRedis } from '../../support/services.js';
 
 export const CLUSTERS = ['postgres', 'postgres+redis'] as const;
@@ -24,7 +24,10 @@ export interface Replica extends RunningGateway {
 export interface Replicas {
   readonly postgres: PostgresService;
   readonly redis: Service | undefined;
-  start(count: number, config: GatewayConfig): Promise<Replica[]>;
+  /** The address of the database that the next replicas use. */
+  readonly db: string;
+  /** `options` are those of each replica in turn. */
+  start(count: number, config: GatewayConfig, options?: readonly GatewayOptions[]): Promise<Replica[]>;
   /** Every text that is stored in a table, as somebody with a copy of the database would read it. */
   stored(table: string): Promise<string>;
   /** Stops the gateways; the next ones find empty engines. */
@@ -44,7 +47,10 @@ export async function startEngines(engine: ClusterEngine): Promise<Replicas> {
   return {
     postgres,
     redis,
-    start: async (count, config) => {
+    get db() {
+      return db;
+    },
+    start: async (count, config, options = []) => {
       const bus = redis && `${redis.url}/${round % 16}`;
       const settings: GatewayConfig = {
         log: { level: 'warn' },
@@ -58,7 +64,7 @@ export async function startEngines(engine: ClusterEngine): Promise<Replicas> {
         state: { db, ...(bus && { bus }), keys: [KEY] },
         ...config,
       };
-      const started = await Promise.all(Array.from({ length: count }, () => startGateway(settings)));
+      const started = await Promise.all(Array.from({ length: count }, (_, i) => startGateway(settings, options[i])));
       const replicas = started.map(replicaOf);
       running.push(...replicas);
       return replicas;

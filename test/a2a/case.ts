@@ -1,0 +1,152 @@
+/** What a case of the matrix is, and what the cases share. */
+import assert from 'node:assert/strict';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Column, RunningAgent } from '../fixtures/a2a/agent.js';
+import type { Client, Refusal, Row, Send, Sent } from '../fixtures/a2a/client.js';
+import { type Event, type Task, TERMINAL } from '../fixtures/a2a/views.js';
+import { refusalOf } from '../fixtures/a2a/wire.js';
+import type { ConnectOptions, House } from './house.js';
+
+export interface Case {
+  readonly name: string;
+  /** The requirements it proves. */
+  readonly ids: readonly string[];
+  /** False where the client's version has no words for it, or the agent's none. */
+  applies?(row: Row, column: Column): boolean;
+  /** Of no agent in particular: tried with one of them only. */
+  readonly once?: boolean;
+  run(cell: Cell): Promise<void>;
+}
+
+export interface Cell {
+  readonly house: House;
+  readonly row: Row;
+  readonly column: Column;
+  readonly agent: RunningAgent;
+  readonly client: Client;
+  /** The same client in the hands of another caller. */
+  readonly stranger: Client;
+  /** Another client of the same kind or of another, at the same agent. */
+  connect(options?: ConnectOptions, row?: Row): Promise<Client>;
+}
+
+let count = 0;
+/** A word that appears nowhere else. */
+export const mark = (): string => `mark-${process.pid}-${++count}`;
+
+export const say = (text: string, more: Omit<Send, 'parts'> = {}): Send => ({ parts: [{ text }], ...more });
+
+export function taskOf(sent: Sent): Task {
+  assert.ok(sent.task, `a task was expected, not ${JSON.stringify(sent)}`);
+  return sent.task;
+}
+
+export async function all(events: AsyncIterable<Event>): Promise<Event[]> {
+  const list: Event[] = [];
+  for await (const event of events) list.push(event);
+  return list;
+}
+
+export async function until<T>(
+  what: string,
+  find: () => Promise<T | undefined> | T | undefined,
+  limit = 10_000,
+): Promise<T> {
+  const end = Date.now() + limit;
+  for (;;) {
+    const found = await find();
+    if (found !== undefined) return found;
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    await sleep(25);
+  }
+}
+
+export const finished = (client: Client, id: string): Promise<Task> =>
+  until(`the end of task ${id}`, async () => {
+    const task = await client.get(id);
+    return TERMINAL.has(task.state) ? task : undefined;
+  });
+
+/** The id of the task that an event is about. */
+export const idOf = (event: Event): string | undefined =>
+  event.kind === 'task' ? event.task.id : event.kind === 'message' ? undefined : event.taskId;
+
+/** Whether the client or the agent reads and writes the 0.3 proto, which has no place for some members. */
+export const isProto = ({ version, binding }: Row | Column, variant?: string): boolean =>
+  version === '0.3' && binding !== 'jsonrpc' && variant !== 'schema';
+export const lossy = (row: Row, column: Column): boolean => isProto(row) || isProto(column, column.variant);
+
+interface Expected {
+  readonly code: number;
+  readonly first?: number;
+  readonly http: readonly number[];
+  readonly legacyHttp: readonly number[];
+  readonly name: string;
+  readonly grpc: number;
+}
+
+/** The errors of A2A in every binding: 1.0 as its newest patch has them, 0.3 over HTTP as its peers do. */
+export const ERRORS = {
+  TASK_NOT_FOUND: { code: -32001, http: [404], legacyHttp: [404], name: 'NOT_FOUND', grpc: 5 },
+  TASK_NOT_CANCELABLE: { code: -32002, http: [400], legacyHttp: [400, 409], name: 'FAILED_PRECONDITION', grpc: 9 },
+  UNSUPPORTED_OPERATION: { code: -32004, http: [400], legacyHttp: [400, 501], name: 'FAILED_PRECONDITION', grpc: 9 },
+  VERSION_NOT_SUPPORTED: { code: -32009, http: [400], legacyHttp: [400], name: 'FAILED_PRECONDITION', grpc: 9 },
+  EXTENSION_SUPPORT_REQUIRED: {
+    code: -32008,
+    first: -32004,
+    http: [400],
+    legacyHttp: [400],
+    name: 'FAILED_PRECONDITION',
+    grpc: 9,
+  },
+  INVALID_PARAMS: { code: -32602, http: [400], legacyHttp: [400], name: 'INVALID_ARGUMENT', grpc: 3 },
+} satisfies Record<string, Expected>;
+export type ErrorName = keyof typeof ERRORS;
+
+/** Runs something that must be refused, and reads the refusal from the wire. */
+export async function refused(client: Client, run: () => Promise<unknown>): Promise<Refusal> {
+  let result: unknown;
+  try {
+    result = await run();
+  } catch (thrown) {
+    return refusalOf(client, thrown as Error);
+  }
+  throw new Error(`it should have been refused, and gave ${JSON.stringify(result).slice(0, 300)}`);
+}
+
+/** Checks a refusal by the binding of the client. */
+export async function expectError(
+  client: Client,
+  name: ErrorName,
+  run: () => Promise<unknown>,
+  { stream = false } = {},
+): Promise<void> {
+  const { row } = client;
+  const expected: Expected = ERRORS[name];
+  const error = await refused(client, run);
+  const said = JSON.stringify({ ...error, thrown: error.thrown.message });
+  if (row.binding === 'grpc') {
+    assert.equal(error.grpc, expected.grpc, said);
+    if (name !== 'INVALID_PARAMS' && row.version === '1.0') assert.equal(error.reason, name, said);
+  } else if (row.binding === 'rest' && row.version === '1.0') {
+    assert.ok(expected.http.includes(error.http ?? 0) || (stream && error.http === 200), said);
+    assert.equal(error.name, expected.name, said);
+    if (name !== 'INVALID_PARAMS') assert.deepEqual([error.reason, error.domain], [name, 'a2a-protocol.org'], said);
+  } else if (row.binding === 'rest') {
+    assert.ok(expected.legacyHttp.includes(error.http ?? 0) || (stream && error.http === 200), said);
+    assert.equal(error.code, expected.code, said);
+  } else {
+    assert.equal(error.code, (row.version === '0.1' ? expected.first : undefined) ?? expected.code, said);
+    // JSON-RPC errors travel on HTTP 200; a refused stream may be told by the status where the client reads only streams.
+    if (!stream) assert.equal(error.http, 200, said);
+    if (row.version === '1.0' && name !== 'INVALID_PARAMS')
+      assert.deepEqual([error.reason, error.domain], [name, 'a2a-protocol.org'], said);
+  }
+  if (stream && row.binding !== 'grpc' && (row.version === '0.3' || row.version === '0.2')) {
+    const { status, headers } = await client.wire();
+    const events = headers['content-type']?.startsWith('text/event-stream') === true;
+    assert.ok(events || status >= 400, `a refused stream came as HTTP ${status} ${headers['content-type']}`);
+  }
+}
+
+export { assert, sleep };

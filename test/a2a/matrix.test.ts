@@ -1,0 +1,33 @@
+/** Every client against the agent of its own version, and one pair across; `npm run test:a2a` runs all pairs. */
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { COLUMNS } from '../fixtures/a2a/agents.js';
+import { ROWS } from '../fixtures/a2a/clients.js';
+import { CASES } from './cases/index.js';
+import { type House, openHouse } from './house.js';
+import { runCell } from './matrix.js';
+
+const own = ROWS.map((row) => {
+  const column = COLUMNS.find(
+    ({ version, binding, variant }) => version === row.version && binding === row.binding && !variant,
+  )!;
+  return [row.name, column.name] as const;
+});
+const pairs = [...own, ['1.0 grpc', 'first-rpc'] as const, ['0.1 jsonrpc', 'one-plain'] as const];
+const columns = COLUMNS.filter(({ name }) => pairs.some(([, column]) => column === name));
+
+let house: House;
+
+beforeAll(async () => {
+  // The SDKs of the agents tell every webhook they posted to and every stream that was let go of.
+  for (const method of ['log', 'info', 'warn', 'error'] as const)
+    vi.spyOn(console, method).mockImplementation(() => {});
+  house = await openHouse(columns);
+});
+afterAll(() => house?.close());
+
+test.concurrent.each(pairs)('a client of %s and the agent %s', async (rowName, columnName) => {
+  const row = ROWS.find(({ name }) => name === rowName)!;
+  const column = COLUMNS.find(({ name }) => name === columnName)!;
+  const outcomes = await runCell(house, row, column, CASES);
+  expect(outcomes.filter(({ problem }) => problem !== undefined)).toEqual([]);
+});

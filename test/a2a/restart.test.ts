@@ -1,0 +1,149 @@
+/** A gateway that is ended and started again has lost nothing. */
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type AgentCard, verifyAgentCardSignature } from '@a2a-js/sdk';
+import { importJWK, type JSONWebKeySet } from 'jose';
+import { expect, test } from 'vitest';
+import { COLUMNS } from '../fixtures/a2a/agents.js';
+import { connectClient, ROWS } from '../fixtures/a2a/clients.js';
+import { finished, mark, say, taskOf, until } from './case.js';
+import { ADA, type House, openHouse } from './house.js';
+
+test('tasks, their owners and their webhooks outlive the process (G-20, S-51, G-51)', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
+  const house = await openHouse(
+    COLUMNS.filter(({ name }) => name === 'one-rpc'),
+    {},
+    { data },
+  );
+  try {
+    const row = ROWS.find(({ name }) => name === '1.0 rest')!;
+    const client = await house.connect(row, 'one-rpc');
+    const asked = taskOf(await client.send(say(`ask ${mark()}`)));
+    const under = taskOf(await client.send(say(`slow 1500 ${mark()}`, { returnImmediately: true })));
+    const path = `/${mark()}`;
+    await client.setPush(asked.id, { id: 'kept', url: `${house.webhook.url}${path}`, token: 'kept-token' });
+    await house.restart();
+    const again = await house.connect(row, 'one-rpc');
+    expect((await again.get(asked.id)).state).toBe('input-required');
+    expect((await again.listPush!(asked.id)).map(({ id }) => id)).toEqual(['kept']);
+    expect(taskOf(await again.send(say('blue', { taskId: asked.id }))).state).toBe('completed');
+    await until('the notification', () =>
+      house.webhook.at(path).find((one) => JSON.stringify(one.body).includes('COMPLETED')),
+    );
+    await until(
+      'the end of the other task',
+      async () => (await again.get(under.id)).state === 'completed' || undefined,
+    );
+  } finally {
+    await house.close();
+    await rm(data, { recursive: true, force: true });
+  }
+});
+
+const kill = async ({ gateway: { process: child } }: House): Promise<void> => {
+  const exit = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exit;
+};
+
+/** Takes what is posted once it listens; before that its port refuses everything. */
+class LateReceiver {
+  readonly got: { readonly id: string; readonly body: string }[] = [];
+  private server: Server | undefined;
+  private port = 0;
+
+  async listen(): Promise<void> {
+    const server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk: Buffer) => {
+        body += chunk.toString();
+      });
+      request.on('end', () => {
+        this.got.push({ id: String(request.headers['webhook-id']), body });
+        response.writeHead(204).end();
+      });
+    });
+    this.server = server;
+    await new Promise<void>((resolve) => server.listen(this.port, '127.0.0.1', resolve));
+    this.port = (server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/`;
+  }
+
+  async close(): Promise<void> {
+    this.server?.closeAllConnections();
+    await new Promise((resolve) => this.server?.close(resolve));
+  }
+}
+
+test('killed in the middle: what was acknowledged is there, what was owed is delivered, the key signs on (P1)', async () => {
+  const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
+  const columns = COLUMNS.filter(({ name }) => name === 'one-rpc' || name === 'three-plain');
+  const house = await openHouse(columns, {}, { data });
+  const receiver = new LateReceiver();
+  await receiver.listen();
+  await receiver.close();
+  try {
+    const row = ROWS.find(({ name }) => name === '1.0 jsonrpc')!;
+    const client = await house.connect(row, 'one-rpc');
+    const front = () =>
+      connectClient(row, { url: `${house.gateway.url}/a2a`, headers: { authorization: `Bearer ${ADA}` } });
+    const get = async (path: string) =>
+      (await fetch(`${house.gateway.url}${path}`, { headers: { 'a2a-version': '1.0' } })).json();
+    const before = { jwks: await get('/.well-known/jwks.json'), card: await get('/.well-known/agent-card.json') };
+    const steps = taskOf(await client.send(say(`steps ${mark()}`)));
+    const asked = taskOf(await client.send(say(`ask ${mark()}`)));
+    const question = taskOf(await (await front()).send(say('zebra crossing')));
+    expect(question.state).toBe('input-required');
+    const owed = taskOf(
+      await client.send(
+        say(`slow 300 ${mark()}`, { push: { id: 'owed', url: receiver.url, token: 'owed' }, returnImmediately: true }),
+      ),
+    );
+    await finished(client, owed.id);
+    const polled = await house.connect(row, 'three-plain');
+    const working = taskOf(await polled.send(say(`slow 2500 ${mark()}`, { returnImmediately: true })));
+    const kept = { steps: await client.get(steps.id), asked: await client.get(asked.id) };
+    const listed = (await client.list!({})).tasks.map(({ id }) => id);
+
+    await kill(house);
+    await receiver.listen();
+    await house.restart();
+
+    const again = await house.connect(row, 'one-rpc');
+    expect(await again.get(steps.id)).toEqual(kept.steps);
+    expect(kept.steps.history!.length).toBeGreaterThan(1);
+    expect(await again.get(asked.id)).toEqual(kept.asked);
+    expect((await again.list!({})).tasks.map(({ id }) => id)).toEqual(listed);
+    expect(await again.listPush!(owed.id)).toMatchObject([{ id: 'owed', url: receiver.url, token: 'owed' }]);
+    expect(taskOf(await again.send(say('blue', { taskId: asked.id }))).state).toBe('completed');
+    // The question of the front desk still waits for its answer, and the answer goes where it says.
+    const desk = await front();
+    expect((await desk.get(question.id)).state).toBe('input-required');
+    expect(taskOf(await desk.send(say('one-rpc', { taskId: question.id }))).state).toBe('completed');
+    // What could not be delivered before comes now, in order and to the last.
+    await until('the last notification', () => receiver.got.find(({ body }) => body.includes('COMPLETED')), 40_000);
+    const numbers = [...new Set(receiver.got.map(({ id }) => id))].map((id) => Number(id.split('.').at(-1)));
+    expect(numbers).toEqual(numbers.map((_, i) => numbers[0]! + i));
+    expect((await finished(await house.connect(row, 'three-plain'), working.id)).state).toBe('completed');
+    // The same key signs, and what it signed before is still good.
+    const jwks = (await get('/.well-known/jwks.json')) as JSONWebKeySet;
+    expect(jwks).toEqual(before.jwks);
+    const verify = verifyAgentCardSignature(
+      async (kid) => (await importJWK(jwks.keys.find((key) => key.kid === kid)!, 'ES256')) as never,
+    );
+    for (const card of [before.card, await get('/.well-known/agent-card.json')])
+      await expect(verify(card as AgentCard)).resolves.toBeUndefined();
+  } finally {
+    await house.close();
+    await receiver.close();
+    await rm(data, { recursive: true, force: true });
+  }
+});

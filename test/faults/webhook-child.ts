@@ -1,0 +1,9 @@
+/**
+ * A replica that only delivers, to be killed: `node --import ./test/support/ts.mjs webhook-child.ts`.
+ * RIG is the JSON of its options.
+ */
+import { Rig } from './webhook-rig.js';
+
+const rig = await Rig.open(JSON.parse(process.env['RIG']!));
+rig.sender.start();
+process.stdout.write('ready\n');
