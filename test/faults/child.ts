@@ -13,10 +13,16 @@ export interface Child {
   kill(): Promise<void>;
 }
 
-export function startChild(options: StateOptions, args: string[], wrap: string[] = []): Child {
-  const env = { ...process.env, STATE: JSON.stringify(options) };
+export function startChild(
+  options: StateOptions,
+  args: string[],
+  wrap: string[] = [],
+  more: Readonly<Record<string, string>> = {},
+): Child {
+  const env = { ...process.env, ...more, STATE: JSON.stringify(options) };
   const [command, ...rest] = [...wrap, process.execPath, PROGRAM, ...args];
-  const child = spawn(command!, rest, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(command!, rest, { env, stdio: ['pipe', 'pipe', 'pipe'] });
+  child.stdin.on('error', () => {});
   const lines: string[] = [];
   let partial = '';
   let errors = '';

@@ -1,8 +1,9 @@
 /**
- * Cases 27 and 28: the engines between the replicas are killed, frozen or full. Stateless calls are served all the time,
+ * Cases 27 and 28: the engines between the replicas are killed, frozen, slow, locked, read-only or full. Stateless calls are served all the time,
  * what needs the engine is refused with a time to try again, and everything is well soon after, without a restart.
  */
 import { Redis } from 'ioredis';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FORM, ModernClient, textOf } from '../bridge/support/clients.js';
 import { Exchange, eventually, type Message } from '../bridge/support/wire.js';
@@ -18,12 +19,15 @@ const PROMPT = 1_000;
 const RECOVERED = 5_000;
 const OUTAGE = 6_000;
 
-describe.each(CLUSTERS)('two replicas over %s', (engine) => {
+const CASES = CLUSTERS.flatMap((engine) => [2, 3].map((count) => [count, engine] as const));
+
+describe.each(CASES)('%i replicas over %s', (count, engine) => {
   let engines: Replicas;
   let counted: CountedServer;
   let asking: HttpFixture;
   let a: Replica;
   let b: Replica;
+  let replicas: Replica[];
 
   beforeAll(async () => {
     [engines, counted, asking] = await Promise.all([
@@ -32,8 +36,9 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
       new HttpFixture({ revision: '2025-11-25' }).start(),
     ]);
     const servers = { counted: { url: counted.url }, asking: { url: asking.url, revision: '2025-11-25' } };
-    [a, b] = (await engines.start(2, { servers })) as [Replica, Replica];
-    for (const replica of [a, b])
+    replicas = await engines.start(count, { servers });
+    [a, b] = replicas as [Replica, Replica];
+    for (const replica of replicas)
       await eventually(
         () => new ModernClient(replica.mcp, {}, ALICE).call('counted__quick', { key: 'warm' }).then(textOf),
         (text) => text === 'warm done',
@@ -106,7 +111,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
     const session = await Session.open(a);
     const streaming = session.call(a, 'counted__ticks', { key: name, count: 60, every: 200 }, true);
     await streaming.exchange.until(({ params }) => params?.progress === 3);
-    const traffic = new Traffic([a, b], 'counted__quick');
+    const traffic = new Traffic(replicas, 'counted__quick');
     await break_();
     try {
       await during(session, streaming.exchange.lastEventId!);
@@ -117,7 +122,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
     const took = await recovers();
     const worst = await traffic.stop();
     console.log(
-      `${engine}, ${name}: ${traffic.calls} stateless calls, worst ${Math.round(worst)} ms; whole again after ${Math.round(took)} ms`,
+      `${engine}, ${count} replicas, ${name}: ${traffic.calls} stateless calls, worst ${Math.round(worst)} ms; whole again after ${Math.round(took)} ms`,
     );
     expect(traffic.failures).toEqual([]);
     expect(worst).toBeLessThan(PROMPT);
@@ -127,7 +132,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
     expect(progressOf(messages)).toEqual(upTo(60));
     expect(messages.filter(({ id }) => id === streaming.id)).toHaveLength(1);
     expect(counted.runs.filter((key) => key === name)).toHaveLength(1);
-    for (const replica of [a, b]) expect(replica.dead).toBe(false);
+    for (const replica of replicas) expect(replica.dead).toBe(false);
   };
 
   /** The session goes on where it is known; where it would have to be fetched, and for streams, there is a refusal. */
@@ -158,6 +163,63 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
       () => engines.postgres.thaw(),
       databaseRefused,
     ));
+
+  /** Somebody with the rights of the gateway, in the gateway's own database. */
+  const asAdmin = async (use: (client: pg.Client) => Promise<unknown>): Promise<pg.Client> => {
+    const client = new pg.Client({ connectionString: engines.db });
+    client.on('error', () => {});
+    await client.connect();
+    await use(client);
+    return client;
+  };
+
+  test('28: a lock is held on the sessions for 10 s', async () => {
+    let admin: pg.Client | undefined;
+    const locked = async (session: Session): Promise<void> => {
+      expect((await session.request(a, 'ping')).result).toEqual({});
+      const began = performance.now();
+      await refused(await initialize(a));
+      expect(performance.now() - began).toBeLessThan(8_000);
+      await sleep(Math.max(0, 4_000 - (performance.now() - began)));
+    };
+    await outage(
+      'postgres locked',
+      async () => {
+        admin = await asAdmin(async (client) => {
+          await client.query('BEGIN');
+          await client.query('LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE');
+        });
+      },
+      async () => {
+        await admin?.query('COMMIT');
+        await admin?.end();
+      },
+      locked,
+    );
+  });
+
+  test('28: PostgreSQL is read-only', async () => {
+    const set = async (value: 'on' | 'off'): Promise<void> => {
+      const admin = await asAdmin(async (client) => {
+        await client.query('SET SESSION default_transaction_read_only = off');
+        await client.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`);
+        await client.query('SELECT pg_reload_conf()');
+      });
+      await admin.end();
+    };
+    await outage(
+      'postgres read-only',
+      () => set('on'),
+      () => set('off'),
+      async (session) => {
+        await sleep(500);
+        expect((await session.request(a, 'ping')).result).toEqual({});
+        await refused(await initialize(a));
+        // What can be read is: the session is known where it was not yet.
+        expect((await session.request(b, 'ping')).result).toEqual({});
+      },
+    );
+  });
 
   if (engine === 'postgres+redis') {
     /** Sessions are rows of PostgreSQL, so B knows the session; the stream it asks for is on Redis. */
@@ -203,8 +265,28 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
       }
     });
 
+    test('27: Redis is slow: half a second for everything', async () => {
+      const admin = new Redis(redis().url);
+      let pausing: NodeJS.Timeout | undefined;
+      try {
+        await outage(
+          'redis slow',
+          () => {
+            pausing = setInterval(() => void admin.client('PAUSE', 500, 'ALL').catch(() => {}), 520);
+          },
+          () => clearInterval(pausing),
+          async (session) => {
+            expect((await session.request(a, 'ping')).result).toEqual({});
+          },
+        );
+      } finally {
+        clearInterval(pausing);
+        admin.disconnect();
+      }
+    });
+
     test('27, 28: both are gone, and stateless calls do not notice', async () => {
-      const traffic = new Traffic([a, b], 'counted__quick');
+      const traffic = new Traffic(replicas, 'counted__quick');
       await Promise.all([engines.postgres.kill(), redis().kill()]);
       await sleep(3_000);
       const during = traffic.calls;

@@ -1,4 +1,4 @@
-/** Cases 23 to 25: streaming clients of two replicas while one of them is killed or frozen. */
+/** Cases 23 to 25: streaming clients of two and three replicas while one of them is killed or frozen. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { FORM, ModernClient, WITH_TASKS } from '../bridge/support/clients.js';
 import { type Exchange, eventually, type Message } from '../bridge/support/wire.js';
@@ -19,12 +19,16 @@ interface Streaming {
   exchange: Exchange;
 }
 
-describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, (engine) => {
+const CASES = CLUSTERS.flatMap((engine) => [2, 3].map((count) => [count, engine] as const));
+
+describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (count, engine) => {
   let engines: Replicas;
   let counted: CountedServer;
   let asking: HttpFixture;
   let a: Replica;
   let b: Replica;
+  /** The third where there is one. */
+  let c: Replica;
 
   beforeAll(async () => {
     [engines, counted, asking] = await Promise.all([
@@ -41,16 +45,18 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
 
   const startReplicas = async (): Promise<void> => {
     const servers = { counted: { url: counted.url }, asking: { url: asking.url, revision: '2025-11-25' } };
-    [a, b] = (await engines.start(2, { servers })) as [Replica, Replica];
+    const replicas = (await engines.start(count, { servers })) as [Replica, Replica, Replica?];
+    [a, b] = replicas;
+    c = replicas[2] ?? b;
   };
 
-  /** A call that runs at A, and whose events are read through B from the third on. */
-  const stream = async (key: string, count: number): Promise<Streaming> => {
+  /** A call that runs at A, and whose events are read elsewhere from the third on. */
+  const stream = async (key: string, ticks: number, at: Replica): Promise<Streaming> => {
     const session = await Session.open(a);
-    const { id, exchange } = session.call(a, 'counted__ticks', { key, count, every: 200 }, true);
+    const { id, exchange } = session.call(a, 'counted__ticks', { key, count: ticks, every: 200 }, true);
     await exchange.until(({ params }) => params?.progress === 2);
     const streaming: Streaming = { session, id, key, heard: [], exchange };
-    await move(streaming, b);
+    await move(streaming, at);
     return streaming;
   };
 
@@ -67,8 +73,8 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
     if (next.status !== 200) throw new Error(`HTTP ${next.status}: ${JSON.stringify(await next.ended)}`);
   };
 
-  const streamAll = (name: string, count: number): Promise<Streaming[]> =>
-    Promise.all(Array.from({ length: CLIENTS }, (_, i) => stream(`${name} ${i}`, count)));
+  const streamAll = (name: string, ticks: number, ...at: Replica[]): Promise<Streaming[]> =>
+    Promise.all(Array.from({ length: CLIENTS }, (_, i) => stream(`${name} ${count} ${i}`, ticks, at[i % at.length]!)));
 
   const finish = async (streaming: Streaming): Promise<void> => {
     streaming.heard.push(...(await streaming.exchange.ended));
@@ -78,10 +84,11 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
 
   test('23: the serving replica is killed: 0 events lost, 0 duplicated, all resumed, each tool ran once', async () => {
     await startReplicas();
-    const all = await streamAll('served', 40);
+    const all = await streamAll('served', 40, b);
     await sleep(1_000);
     await b.kill();
-    await Promise.all(all.map((streaming) => move(streaming, a)));
+    const left = [a, c].filter((replica) => !replica.dead);
+    await Promise.all(all.map((streaming, i) => move(streaming, left[i % left.length]!)));
     await Promise.all(all.map(finish));
     for (const streaming of all) {
       expect(progressOf(streaming.heard)).toEqual(upTo(40));
@@ -93,7 +100,7 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
 
   test('24: the owning replica is killed: each call ends once, with a typed error, in lease + 1 s', async () => {
     await startReplicas();
-    const all = await streamAll('owned', 200);
+    const all = await streamAll('owned', 200, b, c);
     await sleep(500);
     await a.kill();
     const killed = performance.now();
@@ -110,7 +117,7 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
       expect(counted.runs.filter((key) => key === streaming.key)).toHaveLength(1);
     }
     console.log(
-      `${engine}: ${CLIENTS} calls of a dead replica ended ${Math.round(Math.min(...ended))} to ${Math.round(Math.max(...ended))} ms after it`,
+      `${engine}, ${count} replicas: ${CLIENTS} calls of a dead replica ended ${Math.round(Math.min(...ended))} to ${Math.round(Math.max(...ended))} ms after it`,
     );
     expect(Math.max(...ended)).toBeLessThan(NOTICED);
     // Whoever asks again hears the same end.
@@ -123,10 +130,12 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
   test('25: a replica frozen for 10 s is fenced: nothing follows the end that was written in its place', async () => {
     await startReplicas();
     const withTasks = { ...FORM, ...WITH_TASKS };
-    const task = await new ModernClient(a.mcp, withTasks, ALICE).call('asking__ask', { key: `frozen ${engine}` });
-    const all = await streamAll('frozen', 100);
+    const task = await new ModernClient(a.mcp, withTasks, ALICE).call('asking__ask', {
+      key: `frozen ${engine} ${count}`,
+    });
+    const all = await streamAll('frozen', 100, b, c);
     const direct = await Session.open(a);
-    const own = direct.call(a, 'counted__ticks', { key: 'direct', count: 100, every: 200 }, true);
+    const own = direct.call(a, 'counted__ticks', { key: `direct ${count}`, count: 100, every: 200 }, true);
     await own.exchange.until(({ params }) => params?.progress === 3);
     a.freeze();
     const frozen = performance.now();
@@ -147,7 +156,7 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
     );
     for (const streaming of all) {
       const first = streaming.exchange.lastEventId!.replace(/\d+$/, '2');
-      for (const replica of [a, b]) {
+      for (const replica of new Set([a, b, c])) {
         const replay = streaming.session.listen(replica, first);
         const messages = await replay.ended;
         const seen = progressOf(messages);
@@ -159,6 +168,6 @@ describe.each(CLUSTERS)(`${CLIENTS} streaming clients of two replicas over %s`, 
       expect(answers(streaming)).toHaveLength(1);
     }
     expect((await get(a)).result.status).toBe('failed');
-    expect((await get(b)).result.status).toBe('failed');
+    for (const replica of [b, c]) expect((await get(replica)).result.status).toBe('failed');
   });
 });

@@ -2,12 +2,14 @@
  * A replica's storage in a process of its own, to be killed and frozen. Runs the compiled sources.
  *   write <writers>     tasks with a message each; prints `ack <id>` once both are durable
  *   append <writers>    one stream per writer; prints `ack <stream> <n>` once event n is in it
+ *   do                  what is asked for on stdin: `["outbox.claim", 10]` is answered with `did <result as JSON>`
  *   own <key> <ttlMs>   holds a lease and appends under its fence; prints `fence <n>`, `ack <n>`, then `fenced`
  * STATE is the JSON of the options for openState.
  */
 import { writeSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isStateError, newId, openState } from '../../dist/state/index.js';
+import { isStateError, newId, openState, wallMs } from '../../dist/state/index.js';
 
 const [mode, first, second] = process.argv.slice(2);
 const state = await openState(JSON.parse(process.env.STATE));
@@ -72,8 +74,21 @@ async function owner(key, ttlMs) {
   clearInterval(renewing);
 }
 
+async function obey() {
+  const parts = { ...state, newId, wallMs, date: () => Date.now() };
+  for await (const line of createInterface(process.stdin)) {
+    const [path, ...args] = JSON.parse(line);
+    const names = path.split('.');
+    const method = names.pop();
+    const owner = names.reduce((part, name) => part[name], parts);
+    const result = await owner[method](...args);
+    say(`did ${JSON.stringify(result ?? null)}`);
+  }
+}
+
 say('ready');
 if (mode === 'write') await Promise.all(Array.from({ length: Number(first) }, writer));
 if (mode === 'append') await Promise.all(Array.from({ length: Number(first) }, (_, n) => appender(n)));
+if (mode === 'do') await obey();
 if (mode === 'own') await owner(first, Number(second));
 await state.close();

@@ -1,0 +1,49 @@
+/**
+ * Clients that ask once and then keep their connection, as many as told: idle-clients.mjs <port> <count>
+ * Prints `{"open":…,"refused":…}` whenever that changed, and lets go of all of them when its stdin ends.
+ */
+import { connect } from 'node:net';
+
+const [port, count] = process.argv.slice(2).map(Number);
+const REQUEST = 'GET /_health/live HTTP/1.1\r\nHost: localhost\r\n\r\n';
+const AT_ONCE = 100;
+const sockets = new Set();
+let [begun, open, refused] = [0, 0, 0];
+
+function next() {
+  if (begun >= count) return;
+  const n = begun++;
+  // A source address has some 28,000 ports; several share the load.
+  const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.0.${2 + (n % 4)}` });
+  let served = false;
+  sockets.add(socket);
+  socket.on('connect', () => socket.write(REQUEST));
+  socket.once('data', () => {
+    served = true;
+    open++;
+    next();
+  });
+  socket.on('error', () => {});
+  socket.on('close', () => {
+    sockets.delete(socket);
+    if (served) open--;
+    else {
+      refused++;
+      next();
+    }
+  });
+}
+
+for (let i = 0; i < AT_ONCE; i++) next();
+let said = '';
+const report = setInterval(() => {
+  const line = JSON.stringify({ open, refused });
+  if (line !== said) process.stdout.write(`${line}\n`);
+  said = line;
+}, 50);
+process.stdin.on('end', () => {
+  clearInterval(report);
+  for (const socket of sockets) socket.destroy();
+  process.exit(0);
+});
+process.stdin.resume();
