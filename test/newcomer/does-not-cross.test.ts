@@ -10,8 +10,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { credentials, Client as GrpcClient, Metadata } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
+import { CARDS, type Heard, message, type Reply, rpc, startAgent, task, type WireAgent } from './peers/a2a.js';
 import { type Answer, callTool, type Json, LegacyClient, modern, textOf } from './peers/wire.js';
 
 const peer = (name: string): string => fileURLToPath(new URL(`./peers/${name}`, import.meta.url));
@@ -330,5 +332,481 @@ describe('the way itself', () => {
       expect((await callTool(modernServer, 'seen', deep)).error).toBeDefined();
     });
     expect(messages).toEqual([]);
+  });
+});
+
+describe('agents', () => {
+  const TOKEN = 'token-of-ada-0123456789';
+  const ADA = { authorization: `Bearer ${TOKEN}` };
+  let one: WireAgent;
+  let plain: WireAgent;
+  let three: WireAgent;
+  let threeRest: WireAgent;
+  let first: WireAgent;
+  /** An MCP server. */
+  let odd: WireAgent;
+  let house: RunningGateway;
+
+  beforeAll(async () => {
+    const extensions = [{ uri: 'https://example.com/known', description: 'Known.' }];
+    const guarded = (url: string): Json => ({
+      ...CARDS['1.0'](url),
+      capabilities: { streaming: true, pushNotifications: true, extensions },
+      securitySchemes: {
+        device: { oauth2SecurityScheme: { flows: { deviceCode: { tokenUrl: 'https://example.com' } } } },
+      },
+      securityRequirements: [{ schemes: { device: { list: [] } } }],
+      signatures: [{ protected: 'eyJhbGciOiJFUzI1NiJ9', signature: 'AAAA' }],
+      nobodyKnows: 'this',
+    });
+    [one, plain, three, threeRest, first, odd] = await Promise.all([
+      startAgent(guarded),
+      startAgent((url) => ({ ...CARDS['1.0'](url), capabilities: {} })),
+      startAgent(CARDS['0.3']),
+      startAgent(CARDS['0.3 REST']),
+      startAgent(CARDS['0.1']),
+      startAgent(() => ({}), /^(server|tools)\//),
+    ]);
+    odd.says = ({ method }) => ({
+      result: {
+        ...{ resultType: 'complete', ttlMs: 60_000, cacheScope: 'public' },
+        ...(method === 'tools/list'
+          ? { tools: [{ name: 'say', inputSchema: { type: 'object' } }] }
+          : { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } }),
+      },
+    });
+    house = await startGateway({
+      servers: { ...servers, odd: { url: odd.url, transport: 'http', revision: 'modern' } },
+      agents: {
+        one: { url: one.url },
+        plain: { url: plain.url },
+        three: { url: three.url },
+        'three-rest': { url: threeRest.url },
+        first: { url: first.url },
+        desk: { tools: ['legacy__*', 'modern__*', 'odd__*'] },
+      },
+      grpc: { listen: '127.0.0.1:0' },
+      a2a: { parts: 5 },
+      auth: { tokens: [{ name: 'ada', token: TOKEN }] },
+      egress: { allowPrivate: true },
+      log: { level: 'warn' },
+    });
+  });
+
+  afterAll(async () => {
+    await house?.close();
+    await Promise.all([one, plain, three, threeRest, first, odd].map((agent) => agent?.close()));
+  });
+
+  const ask = (agent: string, method: string, params: Json, headers: Record<string, string> = {}): Promise<Reply> =>
+    rpc(`${house.url}/a2a/${agent}`, method, params, { 'a2a-version': '1.0', ...ADA, ...headers });
+  const askFirst = (agent: string, method: string, params: Json): Promise<Reply> =>
+    rpc(`${house.url}/a2a/${agent}`, method, params, ADA);
+  const send = (agent: string, text: string, more: Json = {}, headers?: Record<string, string>): Promise<Reply> =>
+    ask(agent, 'SendMessage', { message: message(text, more) }, headers);
+  const cardOf = async (agent: string, version = '1.0', name = 'agent-card'): Promise<Json> => {
+    const url = `${house.url}/a2a/${agent}/.well-known/${name}.json`;
+    return (await (await fetch(url, { headers: { 'a2a-version': version, ...ADA } })).json()) as Json;
+  };
+  const lastOf = ({ heard }: WireAgent, method: RegExp = /send|stream/i): Heard =>
+    heard.findLast((each) => method.test(each.method))!;
+  const parts = (...texts: string[]): Json[] => texts.map((text) => ({ text }));
+
+  describe('from version to version, and over gRPC', () => {
+    test('NX-26 gRPC carries what its proto names, and numbers as doubles', async () => {
+      const digits = '12345678901234567890123';
+      const odd = `{"data":{"many":${digits}},"oddPart":1}`;
+      const made = JSON.stringify(task('exact', 'COMPLETED', { artifacts: [] })).replace(
+        '"artifacts":[]',
+        `"artifacts":[{"artifactId":"a","parts":[${odd}]}],"oddTask":"kept"`,
+      );
+      one.says = () => ({ result: `{"task":${made}}` });
+      const { text } = await send('one', 'exact');
+      expect(text).toContain(odd);
+      expect(text).toContain('"oddTask":"kept"');
+      const bytes = await overGrpc('exact');
+      expect(bytes.includes('exact')).toBe(true);
+      expect(bytes.includes('many')).toBe(true);
+      for (const lost of ['oddTask', 'oddPart', 'kept', digits]) expect(bytes.includes(lost)).toBe(false);
+      const double = Buffer.alloc(8);
+      double.writeDoubleLE(Number(digits));
+      expect(bytes.includes(double)).toBe(true);
+    });
+
+    /** `GetTask` of 1.0 as bytes: field 2 is the id. */
+    async function overGrpc(id: string): Promise<Buffer> {
+      const { supportedInterfaces } = (await cardOf('one')) as { supportedInterfaces: Record<string, string>[] };
+      const { url } = supportedInterfaces.find(({ protocolBinding }) => protocolBinding === 'GRPC')!;
+      const client = new GrpcClient(url!, credentials.createInsecure());
+      const metadata = new Metadata();
+      for (const [name, value] of Object.entries({ ...ADA, 'x-parley-agent': 'one' })) metadata.set(name, value);
+      const asIs = (bytes: Buffer): Buffer => bytes;
+      const request = Buffer.concat([Buffer.from([0x12, id.length]), Buffer.from(id)]);
+      try {
+        return await new Promise<Buffer>((resolve, reject) => {
+          client.makeUnaryRequest('/lf.a2a.v1.A2AService/GetTask', asIs, asIs, request, metadata, (error, reply) =>
+            error ? reject(error) : resolve(reply!),
+          );
+        });
+      } finally {
+        client.close();
+      }
+    }
+
+    test('NX-27 the tenant a caller names reaches no agent', async () => {
+      one.says = () => ({ result: { task: task('tenant-1', 'COMPLETED') } });
+      await ask('one', 'SendMessage', { tenant: 'of-the-caller', message: message('tenant') });
+      expect(lastOf(one).text).not.toContain('of-the-caller');
+      three.says = () => ({ result: { kind: 'task', id: 'tenant-3', contextId: 'c', status: { state: 'completed' } } });
+      await ask('three', 'SendMessage', { tenant: 'of-the-caller', message: message('tenant') });
+      expect(lastOf(three).text).not.toContain('of-the-caller');
+    });
+
+    test('NX-28 the proto of 0.3 has no place for some of a message', async () => {
+      threeRest.says = () => ({
+        result: { task: { id: 'proto', contextId: 'c', status: { state: 'TASK_STATE_INPUT_REQUIRED' } } },
+      });
+      await ask('three-rest', 'SendMessage', {
+        message: message('', {
+          referenceTaskIds: ['of-a-reference'],
+          oddMember: 'of-nobody',
+          parts: [
+            { text: 'crosses', metadata: { note: 'of-a-part' }, mediaType: 'text/of-a-text' },
+            { url: 'https://example.com/crosses-too', filename: 'of-a-file', mediaType: 'application/pdf' },
+          ],
+        }),
+      });
+      const { text } = lastOf(threeRest);
+      for (const kept of ['crosses', 'crosses-too', 'application/pdf']) expect(text).toContain(kept);
+      for (const lost of ['of-a-reference', 'of-a-part', 'of-a-file', 'of-a-text', 'of-nobody']) {
+        expect(text).not.toContain(lost);
+      }
+      await ask('three-rest', 'CancelTask', { id: 'proto', metadata: { note: 'of-a-cancel' } });
+      expect(lastOf(threeRest, /cancel/).text).not.toContain('of-a-cancel');
+    });
+
+    test('NX-29 an agent of 0.1 sees no ids of messages, references or extensions', async () => {
+      first.says = ({ params }) => ({
+        result: { id: params['id'], sessionId: params['sessionId'], status: { state: 'completed' } },
+      });
+      const { result, error } = await send('first', 'first', {
+        messageId: 'of-a-message',
+        referenceTaskIds: ['of-a-reference'],
+        extensions: ['https://example.com/of-a-message'],
+        contextId: 'a-context',
+      });
+      expect({ result, error }).toMatchObject({ result: { task: { contextId: 'a-context' } } });
+      const { method, params, text } = lastOf(first);
+      expect(method).toBe('tasks/send');
+      expect(params).toMatchObject({ sessionId: 'a-context', message: { parts: [{ type: 'text', text: 'first' }] } });
+      for (const lost of ['of-a-message', 'of-a-reference', 'messageId']) expect(text).not.toContain(lost);
+    });
+
+    const NAMED = {
+      ...{ artifactId: 'id-of-an-artifact', name: 'named', extensions: ['https://example.com/of-an-artifact'] },
+      parts: [{ text: 'x' }],
+    };
+
+    const TOLD: [string, Json, string][] = [
+      ['a direct reply', { message: { messageId: 'm', role: 'ROLE_AGENT', parts: [{ text: 'well' }] } }, 'completed'],
+      ['rejected', { task: task('rejected', 'REJECTED', { artifacts: [NAMED] }) }, 'failed'],
+      ['auth-required', { task: task('waits', 'AUTH_REQUIRED') }, 'input-required'],
+    ];
+    test.each(TOLD)('NX-30 a client of 0.1 is told %s in the states it knows', async (what, result, state) => {
+      one.says = () => ({ result });
+      const { result: told, text } = await askFirst('one', 'tasks/send', {
+        id: `mine-${state}`,
+        message: { role: 'user', parts: [{ type: 'text', text: what }] },
+      });
+      expect(told).toMatchObject({ id: `mine-${state}`, status: { state } });
+      expect(text).not.toContain('of-an-artifact');
+      if (what === 'rejected') expect(told).toMatchObject({ artifacts: [{ index: 0, name: 'named' }] });
+      if (!('message' in result))
+        expect(told).toMatchObject({ metadata: { 'https://parley.dev/a2a/state': expect.any(String) } });
+    });
+
+    test('NX-31 a client of 0.1 has one webhook for a task', async () => {
+      one.says = () => ({ result: { task: task('hooked', 'INPUT_REQUIRED') } });
+      await askFirst('one', 'tasks/send', {
+        id: 'hooks',
+        message: { role: 'user', parts: [{ type: 'text', text: 'x' }] },
+      });
+      for (const name of ['a', 'b']) {
+        const pushNotificationConfig = { url: `http://127.0.0.1:9/${name}` };
+        const { error } = await askFirst('one', 'tasks/pushNotification/set', { id: 'hooks', pushNotificationConfig });
+        expect(error).toBeUndefined();
+      }
+      const { result } = await ask('one', 'ListTaskPushNotificationConfigs', { taskId: 'hooks' });
+      expect(result!['configs']).toMatchObject([{ url: 'http://127.0.0.1:9/b' }]);
+    });
+
+    test('NX-32 what went with 1.0 does not come back to 0.3', async () => {
+      const { capabilities } = (await cardOf('three', '0.3')) as { capabilities: Json };
+      expect(capabilities).toMatchObject({ streaming: true });
+      expect(capabilities).not.toHaveProperty('stateTransitionHistory', true);
+      three.says = () => ({
+        result: {
+          kind: 'task',
+          id: 'zone',
+          contextId: 'c',
+          status: { state: 'input-required', timestamp: '2026-01-01T10:00:00' },
+        },
+      });
+      const headers = { 'a2a-version': '0.3' };
+      const said = { kind: 'message', messageId: 'zone-1', role: 'user', parts: [{ kind: 'text', text: 'zone' }] };
+      const { result } = await ask('three', 'message/send', { message: said }, headers);
+      expect(result).toMatchObject({ status: { timestamp: expect.stringMatching(/^2026-01-01T10:00:00(\.000)?Z$/) } });
+      const authentication = { schemes: ['Basic', 'Bearer'], credentials: 'secret' };
+      const { result: set } = await ask(
+        'three',
+        'tasks/pushNotificationConfig/set',
+        { taskId: 'zone', pushNotificationConfig: { url: 'http://127.0.0.1:9/', authentication } },
+        headers,
+      );
+      const { pushNotificationConfig } = set as { pushNotificationConfig: { authentication: { schemes: string[] } } };
+      expect(pushNotificationConfig.authentication.schemes).toHaveLength(1);
+    });
+  });
+
+  describe('on the way', () => {
+    test('NX-33 the card is one of the gateway; the original stands beside it', async () => {
+      const card = await cardOf('one');
+      const text = JSON.stringify(card);
+      for (const lost of ['deviceCode', 'nobodyKnows', one.url]) expect(text).not.toContain(lost);
+      expect(card['signatures']).not.toEqual(expect.arrayContaining([expect.objectContaining({ signature: 'AAAA' })]));
+      expect(card).toMatchObject({ securitySchemes: { bearer: expect.anything() } });
+      const original = await cardOf('one', '1.0', 'original-card');
+      expect(original).toMatchObject({ agent: 'one', signature: expect.stringMatching(/^(invalid|unverified)$/) });
+      expect(original['card']).toMatchObject({ nobodyKnows: 'this', signatures: [{ signature: 'AAAA' }] });
+    });
+
+    test('NX-34 headers of the caller, its credentials among them, do not reach an agent', async () => {
+      one.says = () => ({ result: { task: task('headers', 'COMPLETED') } });
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+      await send('one', 'headers', {}, { cookie: 'a=b', 'x-anything': 'else', traceparent });
+      const { headers } = lastOf(one);
+      for (const name of ['authorization', 'cookie', 'x-anything']) expect(headers).not.toHaveProperty(name);
+      expect(headers).toMatchObject({ 'a2a-version': '1.0', traceparent });
+    });
+
+    test('NX-35 the webhook of a client and its secrets do not reach an agent', async () => {
+      one.says = () => ({ result: { task: task('pushed', 'WORKING') } });
+      const url = 'http://127.0.0.1:9/of-the-client';
+      const authentication = { scheme: 'Bearer', credentials: 'credentials-of-the-client' };
+      const push = { url, token: 'token-of-the-client', authentication };
+      const { error } = await ask('one', 'SendMessage', {
+        message: message('push'),
+        configuration: { returnImmediately: true, taskPushNotificationConfig: push },
+      });
+      expect(error).toBeUndefined();
+      await delay(300);
+      const texts = one.heard.map(({ text }) => text).join();
+      expect(texts).not.toContain('of-the-client');
+      expect(lastOf(one, /push/i).params).toMatchObject({ url: expect.stringContaining(`${house.url}/a2a/push/`) });
+    });
+
+    test('NX-36 of extensions the caller is told those it asked for and the card has', async () => {
+      const [known, odd] = ['https://example.com/known', 'https://example.com/odd'];
+      one.says = () => ({
+        result: { task: task('extended', 'COMPLETED') },
+        headers: { 'a2a-extensions': `${odd}, https://example.com/other` },
+      });
+      const { headers } = await send('one', 'extensions', {}, { 'a2a-extensions': `${known}, ${odd}` });
+      expect(headers.get('a2a-extensions')).toBe(known);
+    });
+
+    test('NX-37 whoever joins a task is told how it stands, not what was', async () => {
+      const chunk = (text: string): Json => ({
+        artifactUpdate: {
+          ...{ taskId: 'joined', contextId: 'context-of-joined', append: text !== 'one' },
+          artifact: { artifactId: 'a', parts: parts(text) },
+        },
+      });
+      const done = { taskId: 'joined', contextId: 'context-of-joined', status: { state: 'TASK_STATE_COMPLETED' } };
+      one.says = () => ({
+        events: [
+          { task: task('joined', 'WORKING') },
+          chunk('one'),
+          chunk('two'),
+          700,
+          chunk('three'),
+          { statusUpdate: done },
+        ],
+      });
+      const all = ask('one', 'SendStreamingMessage', { message: message('join') });
+      await delay(350);
+      const { events } = await ask('one', 'SubscribeToTask', { id: 'joined' });
+      expect(events[0]).toMatchObject({ task: { artifacts: [{ parts: parts('one', 'two') }] } });
+      expect(events.slice(1).filter((event) => 'artifactUpdate' in event)).toMatchObject([chunk('three')]);
+      expect((await all).events.filter((event) => 'artifactUpdate' in event)).toHaveLength(3);
+    });
+
+    test('NX-38 a reader that is far behind is told how the task stands, not each step', async () => {
+      const ids = { taskId: 'far', contextId: 'context-of-far' };
+      const long = 'x'.repeat(4_000);
+      const steps = Array.from({ length: 5_000 }, (_, n) => ({
+        artifactUpdate: { ...ids, artifact: { artifactId: 'a', parts: parts(`${n} ${long}`) }, append: false },
+      }));
+      const end = { statusUpdate: { ...ids, status: { state: 'TASK_STATE_COMPLETED' } } };
+      one.says = () => ({ events: [{ task: task('far', 'WORKING') }, ...steps, end] });
+      const response = await fetch(`${house.url}/a2a/one`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...ADA },
+        body: JSON.stringify({
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'SendStreamingMessage',
+          params: { message: message('far') },
+        }),
+      });
+      const stands = async (): Promise<unknown> => (await ask('one', 'GetTask', { id: 'far' })).result?.['status'];
+      for (let left = 100; left > 0; left--) {
+        if (JSON.stringify(await stands())?.includes('COMPLETED')) break;
+        await delay(100);
+      }
+      const events = [...(await response.text()).matchAll(/^data: ?(.+)$/gm)].map(
+        ([, data]) => JSON.parse(data!).result,
+      );
+      const tasks = events.filter((event) => 'task' in event);
+      expect(tasks.length).toBeGreaterThan(1);
+      expect(tasks.at(-1)).toMatchObject({ task: { status: { state: 'TASK_STATE_COMPLETED' } } });
+      expect(events.length).toBeLessThan(steps.length);
+    });
+
+    test('NX-39 of a task that is kept, pieces of text beyond the parts allowed are joined', async () => {
+      const ids = { taskId: 'pieces', contextId: 'context-of-pieces' };
+      const pieces = Array.from({ length: 12 }, (_, n) => ({
+        artifactUpdate: { ...ids, artifact: { artifactId: 'a', parts: parts(`${n} `) }, append: n > 0 },
+      }));
+      const end = { statusUpdate: { ...ids, status: { state: 'TASK_STATE_COMPLETED' } } };
+      one.says = () => ({ events: [{ task: task('pieces', 'WORKING') }, ...pieces, end] });
+      const { events } = await ask('one', 'SendStreamingMessage', { message: message('pieces') });
+      expect(events.filter((event) => 'artifactUpdate' in event)).toHaveLength(12);
+      const { result } = await ask('one', 'GetTask', { id: 'pieces' });
+      const [{ parts: kept }] = result!['artifacts'] as [{ parts: { text: string }[] }];
+      expect(kept.length).toBeLessThanOrEqual(5);
+      expect(kept.map(({ text }) => text).join('')).toBe('0 1 2 3 4 5 6 7 8 9 10 11 ');
+      const { error } = await send('one', '', { parts: parts('1', '2', '3', '4', '5', '6') });
+      expect(error).toMatchObject({ code: -32602 });
+    });
+
+    test('NX-40 what an agent cannot do is not refused, since the gateway does it', async () => {
+      plain.says = () => ({ result: { task: task('plain', 'INPUT_REQUIRED') } });
+      const { events } = await ask('plain', 'SendStreamingMessage', { message: message('stream') });
+      expect(events[0]).toMatchObject({ task: { id: 'plain' } });
+      const push = await ask('plain', 'CreateTaskPushNotificationConfig', {
+        taskId: 'plain',
+        url: 'http://127.0.0.1:9/',
+      });
+      expect(push.error).toBeUndefined();
+      const { result: listed } = await ask('plain', 'ListTasks', {});
+      expect(listed).toMatchObject({ tasks: [{ id: 'plain' }] });
+      const { result: card } = await ask('plain', 'GetExtendedAgentCard', {});
+      expect(card).toMatchObject({ name: 'Wire', capabilities: { streaming: true, pushNotifications: true } });
+      expect(new Set(plain.heard.map(({ method }) => method))).toEqual(new Set(['SendMessage']));
+    });
+
+    test('NX-41 redirects of an agent are not followed, and no private address is posted to', async () => {
+      one.says = () => ({ status: 307, headers: { location: `${plain.url}/` } });
+      const before = plain.heard.length;
+      expect((await send('one', 'moved')).error).toBeDefined();
+      expect(plain.heard.length).toBe(before);
+      const strict = await startGateway({ agents: { one: { url: one.url } }, log: { level: 'warn' } });
+      one.says = () => ({ result: { task: task('strict', 'WORKING') } });
+      const url = `${strict.url}/a2a/one`;
+      const version = { 'a2a-version': '1.0' };
+      const configuration = { returnImmediately: true };
+      await rpc(url, 'SendMessage', { message: message('strict'), configuration }, version);
+      const config = { taskId: 'strict', url: 'http://127.0.0.1/hook' };
+      const { error } = await rpc(url, 'CreateTaskPushNotificationConfig', config, version);
+      await strict.close();
+      expect(error).toMatchObject({ code: -32602 });
+    });
+
+    test('NX-42 a message that came through too many gateways goes no further', async () => {
+      const before = one.heard.length;
+      const metadata = { 'https://parley.dev/a2a/hops/v1': Array.from({ length: 9 }, (_, n) => `gateway-${n}/one`) };
+      const { error } = await ask('one', 'SendMessage', { message: message('loop'), metadata });
+      expect(error).toBeDefined();
+      expect(one.heard.length).toBe(before);
+    });
+  });
+
+  describe('between MCP and A2A', () => {
+    const mcp = (): string => `${house.url}/mcp`;
+    const desk = async (tool: string, args: Json = {}, more: Json = {}): Promise<Json> => {
+      const data = { tool, arguments: args };
+      const { result } = await ask('desk', 'SendMessage', { message: message('', { parts: [{ data }], ...more }) });
+      return result!['task'] as Json;
+    };
+
+    test('NX-43 toward MCP there are no pieces, histories, extensions, tenants and webhooks', async () => {
+      const ids = { taskId: 'as-a-tool', contextId: 'context-of-as-a-tool' };
+      const piece = (text: string): Json => ({
+        artifactUpdate: { ...ids, artifact: { artifactId: 'a', parts: parts(text) }, append: text !== 'one ' },
+      });
+      const history = [{ messageId: 'h', role: 'ROLE_AGENT', parts: parts('of-the-history') }];
+      one.says = () => ({
+        events: [
+          { task: task('as-a-tool', 'WORKING', { history }) },
+          piece('one '),
+          piece('two'),
+          { statusUpdate: { ...ids, status: { state: 'TASK_STATE_COMPLETED' } } },
+        ],
+      });
+      const headers = { ...ADA, 'a2a-extensions': 'https://example.com/known' };
+      const { messages, result } = await callTool(mcp(), 'one__talk', { message: 'hi' }, { headers });
+      expect(result).toMatchObject({ content: parts('one ', 'two'), structuredContent: { state: 'completed' } });
+      expect(messages.filter(({ method }) => method !== undefined)).toEqual([]);
+      expect(JSON.stringify(result)).not.toContain('of-the-history');
+      const { headers: reached, params } = lastOf(one);
+      expect(reached).not.toHaveProperty('a2a-extensions');
+      expect(params).not.toHaveProperty('tenant');
+      expect(params).not.toHaveProperty('configuration.taskPushNotificationConfig');
+    });
+
+    test('NX-44 of a tool an A2A card has its words and schemas; hints become tags, icons and annotations stay', async () => {
+      const { skills } = (await cardOf('desk')) as { skills: Json[] };
+      const seen = skills.find(({ id }) => id === 'modern__seen')!;
+      expect(seen).toMatchObject({ name: 'Seen', tags: ['mcp', 'readOnlyHint'] });
+      expect(JSON.stringify(skills)).not.toContain('"icons"');
+      expect(seen).not.toHaveProperty('annotations');
+      const said = {
+        type: 'text',
+        text: 'hi',
+        annotations: { audience: ['user'] },
+        _meta: { 'example/of': 'a-result' },
+      };
+      odd.says = () => ({ result: { resultType: 'complete', content: [said] } });
+      expect(await desk('odd__say')).toMatchObject({ artifacts: [{ parts: [{ text: 'hi' }] }] });
+      expect(JSON.stringify(await desk('odd__say'))).not.toMatch(/audience|a-result/);
+    });
+
+    test('NX-45 prompts and resources are no skills', async () => {
+      const { skills } = (await cardOf('desk')) as { skills: { id: string }[] };
+      const { result } = await modern(mcp(), 'tools/list', {}, { headers: ADA });
+      const tools = (result!['tools'] as { name: string }[]).map(({ name }) => name);
+      expect(skills.length).toBeGreaterThan(10);
+      for (const { id } of skills) expect(tools).toContain(id);
+    });
+
+    test('NX-46 a tool that asks for a model is not given one of an A2A client', async () => {
+      expect(await desk('modern__sample')).toMatchObject({ status: { state: 'TASK_STATE_FAILED' } });
+      const messages = await toldDuring('legacy', () => desk('legacy__sample'));
+      expect(replies(messages).filter(({ id }) => String(id).startsWith('ask-'))).toMatchObject([{ error: {} }]);
+      for (const { method, params } of messages) {
+        if (method === 'initialize') expect((params as Json)['capabilities']).not.toHaveProperty('roots');
+      }
+    });
+
+    test('NX-47 a server of sessions has none for each conversation of an A2A client', async () => {
+      const one = await desk('legacy__remember', { what: 'of one conversation' }, { contextId: 'conversation-1' });
+      expect(one).toMatchObject({ contextId: 'conversation-1', status: { state: 'TASK_STATE_COMPLETED' } });
+      const other = await desk('legacy__recall', {}, { contextId: 'conversation-2' });
+      expect(other).toMatchObject({
+        contextId: 'conversation-2',
+        artifacts: [{ parts: parts('of one conversation') }],
+      });
+    });
   });
 });
