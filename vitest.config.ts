@@ -3,9 +3,10 @@ import { configDefaults, defineConfig } from 'vitest/config';
 
 const cores = availableParallelism();
 
-/** Replicas that are killed and frozen take minutes: `npm run test:faults`, or FAULT_ROUNDS for a single file. */
+/** Replicas that are killed and frozen, clocks that jump, disks that fill up: `npm run test:faults`, or FAULT_ROUNDS for one file. */
 const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
-const long = faults ? [] : ['test/faults/cluster-*.test.ts'];
+const LONG = ['cluster-*', 'a2a-replicas', 'a2a-agents', 'connections', 'state-clock', 'state-disk'];
+const long = faults ? [] : LONG.map((name) => `test/faults/${name}.test.ts`);
 
 export default defineConfig({
   test: {

@@ -33,11 +33,16 @@ export async function hear(opening: Promise<AgentAnswer>, hearing: Hearing): Pro
     stop = hearing.cancellation.onCancel(() => resolve({ kind: 'left', task: known }));
   });
   try {
-    return await Promise.race([reading, left]);
+    return await Promise.race([reading.catch((error: unknown) => failed(error, known)), left]);
   } finally {
     stop();
-    reading.catch(() => {});
   }
+}
+
+/** An agent that took too long is in the middle of something that nobody waits for any more. */
+function failed(error: unknown, task: Promise<Task | undefined>): Heard {
+  if (error instanceof ProtocolError && error.reason === 'upstream_timeout') return { kind: 'left', task };
+  throw error;
 }
 
 async function read(
