@@ -7,6 +7,8 @@ const cores = availableParallelism();
 const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
 const LONG = ['cluster-*', 'a2a-replicas', 'a2a-agents', 'connections', 'state-clock', 'state-disk'];
 const long = faults ? [] : LONG.map((name) => `test/faults/${name}.test.ts`);
+/** Promises that name a time, so nothing else runs beside them. */
+const TIMED = 'test/faults/cluster-streams.test.ts';
 
 export default defineConfig({
   test: {
@@ -26,15 +28,25 @@ export default defineConfig({
       },
       {
         // Gateways, servers, databases and clients as processes of their own. After the others, and few at a time: each
-        // file keeps more than one core busy by itself.
+        // file starts several, though they mostly wait.
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...long],
+          exclude: [...configDefaults.exclude, ...long, TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          maxWorkers: Math.max(2, Math.floor(cores / 2)),
+          maxWorkers: Math.max(faults ? 2 : 3, Math.floor(cores / 2)),
           sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        test: {
+          name: 'timed',
+          include: faults ? [TIMED] : [],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
     ],
