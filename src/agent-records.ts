@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from './core/a2a/records.js';
 import type { DialectId } from './protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse, type Task } from './protocol/a2a/model.js';
-import { type CallOutcome, ProtocolError } from './protocol/errors.js';
-import { type AgentTask, isStateError, newId, type State } from './state/index.js';
+import { storing } from './records.js';
+import { type AgentTask, newId, type State } from './state/index.js';
 
 export interface AgentRecordsOptions {
   /** A task is kept for so long after its last change. */
@@ -16,18 +16,7 @@ export interface AgentRecordsOptions {
 /** A hint is stale at once; this is how long a replica may take to look. */
 const HINT_LIFE = 60_000;
 
-/** A database that is away refuses what needs it for the moment. */
-async function stored<T>(work: Promise<T>, outcome: CallOutcome = 'not_executed'): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!isStateError(error) || !error.retryable) throw error;
-    throw new ProtocolError('overloaded', 'Tasks cannot be kept or found at the moment; try again', {
-      outcome,
-      headers: { 'Retry-After': '1' },
-    });
-  }
-}
+const stored = storing('Tasks');
 
 export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
   const { agentTasks: tasks, agentPushes: pushes, bus } = state;

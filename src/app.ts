@@ -26,6 +26,7 @@ import { type Carrier, Sessions } from './inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseDoor } from './inbound/mcp/sse-door.js';
 import { StdioDoor } from './inbound/mcp/stdio-door.js';
 import type { Log } from './outbound/mcp/context.js';
+import { DIALECTS } from './protocol/a2a/index.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import { type Offer, offerOf } from './quickstart.js';
 import { sessionRecords } from './records.js';
@@ -160,7 +161,7 @@ export async function startServe(
 function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: string) => void) {
   const { agency, config, state } = house;
   const { a2a, limits, grpc } = config;
-  const { hall, directory, cards, keys, callbacks, records, dialects, deadLetters } = agency;
+  const { hall, directory, cards, keys, callbacks, records, deadLetters } = agency;
   const profile = a2a.errorProfile;
   const identified = config.auth.tokens.length > 0;
   const door = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
@@ -173,7 +174,7 @@ function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: s
     profile,
   });
   const dead = new DeadLetterDoor(deadLetters);
-  const push = new PushDoor({ callbacks, records, hall, dialects, bus: state.bus, limits });
+  const push = new PushDoor({ callbacks, records, hall, dialects: DIALECTS, bus: state.bus, limits });
   const grpcDoor =
     grpc.listen &&
     new GrpcDoor({ gateway: hall, guard, knows: (name) => !!directory.get(name), profile, limits, failed });

@@ -6,7 +6,7 @@ import { type Seal, SealBroken } from './core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './inbound/mcp/session/records.js';
 import type { VerdictStore } from './outbound/mcp/build.js';
 import type { Log } from './outbound/mcp/context.js';
-import { ProtocolError } from './protocol/errors.js';
+import { type CallOutcome, ProtocolError } from './protocol/errors.js';
 import type { JsonValue } from './protocol/jsonrpc/raw.js';
 import type { Verdict } from './protocol/mcp/probe.js';
 import { isTerminal } from './protocol/mcp/project/task.js';
@@ -19,17 +19,21 @@ export const TASK_TTL = 60 * 60 * 1000;
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
 
 /** A database that is away refuses what needs it for the moment; everything else goes on. */
-async function stored<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!isStateError(error) || !error.retryable) throw error;
-    throw new ProtocolError('overloaded', 'What has to be kept cannot be kept or found at the moment; try again', {
-      outcome: 'not_executed',
-      headers: { 'Retry-After': '1' },
-    });
-  }
-}
+export const storing =
+  (what: string) =>
+  async <T>(work: Promise<T>, outcome: CallOutcome = 'not_executed'): Promise<T> => {
+    try {
+      return await work;
+    } catch (error) {
+      if (!isStateError(error) || !error.retryable) throw error;
+      throw new ProtocolError('overloaded', `${what} cannot be kept or found at the moment; try again`, {
+        outcome,
+        headers: { 'Retry-After': '1' },
+      });
+    }
+  };
+
+const stored = storing('What has to be kept');
 
 /** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
 export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords {

@@ -5,9 +5,10 @@
  *   a2a-upstream.ts node|raw
  */
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cardOf, EVENTS, eventOf, type Kind, resultOf } from './a2a-wire.js';
+import { rawHttpServer } from './raw-http.js';
 
 interface Request {
   readonly id: number | string;
@@ -74,27 +75,10 @@ function rawServer(): Server {
     const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n`;
     socket.write(head + text);
   };
-  return createServer({ noDelay: true }, (socket) => {
-    let pending: Buffer | undefined;
-    socket.on('error', () => socket.destroy());
-    socket.on('data', (chunk: Buffer) => {
-      let data = pending ? Buffer.concat([pending, chunk]) : chunk;
-      pending = undefined;
-      while (data.length > 0) {
-        const end = data.indexOf('\r\n\r\n');
-        const head = end < 0 ? '' : data.toString('latin1', 0, end);
-        const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
-        if (end < 0 || data.length < end + 4 + length) {
-          pending = data;
-          return;
-        }
-        const body = data.subarray(end + 4, end + 4 + length);
-        data = data.subarray(end + 4 + length);
-        if (head.startsWith(`GET ${CARD} `)) reply(socket, '200 OK', JSON.stringify(cardOf(url)));
-        else if (!head.startsWith('POST')) reply(socket, '404 Not Found', '{}');
-        else reply(socket, '200 OK', JSON.stringify(answer(JSON.parse(body.toString()) as Request)));
-      }
-    });
+  return rawHttpServer((socket, head, body) => {
+    if (head.startsWith(`GET ${CARD} `)) reply(socket, '200 OK', JSON.stringify(cardOf(url)));
+    else if (!head.startsWith('POST')) reply(socket, '404 Not Found', '{}');
+    else reply(socket, '200 OK', JSON.stringify(answer(JSON.parse(body.toString()) as Request)));
   });
 }
 

@@ -7,7 +7,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { AddressInfo, Server, Socket } from 'node:net';
+import { rawHttpServer } from './raw-http.js';
 import { type Era, fillerOf, LEGACY_DATE, MODERN_DATE, SIZES, TOOL, textOf } from './wire.js';
 
 const [, , kind, givenEra] = process.argv;
@@ -155,31 +156,14 @@ function rawServer(): Server {
       }\r\n${text}`,
     );
   };
-  return createServer({ noDelay: true }, (socket) => {
-    let pending: Buffer | undefined;
-    socket.on('error', () => socket.destroy());
-    socket.on('data', (chunk: Buffer) => {
-      let data = pending ? Buffer.concat([pending, chunk]) : chunk;
-      pending = undefined;
-      while (data.length > 0) {
-        const end = data.indexOf('\r\n\r\n');
-        const head = end < 0 ? '' : data.toString('latin1', 0, end);
-        const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 0);
-        if (end < 0 || data.length < end + 4 + length) {
-          pending = data;
-          return;
-        }
-        const body = data.subarray(end + 4, end + 4 + length);
-        data = data.subarray(end + 4 + length);
-        if (!head.startsWith('POST')) {
-          other(socket, { status: head.startsWith('DELETE') ? 200 : 405 });
-          continue;
-        }
-        const request = JSON.parse(body.toString()) as Request;
-        if (request.method === 'tools/call') call(socket, request);
-        else other(socket, answer(request, /mcp-session-id: *(\S+)/i.exec(head)?.[1]));
-      }
-    });
+  return rawHttpServer((socket, head, body) => {
+    if (!head.startsWith('POST')) {
+      other(socket, { status: head.startsWith('DELETE') ? 200 : 405 });
+      return;
+    }
+    const request = JSON.parse(body.toString()) as Request;
+    if (request.method === 'tools/call') call(socket, request);
+    else other(socket, answer(request, /mcp-session-id: *(\S+)/i.exec(head)?.[1]));
   });
 }
 

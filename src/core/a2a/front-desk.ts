@@ -14,7 +14,7 @@ import type {
 } from '../../protocol/a2a/model.js';
 import { isTerminal, ROUTE } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from './agent.js';
 import type { Cards } from './cards.js';
@@ -282,6 +282,3 @@ function inWords(words: string, candidates: readonly Candidate[]): string | unde
 async function* once(task: Task): AsyncGenerator<Passed<StreamResponse>> {
   yield { value: { task } };
 }
-
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -7,7 +7,7 @@ import {
   type StreamResponse,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { Agent, Events, Passed } from './agent.js';
 import { plainLine } from './card-text.js';
@@ -313,8 +313,6 @@ function messageOf(request: JsonObject): Message | undefined {
   return isObject(message) && Array.isArray(message['parts']) ? (message as unknown as Message) : undefined;
 }
 
-const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const text = (value: JsonValue | undefined): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 const notFound = (agent: string): ProtocolError =>

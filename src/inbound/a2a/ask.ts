@@ -1,7 +1,7 @@
 import type { Events, Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
 import { Cancellation } from '../../core/caller.js';
-import { type DialectId, type StreamContext, VERSIONS } from '../../protocol/a2a/dialect.js';
+import { type DialectId, VERSIONS } from '../../protocol/a2a/dialect.js';
 import type { Habits } from '../../protocol/a2a/habits.js';
 import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
 import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
@@ -56,18 +56,6 @@ export function eventsOf(answer: AgentAnswer): Events {
   return (async function* () {
     yield result as Passed<StreamResponse>;
   })();
-}
-
-/** What is known of the task before the first event of its stream. */
-export function contextOf(request: object): StreamContext {
-  const { id, message } = request as JsonObject;
-  const about = typeof message === 'object' && message !== null && !Array.isArray(message) ? message : undefined;
-  const taskId = about ? about['taskId'] : id;
-  const contextId = about?.['contextId'];
-  return {
-    ...(typeof taskId === 'string' && taskId !== '' && { taskId }),
-    ...(typeof contextId === 'string' && contextId !== '' && { contextId }),
-  };
 }
 
 /** The extensions that were used, by the header of the version (S-14). */

@@ -20,9 +20,10 @@ import type { RequestOf, ResultOf } from '../../protocol/a2a/model.js';
 import { type GrpcMethod, type GrpcService, SERVICES } from '../../protocol/a2a/proto/services.js';
 import { encodeStatus, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { AWAITED, contextOf, eventsOf, knownFailure, versionRefused } from './ask.js';
+import { AWAITED, eventsOf, knownFailure, versionRefused } from './ask.js';
 import { agentCaller, exchangeOf } from './caller.js';
 import { wireEvents } from './wire-events.js';
 
@@ -136,7 +137,7 @@ export class GrpcDoor {
       iterator = events;
       if (gone) return;
       sendExtensions(call, service, answer);
-      const writer = dialect(service.dialect).eventWriter(contextOf(request));
+      const writer = dialect(service.dialect).eventWriter(streamContext(request));
       for await (const { wire } of wireEvents(events, events.next(), writer, habits(service.dialect))) {
         if (gone) return;
         const room = call.write(service.codec.encode(method.response, wire as JsonObject));

@@ -46,8 +46,7 @@ export class A2aDoor {
       handle: async (visit, principal) => {
         this.calls++;
         try {
-          const { req, res, path, query, headers } = visit;
-          await this.handle({ req, res, path, query, headers, principal, agent: place.agent }, place);
+          await this.handle({ ...visit, principal, agent: place.agent }, place);
         } finally {
           this.calls--;
         }

@@ -5,13 +5,14 @@ import type { DialectId, Version } from '../../protocol/a2a/dialect.js';
 import { habits, refusalDialect, sharedDialect } from '../../protocol/a2a/habits.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, isId, type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
 import { sendJson } from '../http/reply.js';
-import { ask, contextOf, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText } from './json-body.js';
 import { headersOf, rpcError, rpcStatus, sendRpcError } from './refusals.js';
 import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
@@ -110,7 +111,7 @@ export class JsonRpcBinding {
     const head = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
     const form: StreamForm = {
       habits: habits(as),
-      writer: dialect(as).eventWriter(contextOf(request)),
+      writer: dialect(as).eventWriter(streamContext(request)),
       wrap: (text) => `${head}${text}}`,
       error: (error) => this.framed(visit, id, as, error),
     };
@@ -149,9 +150,9 @@ function askedOf(method: string, named: Version | 'unsupported' | undefined, str
 function paramsFault(error: unknown, body: Buffer): ProtocolError | undefined {
   if (!(error instanceof ProtocolError) || error.reason !== 'invalid_request') return undefined;
   const value = JSON.parse(body.toString('utf8')) as JsonValue;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { jsonrpc, id, method, params } = value;
   if (jsonrpc !== '2.0' || !isId(id) || typeof method !== 'string' || params === undefined) return undefined;
-  if (typeof params === 'object' && params !== null && !Array.isArray(params)) return undefined;
+  if (isObject(params)) return undefined;
   return new ProtocolError('invalid_params', '"params" must be an object', { id });
 }

@@ -6,12 +6,13 @@ import { NATIVE } from '../../protocol/a2a/dialect.js';
 import { EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/habits.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
 import { sendBody } from '../http/reply.js';
-import { ask, contextOf, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
 import type { RestTarget } from './paths.js';
 import { restType, sendRestError } from './refusals.js';
@@ -91,7 +92,7 @@ export class RestBinding {
     const answer = await asking;
     const form: StreamForm = {
       habits: habits(as),
-      writer: dialect(as).eventWriter(contextOf(request)),
+      writer: dialect(as).eventWriter(streamContext(request)),
       wrap: (text) => text,
       error: (error) => this.framed(visit, as, error),
     };

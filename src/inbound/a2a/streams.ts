@@ -3,6 +3,7 @@ import type { Events, Passed } from '../../core/a2a/agent.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import type { Habits } from '../../protocol/a2a/habits.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
+import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { EventResponse } from '../http/stream.js';
 import { wireEvents } from './wire-events.js';
@@ -273,8 +274,5 @@ class LineResponse implements Out {
 
 const nameOf = (wire: JsonValue): string =>
   typeof wire === 'object' && wire !== null && 'artifact' in wire ? 'task-artifact-update' : 'task-status-update';
-
-/** An agent may write JSON over several lines; an event is one. Line breaks in JSON stand only between its tokens. */
-const onOneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
 
 const pingOf = ({ ping }: StreamTimes): { ping?: number } => (ping === undefined ? {} : { ping });

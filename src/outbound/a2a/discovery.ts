@@ -1,10 +1,10 @@
 import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http.js';
 import { type AgentContext, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
-import { isObject, tryJson } from './reply.js';
+import { tryJson } from './reply.js';
 
 const CARD = '/.well-known/agent-card.json';
 const OLD_CARD = '/.well-known/agent.json';

@@ -7,13 +7,13 @@ import type { Operation, RequestOf, ResultOf, Streaming, StreamResponse } from '
 import { type GrpcMethod, type GrpcService, serviceOf } from '../../protocol/a2a/proto/services.js';
 import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { invalidReply, lost, Misplaced, problemOf, timedOut, unavailable } from './context.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { requestHeaders } from './headers.js';
-import { streamContext } from './jsonrpc-wire.js';
 import { tenanted } from './passing.js';
 import type { Seat, Wire } from './wire.js';
 

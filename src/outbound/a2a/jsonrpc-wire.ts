@@ -3,6 +3,7 @@ import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { asking, type Hop, hopOf } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
@@ -12,11 +13,9 @@ import { nextId } from '../mcp/context.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders, standingHeaders, withExchange } from './headers.js';
-import { passed, StreamSink, streamContext, tenanted } from './passing.js';
+import { passed, StreamSink, tenanted } from './passing.js';
 import { readJson, refusal } from './reply.js';
 import type { Seat, Wire } from './wire.js';
-
-export { streamContext };
 
 const JSON_TYPE = 'application/json';
 const ASKS_JSON = ['content-type', JSON_TYPE, 'accept', JSON_TYPE];

@@ -1,6 +1,7 @@
 import type { Passed } from '../../core/a2a/agent.js';
-import type { EventReader, StreamContext } from '../../protocol/a2a/dialect.js';
-import type { RequestOf, Streaming, StreamResponse } from '../../protocol/a2a/model.js';
+import type { EventReader } from '../../protocol/a2a/dialect.js';
+import type { StreamResponse } from '../../protocol/a2a/model.js';
+import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Abortable } from '../http.js';
 import type { AgentContext } from './context.js';
@@ -11,11 +12,8 @@ import type { EventSink } from './exchange.js';
 /** What came from the wire, and what a dialect made of it: where that is the same thing, its text is still true. */
 export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {
   if (!plain || wire.text === undefined || (value as unknown) !== wire.value) return { value };
-  return { value, text: oneLine(wire.text) };
+  return { value, text: onOneLine(wire.text) };
 }
-
-/** Line breaks of a JSON text stand between its tokens; on an event stream they would end the line. */
-const oneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
 
 /** The request with the tenant of the interface, and with no other (C-2). */
 export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tenant: string | undefined): Passed<T> {
@@ -79,13 +77,4 @@ export class StreamSink implements EventSink {
     if (!(await this.queue.started())) throw invalidReply(this.context.name, 'ended its stream before the first event');
     return this.queue;
   }
-}
-
-/** What is known of the task before its stream begins. */
-export function streamContext(request: RequestOf<Streaming>): StreamContext {
-  const { id, message } = request;
-  if (typeof id === 'string') return { taskId: id };
-  if (typeof message !== 'object' || message === null) return {};
-  const { taskId, contextId } = message as { taskId?: string; contextId?: string };
-  return { ...(taskId !== undefined && { taskId }), ...(contextId !== undefined && { contextId }) };
 }

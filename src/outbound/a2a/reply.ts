@@ -1,14 +1,11 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import { headerOf } from '../http.js';
 import { DEPTH, invalidReply, lost, Misplaced } from './context.js';
 import type { WholeReply } from './exchange.js';
-
-export const isObject = (value: JsonValue | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A JSON text and its value, parsed once. */
 export function readJson(agent: string, body: Buffer): Required<Passed<JsonValue>> {

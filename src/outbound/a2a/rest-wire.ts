@@ -3,14 +3,15 @@ import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type HttpTarget, httpTarget } from '../http.js';
 import { type AgentContext, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders } from './headers.js';
-import { passed, StreamSink, streamContext, tenanted } from './passing.js';
-import { isObject, readJson, refusal } from './reply.js';
+import { passed, StreamSink, tenanted } from './passing.js';
+import { readJson, refusal } from './reply.js';
 import type { Seat, Wire } from './wire.js';
 
 /** One way to write a request: some agents of a version read one, some another. */

@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises';
 import { createLocalJWKSet, decodeProtectedHeader, flattenedVerify, type JSONWebKeySet, type JWK } from 'jose';
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
 import { canonicalForms } from '../../protocol/a2a/canonical.js';
-import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
 import { type HttpClient, httpTarget } from '../http.js';
 import { exchange as exchangeHttp } from './exchange.js';
-import { isObject, tryJson } from './reply.js';
+import { tryJson } from './reply.js';
 
 /** Asymmetric ones alone: with `none` or HS* anybody could sign who can read the public key. */
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed25519'];

@@ -2,9 +2,9 @@
  * Cards as the bytes that are signed. The rules of the specification and what both SDKs really do differ where members
  * are empty, so a signature is good if it fits either (§1.4). Hashing and signing are elsewhere.
  */
-import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../jsonrpc/raw.js';
 import { CARD_SCHEMA, type Members } from './card-schema.js';
-import { entriesOf, isObject } from './versions/tolerant.js';
+import { entriesOf } from './versions/tolerant.js';
 
 /** RFC 8785. Numbers and strings are as JSON.stringify writes them; members are sorted by their UTF-16 code units. */
 export function canonicalJson(value: JsonValue): string {

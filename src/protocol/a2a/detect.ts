@@ -1,8 +1,7 @@
 /** Which version is this? Decided once per request, from what the peer says and from how it spells. */
-import type { JsonObject } from '../jsonrpc/raw.js';
+import { isObject, type JsonObject } from '../jsonrpc/raw.js';
 import { type DialectId, VERSIONS, type Version } from './dialect.js';
 import type { Operation } from './model.js';
-import { isObject } from './versions/tolerant.js';
 
 /**
  * The version that an `A2A-Version` header or query parameter names: Major.Minor, the patch ignored (S-10). Absent is

@@ -9,10 +9,9 @@ import {
   type Reason,
   UpstreamRpcError,
 } from '../errors.js';
-import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../jsonrpc/raw.js';
 import type { DialectId, ErrorProfile, Version } from './dialect.js';
 import { PARLEY } from './model.js';
-import { isObject } from './versions/tolerant.js';
 
 export const ERROR_INFO = 'type.googleapis.com/google.rpc.ErrorInfo';
 const STRUCT = 'type.googleapis.com/google.protobuf.Struct';

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
 import { gathered, joined, type Piece, quoted } from './pieces.js';
-import { type JsonObject, type JsonValue, RawObject } from './raw.js';
+import { isObject, type JsonObject, type JsonValue, RawObject } from './raw.js';
 import { depthWithin, elements } from './scan.js';
 
 export type Id = string | number;
@@ -85,9 +85,7 @@ const IN_REQUEST = ['params', '_meta'];
 const IN_REPLY = ['result', '_meta'];
 
 function toMessage(source: Buffer, value: JsonValue): RpcMessage {
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw invalid('A message must be a JSON object');
-  }
+  if (!isObject(value)) throw invalid('A message must be a JSON object');
   const raw = RawObject.at(source, 0, IN_REQUEST);
   const twice = raw.duplicateKey();
   if (twice !== undefined) throw invalid(`The member ${JSON.stringify(twice)} stands twice`);
@@ -96,10 +94,8 @@ function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   if (method === undefined) return toResponse(raw, value);
   if (typeof method !== 'string') throw invalid('"method" must be a string', id);
   if (raw.has('result') || raw.has('error')) throw invalid('A request carries neither "result" nor "error"', id);
-  if (params !== undefined && (params === null || typeof params !== 'object' || Array.isArray(params))) {
-    throw invalid('"params" must be an object', id);
-  }
-  const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params as JsonObject);
+  if (params !== undefined && !isObject(params)) throw invalid('"params" must be an object', id);
+  const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params);
   const twiceInParams = rawParams.duplicateKey();
   if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} stands twice`, id);
   // What is read from `_meta` decides the revision, so there too nothing may mean two things.
@@ -118,15 +114,12 @@ function toResponse(raw: RawObject, value: JsonObject): RpcResponse {
   if (id !== undefined && id !== null && !isId(id)) throw invalid('"id" must be a string or an integer');
   const known = isId(id) ? id : undefined;
   if (error !== undefined) return { kind: 'response', id: known, error: readError(error, id) };
-  if (typeof result !== 'object' || result === null || Array.isArray(result)) {
-    throw invalid('"result" must be an object', id);
-  }
-  return { kind: 'response', id: known, result: raw.object('result')!.withValue(result as JsonObject) };
+  if (!isObject(result)) throw invalid('"result" must be an object', id);
+  return { kind: 'response', id: known, result: raw.object('result')!.withValue(result) };
 }
 
 function readError(error: JsonValue, id: unknown): RpcErrorObject {
-  if (typeof error !== 'object' || error === null || Array.isArray(error))
-    throw invalid('"error" must be an object', id);
+  if (!isObject(error)) throw invalid('"error" must be an object', id);
   const { code, message, data } = error;
   if (typeof code !== 'number' || !Number.isInteger(code)) throw invalid('"error.code" must be an integer', id);
   return { code, message: typeof message === 'string' ? message : '', ...(data !== undefined && { data }) };

@@ -13,6 +13,9 @@ export function quoted(text: string): string {
   return known;
 }
 
+/** An agent may write JSON over several lines; an event is one. Line breaks in JSON stand only between its tokens. */
+export const onOneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
+
 /** A piece of a JSON text, written here or passed on. */
 export type Piece = string | Buffer;
 

@@ -22,6 +22,9 @@ export interface JsonObject {
   [key: string]: JsonValue | undefined;
 }
 
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** Up to this many members, comparing them beats building a set. */
 const FEW_FIELDS = 16;
 

@@ -1,5 +1,5 @@
 /** The vocabulary of the newest revision, which is the only one spoken inside. */
-import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
+import type { JsonObject } from '../jsonrpc/raw.js';
 
 export const META = {
   protocolVersion: 'io.modelcontextprotocol/protocolVersion',
@@ -123,5 +123,4 @@ export interface Notification {
   readonly params: JsonObject;
 }
 
-export const isObject = (value: JsonValue | undefined | unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+export { isObject } from '../jsonrpc/raw.js';

@@ -2,7 +2,7 @@
  * Messages between their binary form and their ProtoJSON, by tables of their fields. A member the table does not name is
  * left out, since the binary form has no place for it; a field the table does not number is passed over.
  */
-import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { BYTES, FIXED64, ProtoSyntaxError, Reader, VARINT, Writer } from './wire.js';
 
 type ScalarType = 'string' | 'bytes' | 'bool' | 'flag' | 'int32' | 'timestamp' | 'struct' | 'value';
@@ -208,9 +208,6 @@ export function unknownTypes({ messages, enums }: Schema): string[] {
     .flatMap((fields) => Object.entries(fields).map(([name, text]) => fieldOf(name, text).type))
     .filter((type) => !SCALARS.has(type) && !messages[type] && !enums[type]);
 }
-
-const isObject = (value: JsonValue): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 // google.protobuf.Timestamp: seconds = 1, nanos = 2.
 

@@ -1,7 +1,6 @@
 /** What an agent posts to a webhook, or answers where an event is expected, in whichever shape it comes. */
-import type { JsonValue } from '../../jsonrpc/raw.js';
+import { isObject, type JsonValue } from '../../jsonrpc/raw.js';
 import type { StreamContext } from '../dialect.js';
-import { isObject } from './tolerant.js';
 import { type ReadEvent, readEvent } from './v0_3/event.js';
 import type { Shape } from './v0_3/part.js';
 

@@ -2,9 +2,9 @@
  * What an old version has no place for is noted in the metadata of the thing it belongs to, under the gateway's own
  * names, and taken back from there by the readers. A peer that echoes metadata gives everything back.
  */
-import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { isInterrupted, isTerminal, PARLEY, type TaskState } from '../model.js';
-import { isObject, stateOf } from './tolerant.js';
+import { stateOf } from './tolerant.js';
 
 /** On a part: the media type and the file name of what is no file. */
 export const MEDIA_TYPE = `${PARLEY}/mediaType`;

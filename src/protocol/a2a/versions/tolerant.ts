@@ -3,16 +3,13 @@
  * what cannot be understood is an `Unreadable` that names the place.
  */
 import { Buffer } from 'node:buffer';
-import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { type Role, TASK_STATES, type TaskState } from '../model.js';
 
 /** Something on the wire that no reader can make sense of. A dialect turns it into the error of its direction. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';
 }
-
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 export function objectAt(value: JsonValue | undefined, place: string): JsonObject {
   if (!isObject(value)) throw new Unreadable(`${place} must be an object`);

@@ -1,7 +1,7 @@
 /** Cards for readers that do not say which version they read (G-14). */
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { AgentCard } from '../../model.js';
-import { entriesOf, isObject } from '../tolerant.js';
+import { entriesOf } from '../tolerant.js';
 import { schemeNames } from './security.js';
 import { writeOldCard } from './write.js';
 

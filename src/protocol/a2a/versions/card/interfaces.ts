@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { cardDialect, readVersion } from '../../detect.js';
 import type { OfferedInterface, Version } from '../../dialect.js';
 import type { AgentInterface, Binding } from '../../model.js';
-import { camel, isObject } from '../tolerant.js';
+import { camel } from '../tolerant.js';
 
 const BINDINGS = new Map<string, Binding>([
   ['JSONRPC', 'JSONRPC'],

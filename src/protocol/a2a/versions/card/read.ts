@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { AgentCapabilities, AgentCard, AgentSkill } from '../../model.js';
-import { camel, isObject, Unreadable } from '../tolerant.js';
+import { camel, Unreadable } from '../tolerant.js';
 import { listedInterfaces } from './interfaces.js';
 import { readSchemeNames, readSecurity, type Security } from './security.js';
 

@@ -1,6 +1,6 @@
 /** Security schemes and requirements. 1.0 tells schemes apart by the member they have, the 0.x versions by `type`. */
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
-import { camel, entriesOf, filled, isObject } from '../tolerant.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
+import { camel, entriesOf, filled } from '../tolerant.js';
 
 export const FLOWS = ['authorizationCode', 'clientCredentials', 'deviceCode', 'implicit', 'password'] as const;
 /** What 0.3 has; the device code came with 1.0. */

@@ -1,5 +1,5 @@
 /** The nouns of 0.1. Messages have no ids, artifacts have numbers instead, and a task belongs to a session. */
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import {
   type Artifact,
   type Message,
@@ -14,7 +14,6 @@ import { noted, restoredState, STATE } from '../notes.js';
 import {
   camel,
   filled,
-  isObject,
   listAt,
   objectAt,
   optionalFlag,

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { EventReader, EventWriter, StreamContext } from '../../dialect.js';
 import {
   isTerminal,
@@ -10,7 +10,7 @@ import {
 } from '../../model.js';
 import { firstIsTask } from '../first-event.js';
 import { noted } from '../notes.js';
-import { camel, filled, isObject, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
+import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
 import { readArtifact, readMessage, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 import { readStatus, readTask, stateNote, writeStatus, writeTask } from './task.js';

@@ -1,7 +1,7 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Artifact, Message, Role } from '../../model.js';
 import { noted, WRAPPED, without } from '../notes.js';
-import { camel, filled, isObject, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
+import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
 import { readPart, type Shape, unwrapNoted, wrappedParts, writePart, writeProtoPart } from './part.js';
 
 /** What a reader of messages must know of where they stand. */

@@ -1,11 +1,11 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type {
   AuthenticationInfo,
   ListPushConfigsRequest,
   PushConfigRequest,
   TaskPushNotificationConfig,
 } from '../../model.js';
-import { camel, filled, isObject, objectAt, optionalInteger, optionalText, readName, textAt } from '../tolerant.js';
+import { camel, filled, objectAt, optionalInteger, optionalText, readName, textAt } from '../tolerant.js';
 import type { Shape } from './part.js';
 
 /** The bare configuration: where to post, and how to prove it. */

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type {
   CancelTaskRequest,
   GetTaskRequest,
@@ -9,7 +9,6 @@ import type {
 import {
   camel,
   filled,
-  isObject,
   listAt,
   objectAt,
   optionalFlag,

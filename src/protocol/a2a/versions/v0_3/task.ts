@@ -1,8 +1,8 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { TASK_STATES, type Task, type TaskState, type TaskStatus } from '../../model.js';
 import { historyId, statusId } from '../ids.js';
 import { noted, restoredState, STATE } from '../notes.js';
-import { camel, filled, isObject, listAt, objectAt, textAt, utc } from '../tolerant.js';
+import { camel, filled, listAt, objectAt, textAt, utc } from '../tolerant.js';
 import { readArtifact, readMessage, withoutEmpty, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
 

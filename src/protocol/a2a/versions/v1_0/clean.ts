@@ -2,7 +2,7 @@
  * What a peer of 1.0 wrote is the model already. These look only at what the gateway itself relies on; whatever passes
  * is taken as it is, the very object, so that its text can go on unchanged. The rest is read with good will.
  */
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import {
   type Artifact,
   type Message,
@@ -13,7 +13,7 @@ import {
   type Task,
   type TaskStatus,
 } from '../../model.js';
-import { camel, isObject } from '../tolerant.js';
+import { camel } from '../tolerant.js';
 import { readMessage as readAnyMessage } from '../v0_3/message.js';
 import { readTask as readAnyTask } from '../v0_3/task.js';
 

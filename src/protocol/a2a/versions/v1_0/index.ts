@@ -1,5 +1,5 @@
 /** A2A 1.0: the model itself, read and written as it is. */
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, EventReader } from '../../dialect.js';
 import { readError, writeRpcError } from '../../errors.js';
 import type { Operation, ResultOf, SendMessageResponse, StreamResponse } from '../../model.js';
@@ -7,7 +7,7 @@ import { readAnyEvent } from '../any-event.js';
 import { readCard } from '../card/read.js';
 import { fromAgent, fromClient } from '../direction.js';
 import { firstIsTask } from '../first-event.js';
-import { camel, isObject, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant.js';
+import { camel, listAt, objectAt, optionalInteger, Unreadable } from '../tolerant.js';
 import { readTaskPushConfig } from '../v0_3/push.js';
 import { isEvent, readTask } from './clean.js';
 import { readRequest } from './request.js';

@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Operation, RequestOf, SendMessageConfiguration, SendMessageRequest } from '../../model.js';
-import { camel, isObject, listAt, objectAt, optionalFlag, optionalInteger, optionalText, textAt } from '../tolerant.js';
+import { camel, listAt, objectAt, optionalFlag, optionalInteger, optionalText, textAt } from '../tolerant.js';
 import { readPushConfig, readPushList, readPushNames, readTaskPushConfig } from '../v0_3/push.js';
 import { readCancel, readGet, readList } from '../v0_3/request.js';
 import { readMessage } from './clean.js';
