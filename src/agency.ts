@@ -25,10 +25,10 @@ import { HttpClient } from './outbound/http.js';
 import type { Log } from './outbound/mcp/context.js';
 import { DeadLetters } from './outbound/webhooks/dead-letters.js';
 import { WebhookSender } from './outbound/webhooks/sender.js';
-import { DIALECTS, dialect } from './protocol/a2a/index.js';
+import { dialect } from './protocol/a2a/index.js';
 import type { Implementation } from './protocol/mcp/model.js';
 import { type Entry, Registered } from './registered.js';
-import { type Outbox, Registry, type State } from './state/index.js';
+import { type Outbox, Registry, type State, wallMs } from './state/index.js';
 
 export interface AgencyParts {
   readonly config: Config;
@@ -97,6 +97,7 @@ export class Agency {
       client: this.guarded,
       signing: { sign: (claims) => this.keys.signJwt(claims), issuer: publicUrl ?? info.name },
       log,
+      now: wallMs,
     });
     this.callbacks = new Callbacks({ seal, publicUrl: () => this.base, ttl: a2a.taskTtl });
     this.cards = new Cards({
@@ -134,6 +135,7 @@ export class Agency {
       timeouts: { call: config.timeouts.call },
       instance: instanceOf(state),
       log,
+      now: wallMs,
       router: buildFront({ cards, records, gateway: () => this.hall }),
       pushes,
       callbacks,
@@ -148,9 +150,6 @@ export class Agency {
       takeAway: (name) => this.takeAway(name),
     });
   }
-
-  /** Every way an agent may write what it posts. */
-  readonly dialects = DIALECTS;
 
   async start(): Promise<void> {
     await this.agents.start();
@@ -256,6 +255,7 @@ function cardKeys(state: State, seal: Seal): CardKeys {
       close: (value) => seal.close('key', 'parley', value, KEY_LIFE),
       open: (sealed) => seal.open('key', 'parley', sealed),
     },
+    now: wallMs,
   });
 }
 

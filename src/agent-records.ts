@@ -4,7 +4,7 @@ import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } fro
 import type { DialectId } from './protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse, type Task } from './protocol/a2a/model.js';
 import { storing } from './records.js';
-import { type AgentTask, newId, type State } from './state/index.js';
+import { type AgentTask, newId, type State, wallMs } from './state/index.js';
 
 export interface AgentRecordsOptions {
   /** A task is kept for so long after its last change. */
@@ -61,7 +61,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
           after,
           events: events.map(({ seq: number, event }) => ({ seq: number, value: event })),
           messages: notifications,
-          expiresAt: Date.now() + taskTtl,
+          expiresAt: wallMs() + taskTtl,
           ...(followedUntil !== undefined && { followedUntil, follower: followedUntil === null ? '' : self }),
           ...(held && { heldBy: self }),
         }),

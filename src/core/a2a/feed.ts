@@ -6,7 +6,7 @@ import type { Passed } from './agent.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
 import type { Pushes } from './push.js';
 import { Reader } from './reader.js';
-import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskKey, TaskRecord } from './records.js';
+import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './records.js';
 
 export interface A2aLog {
   debug(fields: object, message: string): void;
@@ -20,6 +20,8 @@ export interface FeedParts {
   readonly log: A2aLog;
   /** How long a replica that follows a task may be silent before another takes it over, in milliseconds. */
   readonly lease: number;
+  /** The time of day that replicas share: until when a task is followed is compared by all of them (case 30). */
+  readonly now: () => number;
 }
 
 /** What tells a feed its news, beside the answers of calls. */
@@ -49,8 +51,6 @@ export const PATIENCE = 2.5;
 /** More than are kept of a task need not wait to be written either. */
 const MOST_UNSAVED = 512;
 const MOST_CONFLICTS = 5;
-
-export const keyOf = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
 
 /**
  * One task in this process: everything that happens to it is folded here, in order, numbered, told to those who read along
@@ -257,7 +257,7 @@ export class Feed {
   }
 
   private async become(task: Task, events: Passed<StreamResponse>[]): Promise<void> {
-    this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: Date.now() };
+    this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: this.parts.now() };
     for (const { value } of events) this.unsaved.push(value);
     this.dirty = true;
     // The first event too: whoever learns of a task may ask for it anywhere.
@@ -276,14 +276,14 @@ export class Feed {
   }
 
   private async flushNow(): Promise<void> {
-    const end = Date.now() + this.parts.lease * PATIENCE;
+    const end = performance.now() + this.parts.lease * PATIENCE;
     for (let wait = RETRY.first; ; wait = Math.min(wait * 2, RETRY.longest / 5)) {
       try {
         await this.flush();
         return;
       } catch (error) {
         // Nobody knows yet of a task that is not written at all: its client is told at once.
-        const waits = this.kept && isBusy(error) && !this.dropped && Date.now() + wait < end;
+        const waits = this.kept && isBusy(error) && !this.dropped && performance.now() + wait < end;
         if (!waits) {
           this.owed = this.kept;
           if (this.kept) this.flushSoon(RETRY.first);
@@ -378,7 +378,7 @@ export class Feed {
     const { state } = task.status;
     if (isTerminal(state) || state === 'TASK_STATE_INPUT_REQUIRED') return null;
     const { follower } = this;
-    return follower && follower.kind !== 'tail' ? Date.now() + this.parts.lease : undefined;
+    return follower && follower.kind !== 'tail' ? this.parts.now() + this.parts.lease : undefined;
   }
 
   /**
@@ -406,7 +406,7 @@ export class Feed {
         return;
       }
       const { task } = this.record;
-      const record = { ...stored, task, seq: stored.seq + 1, updatedAt: Date.now() };
+      const record = { ...stored, task, seq: stored.seq + 1, updatedAt: this.parts.now() };
       this.record = record;
       this.unsaved = [];
       if (await this.save(record, stored.seq, [{ seq: record.seq, event: { task } }])) {

@@ -2,10 +2,10 @@ import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Caller, type Cancellation, GATEWAY } from '../caller.js';
 import type { Agent, Passed } from './agent.js';
-import { Feed, type FeedKeeper, type FeedParts, isBusy, keyOf } from './feed.js';
+import { Feed, type FeedKeeper, type FeedParts, isBusy } from './feed.js';
 import { AgentFollower, type FollowParts, isAway, ownExchange, TailFollower } from './follow.js';
 import { taskForClient } from './ids.js';
-import type { TaskKey, TaskRecord } from './records.js';
+import { keyOf, type TaskKey, type TaskRecord } from './records.js';
 
 export interface FeedsParts extends FeedParts, FollowParts {
   agent(name: string): Agent | undefined;
@@ -45,6 +45,11 @@ export class Feeds {
 
   get(key: TaskKey): Feed | undefined {
     return this.feeds.get(nameOf(key));
+  }
+
+  /** Whether a replica, this one or another, follows the task, as far as its record tells. */
+  claimed({ followedUntil }: TaskRecord): boolean {
+    return (followedUntil ?? 0) > this.parts.now();
   }
 
   /** The feed of a task, for the time of `work` at least. A new task's record has the number 0. */
@@ -95,7 +100,12 @@ export class Feeds {
 
   /** The agent tells of the task by itself. It is looked after nevertheless, now and then: what it posts may get lost. */
   async called(feed: Feed): Promise<void> {
-    await this.parts.records.remind(feed.record, Date.now() + LOOK.called);
+    await this.parts.records.remind(feed.record, this.parts.now() + LOOK.called);
+  }
+
+  /** The agent is away at this moment, and is asked later: the task is due for whoever looks next. */
+  async away(feed: Feed): Promise<void> {
+    await this.parts.records.remind(feed.record, this.parts.now());
   }
 
   /** Another replica follows the task by now: here it is read what that one writes. */
@@ -129,7 +139,7 @@ export class Feeds {
   /** Who is to be notified of a task may have registered at another replica, which may be gone by now. */
   private async dueAgain(record: TaskRecord): Promise<number | null> {
     if (isSettled(record.task.status.state)) return null;
-    return (await this.parts.records.pushes(record)).length > 0 ? Date.now() + LOOK.called : null;
+    return (await this.parts.records.pushes(record)).length > 0 ? this.parts.now() + LOOK.called : null;
   }
 
   /**
@@ -142,7 +152,7 @@ export class Feeds {
     this.release(feed);
     await this.leaving.get(nameOf(feed.record));
     const waits = feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED';
-    if (waits || !(await this.parts.records.claimOne(feed.record, Date.now() + this.parts.lease))) {
+    if (waits || !(await this.parts.records.claimOne(feed.record, this.parts.now() + this.parts.lease))) {
       return feed.follower?.active ? nothing : this.tail(feed, agent, caller);
     }
     if (feed.follower?.active) return nothing;
@@ -179,7 +189,7 @@ export class Feeds {
       feed.drop();
       feed.end();
     }
-    await this.parts.records.letGo(followed, Date.now()).catch(() => {});
+    await this.parts.records.letGo(followed, this.parts.now()).catch(() => {});
     this.feeds.clear();
   }
 
@@ -219,10 +229,10 @@ export class Feeds {
   }
 
   private async round(): Promise<void> {
-    const { records, lease, log } = this.parts;
+    const { records, lease, log, now } = this.parts;
     try {
       const own = [...this.followed(), ...this.inheriting.values()];
-      const lost = await records.keepFollowing(own, Date.now() + lease);
+      const lost = await records.keepFollowing(own, now() + lease);
       for (const key of lost)
         void this.get(key)
           ?.recheck()
@@ -230,7 +240,7 @@ export class Feeds {
       await this.claim();
       const free = CLAIMS - this.inheriting.size;
       if (this.closed || free <= 0) return;
-      const due = await records.claimFollowing(free, Date.now() + lease);
+      const due = await records.claimFollowing(free, now() + lease);
       // Not waited for: an agent that takes its time must not cost this replica its other claims.
       for (const record of due) void this.inherit(record);
     } catch (error) {
@@ -240,11 +250,11 @@ export class Feeds {
 
   /** Claims what is followed here although nothing has been written of it since. */
   private async claim(): Promise<void> {
-    const { records, lease } = this.parts;
+    const { records, lease, now } = this.parts;
     for (const feed of this.feeds.values()) {
       const { follower, record } = feed;
       const own = follower?.kind === 'agent' && follower.active && feed.kept && !feed.held;
-      if (own && !isSettled(record.task.status.state) && (await records.claimOne(record, Date.now() + lease)))
+      if (own && !isSettled(record.task.status.state) && (await records.claimOne(record, now() + lease)))
         feed.held = feed.follower === follower;
     }
   }
@@ -258,7 +268,7 @@ export class Feeds {
     } catch (error) {
       this.parts.log.debug({ err: error, agent: record.agent }, 'a task of another replica was not brought up to date');
       // Who was asked and refused is not asked again.
-      if (isAway(error)) due = Date.now() + LOOK.away;
+      if (isAway(error)) due = this.parts.now() + LOOK.away;
       else if (error instanceof ProtocolError && !isBusy(error)) due = null;
     } finally {
       this.inheriting.delete(name);
@@ -272,9 +282,9 @@ export class Feeds {
    * it is to be looked at again; undefined where it is followed from now on.
    */
   private async takeOver(feed: Feed, record: TaskRecord): Promise<number | null | undefined> {
-    const { records } = this.parts;
+    const { records, now } = this.parts;
     const agent = this.parts.agent(record.agent);
-    if (!agent) return Date.now() + LOOK.away;
+    if (!agent) return now() + LOOK.away;
     const caller = callerOf(record.owner);
     if (feed.follower?.kind === 'agent' && feed.follower.active) {
       feed.held = true;

@@ -13,6 +13,8 @@ export interface FollowParts {
   readonly lease: number;
   /** How long streams stay open for a task that waits for its client. */
   readonly hold: number;
+  /** The time of day that replicas share. */
+  readonly now: () => number;
 }
 
 /** How often an agent that cannot stream is asked (G-40): soon after a change, and ever more rarely after that. */
@@ -106,7 +108,7 @@ abstract class Following implements Follower {
 /** Follows a task at its agent, by a stream or by asking. */
 export class AgentFollower extends Following {
   readonly kind = 'agent';
-  private readonly began = Date.now();
+  private readonly began = performance.now();
 
   constructor(
     feed: Feed,
@@ -218,7 +220,7 @@ export class AgentFollower extends Following {
         this.done();
         return;
       }
-      if (Date.now() - this.began > STALE) this.base = undefined;
+      if (performance.now() - this.began > STALE) this.base = undefined;
       try {
         wait = (await this.ask()) ? ASK.first : Math.min(wait * ASK.growth, ASK.longest);
         failures = 0;
@@ -274,15 +276,15 @@ export class TailFollower extends Following {
       this.poke();
     });
     if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') this.hold();
-    let heard = Date.now();
+    let heard = performance.now();
     try {
       while (!this.stopped) {
         changed = false;
         try {
           if (await this.look()) return;
-          heard = Date.now();
+          heard = performance.now();
         } catch (error) {
-          if (!isBusy(error) || Date.now() - heard > lease * PATIENCE) throw error;
+          if (!isBusy(error) || performance.now() - heard > lease * PATIENCE) throw error;
         }
         if (!changed) await this.sleep(lease / 3);
       }
@@ -326,7 +328,7 @@ export class TailFollower extends Following {
   private async orphaned(): Promise<boolean> {
     const { feed, parts } = this;
     if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
-    return parts.records.claimOne(feed.record, Date.now() + parts.lease);
+    return parts.records.claimOne(feed.record, parts.now() + parts.lease);
   }
 }
 

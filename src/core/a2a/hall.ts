@@ -52,6 +52,8 @@ export interface HallParts {
   /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
   readonly instance: string;
   readonly log: A2aLog;
+  /** The time of day that replicas share; that of this machine where there is only one. */
+  readonly now?: () => number;
   /** Without it there is no front agent. */
   readonly router?: FrontRouter;
   /** Without it there are no push notifications. */
@@ -73,14 +75,14 @@ export class Hall implements AgentGateway {
   private readonly lookups: Lookups;
 
   constructor(private readonly parts: HallParts) {
-    const { records, pushes, callbacks, limits, log, seal, timeouts } = parts;
+    const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = parts;
     const times = { ...TIMES, ...timeouts };
     const slots = new Slots(limits.streams, limits.streamsPerCaller);
     this.feeds = new Feeds({
-      ...{ records, pushes, limits, log, lease: times.lease, hold: times.hold },
+      ...{ records, pushes, limits, log, now, lease: times.lease, hold: times.hold },
       agent: (name) => this.known(name),
     });
-    this.turns = new Turns({ records, limits, pushes, hops: new HopGuard(parts.instance, limits.maxHops) });
+    this.turns = new Turns({ records, limits, pushes, now, hops: new HopGuard(parts.instance, limits.maxHops) });
     const { feeds, turns } = this;
     this.sending = new Sending({ turns, feeds, slots, records, pushes, callbacks, callTime: times.call });
     this.lookups = new Lookups({ records, feeds, slots, seal, log, refreshTime: times.refresh });
@@ -131,7 +133,7 @@ export class Hall implements AgentGateway {
     if (!record || !agent) taskNotFound();
     if (isTerminal(record.task.status.state)) return;
     // Whoever follows the task hears of it anyway.
-    if (this.feeds.get(key)?.followed || (record.followedUntil ?? 0) > Date.now()) return;
+    if (this.feeds.get(key)?.followed || this.feeds.claimed(record)) return;
     const caller: Caller = { ...GATEWAY, principal: { name: owner, admin: false } };
     if (await this.lookups.refresh(caller, agent, record)) return;
     await this.feeds.with(record, async (feed) => {
@@ -199,7 +201,7 @@ export class Hall implements AgentGateway {
         (await this.feeds.watch(feed, agent, caller))();
       } catch (error) {
         this.parts.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
-        await this.parts.records.remind(record, Date.now());
+        await this.feeds.away(feed);
       }
     });
   }

@@ -135,7 +135,7 @@ export class Lookups {
     const given = await this.asked(caller, agent, record, call.exchange);
     if (!given) return { value: this.parts.feeds.get(record)?.task ?? record.task };
     // Another replica follows the task and is going to write what has changed.
-    if ((record.followedUntil ?? 0) > Date.now()) return given;
+    if (this.parts.feeds.claimed(record)) return given;
     return this.parts.feeds.with(record, (own) => this.take(own, given));
   }
 

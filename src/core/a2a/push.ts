@@ -12,7 +12,15 @@ import { type Seal, SealBroken } from '../seal.js';
 import type { Exchange } from './agent.js';
 import { outwardEvent, outwardTask } from './notes.js';
 import { checkPushConfig } from './push-config.js';
-import type { AgentRecords, NumberedEvent, PushRecord, QueuedNotification, TaskKey, TaskRecord } from './records.js';
+import {
+  type AgentRecords,
+  keyOf,
+  type NumberedEvent,
+  type PushRecord,
+  type QueuedNotification,
+  type TaskKey,
+  type TaskRecord,
+} from './records.js';
 
 export interface PushParts {
   readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;
@@ -61,7 +69,6 @@ const SEALED_FOR = 10 * 365 * 24 * 60 * 60 * 1000;
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 const MOST_PER_PAGE = 100;
 
-const keyOf = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
 const byId = (a: PushRecord, b: PushRecord): number => (a.config.id < b.config.id ? -1 : 1);
 
 /**

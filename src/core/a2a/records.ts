@@ -9,6 +9,8 @@ export interface TaskKey {
   readonly id: string;
 }
 
+export const keyOf = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
+
 /** A task as it is kept: the snapshot is folded from all its events up to `seq`, and is in the client's ids. */
 export interface TaskRecord extends TaskKey {
   readonly upstreamId: string;
@@ -74,7 +76,10 @@ export interface PushRecord {
   readonly disabled: boolean;
 }
 
-/** Where tasks, their events and their push configurations outlive the process. Every promise resolves once it is safe. */
+/**
+ * Where tasks, their events and their push configurations outlive the process. Every promise resolves once it is safe.
+ * Times are of the clock that replicas share (case 30).
+ */
 export interface AgentRecords {
   find(key: TaskKey): Promise<TaskRecord | undefined>;
   /** The task with which this agent knows this id; its owner is to be compared by whoever asks. */

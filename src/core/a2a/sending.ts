@@ -40,7 +40,7 @@ export class Sending {
   constructor(private readonly parts: SendingParts) {}
 
   async send(turn: Turn): Promise<AgentAnswer> {
-    const began = Date.now();
+    const began = performance.now();
     const answer = await turn.agent.send(turn.caller, { value: turn.request }, this.exchange(turn));
     const { message, task } = answer.value;
     if (message) return this.reply(turn, answer);
@@ -52,7 +52,7 @@ export class Sending {
       await this.take(turn, feed, shown, waits);
       if (waits) {
         const { cancellation } = turn.call.exchange;
-        await feed.rest(Math.max(0, began + this.parts.callTime - Date.now()), cancellation);
+        await feed.rest(Math.max(0, began + this.parts.callTime - performance.now()), cancellation);
       }
       const { task: now } = feed;
       const cut = withHistory(now, turn.historyLength);
@@ -190,13 +190,12 @@ export class Sending {
     else if (feed.wanted) await this.watch(turn, feed);
   }
 
-  /** An agent that is away at this moment is asked later: the task is due for whoever looks next. */
   private async watch({ agent, caller }: Turn, feed: Feed): Promise<void> {
-    const { feeds, records } = this.parts;
+    const { feeds } = this.parts;
     try {
       (await feeds.watch(feed, agent, caller))();
     } catch {
-      await records.remind(feed.record, Date.now());
+      await feeds.away(feed);
     }
   }
 

@@ -36,6 +36,8 @@ export interface TurnParts {
   readonly limits: A2aLimits;
   readonly hops: HopGuard;
   readonly pushes: Pick<Pushes, 'check'> | undefined;
+  /** The time of day that replicas share. */
+  readonly now: () => number;
 }
 
 const MOST_CONTEXTS = 10_000;
@@ -83,7 +85,7 @@ export class Turns {
     if (turn.contextId !== undefined && answered !== undefined && answered !== turn.contextId)
       invalidAnswer('The agent put the message into another context than the one it was sent to');
     if (record?.upstreamId === task.id) return record;
-    const now = Date.now();
+    const now = this.parts.now();
     const id = turn.chosenId ?? task.id;
     const contextId = turn.contextId ?? answered ?? randomUUID();
     this.remember(name, contextId, caller.principal.name);
@@ -111,7 +113,7 @@ export class Turns {
   finished(turn: Turn, reply: Message): TaskRecord {
     const upstreamId = `direct/${randomUUID()}`;
     const contextId = reply.contextId || turn.contextId;
-    const status = { state: 'TASK_STATE_COMPLETED', timestamp: new Date().toISOString() } as const;
+    const status = { state: 'TASK_STATE_COMPLETED', timestamp: new Date(this.parts.now()).toISOString() } as const;
     const record = this.recordOf(turn, { id: upstreamId, status, ...(contextId && { contextId }) });
     const { id } = record;
     const named = { taskId: id, contextId: record.contextId };

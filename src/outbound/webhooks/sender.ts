@@ -17,6 +17,8 @@ export interface WebhookParts {
   /** Without it notifications carry no proof of the gateway's own. */
   readonly signing?: Signing;
   readonly log: Log;
+  /** The time of day that the queue goes by, and that receivers are told; that of this machine unless given. */
+  readonly now?: () => number;
 }
 
 export interface WebhookOptions extends Partial<HostLimits> {
@@ -50,6 +52,7 @@ const DEFAULTS = {
 export class WebhookSender {
   private readonly options: Required<WebhookOptions>;
   private readonly hosts: Hosts;
+  private readonly now: () => number;
   private readonly underWay = new Set<Promise<void>>();
   private readonly posts = new Set<Post>();
   /** What is claimed of each target, delivered or in line. */
@@ -64,6 +67,7 @@ export class WebhookSender {
     options: WebhookOptions = {},
   ) {
     this.options = { ...DEFAULTS, ...options };
+    this.now = parts.now ?? Date.now;
     this.hosts = new Hosts(this.options, () => performance.now());
   }
 
@@ -161,7 +165,7 @@ export class WebhookSender {
     const entered = this.hosts.enter(origin);
     if (entered !== true) {
       if (!(await entered)) {
-        await outbox.release(delivery, Date.now() + this.options.pollMs);
+        await outbox.release(delivery, this.now() + this.options.pollMs);
         return;
       }
       // It has waited in line, and the configuration may be gone meanwhile.
@@ -193,7 +197,7 @@ export class WebhookSender {
     const body = Buffer.from(value.body);
     let headers: string[];
     try {
-      headers = await notificationHeaders({ id, attempt, push: value, body }, target, Date.now(), this.parts.signing);
+      headers = await notificationHeaders({ id, attempt, push: value, body }, target, this.now(), this.parts.signing);
     } catch (error) {
       this.parts.log.warn({ err: error, notification: id }, 'a notification could not be signed');
       await this.failed(delivery, 'the notification could not be signed', 0);
@@ -233,7 +237,7 @@ export class WebhookSender {
     }
     const waits = status === 429 || status === 503;
     // A redirect is a failure like any other: where it leads nobody has checked.
-    await this.failed(delivery, `HTTP ${status}`, waits ? retryAfterMs(after, Date.now()) : 0);
+    await this.failed(delivery, `HTTP ${status}`, waits ? retryAfterMs(after, this.now()) : 0);
   }
 
   private async failed(delivery: Delivery, error: string, wait: number): Promise<void> {

@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
 import type { AgentTaskKey } from './agent-tasks.js';
 
@@ -38,7 +39,7 @@ export class AgentPushes<T = unknown> {
        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
        ON CONFLICT (agent, owner, task_id, id) DO UPDATE SET json = excluded.json, dialect = excluded.dialect,
          failures = excluded.failures, disabled = excluded.disabled`,
-      [...named(key), id, JSON.stringify(value), dialect, failures, disabled ? 1 : 0, Date.now()],
+      [...named(key), id, JSON.stringify(value), dialect, failures, disabled ? 1 : 0, wallMs()],
     );
   }
 

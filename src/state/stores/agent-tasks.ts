@@ -1,3 +1,4 @@
+import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { skipLocked } from '../dialect.js';
 import { isStateError } from '../errors.js';
@@ -107,13 +108,13 @@ export class AgentTasks<T = unknown> {
 
   async get(key: AgentTaskKey): Promise<AgentTask<T> | undefined> {
     const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE ${NAMED} AND expires_at > $4`;
-    const [row] = await this.#db.q<TaskRow>(sql, [...named(key), Date.now()]);
+    const [row] = await this.#db.q<TaskRow>(sql, [...named(key), wallMs()]);
     return row && taskOf<T>(row);
   }
 
   async getUpstream(agent: string, upstreamId: string): Promise<AgentTask<T> | undefined> {
     const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE agent = $1 AND upstream_id = $2 AND expires_at > $3`;
-    const [row] = await this.#db.q<TaskRow>(sql, [agent, upstreamId, Date.now()]);
+    const [row] = await this.#db.q<TaskRow>(sql, [agent, upstreamId, wallMs()]);
     return row && taskOf<T>(row);
   }
 
@@ -121,14 +122,14 @@ export class AgentTasks<T = unknown> {
   async getAll(owner: string, id: string): Promise<AgentTask<T>[]> {
     const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE owner = $1 AND id = $2 AND expires_at > $3
       ORDER BY created_at DESC LIMIT 100`;
-    return (await this.#db.q<TaskRow>(sql, [owner, id, Date.now()])).map((row) => taskOf<T>(row));
+    return (await this.#db.q<TaskRow>(sql, [owner, id, wallMs()])).map((row) => taskOf<T>(row));
   }
 
   /** The first task of each of the owners and agents that a context has tasks of, oldest first. */
   async context(contextId: string): Promise<{ agent: string; owner: string }[]> {
     const sql = `SELECT agent, owner, MIN(created_at) AS first FROM agent_tasks
       WHERE context_id = $1 AND expires_at > $2 GROUP BY agent, owner ORDER BY first LIMIT 100`;
-    const rows = await this.#db.q<{ agent: string; owner: string }>(sql, [contextId, Date.now()]);
+    const rows = await this.#db.q<{ agent: string; owner: string }>(sql, [contextId, wallMs()]);
     return rows.map(({ agent, owner }) => ({ agent, owner }));
   }
 
@@ -148,7 +149,7 @@ export class AgentTasks<T = unknown> {
   async list(query: AgentTaskQuery): Promise<{ tasks: AgentTask<T>[]; total: number }> {
     const { owner, agents, contextId, state, since, after, limit } = query;
     if (agents.length === 0) return { tasks: [], total: 0 };
-    const params: Value[] = [owner, Date.now()];
+    const params: Value[] = [owner, wallMs()];
     const put = (value: Value): string => `$${params.push(value)}`;
     let where = `owner = $1 AND expires_at > $2 AND agent IN (${agents.map(put).join(', ')})`;
     if (contextId !== undefined) where += ` AND context_id = ${put(contextId)}`;
@@ -171,7 +172,7 @@ export class AgentTasks<T = unknown> {
   }
 
   /** Tasks that are due, since their follower did not prolong its claim in time or to be looked at, each for this one alone. */
-  async claimFollowing(by: string, limit: number, until: number, now = Date.now()): Promise<AgentTask<T>[]> {
+  async claimFollowing(by: string, limit: number, until: number, now = wallMs()): Promise<AgentTask<T>[]> {
     const sql = `WITH due AS (
          SELECT agent, owner, id FROM agent_tasks WHERE followed_until <= $1 AND expires_at > $1
          ORDER BY followed_until LIMIT $2 ${skipLocked(this.#db.dialect)})
@@ -181,7 +182,7 @@ export class AgentTasks<T = unknown> {
   }
 
   /** False where another one follows the task. */
-  async claimOne(key: AgentTaskKey, by: string, until: number, now = Date.now()): Promise<boolean> {
+  async claimOne(key: AgentTaskKey, by: string, until: number, now = wallMs()): Promise<boolean> {
     const sql = `UPDATE agent_tasks SET followed_until = CAST($4 AS BIGINT), follower = $6
       WHERE ${NAMED} AND (followed_until IS NULL OR followed_until <= $5 OR follower IN ('', $6)) AND expires_at > $5
       RETURNING id`;
@@ -223,7 +224,7 @@ export class AgentTasks<T = unknown> {
   /** Deletes at most `limit` expired tasks with all that belongs to them; returns how many. */
   async sweep(limit = 200): Promise<number> {
     const sql = 'SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2';
-    const now = Date.now();
+    const now = wallMs();
     const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [now, limit]);
     if (rows.length > 0) await this.#db.tx(rows.flatMap((key) => removal(key, now)));
     return rows.length;
@@ -232,7 +233,7 @@ export class AgentTasks<T = unknown> {
   async #write(write: AgentTaskWrite<T>): Promise<boolean> {
     const { task, after, events, messages, expiresAt, followedUntil, follower = '', heldBy } = write;
     const mark = newId();
-    const now = Date.now();
+    const now = wallMs();
     const key = named(task);
     const json = JSON.stringify(task.value);
     const kept = followedUntil === undefined ? 1 : 0;
@@ -317,7 +318,7 @@ export class AgentTasks<T = unknown> {
   }
 
   async #removeExpired({ agent, owner, id, upstreamId }: Pick<AgentTask<T>, keyof AgentTaskKey | 'upstreamId'>) {
-    const now = Date.now();
+    const now = wallMs();
     const sql = `SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $5
       AND ((agent = $1 AND owner = $2 AND id = $3) OR (agent = $1 AND upstream_id = $4))`;
     const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [
