@@ -8,7 +8,7 @@ const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(pr
 const LONG = ['cluster-*', 'a2a-replicas', 'a2a-agents', 'connections', 'state-clock', 'state-disk'];
 const long = faults ? [] : LONG.map((name) => `test/faults/${name}.test.ts`);
 /** Promises that name a time, so nothing else runs beside them. */
-const TIMED = 'test/faults/cluster-streams.test.ts';
+const TIMED = ['cluster-streams', 'cluster-frozen'].map((name) => `test/faults/${name}.test.ts`);
 
 export default defineConfig({
   test: {
@@ -32,7 +32,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, ...long, TIMED],
+          exclude: [...configDefaults.exclude, ...long, ...TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: Math.max(faults ? 2 : 3, Math.floor(cores / 2)),
@@ -42,7 +42,7 @@ export default defineConfig({
       {
         test: {
           name: 'timed',
-          include: faults ? [TIMED] : [],
+          include: faults ? TIMED : [],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: 1,

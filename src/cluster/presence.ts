@@ -13,7 +13,9 @@ export const PRESENCE: PresenceOptions = { lease: 3_000, renew: 500 };
 /** After a renewal failed, the next is tried sooner. */
 const RETRY = 250;
 /** What was just looked up is not looked up again. */
-const REMEMBERED = 250;
+const REMEMBERED = 150;
+/** So often somebody whose end matters is looked for: what is left of a second after the lease goes into ending its calls. */
+const LOOK = 200;
 /** When the bus was away every lease has lapsed; so long everybody has to come back before anybody is called dead. */
 const GRACE = 2_000;
 /** How long the name of a dead replica is kept from it, in which others speak in its place. */
@@ -27,6 +29,9 @@ export interface Fence {
   readonly fence: number;
 }
 
+/** Speaks in the place of a replica that is gone, under the fence of its name. */
+type Mourner = (fence: Fence) => void;
+
 /**
  * Who is there. Each replica holds a lease on its own name; its fence stands on everything it appends for others to
  * read, so a replica that was declared dead and wakes up again is refused (fault 25).
@@ -38,6 +43,12 @@ export class Presence {
   private steady: number | undefined;
   private renewing: Promise<void> | undefined;
   private left = false;
+  /** When this process last showed that it runs, when it came back from a standstill, and when it asked what was answered. */
+  private beat = performance.now();
+  private woke = 0;
+  private sure = performance.now();
+  private readonly beating: NodeJS.Timeout;
+  private readonly watched = new Map<string, { readonly mourners: Set<Mourner>; readonly timer: NodeJS.Timeout }>();
   private readonly known = new Map<string, { readonly alive: boolean; readonly at: number }>();
 
   private constructor(
@@ -45,7 +56,9 @@ export class Presence {
     readonly self: string,
     private readonly options: PresenceOptions,
     private readonly onLost: () => void,
-  ) {}
+  ) {
+    this.beating = setInterval(() => this.dazed, options.renew).unref();
+  }
 
   /** A bus that is away at the moment does not keep a replica from starting. */
   static async enter(bus: Bus, self: string, options: PresenceOptions, onLost: () => void): Promise<Presence> {
@@ -64,6 +77,7 @@ export class Presence {
   private async renewOnce(): Promise<void> {
     clearTimeout(this.timer);
     let pause = RETRY;
+    const asked = performance.now();
     try {
       if (this.current === 0 || !(await this.bus.renew(keyOf(this.self), this.self, this.options.lease))) {
         if (this.current !== 0 && this.steady !== undefined) this.onLost();
@@ -74,12 +88,24 @@ export class Presence {
         else return;
       }
       this.steady ??= performance.now();
+      this.sure = asked;
       pause = this.options.renew;
     } catch {
       this.steady = undefined;
     } finally {
       if (!this.left) this.timer = setTimeout(() => void this.renew(), pause).unref();
     }
+  }
+
+  /**
+   * This process stood still for longer than its lease, and has not heard yet whether others spoke in its place. What it
+   * waited for meanwhile did not take long: it only looks so.
+   */
+  get dazed(): boolean {
+    const now = performance.now();
+    if (now - this.beat > this.options.lease) this.woke = now;
+    this.beat = now;
+    return this.woke > this.sure;
   }
 
   /** What stands on appends of this replica. */
@@ -105,8 +131,42 @@ export class Presence {
     return alive;
   }
 
-  /** Takes the name of a replica that is gone, so that nothing it still sends is accepted; undefined if it came back. */
-  async bury(replica: string): Promise<Fence | undefined> {
+  /**
+   * Calls when a replica is gone, and until it is called off: the name is taken once for all who have something to end,
+   * so nothing the replica still sends is accepted.
+   */
+  whenGone(replica: string, mourner: Mourner): () => void {
+    const found = this.watched.get(replica);
+    const watch = found ?? { mourners: new Set(), timer: this.watch(replica) };
+    if (!found) this.watched.set(replica, watch);
+    watch.mourners.add(mourner);
+    return () => {
+      watch.mourners.delete(mourner);
+      if (watch.mourners.size > 0 || this.watched.get(replica) !== watch) return;
+      clearInterval(watch.timer);
+      this.watched.delete(replica);
+    };
+  }
+
+  private watch(replica: string): NodeJS.Timeout {
+    let looking = false;
+    const look = async (): Promise<void> => {
+      if (looking) return;
+      looking = true;
+      try {
+        const fence = (await this.alive(replica)) ? undefined : await this.bury(replica);
+        if (fence) for (const mourner of [...(this.watched.get(replica)?.mourners ?? [])]) mourner(fence);
+      } catch {
+        // The bus is away: looked again.
+      } finally {
+        looking = false;
+      }
+    };
+    return setInterval(() => void look(), LOOK).unref();
+  }
+
+  /** Takes the name of a replica that is gone; undefined if it came back. */
+  private async bury(replica: string): Promise<Fence | undefined> {
     const fence = await this.bus.lease(keyOf(replica), NOBODY, BURIED);
     return fence === undefined ? undefined : { key: keyOf(replica), fence };
   }
@@ -114,6 +174,8 @@ export class Presence {
   async leave(): Promise<void> {
     this.left = true;
     clearTimeout(this.timer);
+    clearInterval(this.beating);
+    for (const { timer } of this.watched.values()) clearInterval(timer);
     await this.bus.release(keyOf(this.self), this.self).catch(() => {});
   }
 }

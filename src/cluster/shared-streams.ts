@@ -27,8 +27,8 @@ export class BusStreams implements SharedStreams {
     return `${this.presence.self}-${(this.logs++).toString(36)}-`;
   }
 
-  open(session: string, stream: string, request: Id | undefined): StreamCopy {
-    return new StreamWriter(this.bus, this.presence, streamOf(session, stream), request, this.log);
+  open(session: string, stream: string, request: Id | undefined, endedElsewhere?: () => void): StreamCopy {
+    return new StreamWriter(this.bus, this.presence, streamOf(session, stream), request, this.log, endedElsewhere);
   }
 
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {

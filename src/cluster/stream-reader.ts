@@ -4,8 +4,8 @@ import { type Id, writeError } from '../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';
 import { type Bus, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
-import type { Presence } from './presence.js';
-import { KEPT, newestEntry, readEntry, writeEntry } from './stream-entry.js';
+import type { Fence, Presence } from './presence.js';
+import { KEPT, readEntry, writeEntry } from './stream-entry.js';
 
 const BATCH = 100;
 const LOOK = 500;
@@ -29,20 +29,24 @@ export class StreamReader implements Resumable {
   private sink: EventSink | undefined;
   private stop: (() => void) | undefined;
   private cursor = START;
-  private reading = false;
+  private pumping: Promise<void> | undefined;
+  /** There may be more than was read. */
   private again = false;
-  private looking = false;
+  private ending = false;
 
   constructor(private readonly options: StreamReaderOptions) {}
 
   connect(sink: EventSink, after = 0): void {
-    const { bus, name, epoch } = this.options;
+    const { bus, presence, name, epoch, maker } = this.options;
     this.sink = sink;
     this.cursor = `${epoch}-${after}`;
     const off = bus.wake(name, () => void this.pump());
-    const timer = setInterval(() => void this.look(), LOOK).unref();
+    const alone = presence.whenGone(maker, (fence) => void this.end(fence));
+    // What could not be read when it was there.
+    const timer = setInterval(() => this.again && void this.pump(), LOOK).unref();
     this.stop = () => {
       off();
+      alone();
       clearInterval(timer);
     };
     void this.pump();
@@ -59,10 +63,16 @@ export class StreamReader implements Resumable {
     return sink;
   }
 
-  private async pump(): Promise<void> {
+  /** Resolves when everything was read that was there at the time of the call, or `again` says that it was not. */
+  private pump(): Promise<void> {
     this.again = true;
-    if (this.reading) return;
-    this.reading = true;
+    this.pumping ??= this.readAll().finally(() => {
+      this.pumping = undefined;
+    });
+    return this.pumping;
+  }
+
+  private async readAll(): Promise<void> {
     try {
       while (this.again && this.sink) {
         this.again = false;
@@ -73,8 +83,6 @@ export class StreamReader implements Resumable {
       if (isStateError(error, 'gap')) this.leave()?.end();
       // Otherwise the bus is away; the next look reads on.
       else this.again = true;
-    } finally {
-      this.reading = false;
     }
   }
 
@@ -96,36 +104,28 @@ export class StreamReader implements Resumable {
     if (kind === 'x') this.leave()?.end();
   }
 
-  private async look(): Promise<void> {
-    if (this.looking) return;
-    this.looking = true;
+  /** Ends the stream for a maker that is gone: the outcome of the call is unknown, and it is not run again. */
+  private async end(fence: Fence): Promise<void> {
+    if (this.ending) return;
+    this.ending = true;
     try {
-      if (!(await this.options.presence.alive(this.options.maker))) await this.end();
-      else if (!this.again) return;
+      // Nothing of its maker can follow what is read now; its own end may be among it.
+      await this.pump();
+      if (this.again || !this.sink) return;
+      const { bus, name, request } = this.options;
+      const text = request === undefined ? '' : goneAnswer(request);
+      await bus.append(name, writeEntry({ kind: 'x', request, text }), { ...KEPT, fence, mark: MARK });
       await this.pump();
     } catch {
       // Tried again at the next look.
     } finally {
-      this.looking = false;
+      this.ending = false;
     }
   }
+}
 
-  /** Ends the stream for a maker that is gone: the outcome of the call is unknown, and it is not run again. */
-  private async end(): Promise<void> {
-    const { bus, presence, name, maker, request } = this.options;
-    const fence = await presence.bury(maker);
-    if (!fence) return;
-    const newest = await newestEntry(bus, name);
-    if (!newest || newest.kind === 'x') return;
-    const gone = new ProtocolError('upstream_error', 'The replica that ran this call is gone', { outcome: 'unknown' });
-    const text =
-      request === undefined
-        ? ''
-        : writeError(request, {
-            code: gone.row.legacy,
-            message: gone.message,
-            data: gone.data as JsonObject,
-          }).toString();
-    await bus.append(name, writeEntry({ kind: 'x', request, text }), { ...KEPT, fence, mark: MARK });
-  }
+function goneAnswer(request: Id): string {
+  const gone = new ProtocolError('upstream_error', 'The replica that ran this call is gone', { outcome: 'unknown' });
+  const error = { code: gone.row.legacy, message: gone.message, data: gone.data as JsonObject };
+  return writeError(request, error).toString();
 }

@@ -4,11 +4,12 @@ import { type Bus, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import { newId } from '../state/ids.js';
 import type { Fence, Presence } from './presence.js';
-import { type EntryKind, KEPT, writeEntry } from './stream-entry.js';
+import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
 
 /** So long the client waits for its event to be safe; when the bus is away it is served all the same. */
 const PATIENCE = 5_000;
 const PAUSE = 500;
+const REMOVE_PAUSE = 2_000;
 
 /**
  * The copy of one stream that its maker keeps on the Bus: one event after the other, each once, under the maker's fence.
@@ -30,6 +31,8 @@ export class StreamWriter implements StreamCopy {
     private readonly name: string,
     private readonly request: Id | undefined,
     private readonly log: { warn(fields: object, message: string): void },
+    /** Another replica has ended the stream. */
+    private readonly endedElsewhere: () => void = () => {},
   ) {
     this.fence = presence.fence;
     void this.add('h', '');
@@ -57,7 +60,11 @@ export class StreamWriter implements StreamCopy {
   /** Resolves when so many entries are on the Bus, or when it makes no sense to wait for that. */
   private safe(length: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.fallBehind(), PATIENCE).unref();
+      let timer = setTimeout(() => {
+        // It was not the bus that took so long, and others may have gone on without us.
+        if (this.presence.dazed) timer = setTimeout(() => this.fallBehind(), PATIENCE).unref();
+        else this.fallBehind();
+      }, PATIENCE).unref();
       const done = (): void => {
         clearTimeout(timer);
         resolve();
@@ -84,10 +91,8 @@ export class StreamWriter implements StreamCopy {
         await this.sendFirst();
       } catch (error) {
         if (isStateError(error, 'fenced')) await this.reclaim();
-        else if (isStateError(error) && error.retryable) {
-          this.fallBehind();
-          await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
-        } else this.giveUp((error as Error).message);
+        else if (isStateError(error) && error.retryable) await this.pause();
+        else this.giveUp((error as Error).message);
       }
     }
     this.sending = false;
@@ -111,23 +116,30 @@ export class StreamWriter implements StreamCopy {
     this.release();
   }
 
+  /** The bus is away. What it would not say to a process that stood still is asked again before a client is served. */
+  private async pause(): Promise<void> {
+    if (!this.presence.dazed) this.fallBehind();
+    await sleep(PAUSE);
+  }
+
   /** The lease lapsed. Where nobody spoke in this replica's place meanwhile, the stream goes on under its new fence. */
   private async reclaim(): Promise<void> {
     try {
       const fence = await this.presence.renewed(this.fence);
-      if (fence.fence === this.fence.fence) {
-        this.fallBehind();
-        await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+      if (fence.fence === this.fence.fence) return await this.pause();
+      const [next, more] = await this.bus.read(this.name, this.last, 2);
+      // What no answer came to may be there all the same: that was nobody else. The new fence is good only from here on.
+      if (!next || (!more && next[1] === this.queue[0]?.text)) {
+        this.fence = fence;
         return;
       }
-      this.fence = fence;
-      if ((await this.bus.tail(this.name)) === this.last) return;
       this.state = 'ended elsewhere';
       this.queue.length = 0;
+      this.endedElsewhere();
     } catch (error) {
       if (!isStateError(error)) throw error;
-      this.fallBehind();
-      await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+      if (isStateError(error, 'gap')) this.giveUp('the copy was lost');
+      else await this.pause();
     }
   }
 
@@ -137,6 +149,21 @@ export class StreamWriter implements StreamCopy {
     this.state = 'given up';
     this.queue.length = 0;
     this.release();
-    this.bus.drop(this.name).catch(() => {});
+    void this.remove();
+  }
+
+  /** Who reads the copy elsewhere must not wait for what will never come. An end that others gave it stays. */
+  private async remove(): Promise<void> {
+    for (let tries = 0; tries < KEPT.ttlMs / REMOVE_PAUSE; tries++) {
+      try {
+        if ((await newestEntry(this.bus, this.name))?.kind !== 'x') await this.bus.drop(this.name);
+        return;
+      } catch (error) {
+        if (!isStateError(error) || !error.retryable) return;
+      }
+      await sleep(REMOVE_PAUSE);
+    }
   }
 }
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());

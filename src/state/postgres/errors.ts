@@ -5,9 +5,10 @@ const REPEATABLE = new Set(['40001', '40P01']);
 
 /**
  * Classes and codes by which the server says "not now": connection lost or refused, out of disk, memory or connections,
- * shutting down, statement timed out or cancelled, lock not available, read-only (a standby), or a fault of its own (XX).
+ * shutting down, statement timed out or cancelled, lock not available, read-only (a standby), a transaction that stood open
+ * while this process was frozen, or a fault of its own (XX).
  */
-const UNAVAILABLE = /^(?:08|53|57|58|25006|55P03|XX)/;
+const UNAVAILABLE = /^(?:08|53|57|58|25006|25P03|55P03|XX)/;
 
 function sqlState(error: unknown): string | undefined {
   const { code, severity } = error as { code?: unknown; severity?: unknown };

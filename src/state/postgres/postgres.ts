@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import type { Pool, PoolClient, PoolConfig } from 'pg';
 import { atMost, followEngine, sleep } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
@@ -20,6 +21,11 @@ const ATTEMPTS = 4;
 const CLOCK_EVERY = 10_000;
 /** The first answer comes with a new connection, and takes longer. */
 const CLOCK_LOOKS = 3;
+/**
+ * A transaction reaches the server in one piece, so one that stands open belongs to a process that is dead or frozen. It
+ * is ended before a replica's lease is over: by then nothing may hold the rows that the others need (case 25).
+ */
+const OPEN_MS = 2_000;
 
 /** Every wait has an end: the driver's defaults wait for ever on a frozen server. */
 export function connectionConfig(url: string, options: PostgresOptions, pg: typeof import('pg')): PoolConfig {
@@ -30,7 +36,7 @@ export function connectionConfig(url: string, options: PostgresOptions, pg: type
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     query_timeout: queryTimeoutMs,
     statement_timeout: queryTimeoutMs,
-    idle_in_transaction_session_timeout: queryTimeoutMs,
+    idle_in_transaction_session_timeout: Math.min(OPEN_MS, queryTimeoutMs),
     keepAlive: true,
     // One round trip for a whole transaction's statements, and a timed-out connection is destroyed by the driver.
     pipeline: true,
@@ -138,7 +144,8 @@ export class PostgresDb implements Db {
 
 /**
  * Everything is sent at once, the COMMIT included: after a failed statement the server answers it with a ROLLBACK. That
- * rests on nothing being dropped on our side of the wire, so what the driver could stumble over is refused first.
+ * rests on nothing being dropped on our side of the wire, so what the driver could stumble over is refused first. At
+ * once means in one write: a process that is stopped between two of them would leave its locks behind (case 25).
  */
 async function transaction(client: PoolClient, statements: readonly Statement[]): Promise<Row[][]> {
   for (const [, params] of statements) {
@@ -146,9 +153,13 @@ async function transaction(client: PoolClient, statements: readonly Statement[])
       throw new StateError('internal', 'a parameter is neither text, nor number, nor null');
     }
   }
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  stream.cork();
   const begin = client.query('BEGIN');
   const sent = statements.map(([sql, params]) => client.query<Row>(sql, [...params]));
-  const settled = await Promise.allSettled([begin, ...sent, client.query('COMMIT')]);
+  const commit = client.query('COMMIT');
+  stream.uncork();
+  const settled = await Promise.allSettled([begin, ...sent, commit]);
   // The first failure is the reason; what follows only says that the transaction is aborted.
   const failed = settled.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;

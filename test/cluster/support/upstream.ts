@@ -15,8 +15,12 @@ const TOOL = (name: string): object => ({ name, inputSchema: { type: 'object' } 
 
 export class CountedServer {
   readonly runs: string[] = [];
+  /** Those of them that were answered. */
+  readonly over: string[] = [];
   readonly cancelled: unknown[] = [];
   readonly subscribed: string[] = [];
+  /** Which `ticks` no longer wait between one and the next. */
+  hurried: (key: string) => boolean = () => false;
   private readonly general = new Map<string, ServerResponse>();
   private readonly http: Server = createServer((req, res) => {
     this.handle(req, res).catch(() => res.destroy());
@@ -108,9 +112,10 @@ export class CountedServer {
     for (let progress = 1; progress <= count && !res.destroyed; progress++) {
       if (progressToken !== undefined)
         send({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken, progress, message } });
-      await sleep(every);
+      await sleep(this.hurried(key) ? 0 : every);
     }
     send({ jsonrpc: '2.0', method: 'notifications/message', params: { level: 'debug', logger: 'ticks', data: key } });
     res.end(`data: ${answer(text)}\n\n`);
+    this.over.push(key);
   }
 }

@@ -207,14 +207,15 @@ export class EventLog {
   private make(request?: Id, share = false): LoggedStream {
     const shared = share ? this.shared : undefined;
     const id = `${this.prefix}${shared ? 'r' : 's'}${this.next++}`;
-    const copy = shared?.open(this.session, id, request);
-    const stream = new LoggedStream(id, this.limits, copy, () => void this.giveAway(stream));
+    const giveAway = (): void => void this.giveAway(stream);
+    const copy = shared?.open(this.session, id, request, giveAway);
+    const stream: LoggedStream = new LoggedStream(id, this.limits, copy, giveAway);
     this.streams.set(id, stream);
     return stream;
   }
 
   private async giveAway(stream: LoggedStream): Promise<void> {
-    this.streams.delete(stream.id);
+    if (!this.streams.delete(stream.id)) return;
     stream.handOver(await this.shared?.find(this.session, stream.id, stream.last).catch(() => undefined));
   }
 

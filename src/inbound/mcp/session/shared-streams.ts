@@ -25,7 +25,8 @@ export interface Resumable {
 export interface SharedStreams {
   /** Begins the names of the streams of one session made here: no other replica uses it, nor this one again. */
   prefix(): string;
-  open(session: string, stream: string, request: Id | undefined): StreamCopy;
+  /** `endedElsewhere` is called even after everything was taken: what was kept of the stream here no longer counts. */
+  open(session: string, stream: string, request: Id | undefined, endedElsewhere: () => void): StreamCopy;
   /** A stream that another replica made; undefined where there is none. Throws where it no longer holds what is asked for. */
   find(session: string, stream: string, after: number): Promise<Resumable | undefined>;
 }

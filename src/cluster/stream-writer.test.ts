@@ -1,0 +1,116 @@
+/** The copy of a stream whose maker was away: what it may go on with, and what others said in its place. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
+import { StateError } from '../state/errors.js';
+import { type Bus, openState, type State } from '../state/index.js';
+import { Presence } from './presence.js';
+import { BusStreams } from './shared-streams.js';
+
+const LEASE = { lease: 600, renew: 150 };
+const QUIET = { warn: () => {} };
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+let folder: string;
+let state: State;
+const stops: (() => unknown)[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'parley-writer-'));
+  state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+  await state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Way {
+  /** Nothing gets through any more. */
+  cut: boolean;
+  /** The next append is made, and its answer lost. */
+  mute: boolean;
+}
+
+/** The bus as one replica reaches it. */
+function reached(way: Way): Bus {
+  const lost = (): StateError => new StateError('unavailable', 'no answer', { outcome: 'unknown' });
+  return new Proxy(state.bus, {
+    get: (bus, name) => {
+      const method = Reflect.get(bus, name) as (...args: unknown[]) => unknown;
+      if (name === 'wake') return method.bind(bus);
+      return async (...args: unknown[]) => {
+        if (way.cut) throw lost();
+        const answer = await method.apply(bus, args);
+        if (name !== 'append' || !way.mute) return answer;
+        way.mute = false;
+        throw lost();
+      };
+    },
+  });
+}
+
+async function replica(name: string, way: Way = { cut: false, mute: false }): Promise<BusStreams> {
+  const bus = reached(way);
+  const presence = await Presence.enter(bus, name, LEASE, () => {});
+  stops.push(() => presence.leave());
+  return new BusStreams(bus, presence, QUIET);
+}
+
+async function listen(streams: BusStreams, name: string): Promise<{ heard: string[]; over: Promise<void> }> {
+  const heard: string[] = [];
+  const found = await streams.find('session', name, 1);
+  const over = new Promise<void>((resolve) =>
+    found!.connect({ event: (_, data) => heard.push(Buffer.concat(data).toString()), end: () => resolve() }, 1),
+  );
+  return { heard, over };
+}
+
+test('an append that got no answer is not taken for the word of another', async () => {
+  const way = { cut: false, mute: false };
+  const [a, b] = [await replica('a', way), await replica('b')];
+  const name = `${a.prefix()}r1`;
+  let ended = 0;
+  const copy: StreamCopy = a.open('session', name, 7, () => ended++);
+  expect(await copy.append('one')).toBe(true);
+  const { heard, over } = await listen(b, name);
+  way.mute = true;
+  const second = copy.append('two');
+  // While it waits to ask again, its lease is lost and taken anew.
+  await sleep(100);
+  await state.bus.release('replica:a', 'a');
+  expect(await second).toBe(true);
+  expect(await copy.append('three')).toBe(true);
+  expect(await copy.finish()).toBe(true);
+  await over;
+  expect(heard).toEqual(['one', 'two', 'three']);
+  expect(ended).toBe(0);
+});
+
+test('what was taken while the bus was away is withdrawn where others ended the stream meanwhile', async () => {
+  const way = { cut: false, mute: false };
+  const [a, b] = [await replica('a', way), await replica('b')];
+  const name = `${a.prefix()}r1`;
+  let ended = 0;
+  const copy = a.open('session', name, 7, () => ended++);
+  expect(await copy.append('one')).toBe(true);
+  // Nobody calls another dead who has just come himself.
+  await sleep(2_100);
+  const { heard, over } = await listen(b, name);
+  way.cut = true;
+  // Its client is served all the same, to the end.
+  expect(await copy.append('two')).toBe(true);
+  expect(await copy.finish()).toBe(true);
+  await over;
+  expect(heard).toHaveLength(2);
+  expect(JSON.parse(heard[1]!)).toMatchObject({ id: 7, error: { data: { outcome: 'unknown' } } });
+  expect(ended).toBe(0);
+  way.cut = false;
+  await expect.poll(() => ended, { timeout: 10_000 }).toBe(1);
+  // Whoever asks now hears what was said first.
+  const again = await listen(b, name);
+  await again.over;
+  expect(again.heard).toEqual(heard);
+});
