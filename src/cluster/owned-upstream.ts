@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { readFault, readOutcome, writeFault, writeOutcome } from '../core/bridge/outcome-text.js';
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
+import { Flow } from '../core/flow.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
@@ -212,14 +213,17 @@ export class OwnedUpstream implements Upstream {
 
   private async serve(payload: JsonObject, asked: Asked): Promise<JsonValue> {
     if (!this.ownership.held) return MOVED;
-    const { caller, call } = readCall(payload, asked);
-    return this.kept(await this.local.request(caller, call), asked.from);
+    const flow = flowTo(asked);
+    const { caller, call } = readCall(payload, flow);
+    return this.kept(flow.settle(await this.local.request(caller, call)), asked.from);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {
     const parked = this.parked.get(String(id));
     if (!parked) return writeOutcome(failed(new ProtocolError('invalid_state', 'The call this belongs to is over')));
-    return this.kept(await parked.call.resume(sinksOf(asked), answers as InputResponses), asked.from, String(id));
+    const flow = flowTo(asked);
+    const outcome = await parked.call.resume(sinksOf(flow), answers as InputResponses);
+    return this.kept(flow.settle(outcome), asked.from, String(id));
   }
 
   private kept(outcome: Outcome, from: string, before?: string): JsonObject {
@@ -350,9 +354,13 @@ export class OwnedUpstream implements Upstream {
   }
 }
 
-const sinksOf = (asked: Asked): Sinks => ({
-  cancellation: asked.cancellation,
-  notify: (notification) => asked.emit(notification as unknown as JsonValue),
+/** What a process says in a flood must not fill the box that the answers to all the others go through. */
+const flowTo = (asked: Asked): Flow =>
+  new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
+
+const sinksOf = (flow: Flow): Sinks => ({
+  cancellation: flow.cancellation,
+  notify: (notification) => flow.notify(notification),
 });
 
 /** A call as another replica can make it. What a process is not sent, such as mirrored headers, stays behind. */
@@ -372,7 +380,7 @@ function writeCall({ ask: _, revision, ...caller }: Caller, call: UpstreamCall):
   return written as unknown as JsonValue;
 }
 
-function readCall(written: JsonObject, asked: Asked): { readonly caller: Caller; readonly call: UpstreamCall } {
+function readCall(written: JsonObject, flow: Flow): { readonly caller: Caller; readonly call: UpstreamCall } {
   const { revision: date, ...who } = written['caller'] as unknown as Omit<Caller, 'revision'> & { revision: string };
   const { params, logLevel, ...what } = written['call'] as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
     params: string;
@@ -387,7 +395,7 @@ function readCall(written: JsonObject, asked: Asked): { readonly caller: Caller;
       params: RawObject.at(Buffer.from(params)),
       logLevel: logLevel ?? undefined,
       mirrored: [],
-      ...sinksOf(asked),
+      ...sinksOf(flow),
     },
   };
 }

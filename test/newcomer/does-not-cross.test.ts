@@ -197,6 +197,22 @@ describe('messages beside the call', () => {
     expect(messages.map(({ method }) => method)).not.toContain('ping');
   });
 
+  test('NX-48 of more progress than anybody reads the newest is told, and a flood ends its call', async () => {
+    const report = (times: number): Promise<Answer> =>
+      callTool(legacy, 'report', { times }, { meta: { progressToken: 'p' } });
+    const progress = ({ messages }: Answer): unknown[] =>
+      messages
+        .filter(({ method }) => method === 'notifications/progress')
+        .map(({ params }) => (params as Json)['progress']);
+    expect(progress(await report(500))).toHaveLength(500);
+    const many = await report(5_000);
+    expect(textOf(many)).toBe('reported');
+    expect(progress(many).length).toBeLessThan(4_000);
+    expect(progress(many).at(-1)).toBe(5_000);
+    const flood = await report(100_000);
+    expect(flood.error?.data).toMatchObject({ outcome: 'unknown' });
+  });
+
   test('NX-11 methods no revision knows are refused where all servers are seen', async () => {
     const messages = await toldDuring('modern', async () => {
       const { status, error } = await modern(all, 'example/odd');

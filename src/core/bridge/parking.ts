@@ -4,6 +4,7 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { InputResponses, Notification } from '../../protocol/mcp/model.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
+import { Flow } from '../flow.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../gateway.js';
 import { readOutcome, writeOutcome } from './outcome-text.js';
 
@@ -87,13 +88,10 @@ export class Parking {
         principal: string;
         answers: InputResponses;
       };
-      const call = {
-        cancellation: asked.cancellation,
-        notify: (notification: Notification) => asked.emit(notification as unknown as JsonValue),
-      };
+      const flow = new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
       try {
-        const { outcome, next } = await this.resume(ticket, principal, call, answers);
-        return { outcome: writeOutcome(outcome), ...(next && { next: next as unknown as JsonValue }) };
+        const { outcome, next } = await this.resume(ticket, principal, flow, answers);
+        return { outcome: writeOutcome(flow.settle(outcome)), ...(next && { next: next as unknown as JsonValue }) };
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
         return { outcome: writeOutcome(failed(error)) };

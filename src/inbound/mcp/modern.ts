@@ -1,4 +1,5 @@
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
+import { Flow } from '../../core/flow.js';
 import type { Call, Gateway, Outcome, Subscription, View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
@@ -66,6 +67,10 @@ export class ModernDoor {
       return;
     }
     const { progressToken, logLevel } = envelope;
+    const say = (notification: Notification): void => outlet.send(encoder.notification(notification, progressToken));
+    // Who asked to hear nothing beside the answer needs nothing that bounds it.
+    const quiet = progressToken === undefined && logLevel === undefined;
+    const flow = quiet ? undefined : new Flow(request.cancellation, say);
     this.calls++;
     try {
       const outcome = await this.gateway.call(caller, {
@@ -74,13 +79,15 @@ export class ModernDoor {
         view: request.view,
         wantsProgress: progressToken !== undefined,
         logLevel,
-        cancellation: request.cancellation,
+        cancellation: flow?.cancellation ?? request.cancellation,
         header: request.header,
         notify: (notification) => {
-          if (wanted(notification, envelope)) outlet.send(encoder.notification(notification, progressToken));
+          if (!wanted(notification, envelope)) return;
+          if (flow) flow.notify(notification);
+          else say(notification);
         },
       });
-      this.answer(encoder, outlet, message, outcome);
+      this.answer(encoder, outlet, message, flow ? flow.settle(outcome) : outcome);
     } finally {
       this.calls--;
     }

@@ -30,6 +30,11 @@ const tools = {
     await sleep(ms);
     return text('logged');
   },
+  report: async ({ times }, { progressToken }) => {
+    for (let progress = 1; progress <= times; progress++)
+      send({ method: 'notifications/progress', params: { progressToken, progress } });
+    return text('reported');
+  },
   slow: async () => {
     await sleep(60_000);
     return text('slow');
@@ -48,7 +53,7 @@ const methods = {
   ping: () => ({}),
   'logging/setLevel': () => ({}),
   'tools/list': () => ({ tools: Object.keys(tools).map((name) => ({ name, inputSchema: { type: 'object' } })) }),
-  'tools/call': ({ name, arguments: args }) => tools[name](args ?? {}),
+  'tools/call': ({ name, arguments: args, _meta }) => tools[name](args ?? {}, _meta ?? {}),
   'resources/list': () => ({ resources: [{ uri: 'shared://both', name: 'both' }] }),
   'resources/templates/list': () => ({ resourceTemplates: [{ uriTemplate: 'legacy://{name}', name: 'any' }] }),
   'resources/read': ({ uri }) => ({ contents: [{ uri, text: 'legacy' }] }),

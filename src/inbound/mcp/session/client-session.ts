@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
+import { Flow } from '../../../core/flow.js';
 import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
@@ -258,24 +259,28 @@ export class ClientSession {
     const visits = new UrlVisits();
     let silent = 0;
     let returned = false;
+    const flow = new Flow(cancellation, (notification) => {
+      const text = this.encoder.notification(notification, token);
+      // A task's token stays good after its call was answered (PRG-02).
+      if (task) this.setup.unsolicited(text);
+      else outlet.send(text);
+    });
     for (let round = 0; ; round++) {
-      const outcome = await this.setup.gateway.call(caller, {
+      const said = await this.setup.gateway.call(caller, {
         method,
         params,
         view: this.view,
         wantsProgress: token !== undefined,
         logLevel: this.level,
-        cancellation,
+        cancellation: flow.cancellation,
         header: undefined,
         ...(task && { task }),
         polling: (retry) => outlet.poll?.(retry),
         notify: (notification) => {
-          const text = this.encoder.notification(notification, token);
-          // A task's token stays good after its call was answered (PRG-02).
-          if (task) this.setup.unsolicited(text);
-          else if (!cancellation.cancelled) outlet.send(text);
+          if (task || !cancellation.cancelled) flow.notify(notification);
         },
       });
+      const outcome = flow.settle(said);
       if (outcome.kind !== 'input_required' || cancellation.cancelled) {
         for (const elicitationId of visits.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
