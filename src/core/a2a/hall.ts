@@ -62,6 +62,13 @@ export interface HallParts {
   readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };
 }
 
+/** The agent a call is for. */
+interface Target {
+  readonly name: string;
+  readonly agent: Agent;
+  readonly decision?: RouteDecision;
+}
+
 const TIMES = { refresh: 10_000, hold: 10 * 60_000, lease: 6_000 };
 
 /**
@@ -112,7 +119,8 @@ export class Hall implements AgentGateway {
       case 'GetExtendedAgentCard':
         return this.extendedCard(caller, call);
       default: {
-        const { name, agent, decision } = await this.target(caller, call);
+        const { name, agent, decision } =
+          call.agent === undefined ? await this.routed(caller, call) : this.admitted(caller, call.agent);
         if (operation === 'SendMessage' || operation === 'SendStreamingMessage') {
           const turn = await this.turns.begin(caller, call, name, agent);
           const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
@@ -220,12 +228,8 @@ export class Hall implements AgentGateway {
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
-  /** The agent a call is for and, where the front agent found it, why it is that one. */
-  private async target(
-    caller: Caller,
-    call: AgentCall,
-  ): Promise<{ name: string; agent: Agent; decision?: RouteDecision }> {
-    if (call.agent !== undefined) return this.admitted(caller, call.agent);
+  /** The agent that the front agent finds for a call, and why it is that one. */
+  private async routed(caller: Caller, call: AgentCall): Promise<Target> {
     const { router } = this.parts;
     if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
     const decision = await router.route(caller, call);
@@ -234,7 +238,7 @@ export class Hall implements AgentGateway {
     return { ...this.admitted(caller, decision.agent), decision };
   }
 
-  private admitted(caller: Caller, name: string): { name: string; agent: Agent } {
+  private admitted(caller: Caller, name: string): Target {
     const agent = this.parts.agents.get(name);
     const target = { server: name, kind: 'agent', name } as const;
     // An agent that is not for this caller is not there.

@@ -3,7 +3,8 @@ import { clientMintsIds } from '../../protocol/a2a/minting.js';
 import type { Message, SendMessageRequest, Task, TaskPushNotificationConfig } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Caller } from '../caller.js';
-import type { Agent, Passed } from './agent.js';
+import { Recent } from '../recent.js';
+import type { Agent, AgentFacts, Passed } from './agent.js';
 import { type A2aLimits, checkFollowUp, checkId, checkMessage, invalidAnswer, refuse, taskNotFound } from './checks.js';
 import type { AgentCall } from './gateway.js';
 import type { HopGuard } from './hops.js';
@@ -45,7 +46,7 @@ const MOST_CONTEXTS = 10_000;
 /** Looks at messages before any agent does, and at what agents answer before anything is kept. */
 export class Turns {
   /** Whose a context is, as far as it was seen here: saves asking for it with every message. */
-  private readonly contexts = new Map<string, string>();
+  private readonly contexts = new Recent<string, string>(MOST_CONTEXTS);
 
   constructor(private readonly parts: TurnParts) {}
 
@@ -53,10 +54,10 @@ export class Turns {
     const sent = call.request.value as unknown as SendMessageRequest;
     checkMessage(sent, this.parts.limits);
     const metadata = this.parts.hops.next(sent, name);
-    const { taskPushNotificationConfig: push, historyLength, ...configuration } = sent.configuration ?? {};
+    const { message, configuration } = sent;
+    const push = configuration?.taskPushNotificationConfig;
     if (push) this.checkPush(push);
-    await checkExtensions(agent, call);
-    const { message } = sent;
+    checkExtensions(agent.known() ?? (await agent.facts()), call);
     const taskId = message.taskId || undefined;
     const record = taskId === undefined ? undefined : await this.parts.records.find(ownKey(caller, name, taskId));
     const chosenId = record ? undefined : taskId;
@@ -64,16 +65,23 @@ export class Turns {
     if (record) checkFollowUp(message, record);
     const contextId = record?.contextId ?? (message.contextId || undefined);
     if (contextId !== undefined && !record) await this.checkContext(caller, name, contextId);
-    const { message: _, configuration: __, ...rest } = sent;
+    const { referenceTaskIds: named } = message;
+    const references = named && named.length > 0 ? await this.references(caller, name, named) : undefined;
+    const renamed = asAgentNames(message, record, contextId);
+    const outgoing = references ? { ...renamed, referenceTaskIds: references } : renamed;
     return {
-      ...{ caller, call, name, agent, message, record, chosenId, contextId, push, historyLength },
-      returnImmediately: configuration.returnImmediately === true,
-      request: {
-        ...rest,
-        message: await this.outgoing(caller, name, message, record, contextId),
-        ...(Object.keys(configuration).length > 0 && { configuration }),
-        metadata,
-      },
+      caller,
+      call,
+      name,
+      agent,
+      message,
+      record,
+      chosenId,
+      contextId,
+      push,
+      historyLength: configuration?.historyLength,
+      returnImmediately: configuration?.returnImmediately === true,
+      request: { ...withoutOwn(sent), message: outgoing, metadata },
     };
   }
 
@@ -133,24 +141,6 @@ export class Turns {
     this.parts.pushes.check(push);
   }
 
-  private async outgoing(
-    caller: Caller,
-    name: string,
-    message: Message,
-    record: TaskRecord | undefined,
-    contextId: string | undefined,
-  ): Promise<Message> {
-    let outgoing = record ? messageForAgent(message, record) : message;
-    if (!record && message.taskId !== undefined) {
-      const { taskId: _, ...rest } = outgoing;
-      outgoing = rest as Message;
-    }
-    if (contextId !== undefined && outgoing.contextId !== contextId) outgoing = { ...outgoing, contextId };
-    const { referenceTaskIds } = message;
-    if (!referenceTaskIds || referenceTaskIds.length === 0) return outgoing;
-    return { ...outgoing, referenceTaskIds: await this.references(caller, name, referenceTaskIds) };
-  }
-
   /** Tasks a message refers to are the caller's own, or none that this gateway knows of (G-22). */
   private references(caller: Caller, name: string, ids: readonly string[]): Promise<string[]> {
     const { records } = this.parts;
@@ -174,17 +164,31 @@ export class Turns {
 
   private remember(agent: string, contextId: string, owner: string): void {
     this.contexts.set(`${agent}\0${contextId}`, owner);
-    if (this.contexts.size <= MOST_CONTEXTS) return;
-    const [oldest] = this.contexts.keys();
-    if (oldest !== undefined) this.contexts.delete(oldest);
   }
 }
 
 export const ownKey = ({ principal }: Caller, agent: string, id: string) => ({ agent, owner: principal.name, id });
 
+/** The message with its agent's names for task and context; the same where they are the client's. */
+function asAgentNames(message: Message, record: TaskRecord | undefined, contextId: string | undefined): Message {
+  let outgoing = record ? messageForAgent(message, record) : message;
+  if (!record && message.taskId !== undefined) {
+    const { taskId: _, ...rest } = outgoing;
+    outgoing = rest as Message;
+  }
+  return contextId === undefined || outgoing.contextId === contextId ? outgoing : { ...outgoing, contextId };
+}
+
+/** A request without what the gateway does itself: it calls back, and cuts the history. */
+function withoutOwn(sent: SendMessageRequest): SendMessageRequest {
+  if (!sent.configuration) return sent;
+  const { configuration, ...rest } = sent;
+  const { taskPushNotificationConfig: _, historyLength: __, ...kept } = configuration;
+  return Object.keys(kept).length > 0 ? { ...rest, configuration: kept } : rest;
+}
+
 /** S-15: an agent that cannot do without an extension is not asked by a client that does not know it. */
-async function checkExtensions(agent: Agent, { exchange }: AgentCall): Promise<void> {
-  const { card } = agent.known() ?? (await agent.facts());
+function checkExtensions({ card }: AgentFacts, { exchange }: AgentCall): void {
   for (const { uri, required } of card.capabilities?.extensions ?? []) {
     if (!required || exchange.extensions.includes(uri)) continue;
     throw new ProtocolError('extension_required', `The agent needs its clients to know the extension ${uri}`, {

@@ -31,6 +31,7 @@ export interface Place {
   readonly endpoint: Endpoint;
 }
 
+const RPC: Endpoint = { kind: 'rpc', streams: false };
 const ROOT = /^(?:\/v1)?\/a2a(?=\/|$)/;
 
 /** Whether a path is one of A2A, served or not. */
@@ -39,6 +40,9 @@ export const isA2aPath = (path: string): boolean =>
 
 /** Finds what a path means. Undefined where it means nothing; `unknown` where it is beneath an agent that is not there. */
 export function placeOf(path: string, isAgent: (name: string) => boolean): Place | 'unknown' | undefined {
+  // Most requests go to an agent's own URL, and need not be taken apart.
+  const only = path.startsWith('/a2a/') ? path.slice('/a2a/'.length) : '';
+  if (/^[\w-]+$/.test(only) && !RESERVED_AGENT_NAMES.has(only) && isAgent(only)) return { agent: only, endpoint: RPC };
   const root = ROOT.exec(path);
   if (!root) return undefined;
   const segments = path.slice(root[0].length).split('/').slice(1);
@@ -62,7 +66,7 @@ function endpointOf(segments: readonly string[], tenants: boolean): Endpoint | u
     case '':
     case 'rpc':
     case 'message/send':
-      return { kind: 'rpc', streams: false };
+      return RPC;
     case 'message/stream':
       return { kind: 'rpc', streams: true };
     case 'agent/authenticatedExtendedCard':

@@ -1,0 +1,21 @@
+/**
+ * Remembers what was set last: at least the last `most` entries, and never more than twice as many. Dropping the oldest
+ * half at once costs nothing per entry, unlike keeping an order.
+ */
+export class Recent<Key, Value> {
+  private young = new Map<Key, Value>();
+  private old = new Map<Key, Value>();
+
+  constructor(private readonly most: number) {}
+
+  get(key: Key): Value | undefined {
+    return this.young.get(key) ?? this.old.get(key);
+  }
+
+  set(key: Key, value: Value): void {
+    this.young.set(key, value);
+    if (this.young.size < this.most) return;
+    this.old = this.young;
+    this.young = new Map();
+  }
+}
