@@ -9,7 +9,7 @@ import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
 import { CardDoor } from './inbound/a2a/card-door.js';
 import { DeadLetterDoor } from './inbound/a2a/dead-letter-door.js';
-import { GrpcDoor } from './inbound/a2a/grpc-door.js';
+import type { GrpcDoor } from './inbound/a2a/grpc-door.js';
 import { A2aDoor } from './inbound/a2a/http-door.js';
 import { isA2aPath } from './inbound/a2a/paths.js';
 import { PushDoor } from './inbound/a2a/push-door.js';
@@ -175,9 +175,7 @@ function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: s
   });
   const dead = new DeadLetterDoor(deadLetters);
   const push = new PushDoor({ callbacks, records, hall, dialects: DIALECTS, bus: state.bus, limits });
-  const grpcDoor =
-    grpc.listen &&
-    new GrpcDoor({ gateway: hall, guard, knows: (name) => !!directory.get(name), profile, limits, failed });
+  let grpcDoor: GrpcDoor | undefined;
   const doors: AgentDoors = {
     cards: (path) => cardDoor.route(path),
     push: (path) => dead.router(path) ?? push.router(path),
@@ -188,8 +186,18 @@ function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: s
     doors,
     /** Opens the gRPC door, if there is one to be; returns its address. */
     listen: async (): Promise<string | undefined> => {
-      if (!grpcDoor || !grpc.listen) return undefined;
+      if (!grpc.listen) return undefined;
       const { host, port } = grpc.listen;
+      // Loaded by those who want it: it is the largest library of all.
+      const { GrpcDoor } = await import('./inbound/a2a/grpc-door.js');
+      grpcDoor = new GrpcDoor({
+        gateway: hall,
+        guard,
+        knows: (name) => !!directory.get(name),
+        profile,
+        limits,
+        failed,
+      });
       const bound = await grpcDoor.listen(host, port);
       return formatListen({ host, port: bound.port });
     },

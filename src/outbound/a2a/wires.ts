@@ -1,12 +1,40 @@
-import type { Binding } from '../../protocol/a2a/model.js';
-import { GrpcWire } from './grpc-wire.js';
+import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Binding, Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 import { RestWire } from './rest-wire.js';
-import type { WireMaker } from './wire.js';
+import type { Seat, Wire, WireMaker } from './wire.js';
 
 /** The bindings the gateway can call an agent by. */
 export const WIRES: Partial<Record<Binding, WireMaker>> = {
   JSONRPC: (seat) => new JsonRpcWire(seat),
   'HTTP+JSON': (seat) => new RestWire(seat),
-  GRPC: (seat) => new GrpcWire(seat),
+  GRPC: (seat) => new LateGrpcWire(seat),
 };
+
+/** The gRPC library takes memory and time to load; nobody spends them whose agents do not speak it. */
+class LateGrpcWire implements Wire {
+  private loading: Promise<Wire> | undefined;
+
+  constructor(private readonly seat: Seat) {}
+
+  private wire(): Promise<Wire> {
+    this.loading ??= import('./grpc-wire.js').then(({ GrpcWire }) => new GrpcWire(this.seat));
+    return this.loading;
+  }
+
+  async call<O extends Operation>(
+    operation: O,
+    request: Passed<RequestOf<O>>,
+    exchange: Exchange,
+  ): Promise<Passed<ResultOf<O>>> {
+    return (await this.wire()).call(operation, request, exchange);
+  }
+
+  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+    return (await this.wire()).stream(operation, request, exchange);
+  }
+
+  close(): void {
+    void this.loading?.then((wire) => wire.close?.());
+  }
+}
