@@ -128,6 +128,7 @@ class Run {
   private readonly began = performance.now();
   private readonly cpu = process.cpuUsage();
   private readonly until: number;
+  private left: number;
   private open: number;
   private wrong = 0;
   private sample: string | undefined;
@@ -138,12 +139,13 @@ class Run {
   ) {
     this.open = job.connections;
     this.until = this.began + job.milliseconds;
+    this.left = (job.calls ?? Number.POSITIVE_INFINITY) - job.connections;
   }
 
   done(latency: number, good: boolean): boolean {
     this.latencies.push(latency);
     if (!good) this.wrong++;
-    if (performance.now() < this.until) return true;
+    if (this.left-- > 0 && performance.now() < this.until) return true;
     this.leave();
     return false;
   }

@@ -100,6 +100,8 @@ export type Job =
       readonly kind: Kind;
       readonly connections: number;
       readonly milliseconds: number;
+      /** It ends earlier after so many. */
+      readonly calls?: number;
     }
   | { readonly what: 'stream'; readonly url: string; readonly pace: number };
 

@@ -41,7 +41,7 @@ export class Sending {
 
   async send(turn: Turn): Promise<AgentAnswer> {
     const began = performance.now();
-    const answer = await turn.agent.send(turn.caller, { value: turn.request }, this.exchange(turn));
+    const answer = await turn.agent.send(turn.caller, turn.request, this.exchange(turn));
     const { message, task } = answer.value;
     if (message) return this.reply(turn, answer);
     if (!task) invalidAnswer('The agent answered with neither a task nor a message');
@@ -75,11 +75,7 @@ export class Sending {
   private async streamed(turn: Turn, release: () => void): Promise<AgentAnswer> {
     // The client's leaving is no reason to let go of the agent's stream (G-25): it has a cancellation of its own.
     const cancellation = new Cancellation();
-    const events = await turn.agent.stream(
-      turn.caller,
-      { value: turn.request },
-      { ...turn.call.exchange, cancellation },
-    );
+    const events = await turn.agent.stream(turn.caller, turn.request, { ...turn.call.exchange, cancellation });
     const upstream = events[Symbol.asyncIterator]();
     try {
       // What fails before the first event is refused as a plain call would be (S-45).
@@ -98,8 +94,8 @@ export class Sending {
   /** G-40: the agent cannot stream, so it is sent the message and then asked. */
   private async emulated(turn: Turn, release: () => void): Promise<AgentAnswer> {
     const { request, caller, agent } = turn;
-    const configuration = { ...request.configuration, returnImmediately: true };
-    const answer = await agent.send(caller, { value: { ...request, configuration } }, this.exchange(turn));
+    const configuration = { ...request.value.configuration, returnImmediately: true };
+    const answer = await agent.send(caller, { value: { ...request.value, configuration } }, this.exchange(turn));
     if (!answer.value.message) return this.begin(turn, answer, undefined, undefined, release);
     release();
     return this.replied(turn, answer);

@@ -21,7 +21,7 @@ export interface Turn {
   /** As the client sent it, in its own ids. */
   readonly message: Message;
   /** What the agent gets. */
-  readonly request: SendMessageRequest;
+  readonly request: Passed<SendMessageRequest>;
   /** The task it goes on with. */
   readonly record: TaskRecord | undefined;
   /** The id that the client has chosen for a task that is not there yet. */
@@ -81,7 +81,10 @@ export class Turns {
       push,
       historyLength: configuration?.historyLength,
       returnImmediately: configuration?.returnImmediately === true,
-      request: { ...withoutOwn(sent), message: outgoing, metadata },
+      request: withText(
+        { ...withoutOwn(sent), message: outgoing, metadata },
+        outgoing === message && !configuration && !sent.metadata ? call.request.text : undefined,
+      ),
     };
   }
 
@@ -177,6 +180,12 @@ function asAgentNames(message: Message, record: TaskRecord | undefined, contextI
     outgoing = rest as Message;
   }
   return contextId === undefined || outgoing.contextId === contextId ? outgoing : { ...outgoing, contextId };
+}
+
+/** The request with its text, where that lacks nothing but the metadata. */
+function withText(value: SendMessageRequest, lacking: string | undefined): Passed<SendMessageRequest> {
+  if (lacking === undefined) return { value };
+  return { value, text: `{"metadata":${JSON.stringify(value.metadata)},${lacking.trimStart().slice(1)}` };
 }
 
 /** A request without what the gateway does itself: it calls back, and cuts the history. */

@@ -11,7 +11,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
-import { sendBody } from '../http/reply.js';
+import { sendText } from '../http/reply.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
 import type { RestTarget } from './paths.js';
@@ -80,7 +80,7 @@ export class RestBinding {
     const passed = habits(as).isModel && value !== null ? text : undefined;
     const written = passed ?? JSON.stringify(dialect(as).writeResult(operation, value as ResultOf<Operation>) ?? {});
     const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
-    sendBody(visit.res, 200, headers, restType(visit), [Buffer.from(written)]);
+    sendText(visit.res, 200, headers, restType(visit), written);
   }
 
   private async stream(

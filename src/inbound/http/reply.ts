@@ -22,6 +22,19 @@ export function sendBody(
   res.end();
 }
 
+/** The same for what is a string already. */
+export function sendText(
+  res: ServerResponse,
+  status: number,
+  headers: readonly string[],
+  contentType: string,
+  text: string,
+): void {
+  const length = String(Buffer.byteLength(text));
+  res.writeHead(status, [...headers, 'Content-Type', contentType, 'Content-Length', length]);
+  res.end(text);
+}
+
 const ONE_PIECE = 16 * 1024;
 
 export function sendJson(
