@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { atEndOfTurn } from '../../core/turn.js';
 
 /** Writes a whole body at once. A small one leaves in one piece with its head, which Node does for text only. */
 export function sendBody(
@@ -14,7 +15,7 @@ export function sendBody(
   if (length <= ONE_PIECE) {
     let text = '';
     for (const part of body) text += part.toString('latin1');
-    res.end(text, 'latin1');
+    endWith(res, text, 'latin1');
     return;
   }
   res.cork();
@@ -32,7 +33,13 @@ export function sendText(
 ): void {
   const length = String(Buffer.byteLength(text));
   res.writeHead(status, [...headers, 'Content-Type', contentType, 'Content-Length', length]);
-  res.end(text);
+  endWith(res, text, 'utf8');
+}
+
+function endWith(res: ServerResponse, text: string, encoding: 'latin1' | 'utf8'): void {
+  atEndOfTurn(() => {
+    if (!res.destroyed) res.end(text, encoding);
+  });
 }
 
 const ONE_PIECE = 16 * 1024;
