@@ -20,7 +20,7 @@ function check(files: Readonly<Record<string, string>>): { code: number | null; 
     'src/protocol/mcp/revisions/index.ts': '',
     'src/protocol/mcp/revisions/2025-11-25/index.ts': '',
     'src/core/gateway.ts': '',
-    'src/outbound/http.ts': "import { Pool } from 'undici';",
+    'src/outbound/http/index.ts': "import { connect } from 'node:tls';",
     'src/identity/tokens.ts': '',
     'src/identity/guard.ts': '',
     'src/state/index.ts': '',
@@ -42,7 +42,10 @@ test.each([
     'src/inbound/http/a.ts',
     "import { g } from '../../identity/guard.js';\nimport type { S } from '../../state/index.js';",
   ],
-  ['src/outbound/mcp/a.ts', "import { type S, type T } from '../../state/index.js';\nimport { h } from '../http.js';"],
+  [
+    'src/outbound/mcp/a.ts',
+    "import { type S, type T } from '../../state/index.js';\nimport { h } from '../http/index.js';",
+  ],
   [
     'src/config/a.ts',
     "import { t } from '../identity/tokens.js';\nimport { r } from '../protocol/mcp/revisions/index.js';",
@@ -50,14 +53,14 @@ test.each([
   ['src/app.ts', "import { g } from './core/gateway.js';\nimport { s } from './state/index.js';"],
   [
     'src/core/b.ts',
-    "// import { h } from '../outbound/http.js'; and 2025-11-25\n/* any: any */ const s = 'import any as any';",
+    "// import { h } from '../outbound/http/index.js'; and 2025-11-25\n/* any: any */ const s = 'import any as any';",
   ],
   [
     'src/core/c.ts',
     // biome-ignore lint/suspicious/noTemplateCurlyInString: it is source text
     'const r = /[\'"]/; // the quote above opens no string: 2025-11-25\nconst t = `${{ a: `"` }.a}`; // 2025-11-25',
   ],
-  ['src/core/a.test.ts', "import { h } from '../outbound/http.js';\nconst date = '2025-11-25';"],
+  ['src/core/a.test.ts', "import { h } from '../outbound/http/index.js';\nconst date = '2025-11-25';"],
 ])('%s may say what it says', (name, text) => {
   expect(check({ [name]: text })).toMatchObject({ code: 0, problems: [] });
 });
@@ -72,28 +75,28 @@ test.each([
   ['src/protocol/a.ts', "import { z } from 'zod';", 'protocol may not use the package zod; it stands on its own'],
   [
     'src/core/a.ts',
-    "import type { H } from '../outbound/http.js';",
-    'core may not know outbound (../outbound/http.js); it knows protocol',
+    "import type { H } from '../outbound/http/index.js';",
+    'core may not know outbound (../outbound/http/index.js); it knows protocol',
   ],
   [
     'src/core/a.ts',
-    "export * from '../outbound/http.js';",
-    'core may not know outbound (../outbound/http.js); it knows protocol',
+    "export * from '../outbound/http/index.js';",
+    'core may not know outbound (../outbound/http/index.js); it knows protocol',
   ],
   [
     'src/core/a.ts',
-    "const h = await import('../outbound/http.js');",
-    'core may not know outbound (../outbound/http.js); it knows protocol',
+    "const h = await import('../outbound/http/index.js');",
+    'core may not know outbound (../outbound/http/index.js); it knows protocol',
   ],
   [
     'src/core/a.ts',
-    "import {\n  a,\n  b,\n} from '../outbound/http.js';",
-    'core may not know outbound (../outbound/http.js); it knows protocol',
+    "import {\n  a,\n  b,\n} from '../outbound/http/index.js';",
+    'core may not know outbound (../outbound/http/index.js); it knows protocol',
   ],
   [
     'src/core/a.ts',
-    "import '../outbound/http.js';",
-    'core may not know outbound (../outbound/http.js); it knows protocol',
+    "import '../outbound/http/index.js';",
+    'core may not know outbound (../outbound/http/index.js); it knows protocol',
   ],
   [
     'src/core/a.ts',
@@ -102,8 +105,8 @@ test.each([
   ],
   [
     'src/inbound/a.ts',
-    "import { h } from '../outbound/http.js';",
-    'inbound may not know outbound (../outbound/http.js); it knows core, protocol, identity, telemetry, type state',
+    "import { h } from '../outbound/http/index.js';",
+    'inbound may not know outbound (../outbound/http/index.js); it knows core, protocol, identity, telemetry, type state',
   ],
   [
     'src/inbound/a.ts',
@@ -117,8 +120,8 @@ test.each([
   ],
   [
     'src/outbound/mcp/a.ts',
-    "import { request } from 'undici';",
-    'undici belongs to src/outbound/http.ts: it is the only place that opens a connection',
+    "import { connect } from 'node:tls';",
+    'node:tls belongs to src/outbound/http/: it is the only place that opens a connection',
   ],
   [
     'src/cellar/a.ts',
@@ -142,7 +145,7 @@ test.each([
 
 test('the line of a problem is the line it stands on', () => {
   const text =
-    "/* two\nlines */\nimport { e } from '../protocol/errors.js';\n\nimport { h } from '../outbound/http.js';\n";
+    "/* two\nlines */\nimport { e } from '../protocol/errors.js';\n\nimport { h } from '../outbound/http/index.js';\n";
   expect(check({ 'src/core/a.ts': text }).problems).toEqual([expect.stringMatching(/^src\/core\/a\.ts:5: /)]);
 });
 

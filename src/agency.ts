@@ -21,7 +21,7 @@ import type { Seal } from './core/seal.js';
 import { type CardKeyRecord, CardKeys } from './identity/card-keys.js';
 import { buildAgent } from './outbound/a2a/build.js';
 import { Egress } from './outbound/egress.js';
-import { HttpClient } from './outbound/http.js';
+import { HttpClient } from './outbound/http/index.js';
 import type { Log } from './outbound/mcp/context.js';
 import { DeadLetters } from './outbound/webhooks/dead-letters.js';
 import { WebhookSender } from './outbound/webhooks/sender.js';

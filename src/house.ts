@@ -21,7 +21,7 @@ import type { Upstream } from './core/upstream.js';
 import { withApproval } from './features/approval.js';
 import type { SessionsOptions } from './inbound/mcp/session/sessions.js';
 import type { SharedStreams } from './inbound/mcp/session/shared-streams.js';
-import { HttpClient } from './outbound/http.js';
+import { HttpClient } from './outbound/http/index.js';
 import { buildUpstream, type VerdictStore } from './outbound/mcp/build.js';
 import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';

@@ -2,7 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Egress, EgressRefused, type LookupAll } from './egress.js';
-import { HttpClient, type HttpFailure, httpTarget } from './http.js';
+import { HttpClient, type HttpFailure, httpTarget } from './http/index.js';
 
 const closed = new Egress({ allowPrivate: false, ports: [] });
 const open = new Egress({ allowPrivate: true, ports: [] });

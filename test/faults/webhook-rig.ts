@@ -8,7 +8,7 @@ import type { Caller } from '../../src/core/caller.js';
 import { GATEWAY } from '../../src/core/caller.js';
 import { Seal } from '../../src/core/seal.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
-import { HttpClient } from '../../src/outbound/http.js';
+import { HttpClient } from '../../src/outbound/http/index.js';
 import { DeadLetters } from '../../src/outbound/webhooks/dead-letters.js';
 import type { Signing } from '../../src/outbound/webhooks/headers.js';
 import { type WebhookOptions, WebhookSender } from '../../src/outbound/webhooks/sender.js';

@@ -4,7 +4,7 @@ import type { Agent, Exchange, Passed } from '../../src/core/a2a/agent.js';
 import { Cancellation, GATEWAY } from '../../src/core/caller.js';
 import { type AgentSettings, buildAgent } from '../../src/outbound/a2a/build.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
-import { HttpClient } from '../../src/outbound/http.js';
+import { HttpClient } from '../../src/outbound/http/index.js';
 import type { SendMessageRequest, StreamResponse } from '../../src/protocol/a2a/model.js';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
 import { closeHttp, listen } from '../fixtures/a2a/agent.js';

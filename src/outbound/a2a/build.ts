@@ -1,7 +1,7 @@
 import type { Agent } from '../../core/a2a/agent.js';
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
-import type { HttpClient } from '../http.js';
+import type { HttpClient } from '../http/index.js';
 import { assumedCard } from './assumed.js';
 import type { AgentContext, Log } from './context.js';
 import { CardSource } from './discovery.js';

@@ -1,7 +1,7 @@
 import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http.js';
+import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http/index.js';
 import { type AgentContext, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
 import { tryJson } from './reply.js';

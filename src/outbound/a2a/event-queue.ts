@@ -1,4 +1,4 @@
-import type { Abortable } from '../http.js';
+import type { Abortable } from '../http/index.js';
 
 /**
  * Events between an agent's stream and whoever reads them. A reader that is slower than the agent holds the agent up

@@ -11,7 +11,7 @@ import {
   type HttpRequest,
   type HttpTarget,
   headerOf,
-} from '../http.js';
+} from '../http/index.js';
 import { Deadline } from '../mcp/deadline.js';
 import { invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
 
@@ -60,6 +60,8 @@ class Running implements HttpReply, Abortable {
   private status = 0;
   private headers: HttpHeaders = [];
   private readonly chunks: Buffer[] = [];
+  /** Where a body of known length is read to. */
+  private body: Buffer | undefined;
   private size = 0;
   private reader: SseReader | undefined;
   private over = false;
@@ -127,6 +129,12 @@ class Running implements HttpReply, Abortable {
     this.resolve(undefined);
   }
 
+  room(length: number): Buffer | undefined {
+    if (this.over || this.reader || length > this.call.limit) return undefined;
+    this.body = Buffer.allocUnsafeSlow(length);
+    return this.body;
+  }
+
   data(chunk: Buffer): void {
     if (this.over) return;
     if (this.reader) {
@@ -142,7 +150,7 @@ class Running implements HttpReply, Abortable {
     if (this.size > 0) this.deadline.extend();
     this.size += chunk.length;
     if (this.size > this.call.limit) this.stop(this.tooLarge());
-    else this.chunks.push(chunk);
+    else if (!this.body) this.chunks.push(chunk);
   }
 
   private tooLarge(): ProtocolError {
@@ -154,7 +162,7 @@ class Running implements HttpReply, Abortable {
     this.finish();
     if (this.reader) this.sink!.end();
     else {
-      const body = this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks);
+      const body = this.body ?? (this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks));
       this.resolve({ status: this.status, headers: this.headers, body });
     }
   }

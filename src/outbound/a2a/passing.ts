@@ -3,7 +3,7 @@ import type { EventReader } from '../../protocol/a2a/dialect.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
 import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import type { Abortable } from '../http.js';
+import type { Abortable } from '../http/index.js';
 import type { AgentContext } from './context.js';
 import { invalidReply } from './context.js';
 import { EventQueue } from './event-queue.js';

@@ -3,7 +3,7 @@ import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
-import { headerOf } from '../http.js';
+import { headerOf } from '../http/index.js';
 import { DEPTH, invalidReply, lost, Misplaced } from './context.js';
 import type { WholeReply } from './exchange.js';
 

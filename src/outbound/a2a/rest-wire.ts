@@ -6,7 +6,7 @@ import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { type HttpTarget, httpTarget } from '../http.js';
+import { type HttpTarget, httpTarget } from '../http/index.js';
 import { type AgentContext, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders } from './headers.js';

@@ -4,7 +4,7 @@ import type { SignatureVerdict } from '../../core/a2a/agent.js';
 import { canonicalForms } from '../../protocol/a2a/canonical.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
-import { type HttpClient, httpTarget } from '../http.js';
+import { type HttpClient, httpTarget } from '../http/index.js';
 import { exchange as exchangeHttp } from './exchange.js';
 import { tryJson } from './reply.js';
 

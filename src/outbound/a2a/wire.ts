@@ -2,7 +2,7 @@ import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
 import type { Version } from '../../protocol/a2a/dialect.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
-import type { HttpClient } from '../http.js';
+import type { HttpClient } from '../http/index.js';
 import type { AgentContext } from './context.js';
 
 /**

@@ -14,7 +14,7 @@ import {
   TASK,
 } from '../../../test/support/remote-agents.js';
 import { Cancellation } from '../../core/caller.js';
-import { HttpClient } from '../http.js';
+import { HttpClient } from '../http/index.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 
 const stage = new Stage();

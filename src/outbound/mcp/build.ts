@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Upstream } from '../../core/upstream.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
-import type { HttpClient } from '../http.js';
+import type { HttpClient } from '../http/index.js';
 import type { Log, UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { StdioLink } from './stdio-link.js';

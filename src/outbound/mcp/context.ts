@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
-import type { HttpClient } from '../http.js';
+import type { HttpClient } from '../http/index.js';
 
 export interface Log {
   debug(fields: object, message: string): void;
@@ -72,11 +72,14 @@ export function connectionProblem(error: Error): string {
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return 'its name does not resolve';
-    case 'UND_ERR_CONNECT_TIMEOUT':
+    case 'ETIMEDOUT':
       return 'connecting timed out';
     case 'ECONNRESET':
-    case 'UND_ERR_SOCKET':
       return 'the connection was reset';
+    case 'HTTP_INVALID':
+      return 'its reply is not valid HTTP';
+    case 'HTTP_UNSENDABLE':
+      return 'a header cannot be sent';
     default:
       return code?.includes('CERT') || code?.includes('TLS') || code?.includes('SSL')
         ? 'its TLS certificate was not accepted'

@@ -7,7 +7,7 @@ import {
   type HttpReply,
   type HttpTarget,
   headerOf,
-} from '../http.js';
+} from '../http/index.js';
 import { connectionProblem } from './context.js';
 
 export interface EventStreamEvents {

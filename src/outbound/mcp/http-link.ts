@@ -1,6 +1,6 @@
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import { httpTarget } from '../http.js';
+import { httpTarget } from '../http/index.js';
 import type { UpstreamContext } from './context.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';

@@ -15,7 +15,7 @@ import {
 import { stampParams } from '../../protocol/mcp/project/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../http.js';
+import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../http/index.js';
 import {
   broken,
   connectionProblem,

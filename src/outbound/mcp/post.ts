@@ -8,7 +8,7 @@ import {
   type HttpReply,
   type HttpTarget,
   headerOf,
-} from '../http.js';
+} from '../http/index.js';
 
 /** What a message sent over Streamable HTTP brings back, in either framing. */
 export interface PostEvents {
@@ -26,8 +26,6 @@ export interface PostEvents {
 }
 
 const REFUSAL_LIMIT = 64 * 1024;
-/** What a socket hands over in one piece at most. */
-const ONE_CHUNK = 64 * 1024;
 
 export class ReplyTooLarge extends Error {
   override readonly name = 'ReplyTooLarge';
@@ -38,7 +36,7 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  /** A body of known length is put together as it comes, so that the pieces it came in need not be kept. */
+  /** Where a body of known length is read to. */
   private body: Buffer | undefined;
   private chunks: Buffer[] = [];
   private size = 0;
@@ -70,10 +68,13 @@ export class PostReply implements HttpReply {
         },
         this.limits.event,
       );
-      return;
     }
-    const length = Number(headerOf(headers, 'content-length') ?? 0);
-    if (length > ONE_CHUNK && length <= this.limits.event) this.body = Buffer.allocUnsafeSlow(length);
+  }
+
+  room(length: number): Buffer | undefined {
+    if (this.over || this.sse || this.status >= 300 || length > this.limits.event) return undefined;
+    this.body = Buffer.allocUnsafeSlow(length);
+    return this.body;
   }
 
   data(chunk: Buffer): void {
@@ -97,8 +98,7 @@ export class PostReply implements HttpReply {
     if (this.status >= 300) {
       if (this.size <= REFUSAL_LIMIT) this.chunks.push(chunk);
     } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
-    else if (this.body) chunk.copy(this.body, this.size - chunk.length);
-    else this.chunks.push(chunk);
+    else if (!this.body) this.chunks.push(chunk);
   }
 
   private overflow(message: string): void {

@@ -1,6 +1,6 @@
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
-import { type HttpHeaders, headerOf } from '../http.js';
+import { type HttpHeaders, headerOf } from '../http/index.js';
 
 /** The JSON-RPC error in the body of a refusal, if it has one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {

@@ -1,4 +1,4 @@
-import { type Abortable, type HttpClient, headerOf, httpTarget } from '../http.js';
+import { type Abortable, type HttpClient, headerOf, httpTarget } from '../http/index.js';
 
 export interface Answered {
   readonly status: number;

@@ -1,6 +1,6 @@
 import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push.js';
 import type { Claimed, Outbox } from '../../state/index.js';
-import type { HttpClient } from '../http.js';
+import type { HttpClient } from '../http/index.js';
 import { notificationHeaders, type Signing } from './headers.js';
 import { type HostLimits, Hosts } from './hosts.js';
 import { type Post, post, retryAfterMs } from './post.js';

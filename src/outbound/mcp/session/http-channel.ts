@@ -1,6 +1,6 @@
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http.js';
+import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { type PostEvents, post } from '../post.js';

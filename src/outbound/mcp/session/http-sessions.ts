@@ -12,7 +12,7 @@ import {
 import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
 import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { httpTarget } from '../../http.js';
+import { httpTarget } from '../../http/index.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';

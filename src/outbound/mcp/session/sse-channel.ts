@@ -1,5 +1,5 @@
-import type { HttpFailure, HttpHeaders, HttpTarget } from '../../http.js';
-import { httpTarget } from '../../http.js';
+import type { HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
+import { httpTarget } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unavailable, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';

@@ -2,8 +2,8 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { Egress } from './egress.js';
-import { type Abortable, HttpClient, type HttpClientOptions, type HttpFailure, headerOf, httpTarget } from './http.js';
+import { Egress } from '../egress.js';
+import { type Abortable, HttpClient, type HttpClientOptions, type HttpFailure, headerOf, httpTarget } from './index.js';
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -73,7 +73,7 @@ describe('the client for connections', () => {
     const url = await serve((_, response) => response.end('x'.repeat(100_000)));
     const heard = get(client({ maxReply: 10_000 }), url);
     await done(heard);
-    expect(heard.over).toMatchObject({ sent: true, error: { name: 'HttpLimit' } });
+    expect(heard.over).toMatchObject({ sent: true, error: { code: 'HTTP_LIMIT' } });
     expect(heard.size).toBeLessThanOrEqual(10_000);
     const small = get(client({ maxReply: 100_000 }), url);
     await done(small);
@@ -89,7 +89,7 @@ describe('the client for connections', () => {
     });
     const heard = get(client({ timeout: 200 }), url);
     await done(heard);
-    expect(heard.over).toMatchObject({ sent: true, error: { name: 'HttpLimit' } });
+    expect(heard.over).toMatchObject({ sent: true, error: { code: 'HTTP_LIMIT' } });
     expect(heard.size).toBeGreaterThan(1);
   });
 

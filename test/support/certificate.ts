@@ -1,0 +1,63 @@
+/** Certificates for tests: made on the spot, signed by themselves, good for an hour. */
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+import { isIPv4 } from 'node:net';
+
+export interface Certificate {
+  /** Both as PEM. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+function der(tag: number, ...parts: (Buffer | readonly number[])[]): Buffer {
+  const content = Buffer.concat(parts.map((part) => Buffer.from(part)));
+  const { length } = content;
+  const size = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 255];
+  return Buffer.concat([Buffer.from([tag, ...size]), content]);
+}
+
+const sequence = (...parts: Buffer[]): Buffer => der(0x30, ...parts);
+const oid = (...bytes: number[]): Buffer => der(0x06, bytes);
+const octets = (content: Buffer): Buffer => der(0x04, content);
+const bits = (content: Buffer): Buffer => der(0x03, [0], content);
+const time = (at: number): Buffer =>
+  der(0x17, Buffer.from(`${new Date(at).toISOString().slice(2, 19).replace(/[-:T]/g, '')}Z`));
+
+const ECDSA_SHA256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));
+const COMMON_NAME = oid(0x55, 0x04, 0x03);
+const ALT_NAME = oid(0x55, 0x1d, 0x11);
+const BASIC_CONSTRAINTS = oid(0x55, 0x1d, 0x13);
+const TRUE = der(0x01, [0xff]);
+
+const altName = (name: string): Buffer =>
+  isIPv4(name) ? der(0x87, name.split('.').map(Number)) : der(0x82, Buffer.from(name));
+
+/** `names` are host names and IPv4 addresses. */
+export function selfSigned(...names: string[]): Certificate {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const hour = 3_600_000;
+  const subject = sequence(
+    der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(`test ${randomBytes(4).toString('hex')}`)))),
+  );
+  const toBeSigned = sequence(
+    der(0xa0, der(0x02, [2])),
+    der(0x02, [1, ...randomBytes(8)]),
+    ECDSA_SHA256,
+    subject,
+    sequence(time(Date.now() - hour), time(Date.now() + hour)),
+    subject,
+    publicKey.export({ type: 'spki', format: 'der' }),
+    der(
+      0xa3,
+      sequence(
+        sequence(BASIC_CONSTRAINTS, TRUE, octets(sequence(TRUE))),
+        sequence(ALT_NAME, octets(sequence(...names.map(altName)))),
+      ),
+    ),
+  );
+  const signature = sign('sha256', toBeSigned, privateKey);
+  const text = sequence(toBeSigned, ECDSA_SHA256, bits(signature)).toString('base64');
+  return {
+    cert: `-----BEGIN CERTIFICATE-----\n${text.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+  };
+}
