@@ -440,6 +440,13 @@ describe('agents', () => {
       const { text } = await send('one', 'exact');
       expect(text).toContain(odd);
       expect(text).toContain('"oddTask":"kept"');
+      await fetch(`${house.url}/a2a/one`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...ADA },
+        body: `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[${odd}]},"oddRequest":1}}`,
+      });
+      expect(lastOf(one).text).toContain(odd);
+      expect(lastOf(one).text).toContain('"oddRequest":1');
       const bytes = await overGrpc('exact');
       expect(bytes.includes('exact')).toBe(true);
       expect(bytes.includes('many')).toBe(true);
