@@ -32,6 +32,8 @@ export class BusStreams implements SharedStreams {
   }
 
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {
+    // Streams are numbered from 1.
+    if (after < 1) return undefined;
     const { bus, presence } = this;
     const name = streamOf(session, stream);
     const maker = stream.slice(0, stream.indexOf('-'));
@@ -40,7 +42,9 @@ export class BusStreams implements SharedStreams {
       if (!last) return undefined;
       const newest = await newestEntry(bus, name);
       // Reading once now finds out whether everything asked for is still there.
-      await bus.read(name, `${last.epoch}-${after}`, 1);
+      const [next] = await bus.read(name, `${last.epoch}-${after}`, 1);
+      // Behind an end nothing will come. It has an id that clients know only if it told them something.
+      if (!next && newest?.kind === 'x') return newest.text !== '' && after === last.seq ? OVER : undefined;
       return new StreamReader({ bus, presence, name, stream, epoch: last.epoch, maker, request: newest?.request });
     } catch (error) {
       if (isStateError(error, 'gap')) {
@@ -65,6 +69,9 @@ export class BusStreams implements SharedStreams {
     }
   }
 }
+
+/** A stream of which everything was told. */
+const OVER: Resumable = { connect: (sink) => sink.end(), disconnect: () => {} };
 
 const BEHIND = 2_000;
 const PAUSE = 100;

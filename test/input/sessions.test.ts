@@ -363,7 +363,8 @@ describe('streams', () => {
     const session = await open('2025-11-25');
     const reply = await session.request('tools/call', {
       name: 'echo__steps',
-      arguments: { text: 'many', count: 1_200, size: 1, pause: 0 },
+      // Not so fast that progress is thinned out.
+      arguments: { text: 'many', count: 1_200, size: 1, pause: 2 },
       _meta: { progressToken: 1 },
     });
     const events = readEvents(reply.body);
