@@ -139,5 +139,3 @@ export async function rememberedVerdicts(state: State, log: Log): Promise<Verdic
     },
   };
 }
-
-export { startExamples } from './quickstart.js';

@@ -57,7 +57,7 @@ export class Presence {
     private readonly options: PresenceOptions,
     private readonly onLost: () => void,
   ) {
-    this.beating = setInterval(() => this.dazed, options.renew).unref();
+    this.beating = setInterval(() => this.tick(), options.renew).unref();
   }
 
   /** A bus that is away at the moment does not keep a replica from starting. */
@@ -97,14 +97,19 @@ export class Presence {
     }
   }
 
+  /** Shows that this process runs, and notices where it did not for longer than its lease. */
+  private tick(): void {
+    const now = performance.now();
+    if (now - this.beat > this.options.lease) this.woke = now;
+    this.beat = now;
+  }
+
   /**
    * This process stood still for longer than its lease, and has not heard yet whether others spoke in its place. What it
    * waited for meanwhile did not take long: it only looks so.
    */
   get dazed(): boolean {
-    const now = performance.now();
-    if (now - this.beat > this.options.lease) this.woke = now;
-    this.beat = now;
+    this.tick();
     return this.woke > this.sure;
   }
 

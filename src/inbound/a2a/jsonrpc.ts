@@ -7,7 +7,7 @@ import { dialect } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type Id, isId, type RpcRequest, readIncoming } from '../../protocol/jsonrpc/message.js';
+import { type Id, isId, type RpcRequest, readIncoming, resultHead } from '../../protocol/jsonrpc/message.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { readBody } from '../http/body.js';
@@ -96,7 +96,7 @@ export class JsonRpcBinding {
       (habits(as).isModel ? result.text : undefined) ??
       JSON.stringify(dialect(as).writeResult(operation, result.value as ResultOf<Operation>));
     const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
-    sendText(visit.res, 200, headers, 'application/json', `${opening(id)}${written}}`);
+    sendText(visit.res, 200, headers, 'application/json', `${resultHead(id)}${written}}`);
   }
 
   private async stream(
@@ -108,7 +108,7 @@ export class JsonRpcBinding {
   ): Promise<Answered> {
     const answer = await asking;
     const as = answeredIn(asked, answer);
-    const head = opening(id);
+    const head = resultHead(id);
     const form: StreamForm = {
       habits: habits(as),
       writer: dialect(as).eventWriter(streamContext(request)),
@@ -135,9 +135,6 @@ export class JsonRpcBinding {
     return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
   }
 }
-
-/** A response up to its result. */
-const opening = (id: Id): string => `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":`;
 
 /** What the client reads: what it speaks, or where that was not certain what its task was made in. */
 const answeredIn = ({ certain, dialect: spoken }: Asked, { createdIn }: AgentAnswer): DialectId =>

@@ -1,4 +1,4 @@
-import { HttpError } from './exchange.js';
+import { invalid } from './exchange.js';
 import { HEAD_LIMIT } from './head.js';
 
 type Step =
@@ -18,8 +18,6 @@ const LF = 10;
 const SEMICOLON = 59;
 /** Hexadecimal digits of a chunk's size: more than any body has bytes, and still an exact number. */
 const DIGITS = 13;
-
-const invalid = (why: string): HttpError => new HttpError('HTTP_INVALID', why);
 
 /** Takes a chunked body apart (RFC 9112 §7.1), however the pieces it comes in are cut. */
 export class ChunkedBody {

@@ -80,3 +80,9 @@ export class HttpError extends Error {
     super(message);
   }
 }
+
+/** What came cannot be read, or could be read in two ways. */
+export const invalid = (why: string): HttpError => new HttpError('HTTP_INVALID', why);
+
+/** The name of a header. */
+export const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;

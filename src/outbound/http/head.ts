@@ -1,4 +1,4 @@
-import { HttpError, type HttpHeaders } from './exchange.js';
+import { type HttpHeaders, invalid, TOKEN } from './exchange.js';
 
 /** How a body ends where no length was given. */
 export const CHUNKED = -1;
@@ -30,11 +30,8 @@ const ILL_BEGUN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|[^\r]\n/;
 const BEGINNING = 'HTTP/1.';
 const CLOSE = /(?:^|[ \t,])close[ \t]*,/;
 const KEEP_ALIVE = /(?:^|[ \t,])keep-alive[ \t]*,/;
-const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;
 const DIGITS = /^\d{1,15}$/;
 const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
-
-const invalid = (why: string): HttpError => new HttpError('HTTP_INVALID', why);
 
 /**
  * Refuses what cannot become a head any more, so that nobody waits for the rest of it. The first `seen` bytes were looked

@@ -1,6 +1,5 @@
-import { HttpError, type HttpRequest } from './exchange.js';
+import { HttpError, type HttpRequest, TOKEN } from './exchange.js';
 
-const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** What a value must not have: control characters, and what one byte cannot say. */
 const NOT_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const PATH = /^\/[\x21-\x7e]*$/;

@@ -162,9 +162,12 @@ export function writeNotification(method: string, params?: JsonObject | RawObjec
   return Buffer.from(`${head},"params":${body}}`);
 }
 
+/** A response up to its result. */
+export const resultHead = (id: Id): string => `${HEAD}${JSON.stringify(id)},"result":`;
+
 /** A response around a result; a long piece of it is not copied. */
 export function writeResult(id: Id, result: readonly Piece[]): Buffer[] {
-  return gathered([`${HEAD}${JSON.stringify(id)},"result":`, ...result, '}']);
+  return gathered([resultHead(id), ...result, '}']);
 }
 
 export function writeError(id: Id | null, error: RpcErrorObject): Buffer {
