@@ -1,4 +1,5 @@
-import { type Abortable, HttpError, type HttpFailure, type HttpHeaders, type HttpReply, headerOf } from './exchange.js';
+import { type HttpHeaders, headerOf } from '../../protocol/http/fields.js';
+import { type Abortable, HttpError, type HttpFailure, type HttpReply } from './exchange.js';
 
 export interface Bounds {
   /** Milliseconds that one exchange may take from beginning to end. */

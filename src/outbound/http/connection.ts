@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net';
 import { atEndOfTurn } from '../../core/turn.js';
-import { ChunkedBody } from './chunked.js';
-import { type Abortable, HttpError, type HttpReply, invalid } from './exchange.js';
-import { CHUNKED, checkBegun, HEAD_LIMIT, type Head, readHead, TO_THE_END } from './head.js';
+import { ChunkedBody } from '../../protocol/http/chunked.js';
+import { HttpSyntaxError } from '../../protocol/http/fields.js';
+import { type Abortable, HttpError, type HttpReply } from './exchange.js';
+import { CHUNKED, checkHeadBegun, HEAD_LIMIT, type Head, readHead, TO_THE_END } from './head.js';
 
 /** A small request leaves in one piece with its head. */
 const ONE_PIECE = 16 * 1024;
@@ -227,16 +228,16 @@ export class Connection {
     // A line end that was cut in two begins before what is new.
     const headEnd = source.indexOf(HEAD_END, at + Math.max(0, seen - HEAD_END.length));
     const whole = headEnd >= 0 && headEnd + HEAD_END.length <= end;
-    if ((whole ? headEnd : end) - at > HEAD_LIMIT) throw invalid('the head of the reply is too long');
+    if ((whole ? headEnd : end) - at > HEAD_LIMIT) throw new HttpSyntaxError('the head of the reply is too long');
     if (!whole) {
-      checkBegun(source, at, end, seen);
+      checkHeadBegun(source, at, end, seen);
       if (source === given) this.keep(given, from, to);
       return to;
     }
     this.kept = undefined;
     const head = readHead(source.toString('latin1', at, headEnd));
     const body = to - (end - headEnd - HEAD_END.length);
-    if (head.status === 101) throw invalid('the reply changes the protocol, which was not asked for');
+    if (head.status === 101) throw new HttpSyntaxError('the reply changes the protocol, which was not asked for');
     // What goes before the reply is of no use here.
     if (head.status < 200) return body;
     this.begun(head, to - body);

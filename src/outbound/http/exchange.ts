@@ -1,4 +1,5 @@
 /** What a user of the client says and hears. */
+import type { HttpHeaders } from '../../protocol/http/fields.js';
 
 export interface HttpTarget {
   readonly origin: string;
@@ -15,15 +16,6 @@ export interface HttpRequest {
   /** Flat name/value pairs. */
   readonly headers: readonly string[];
   readonly body?: Buffer;
-}
-
-/** The headers of a reply in the order in which they came: names, in lower case, and values in turn. */
-export type HttpHeaders = readonly string[];
-
-/** A header that stands once; of several the first counts. `name` is in lower case. */
-export function headerOf(headers: HttpHeaders, name: string): string | undefined {
-  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
-  return undefined;
 }
 
 export interface HttpFailure {
@@ -63,8 +55,6 @@ export type HttpErrorCode =
   | 'ETIMEDOUT'
   /** The connection went away before the reply was complete. */
   | 'ECONNRESET'
-  /** What came is no HTTP/1.1, or no HTTP that means one thing only. */
-  | 'HTTP_INVALID'
   /** The request cannot be written as HTTP. */
   | 'HTTP_UNSENDABLE'
   /** The reply went beyond what the client allows. */
@@ -80,9 +70,3 @@ export class HttpError extends Error {
     super(message);
   }
 }
-
-/** What came cannot be read, or could be read in two ways. */
-export const invalid = (why: string): HttpError => new HttpError('HTTP_INVALID', why);
-
-/** The name of a header. */
-export const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;

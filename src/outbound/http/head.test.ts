@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { HttpError } from './exchange.js';
-import { CHUNKED, checkBegun, readHead, TO_THE_END } from './head.js';
+import type { HttpSyntaxError } from '../../protocol/http/fields.js';
+import { CHUNKED, checkHeadBegun, readHead, TO_THE_END } from './head.js';
 
 const lines = (...all: string[]): string => all.join('\r\n');
 const framed = (...all: string[]): { length: number; kept: boolean } => {
@@ -123,7 +123,7 @@ describe('the head of a reply', () => {
           expect(status).toBe(200);
           expect(length).toBeGreaterThanOrEqual(TO_THE_END);
         } catch (error) {
-          expect((error as HttpError).code).toBe('HTTP_INVALID');
+          expect((error as HttpSyntaxError).code).toBe('HTTP_INVALID');
         }
       }),
       { numRuns: 1_000 },
@@ -132,7 +132,8 @@ describe('the head of a reply', () => {
 });
 
 describe('half a head', () => {
-  const begun = (text: string, seen = 0): void => checkBegun(Buffer.from(`zz${text}zz\n`), 2, 2 + text.length, seen);
+  const begun = (text: string, seen = 0): void =>
+    checkHeadBegun(Buffer.from(`zz${text}zz\n`), 2, 2 + text.length, seen);
 
   it.each([
     'H',

@@ -1,7 +1,6 @@
-import { HttpError, type HttpRequest, TOKEN } from './exchange.js';
+import { NOT_IN_VALUE, TOKEN } from '../../protocol/http/fields.js';
+import { HttpError, type HttpRequest } from './exchange.js';
 
-/** What a value must not have: control characters, and what one byte cannot say. */
-const NOT_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 const PATH = /^\/[\x21-\x7e]*$/;
 /** How the message is framed is said here and by nobody else. */
 const OURS = /^(?:connection|content-length|expect|keep-alive|transfer-encoding|upgrade)$/i;

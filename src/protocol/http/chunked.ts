@@ -1,5 +1,4 @@
-import { invalid } from './exchange.js';
-import { HEAD_LIMIT } from './head.js';
+import { HttpSyntaxError } from './fields.js';
 
 type Step =
   | 'size'
@@ -18,6 +17,8 @@ const LF = 10;
 const SEMICOLON = 59;
 /** Hexadecimal digits of a chunk's size: more than any body has bytes, and still an exact number. */
 const DIGITS = 13;
+/** What chunks may say beside the body. */
+const MOST_UNREAD = 32 * 1024;
 
 /** Takes a chunked body apart (RFC 9112 §7.1), however the pieces it comes in are cut. */
 export class ChunkedBody {
@@ -66,17 +67,17 @@ export class ChunkedBody {
         else this.skip(byte);
         return;
       case 'size-end':
-        if (byte !== LF) throw invalid('the size of a chunk does not end with its line');
+        if (byte !== LF) throw new HttpSyntaxError('the size of a chunk does not end with its line');
         this.step = this.left > 0 ? 'data' : 'trailer';
         this.digits = 0;
         this.unread = 0;
         return;
       case 'data-cr':
-        if (byte !== CR) throw invalid('a chunk is longer than it said');
+        if (byte !== CR) throw new HttpSyntaxError('a chunk is longer than it said');
         this.step = 'data-lf';
         return;
       case 'data-lf':
-        if (byte !== LF) throw invalid('a chunk is longer than it said');
+        if (byte !== LF) throw new HttpSyntaxError('a chunk is longer than it said');
         this.step = 'size';
         return;
       case 'trailer':
@@ -87,7 +88,7 @@ export class ChunkedBody {
         }
         return;
       case 'trailer-end':
-        if (byte !== LF) throw invalid('a trailer does not end with its line');
+        if (byte !== LF) throw new HttpSyntaxError('a trailer does not end with its line');
         this.step = this.filled ? 'trailer' : 'over';
         this.filled = false;
         return;
@@ -97,11 +98,11 @@ export class ChunkedBody {
   private size(byte: number): void {
     const digit = hexadecimal(byte);
     if (digit >= 0) {
-      if (++this.digits > DIGITS) throw invalid('a chunk is too large');
+      if (++this.digits > DIGITS) throw new HttpSyntaxError('a chunk is too large');
       this.left = this.left * 16 + digit;
       return;
     }
-    if (this.digits === 0) throw invalid('a chunk has no size');
+    if (this.digits === 0) throw new HttpSyntaxError('a chunk has no size');
     if (isBlank(byte)) this.step = 'blanks';
     else this.sized(byte);
   }
@@ -109,12 +110,12 @@ export class ChunkedBody {
   private sized(byte: number): void {
     if (byte === CR) this.step = 'size-end';
     else if (byte === SEMICOLON) this.step = 'extension';
-    else throw invalid('the size of a chunk is no number');
+    else throw new HttpSyntaxError('the size of a chunk is no number');
   }
 
   private skip(byte: number): void {
-    if (byte === LF) throw invalid('a line ends without a carriage return');
-    if (++this.unread > HEAD_LIMIT) throw invalid('the chunks of the reply say too much beside the body');
+    if (byte === LF) throw new HttpSyntaxError('a line ends without a carriage return');
+    if (++this.unread > MOST_UNREAD) throw new HttpSyntaxError('the chunks say too much beside the body');
   }
 }
 
