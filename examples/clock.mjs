@@ -30,8 +30,10 @@ const tools = {
       required: ['time', 'timeZones'],
     },
     annotations: readOnly,
-    run: ({ time, timeZones }) =>
-      Object.fromEntries(timeZones.map((timeZone) => [timeZone, inZone(new Date(time), timeZone)])),
+    run: ({ time, timeZones }) => {
+      if (!Array.isArray(timeZones)) throw new Error('"timeZones" must be a list, such as ["Europe/Rome"]');
+      return Object.fromEntries(timeZones.map((timeZone) => [timeZone, inZone(new Date(time), timeZone)]));
+    },
   },
 };
 

@@ -112,8 +112,7 @@ export async function startServe(
         return;
       }
       const { req, res, headers } = visit;
-      const named = req.headers['mcp-protocol-version'];
-      refuse(res, headers, error, typeof named === 'string' ? named : undefined);
+      refuse(res, headers, error, req.header('mcp-protocol-version'));
     },
     failed,
   });

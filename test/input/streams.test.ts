@@ -1,9 +1,10 @@
 /** Clients that leave, stop reading or vanish (cases 12, 13 and 15). */
-import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cancellation } from '../../src/core/caller.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
+import { TIMES } from '../../src/inbound/http/connection.js';
+import { Listener } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
 import { ModernDoor } from '../../src/inbound/mcp/modern.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
@@ -236,24 +237,34 @@ describe('case 15: a client that vanished without a word', () => {
 
   /** The same class the gateway uses, with times that fit into a test. */
   describe('the age of a stream', () => {
-    let server: Server;
+    let server: Listener;
     let url: string;
     let aged: string[] = [];
     beforeAll(async () => {
-      server = createServer((_, res) => {
-        const response = new EventResponse(res, [], {
-          ping: 50,
-          maxAge: 400,
-          aged: () => {
-            aged.push('aged');
-            response.text('retry: 1000\n\n');
-          },
-        });
+      server = new Listener({
+        maxConnections: 10,
+        times: { ...TIMES, idle: 1 },
+        handle: (_, res) => {
+          const response = new EventResponse(res, [], {
+            ping: 50,
+            maxAge: 400,
+            aged: () => {
+              aged.push('aged');
+              response.text('retry: 1000\n\n');
+            },
+          });
+        },
+        refuse: (_, __, error) => {
+          throw error;
+        },
       });
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      url = `http://127.0.0.1:${(await server.listen('127.0.0.1', 0)).port}`;
     });
-    afterAll(() => new Promise((resolve) => server.close(resolve)));
+    afterAll(async () => {
+      const closed = server.close();
+      server.closeAll();
+      await closed;
+    });
 
     it('case 15: is limited: a goodbye, then the end', async () => {
       aged = [];
@@ -269,7 +280,7 @@ describe('case 15: a client that vanished without a word', () => {
       const stream = await EventStream.open(`http://127.0.0.1:${proxy.port}`);
       proxy.set({ blackHole: true });
       await eventually(
-        () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count))),
+        () => server.count,
         (count) => count === 0,
         10_000,
       );

@@ -8,7 +8,7 @@ import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Visit } from '../http/server.js';
-import { agentCaller, exchangeOf, headerOf } from './caller.js';
+import { agentCaller, exchangeOf } from './caller.js';
 import type { AgentVisit } from './visit.js';
 
 /**
@@ -35,17 +35,17 @@ export async function ask(
   const { req, res, principal, agent } = visit;
   const cancellation = new Cancellation();
   const leave = (): void => cancellation.cancel('the client closed the connection');
-  if (AWAITED.has(operation)) res.once('close', leave);
+  if (AWAITED.has(operation)) res.onClose(leave);
   try {
     return await gateway.handle(agentCaller(principal), {
       agent,
       operation,
       request,
       dialect,
-      exchange: exchangeOf(headerOf(req), cancellation),
+      exchange: exchangeOf((name) => req.header(name), cancellation),
     });
   } finally {
-    res.off('close', leave);
+    res.offClose(leave);
   }
 }
 
@@ -60,12 +60,14 @@ export function eventsOf(answer: AgentAnswer): Events {
 
 /** The extensions that were used, by the header of the version (S-14). */
 export function extensionHeaders({ extensionsHeader }: Habits, { extensions }: AgentAnswer): string[] {
-  return extensions && extensions.length > 0 ? [extensionsHeader, extensions.join(', ')] : [];
+  // They are an agent's word, and a URI has no other characters.
+  const named = extensions?.filter((uri) => /^[\x21-\x7e]+$/.test(uri)) ?? [];
+  return named.length > 0 ? [extensionsHeader, named.join(', ')] : [];
 }
 
 export function unsupportedVersion({ req, query }: Visit): ProtocolError {
   const named = [...query].find(([key]) => key.toLowerCase() === VERSION_HEADER)?.[1];
-  return versionRefused(String(req.headers[VERSION_HEADER] ?? named));
+  return versionRefused(String(req.header(VERSION_HEADER) ?? named));
 }
 
 export function versionRefused(requested: string): ProtocolError {

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from 'node:http';
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
@@ -33,12 +32,5 @@ export function exchangeOf(read: (name: string) => string | undefined, cancellat
   }
   return { cancellation, extensions, forward };
 }
-
-export const headerOf =
-  ({ headers }: IncomingMessage) =>
-  (name: string): string | undefined => {
-    const value = headers[name];
-    return value === undefined ? undefined : String(value);
-  };
 
 const NONE: readonly string[] = [];

@@ -11,6 +11,7 @@ import { type CardKeyRecord, CardKeys } from '../../identity/card-keys.js';
 import { Guard } from '../../identity/guard.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { Origins } from '../http/origin.js';
+import { sendText } from '../http/reply.js';
 import { HttpServer } from '../http/server.js';
 import { CardDoor } from './card-door.js';
 import { refuseA2a } from './refusals.js';
@@ -78,9 +79,14 @@ async function stand({
       door.route(path) ?? {
         open: true,
         handle: ({ req, res }) => {
-          posts.push(`${req.method} ${req.url} ${String(req.headers['a2a-version'] ?? '-')}`);
-          res.writeHead(200, { 'Content-Type': 'application/json' });
-          res.end(JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32001, message: 'none' } }));
+          posts.push(`${req.method} ${req.target} ${req.header('a2a-version') ?? '-'}`);
+          sendText(
+            res,
+            200,
+            [],
+            'application/json',
+            JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32001, message: 'none' } }),
+          );
         },
       },
     maxConnections: 100,

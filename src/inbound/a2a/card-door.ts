@@ -10,7 +10,7 @@ import type { AgentCard } from '../../protocol/a2a/model.js';
 import { DECLARED } from '../../protocol/a2a/served.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { sendBody } from '../http/reply.js';
+import { sendBody, sendEmpty } from '../http/reply.js';
 import type { Route, Visit } from '../http/server.js';
 import { agentCaller } from './caller.js';
 import { DEEP_RPC } from './paths.js';
@@ -190,9 +190,8 @@ export class CardDoor {
       'Vary',
       `A2A-Version, Accept${identified ? ', Authorization' : ''}`,
     ];
-    if (isKnown(visit.req.headers['if-none-match'], etag)) {
-      visit.res.writeHead(304, headers);
-      visit.res.end();
+    if (isKnown(visit.req.header('if-none-match'), etag)) {
+      sendEmpty(visit.res, 304, headers);
       return;
     }
     sendBody(visit.res, 200, headers, type, [text]);

@@ -10,7 +10,6 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, isId, type RpcRequest, readIncoming, resultHead } from '../../protocol/jsonrpc/message.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
-import { readBody } from '../http/body.js';
 import { sendText } from '../http/reply.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText } from './json-body.js';
@@ -35,9 +34,9 @@ export class JsonRpcBinding {
     const named = namedVersion(visit);
     let request: RpcRequest;
     try {
-      if (!isJson(req.headers['content-type']))
+      if (!isJson(req.header('content-type')))
         throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
-      request = this.read(await readBody(req, this.parts.limits.body));
+      request = this.read(await req.read(this.parts.limits.body));
     } catch (error) {
       const failure = this.failure(error, visit);
       const id = failure instanceof ProtocolError ? (failure.detail.id ?? null) : null;
@@ -57,7 +56,7 @@ export class JsonRpcBinding {
       if (named === 'unsupported') throw unsupportedVersion(visit);
       await this.answer(visit, request, asked);
     } catch (error) {
-      if (res.headersSent) throw error;
+      if (res.begun) throw error;
       this.refuse(visit, request.id, this.failure(error, visit), asked);
     }
   }

@@ -8,7 +8,6 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
-import { readBody } from '../http/body.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { Route, Router, Visit } from '../http/server.js';
 
@@ -51,10 +50,7 @@ export class PushDoor {
     } catch (error) {
       const [status, message, more] = refusal(error);
       if (status === undefined) throw error;
-      // What of the body has not come yet is not waited for.
-      const close = visit.req.complete || more.includes('Connection') ? [] : ['Connection', 'close'];
-      visit.req.resume();
-      sendJson(res, status, [...headers, ...more, ...close], [Buffer.from(JSON.stringify({ error: message }))]);
+      sendJson(res, status, [...headers, ...more], [Buffer.from(JSON.stringify({ error: message }))]);
     }
   }
 
@@ -79,7 +75,7 @@ export class PushDoor {
       .digest('base64url');
     if ((await bus.incr(`callbacks:${name}`, 1, MINUTE)) > (limits.perMinute ?? PER_MINUTE))
       throw new ProtocolError('rate_limited', 'Too many news of this task', { headers: { 'Retry-After': '60' } });
-    const body = await readBody(req, limits.body);
+    const body = await req.read(limits.body);
     const record = await records.find(key);
     if (!record) throw new ProtocolError('not_found', 'There is no such task');
     const events = fresh(record, this.read(body, record));
@@ -134,14 +130,14 @@ function taskIdOf({ task, statusUpdate, artifactUpdate, message }: StreamRespons
 
 /** Old agents send the token in a header of its own, newer ones as credentials. */
 function tokens({ req }: Visit): string[] {
-  const own = req.headers['x-a2a-notification-token'];
-  const bearer = /^Bearer +(\S+)$/i.exec(req.headers.authorization ?? '')?.[1];
+  const own = req.header('x-a2a-notification-token');
+  const bearer = /^Bearer +(\S+)$/i.exec(req.header('authorization') ?? '')?.[1];
   return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
 }
 
 /** The same words twice may be two pieces of one text; a sender that numbers what it sends tells them apart. */
 function digest({ req }: Visit, body: Buffer): string {
-  const id = req.headers['webhook-id'];
+  const id = req.header('webhook-id');
   return createHash('sha256')
     .update(`${typeof id === 'string' ? id : ''}\n`)
     .update(body)

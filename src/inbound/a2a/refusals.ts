@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import { restDialect } from '../../protocol/a2a/detect.js';
 import { type DialectId, ERROR_PROFILES, type ErrorProfile } from '../../protocol/a2a/dialect.js';
 import { A2A_JSON, refusalDialect } from '../../protocol/a2a/habits.js';
@@ -6,6 +5,7 @@ import { dialect, restError } from '../../protocol/a2a/index.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
 import { sendBody, sendJson } from '../http/reply.js';
+import type { InboundResponse } from '../http/response.js';
 import type { Visit } from '../http/server.js';
 import { placeOf } from './paths.js';
 import { namedVersion } from './visit.js';
@@ -38,7 +38,7 @@ export const rpcError = (id: Id | null, error: unknown, as: DialectId): Buffer =
   writeError(id, dialect(as).writeError(error));
 
 export function sendRpcError(
-  res: ServerResponse,
+  res: InboundResponse,
   headers: readonly string[],
   id: Id | null,
   error: unknown,
@@ -49,7 +49,7 @@ export function sendRpcError(
 
 /** Whether the client is to be answered in the media type of A2A (G-27). */
 export function wantsA2aJson({ req }: Pick<Visit, 'req'>): boolean {
-  const { accept, 'content-type': sent } = req.headers;
+  const [accept, sent] = [req.header('accept'), req.header('content-type')];
   return accept?.toLowerCase().includes(A2A_JSON) === true || sent?.toLowerCase().startsWith(A2A_JSON) === true;
 }
 
@@ -70,7 +70,7 @@ const OF_THE_FRONT = /^(?:v1|tasks|extendedAgentCard|message:(?:send|stream))$/;
  */
 export function refuseA2a(visit: Visit, error: ProtocolError, profile: ErrorProfile = ERROR_PROFILES[0]): void {
   const { res, path } = visit;
-  if (res.headersSent) {
+  if (res.begun) {
     res.end();
     return;
   }

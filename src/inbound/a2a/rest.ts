@@ -10,7 +10,6 @@ import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
-import { readBody } from '../http/body.js';
 import { sendText } from '../http/reply.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
@@ -53,8 +52,8 @@ export class RestBinding {
 
   private async body({ req }: AgentVisit): Promise<RawObject> {
     const { limits } = this.parts;
-    const source = await readBody(req, limits.body);
-    if (source.length > 0 && !isJson(req.headers['content-type']))
+    const source = await req.read(limits.body);
+    if (source.length > 0 && !isJson(req.header('content-type')))
       throw new ProtocolError(
         'unsupported_media_type',
         'Content-Type must be application/json or application/a2a+json',
@@ -105,7 +104,7 @@ export class RestBinding {
   }
 
   private refuse(visit: AgentVisit, error: unknown, as: DialectId): void {
-    if (visit.res.headersSent) throw error;
+    if (visit.res.begun) throw error;
     sendRestError(visit, this.failure(error, visit), as, this.parts.profile);
   }
 

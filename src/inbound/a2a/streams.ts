@@ -1,10 +1,10 @@
-import type { ServerResponse } from 'node:http';
 import type { Events, Passed } from '../../core/a2a/agent.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import type { Habits } from '../../protocol/a2a/habits.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
 import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
 import { wireEvents } from './wire-events.js';
 
@@ -39,7 +39,7 @@ export interface StreamForm {
 }
 
 export interface StreamReply {
-  readonly res: ServerResponse;
+  readonly res: InboundResponse;
   readonly headers: readonly string[];
   /** One JSON text a line instead of server-sent events (C-29). */
   readonly lines: boolean;
@@ -163,9 +163,9 @@ class Presence {
   gone: boolean;
   private wake = (): void => {};
 
-  constructor(res: ServerResponse) {
-    this.gone = res.destroyed;
-    res.once('close', () => this.leave());
+  constructor(res: InboundResponse) {
+    this.gone = res.closed;
+    res.onClose(() => this.leave());
   }
 
   leave(): void {
@@ -209,7 +209,7 @@ interface Out {
 /** What is written to one client, no faster than it reads. */
 class Sink {
   constructor(
-    private readonly res: ServerResponse,
+    private readonly res: InboundResponse,
     private readonly out: Out,
     private readonly lines: boolean,
     private readonly stall: number,
@@ -222,7 +222,7 @@ class Sink {
   }
 
   get full(): boolean {
-    return this.res.writableNeedDrain;
+    return this.res.full;
   }
 
   /** Resolves when the client has read on. One that does not is let go. */
@@ -232,12 +232,12 @@ class Sink {
       const timer = setTimeout(() => res.destroy(), this.stall);
       const done = (): void => {
         clearTimeout(timer);
-        res.off('drain', done);
-        res.off('close', done);
+        res.offDrain(done);
+        res.offClose(done);
         resolve();
       };
-      res.on('drain', done);
-      res.on('close', done);
+      res.onDrain(done);
+      res.onClose(done);
     });
   }
 }
@@ -246,10 +246,10 @@ const LARGE = 128 * 1024;
 
 class LineResponse implements Out {
   constructor(
-    private readonly res: ServerResponse,
+    private readonly res: InboundResponse,
     headers: readonly string[],
   ) {
-    res.writeHead(200, [
+    res.open(200, [
       ...headers,
       'Content-Type',
       NDJSON,
@@ -258,17 +258,16 @@ class LineResponse implements Out {
       'X-Accel-Buffering',
       'no',
     ]);
-    res.flushHeaders();
   }
 
   text(chunk: string): void {
-    if (!this.res.destroyed && !this.res.writableEnded) this.res.write(chunk);
+    this.res.write(chunk);
   }
 
   allow(): void {}
 
   end(): void {
-    if (!this.res.writableEnded) this.res.end();
+    this.res.end();
   }
 }
 

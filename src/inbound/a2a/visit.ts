@@ -26,7 +26,7 @@ export interface AgentVisit extends Visit {
 
 /** The version the client names, by header or in the query (S-10). */
 export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Version | 'unsupported' | undefined {
-  const header = req.headers[VERSION_HEADER];
+  const header = req.header(VERSION_HEADER);
   if (header !== undefined) return readVersion(String(header));
   for (const [key, value] of query) if (key.toLowerCase() === VERSION_HEADER) return readVersion(value);
   return undefined;
@@ -36,5 +36,5 @@ export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Vers
 export const replyTo = ({ req, res, headers }: AgentVisit): StreamReply => ({
   res,
   headers,
-  lines: wantsLines(req.headers.accept),
+  lines: wantsLines(req.header('accept')),
 });

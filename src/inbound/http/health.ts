@@ -1,6 +1,6 @@
-import type { ServerResponse } from 'node:http';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { sendJson } from './reply.js';
+import type { InboundResponse } from './response.js';
 import type { Route } from './server.js';
 
 /** What is asked before traffic is sent here. */
@@ -57,6 +57,6 @@ export class Health {
   }
 }
 
-function send(res: ServerResponse, headers: readonly string[], status: number, body: object): void {
+function send(res: InboundResponse, headers: readonly string[], status: number, body: object): void {
   sendJson(res, status, headers, [Buffer.from(JSON.stringify(body))]);
 }

@@ -1,5 +1,5 @@
-import type { ServerResponse } from 'node:http';
 import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
+import type { InboundResponse } from './response.js';
 
 /** A client that stops reading may owe so much; then its connection is closed (fault 13). */
 const MOST_UNREAD = 1024 * 1024;
@@ -24,12 +24,11 @@ export class EventResponse {
   private over = false;
 
   constructor(
-    private readonly res: ServerResponse,
+    private readonly res: InboundResponse,
     headers: readonly string[],
     times: StreamTimes = {},
   ) {
-    res.writeHead(200, [...headers, ...HEADERS]);
-    res.flushHeaders();
+    res.open(200, [...headers, ...HEADERS]);
     this.ping = setInterval(() => this.text(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)), times.ping ?? PING);
     this.ping.unref();
     if (times.maxAge !== undefined) {
@@ -39,7 +38,7 @@ export class EventResponse {
       }, times.maxAge);
       this.age.unref();
     }
-    res.on('close', () => this.stop());
+    res.onClose(() => this.stop());
   }
 
   private stop(): void {
@@ -49,26 +48,17 @@ export class EventResponse {
   }
 
   text(chunk: string): void {
-    if (!this.over) this.guard(this.res.write(chunk));
+    this.put(chunk);
   }
 
   write(chunks: readonly Buffer[]): void {
-    if (this.over) return;
-    const { res } = this;
-    let size = 0;
-    for (const chunk of chunks) size += chunk.length;
-    if (size < JOIN) {
-      this.guard(res.write(Buffer.concat(chunks as Buffer[], size)));
-      return;
-    }
-    res.cork();
-    for (const chunk of chunks) res.write(chunk);
-    process.nextTick(() => res.uncork());
-    this.guard(false);
+    this.put(chunks);
   }
 
-  private guard(drained: boolean): void {
-    if (!drained && this.res.writableLength > MOST_UNREAD + this.allowance) this.res.destroy();
+  private put(chunk: string | readonly Buffer[]): void {
+    if (this.over) return;
+    this.res.write(chunk);
+    if (this.res.unread > MOST_UNREAD + this.allowance) this.res.destroy();
   }
 
   /** One message may be larger than what a slow reader may owe; it is let through when nothing else waits. */
@@ -84,5 +74,3 @@ export class EventResponse {
     this.res.end();
   }
 }
-
-const JOIN = 64 * 1024;

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Cancellation, type Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -23,8 +22,9 @@ import {
 } from '../../protocol/mcp/revisions/index.js';
 import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept.js';
-import { readBody } from '../http/body.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { InboundRequest } from '../http/request.js';
+import type { InboundResponse } from '../http/response.js';
 import { STREAM_AGE } from '../http/stream.js';
 import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
 import type { InfoPage } from './info-page.js';
@@ -82,8 +82,8 @@ export interface HttpDoorOptions {
 
 /** One request at the MCP endpoint, and what its answer is made of. */
 interface Visit {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+  readonly req: InboundRequest;
+  readonly res: InboundResponse;
   readonly view: View;
   readonly principal: Principal;
   /** Headers of every answer. */
@@ -98,13 +98,13 @@ export class HttpDoor {
   constructor(private readonly options: HttpDoorOptions) {}
 
   async handle(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: InboundRequest,
+    res: InboundResponse,
     view: View,
     principal: Principal,
     base: readonly string[],
   ): Promise<void> {
-    const visit: Visit = { req, res, view, principal, base, accepts: accepted(req.headers.accept) };
+    const visit: Visit = { req, res, view, principal, base, accepts: accepted(req.header('accept')) };
     try {
       switch (req.method) {
         case 'POST':
@@ -130,7 +130,7 @@ export class HttpDoor {
 
   private async post(visit: Visit): Promise<void> {
     const { req, accepts } = visit;
-    if (!isJson(req.headers['content-type'])) {
+    if (!isJson(req.header('content-type'))) {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     }
     if (!accepts.json && !accepts.stream) {
@@ -140,7 +140,7 @@ export class HttpDoor {
       throw new ProtocolError('not_acceptable', 'Accept must list both application/json and text/event-stream');
     }
     const { limits } = this.options;
-    const incoming = readIncoming(await readBody(req, limits.body), limits);
+    const incoming = readIncoming(await req.read(limits.body), limits);
     if (incoming.kind === 'batch' || incoming.kind === 'response') {
       await this.inSession(visit, incoming);
       return;
@@ -185,9 +185,9 @@ export class HttpDoor {
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
     const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts);
     // Closing the stream is how a request of this era is cancelled (HM-10).
-    res.on('close', () => {
+    res.onClose(() => {
       outlet.abandon();
-      if (!res.writableFinished) cancellation.cancel('the client closed the stream');
+      if (!res.finished) cancellation.cancel('the client closed the stream');
       else if (isListen) cancellation.cancel();
     });
     const maxAge = STREAM_AGE;
@@ -215,7 +215,7 @@ export class HttpDoor {
   }
 
   private async inSession(visit: Visit, incoming: Incoming): Promise<void> {
-    const { req, res, base, accepts } = visit;
+    const { res, base, accepts } = visit;
     const { session, carrier } = await this.sessionOf(visit, incoming);
     const headers = withVersion(base, session.revision);
     if (incoming.kind === 'batch') {
@@ -227,7 +227,6 @@ export class HttpDoor {
       sendEmpty(res, 202, headers);
       return;
     }
-    req.socket.setKeepAlive(true);
     const outlet = new SessionOutlet(res, headers, accepts, carrier.log, session.revision.primingEvents, incoming.id);
     await session.handle(incoming, outlet, accepts.stream);
   }
@@ -255,13 +254,13 @@ export class HttpDoor {
     incoming?: Incoming,
   ): Promise<{ session: ClientSession; carrier: HttpCarrier }> {
     const { req, principal, view } = visit;
-    const id = req.headers[HEADER.session];
+    const id = req.header(HEADER.session);
     const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
     const version = versionOf(req);
     // C-02: asked before the session is, so that a client learns what it may say (S2-04, HL-16).
     if (version !== undefined && !soundsModern(version) && revisionOf(version)?.era !== 'legacy')
       throw unsupported(version);
-    if (typeof id !== 'string') {
+    if (id === undefined) {
       if (incoming?.kind === 'batch')
         throw new ProtocolError('batch_not_allowed', 'Batches belong to sessions of revisions that have them');
       throw new ProtocolError(
@@ -297,18 +296,15 @@ export class HttpDoor {
       throw new ProtocolError('not_acceptable', 'Accept must allow application/json or text/event-stream');
     const page = Buffer.from(JSON.stringify(await this.options.info.describe(visit.view, visit.principal)));
     const headers = [...withVersion(base, NEWEST), 'Vary', 'Accept'];
-    if (req.method === 'HEAD') {
-      res.writeHead(200, [...headers, 'Content-Type', 'application/json', 'Content-Length', String(page.length)]);
-      res.end();
-    } else sendJson(res, 200, headers, [page]);
+    sendJson(res, 200, headers, [page]);
   }
 
   private async openStream(visit: Visit): Promise<void> {
     const { req, res, base } = visit;
     const { session, carrier } = await this.sessionOf(visit);
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
-    const last = req.headers[HEADER.lastEventId];
-    if (typeof last === 'string') {
+    const last = req.header(HEADER.lastEventId);
+    if (last !== undefined) {
       const { stream, seq } = await carrier.log.find(last);
       connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
       return;
@@ -344,16 +340,12 @@ const unsupported = (version: string): ProtocolError =>
 
 const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
 
-function lookup(req: IncomingMessage): HeaderLookup {
-  return (name) => {
-    const value = req.headers[name];
-    return typeof value === 'string' ? value : value?.[0];
-  };
+function lookup(req: InboundRequest): HeaderLookup {
+  return (name) => req.header(name);
 }
 
-function versionOf(req: IncomingMessage): string | undefined {
-  const value = req.headers[HEADER.version];
-  return typeof value === 'string' ? value.trim() : undefined;
+function versionOf(req: InboundRequest): string | undefined {
+  return req.header(HEADER.version)?.trim();
 }
 
 const withVersion = (base: readonly string[], revision: Revision): readonly string[] => [
@@ -364,13 +356,13 @@ const withVersion = (base: readonly string[], revision: Revision): readonly stri
 
 /** An answer to an exchange that failed before it became a request of some revision. */
 export function refuse(
-  res: ServerResponse,
+  res: InboundResponse,
   base: readonly string[],
   error: ProtocolError,
   version: string | undefined,
   id?: string | number,
 ): void {
-  if (res.headersSent) {
+  if (res.begun) {
     res.end();
     return;
   }

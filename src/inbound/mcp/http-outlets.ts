@@ -1,8 +1,8 @@
-import type { ServerResponse } from 'node:http';
 import type { Id } from '../../protocol/jsonrpc/message.js';
 import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
 import type { Accepted } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
 import type { Outlet } from './outlet.js';
 import type { EventLog, LoggedStream } from './session/event-log.js';
@@ -23,7 +23,7 @@ export class ModernOutlet implements Outlet {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly res: ServerResponse,
+    private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,
   ) {
@@ -40,13 +40,13 @@ export class ModernOutlet implements Outlet {
   }
 
   send(message: Buffer): void {
-    if (!this.accepts.stream || this.res.writableEnded) return;
+    if (!this.accepts.stream || this.res.ended) return;
     this.open().write(writeEvent([message]));
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
     clearTimeout(this.timer);
-    if (this.res.writableEnded || this.res.destroyed) return;
+    if (this.res.ended || this.res.closed) return;
     if (!this.accepts.json && status === 200) this.open();
     if (!this.stream) {
       sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
@@ -73,7 +73,7 @@ export class SessionOutlet implements Outlet {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly res: ServerResponse,
+    private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,
     private readonly log: EventLog,
@@ -91,7 +91,7 @@ export class SessionOutlet implements Outlet {
     clearTimeout(this.timer);
     if (!this.logged) {
       this.logged = this.log.open(this.request, true);
-      if (!this.res.destroyed) connect(this.res, this.headers, this.logged, { priming: this.priming });
+      if (!this.res.closed) connect(this.res, this.headers, this.logged, { priming: this.priming });
     }
     return this.logged;
   }
@@ -108,7 +108,7 @@ export class SessionOutlet implements Outlet {
       this.logged.finish();
       return;
     }
-    if (this.res.writableEnded || this.res.destroyed) return;
+    if (this.res.ended || this.res.closed) return;
     if (message.length === 0) sendEmpty(this.res, status, this.headers);
     else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message);
     else sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
@@ -136,7 +136,7 @@ const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Bufferin
 
 /** Sends a logged stream over one connection, from event `after` on. */
 export function connect(
-  res: ServerResponse,
+  res: InboundResponse,
   headers: readonly string[],
   stream: Resumable & { readonly position?: string },
   options: { readonly priming?: boolean; readonly after?: number; readonly maxAge?: number },
@@ -164,6 +164,6 @@ export function connect(
   // An event log that no longer holds what is asked for throws here, before anything is sent.
   if (options.priming) open().text(writePriming(stream.position ?? '', RETRY));
   stream.connect(sink, options.after);
-  res.on('close', () => stream.disconnect(sink));
+  res.onClose(() => stream.disconnect(sink));
   return open();
 }

@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -6,8 +5,9 @@ import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonr
 import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept.js';
-import { readBody } from '../http/body.js';
 import { sendBody } from '../http/reply.js';
+import type { InboundRequest } from '../http/request.js';
+import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
 import type { InfoPage } from './info-page.js';
 import type { Outlet } from './outlet.js';
@@ -67,8 +67,8 @@ export class SseDoor {
   constructor(private readonly options: SseDoorOptions) {}
 
   async open(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: InboundRequest,
+    res: InboundResponse,
     view: View,
     principal: Principal,
     base: readonly string[],
@@ -79,8 +79,8 @@ export class SseDoor {
       throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
         headers: { Allow: 'GET, OPTIONS' },
       });
-    const accepts = accepted(req.headers.accept);
-    if (!accepts.stream && !(req.headers.accept ?? '*/*').includes('*/*'))
+    const accepts = accepted(req.header('accept'));
+    if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*'))
       throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
     if (catalog) {
       await this.catalog(res, view, principal, base);
@@ -100,7 +100,7 @@ export class SseDoor {
     const response = new EventResponse(res, headers);
     const line: Line = { carrier: new SseCarrier(response), principal, view, session: undefined, opening: false };
     this.lines.set(id, line);
-    res.on('close', () => {
+    res.onClose(() => {
       this.lines.delete(id);
       if (line.session) this.options.sessions.end(line.session, 'The client closed its stream');
     });
@@ -108,7 +108,12 @@ export class SseDoor {
   }
 
   /** C-12: the catalogue as a stream to look at, apart from the protocol. */
-  private async catalog(res: ServerResponse, view: View, principal: Principal, base: readonly string[]): Promise<void> {
+  private async catalog(
+    res: InboundResponse,
+    view: View,
+    principal: Principal,
+    base: readonly string[],
+  ): Promise<void> {
     const page = await this.options.info.describe(view, principal);
     const { tools, serverInfo } = page['result'] as { tools: unknown; serverInfo: unknown };
     const response = new EventResponse(res, [...base, ...DEPRECATED]);
@@ -116,12 +121,12 @@ export class SseDoor {
     response.text(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`);
     const ping = setInterval(() => response.text(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
     ping.unref();
-    res.on('close', () => clearInterval(ping));
+    res.onClose(() => clearInterval(ping));
   }
 
   async post(
-    req: IncomingMessage,
-    res: ServerResponse,
+    req: InboundRequest,
+    res: InboundResponse,
     principal: Principal,
     base: readonly string[],
     sessionId: string | null,
@@ -130,14 +135,14 @@ export class SseDoor {
       throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
         headers: { Allow: 'POST, OPTIONS' },
       });
-    if (!isJson(req.headers['content-type']))
+    if (!isJson(req.header('content-type')))
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
     const line = this.lines.get(sessionId);
     if (!line || line.principal.name !== principal.name)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
-    const incoming = readIncoming(await readBody(req, limits.body), limits);
+    const incoming = readIncoming(await req.read(limits.body), limits);
     const outlet: Outlet = {
       send: (message) => line.carrier.send([message]),
       finish: (message) => line.carrier.send(message),
