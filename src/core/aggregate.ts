@@ -1,4 +1,5 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import { quoted } from '../protocol/jsonrpc/pieces.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { paramMismatch } from '../protocol/mcp/headers.js';
 import {
@@ -128,7 +129,7 @@ export class Aggregate implements Gateway {
     }
     const route: Route = {
       target: { server, kind: 'tool', name: own },
-      edits: own === name ? {} : { name: JSON.stringify(own) },
+      edits: own === name ? {} : { name: quoted(own) },
       item,
     };
     const outcome = await this.parts.forwarder.forward(caller, call, route);

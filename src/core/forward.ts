@@ -1,5 +1,5 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { type Edits, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
+import { type Edits, isEmpty, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
 import {
   type ClientCapabilities,
   INPUT_FAILURE,
@@ -151,10 +151,10 @@ export class Forwarder {
       cancellation: call.cancellation,
       mirrored: route.item?.mirrored ?? [],
       tasks: manner.tasks,
-      ...(manner.timeouts && { timeouts: manner.timeouts }),
-      ...(state?.kind === 'again' && state.after.length > 0 && { after: state.after }),
+      timeouts: manner.timeouts,
+      after: state?.kind === 'again' && state.after.length > 0 ? state.after : undefined,
       notify: (notification) => call.notify(notification),
-      ...(call.polling && { polling: (retry: number) => call.polling?.(retry) }),
+      polling: call.polling && ((retry) => call.polling?.(retry)),
     };
   }
 
@@ -382,11 +382,6 @@ function repeated(
         from,
       ),
   };
-}
-
-function isEmpty(object: object): boolean {
-  for (const _ in object) return false;
-  return true;
 }
 
 /** Nothing is asked of a client that did not declare it can be (MRTR-03); a call that waits for such an answer is given up. */

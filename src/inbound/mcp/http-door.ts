@@ -184,14 +184,26 @@ export class HttpDoor {
     if (isListen && !accepts.stream)
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
     const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts);
+    const maxAge = STREAM_AGE;
+    const handled = this.options.modern.handle({
+      principal,
+      view,
+      message,
+      envelope,
+      outlet,
+      cancellation,
+      header,
+      maxAge,
+    });
+    // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.
+    outlet.awaited();
     // Closing the stream is how a request of this era is cancelled (HM-10).
     res.onClose(() => {
       outlet.abandon();
       if (!res.finished) cancellation.cancel('the client closed the stream');
       else if (isListen) cancellation.cancel();
     });
-    const maxAge = STREAM_AGE;
-    return this.options.modern.handle({ principal, view, message, envelope, outlet, cancellation, header, maxAge });
+    return handled;
   }
 
   private async initialize(visit: Visit, message: RpcRequest): Promise<void> {

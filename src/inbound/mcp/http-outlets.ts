@@ -21,16 +21,19 @@ export const RETRY = 1_000;
 export class ModernOutlet implements Outlet {
   private stream: EventResponse | undefined;
   private timer: NodeJS.Timeout | undefined;
+  private over = false;
 
   constructor(
     private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,
-  ) {
-    if (accepts.stream) {
-      this.timer = setTimeout(() => this.open(), QUIET_MODERN);
-      this.timer.unref();
-    }
+  ) {}
+
+  /** From now on somebody waits. */
+  awaited(): void {
+    if (this.over || this.stream || !this.accepts.stream) return;
+    this.timer = setTimeout(() => this.open(), QUIET_MODERN);
+    this.timer.unref();
   }
 
   private open(): EventResponse {
@@ -45,6 +48,7 @@ export class ModernOutlet implements Outlet {
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    this.over = true;
     clearTimeout(this.timer);
     if (this.res.ended || this.res.closed) return;
     if (!this.accepts.json && status === 200) this.open();

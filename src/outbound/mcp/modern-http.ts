@@ -109,9 +109,9 @@ class Exchange implements PostEvents {
     const headers = standardHeaders(revision, call.method, call.params);
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
     headers.push(...context.headers);
+    this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
     const { call: idle, callMax } = call.timeouts ?? context.timeouts;
     this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context.name, idle)));
-    this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
     this.stopListening = call.cancellation.onCancel(() =>
       this.abort(new ProtocolError('cancelled', 'The request was cancelled')),
     );

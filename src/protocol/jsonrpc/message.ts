@@ -147,10 +147,12 @@ export function readReplies(source: Buffer): RpcMessage[] {
   return source[at] === 0x5b ? elements(source, at).map(readReply) : [readReply(source)];
 }
 
-const HEAD = '{"jsonrpc":"2.0","id":';
+/** A message with an id, up to what follows that. */
+const headOf = (id: Id | null): string =>
+  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? String(id) : JSON.stringify(id)}`;
 
 export function writeRequest(id: Id, method: string, params: RawObject | undefined): Buffer {
-  const head = `${HEAD}${JSON.stringify(id)},"method":${quoted(method)}`;
+  const head = `${headOf(id)},"method":${quoted(method)}`;
   if (!params) return Buffer.from(`${head}}`);
   return joined([`${head},"params":`, ...params.pieces(), '}']);
 }
@@ -163,7 +165,7 @@ export function writeNotification(method: string, params?: JsonObject | RawObjec
 }
 
 /** A response up to its result. */
-export const resultHead = (id: Id): string => `${HEAD}${JSON.stringify(id)},"result":`;
+export const resultHead = (id: Id): string => `${headOf(id)},"result":`;
 
 /** A response around a result; a long piece of it is not copied. */
 export function writeResult(id: Id, result: readonly Piece[]): Buffer[] {
@@ -171,5 +173,5 @@ export function writeResult(id: Id, result: readonly Piece[]): Buffer[] {
 }
 
 export function writeError(id: Id | null, error: RpcErrorObject): Buffer {
-  return Buffer.from(`${HEAD}${JSON.stringify(id)},"error":${JSON.stringify(error)}}`);
+  return Buffer.from(`${headOf(id)},"error":${JSON.stringify(error)}}`);
 }

@@ -1,6 +1,7 @@
 /** JSON texts in pieces: some written here, some passed on as they came. */
+import { isAscii } from 'node:buffer';
 
-/** Words of the protocol are few; each is quoted once. */
+/** Words of the protocol, and names of tools that are in use, are few; each is quoted once. */
 const words = new Map<string, string>();
 const MOST_WORDS = 512;
 
@@ -21,10 +22,12 @@ export type Piece = string | Buffer;
 
 /** One buffer of all the pieces. */
 export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
-  if (to - from === 1) {
-    const only = pieces[from]!;
-    return typeof only === 'string' ? Buffer.from(only) : only;
-  }
+  const first = pieces[from]!;
+  if (to - from === 1 && typeof first !== 'string') return first;
+  let text = '';
+  let texts = from;
+  for (; texts < to && typeof pieces[texts] === 'string'; texts++) text += pieces[texts];
+  if (texts === to) return Buffer.from(text);
   let size = 0;
   for (let i = from; i < to; i++) {
     const piece = pieces[i]!;
@@ -41,6 +44,30 @@ export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): 
 
 /** Pieces below this length are cheaper to copy than to send on their own. */
 const SHORT = 16 * 1024;
+
+/** Whether parts of these bytes are cheaper to take out as text than as bytes. */
+export const isShortText = (source: Buffer): boolean => source.length < SHORT && isAscii(source);
+
+/** Puts pieces together in order; texts that follow each other become one piece. */
+export class Assembly {
+  private readonly pieces: Piece[] = [];
+  private text = '';
+
+  add(piece: Piece): void {
+    if (typeof piece === 'string') {
+      this.text += piece;
+      return;
+    }
+    if (this.text !== '') this.pieces.push(this.text);
+    this.pieces.push(piece);
+    this.text = '';
+  }
+
+  done(): Piece[] {
+    if (this.text !== '') this.pieces.push(this.text);
+    return this.pieces;
+  }
+}
 
 /** The pieces as few buffers: short ones are joined with their neighbours, a long one is passed on without a copy. */
 export function gathered(pieces: readonly Piece[]): Buffer[] {

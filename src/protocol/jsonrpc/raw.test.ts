@@ -139,6 +139,34 @@ describe('gathered', () => {
   });
 });
 
+describe('an edited object', () => {
+  const wide = fc.string({ unit: 'binary' });
+
+  it('has the same bytes whether it is cut up as text or as bytes', () => {
+    fc.assert(
+      fc.property(fc.dictionary(wide, wide), wide, (members, added) => {
+        const edits = { added: JSON.stringify(added), gone: undefined };
+        const { added: _, gone: __, ...rest } = members;
+        const written = joined(
+          RawObject.from({ ...members, gone: 1 })
+            .edit(edits)
+            .pieces(),
+        );
+        expect(written.toString()).toBe(JSON.stringify({ ...rest, added }));
+      }),
+    );
+  });
+
+  it('knows what its new members say, escaped or not', () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        const text = JSON.stringify(value);
+        expect(RawObject.from({}).edit({ member: text }).get('member')).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+});
+
 describe('elements', () => {
   it('splits an array as JSON.parse does', () => {
     fc.assert(

@@ -2,7 +2,7 @@
  * JSON texts as bytes. A result travels through the gateway as the bytes the upstream wrote; what has to change at an edge
  * (an id, `resultType`, a `_meta` key) is cut out or put in by span, so nothing else is parsed, reordered or rounded.
  */
-import { joined, type Piece, quoted } from './pieces.js';
+import { Assembly, isShortText, joined, type Piece, quoted } from './pieces.js';
 import {
   type Field,
   fail,
@@ -24,6 +24,11 @@ export interface JsonObject {
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+export function isEmpty(object: object): boolean {
+  for (const _ in object) return false;
+  return true;
+}
 
 /** Up to this many members, comparing them beats building a set. */
 const FEW_FIELDS = 16;
@@ -163,7 +168,7 @@ export class RawObject {
       const latest = this.changeOf(key);
       if (!latest) return this.origin.base.get(key);
       const text = latest[key];
-      return text === undefined ? undefined : (JSON.parse(text.toString()) as JsonValue);
+      return text === undefined ? undefined : parsedText(text.toString());
     }
     const field = this.find(key);
     if (!field) return undefined;
@@ -236,8 +241,8 @@ export class RawObject {
       }
     }
     if (!changes) return [this.bytes()];
-    const pieces: Piece[] = [];
-    let text = '{';
+    const short = isShortText(source);
+    const out = new Assembly();
     let first = true;
     for (let i = 0; i < fields.length; ) {
       if (isOneOf(source, fields[i]!, names)) {
@@ -248,29 +253,30 @@ export class RawObject {
       const runStart = i === 0 ? start : fields[i]!.from;
       let last = i++;
       while (i < fields.length && !isOneOf(source, fields[i]!, names)) last = i++;
-      if (runStart !== start) pieces.push(first ? text : ',');
-      pieces.push(source.subarray(runStart, fields[last]!.end));
-      text = '';
+      if (runStart !== start) out.add(first ? '{' : ',');
+      const { end } = fields[last]!;
+      out.add(short ? source.toString('latin1', runStart, end) : source.subarray(runStart, end));
       first = false;
     }
+    if (first) out.add('{');
     for (let i = 0; i < edits.length; i++) {
       const layer = edits[i]!;
       for (const key of Object.keys(layer)) {
         const value = layer[key];
         if (value === undefined || isChangedLater(edits, i, key)) continue;
-        text += `${first ? '' : ','}${quoted(key)}:`;
+        out.add(`${first ? '' : ','}${quoted(key)}:`);
+        out.add(value);
         first = false;
-        if (typeof value === 'string') text += value;
-        else {
-          pieces.push(text, value);
-          text = '';
-        }
       }
     }
-    pieces.push(`${text}}`);
-    return pieces;
+    out.add('}');
+    return out.done();
   }
 }
+
+/** The value of a text that was written here; mostly a name, which needs no parser. */
+const parsedText = (text: string): JsonValue =>
+  text.startsWith('"') && !text.includes('\\') ? text.slice(1, -1) : (JSON.parse(text) as JsonValue);
 
 function isOneOf(source: Buffer, field: Field, names: readonly string[]): boolean {
   for (const name of names) if (isNamed(source, field, name)) return true;

@@ -14,7 +14,7 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 
 /** Beyond this many bytes a native search for the closing quote beats a loop. */
-const LONG_STRING = 48;
+const LONG_STRING = 512;
 
 export function fail(source: Uint8Array, at: number): never {
   throw new JsonSyntaxError(at >= source.length ? 'unexpected end of JSON' : `unexpected byte at offset ${at}`);
@@ -44,6 +44,14 @@ function skipString(source: Buffer, at: number): number {
     while (quote - 1 - slashes >= i && source[quote - 1 - slashes] === BACKSLASH) slashes++;
     if (slashes % 2 === 0) return quote + 1;
     i = quote + 1;
+  }
+}
+
+/** `at` is the opening quote; returns the offset of what ends its plain text: the closing quote, mostly. */
+function skipPlain(source: Buffer, at: number): number {
+  for (let i = at + 1; ; i++) {
+    const byte = source[i];
+    if (byte === undefined || byte === QUOTE || byte === BACKSLASH || byte >= 0x80) return i;
   }
 }
 
@@ -152,12 +160,9 @@ export function readSpans(source: Buffer, offset: number, path: readonly string[
   for (;;) {
     if (source[i] !== QUOTE) fail(source, i);
     const from = i;
-    const keyEnd = skipString(source, i);
-    let plain = true;
-    for (let at = from + 1; at < keyEnd - 1; at++) {
-      const byte = source[at]!;
-      if (byte === BACKSLASH || byte >= 0x80) plain = false;
-    }
+    i = skipPlain(source, i);
+    const plain = source[i] === QUOTE;
+    const keyEnd = plain ? i + 1 : skipString(source, from);
     i = skipSpace(source, keyEnd);
     if (source[i] !== COLON) fail(source, i);
     const field = {

@@ -13,7 +13,7 @@ export const META = {
 } as const;
 
 /** `_meta` keys of requests that describe one hop: taken off at the door and written anew for the next hop (GW-08). */
-export const HOP_META: readonly string[] = [
+export const HOP_META: ReadonlySet<string> = new Set<string>([
   META.protocolVersion,
   META.clientInfo,
   META.clientCapabilities,
@@ -21,7 +21,7 @@ export const HOP_META: readonly string[] = [
   META.subscriptionId,
   META.relatedTask,
   META.progressToken,
-];
+]);
 
 export const TRACE_META = ['traceparent', 'tracestate', 'baggage'] as const;
 

@@ -91,9 +91,10 @@ export function revisionSetting(configured: string): RevisionSetting {
 }
 
 /** In which order the eras are tried for a caller: its own first, for then nothing needs bridging. */
-export function erasFor(caller: Revision, verdict: Verdict): ('modern' | 'legacy')[] {
-  const eras: ('modern' | 'legacy')[] = caller.era === 'legacy' ? ['legacy', 'modern'] : ['modern', 'legacy'];
-  return eras.filter((era) => verdict[era] !== false);
+export function erasFor(caller: Revision, verdict: Verdict): readonly Revision['era'][] {
+  const other = caller.era === 'legacy' ? 'modern' : 'legacy';
+  if (verdict[caller.era] === false) return verdict[other] === false ? [] : [other];
+  return verdict[other] === false ? [caller.era] : [caller.era, other];
 }
 
 /** The revisions a verdict stands for, for people to read. */

@@ -1,5 +1,5 @@
 import { textOf } from '../../jsonrpc/pieces.js';
-import type { Edits, JsonValue, RawObject } from '../../jsonrpc/raw.js';
+import { type Edits, isEmpty, type JsonValue, type RawObject } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 
@@ -17,13 +17,15 @@ function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefine
   let text = '';
   if (isObject(sent)) {
     for (const key of Object.keys(sent))
-      if (!HOP_META.includes(key)) text += `,${JSON.stringify(key)}:${JSON.stringify(sent[key])}`;
+      if (!HOP_META.has(key)) text += `,${JSON.stringify(key)}:${JSON.stringify(sent[key])}`;
   }
   const { progressToken, revision, logLevel } = stamp;
   if (progressToken !== undefined) text += `,"${META.progressToken}":${JSON.stringify(progressToken)}`;
   if (revision.era === 'modern') {
     text += `,"${META.protocolVersion}":"${revision.date}","${META.clientInfo}":${textOf(stamp.clientInfo)}`;
-    text += `,"${META.clientCapabilities}":${JSON.stringify(stamp.capabilities)}`;
+    // Most declare nothing.
+    const capabilities = isEmpty(stamp.capabilities) ? '{}' : JSON.stringify(stamp.capabilities);
+    text += `,"${META.clientCapabilities}":${capabilities}`;
     if (logLevel !== undefined) text += `,"${META.logLevel}":"${logLevel}"`;
   }
   return text === '' ? undefined : `{${text.slice(1)}}`;
