@@ -151,6 +151,7 @@ export class Forwarder {
       cancellation: call.cancellation,
       mirrored: route.item?.mirrored ?? [],
       tasks: manner.tasks,
+      lender: call.lender,
       timeouts: manner.timeouts,
       after: state?.kind === 'again' && state.after.length > 0 ? state.after : undefined,
       notify: (notification) => call.notify(notification),
@@ -272,7 +273,8 @@ export class Forwarder {
       ttl,
       (notification) => call.notify(notification),
       (sinks) => {
-        const detached: Call = { ...call, ...sinks };
+        // The task keeps its result, so nobody's memory is lent for it.
+        const detached: Call = { ...call, ...sinks, lender: undefined };
         const again = async (
           params: RawObject,
           given: State | undefined,

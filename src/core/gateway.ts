@@ -8,6 +8,7 @@ import type {
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
+import type { Lender } from './loans.js';
 
 /** Which part of the catalogue a door shows: all servers under prefixed names, or one under its own. */
 export interface View {
@@ -28,6 +29,8 @@ export interface Call {
   readonly task?: { readonly ttl: number | undefined };
   /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
   readonly header: ((name: string) => string | undefined) | undefined;
+  /** Where a large answer to this very request may be read to. What goes on without its request must not have it. */
+  readonly lender?: Lender | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */

@@ -3,6 +3,7 @@ import type { MirroredParam } from '../protocol/mcp/headers.js';
 import type { LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Outcome, ParkedCall } from './gateway.js';
+import type { Lender } from './loans.js';
 
 /** A request to one upstream, under the names the upstream gave. */
 export interface UpstreamCall {
@@ -22,6 +23,8 @@ export interface UpstreamCall {
   readonly after?: readonly string[];
   /** Arguments this tool wants repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
+  /** Where a large answer may be read to: only into the outcome of this call, and into nothing that is kept. */
+  readonly lender?: Lender | undefined;
   notify(notification: Notification): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
   polling?(retry: number): void;

@@ -47,6 +47,7 @@ const NO_HEAD: RequestHead = { method: '', target: '/', headers: [], length: 0, 
 
 /** One client's connection: one request after the other, each answered before the next is looked at. */
 export class Connection implements BodySource, ResponseChannel {
+  readonly identity = {};
   private req: InboundRequest | undefined;
   private res: InboundResponse | undefined;
   private chunks: ChunkedBody | undefined;

@@ -1,14 +1,22 @@
 import type { InboundResponse } from './response.js';
 
-/** Answers with a whole body. */
+/**
+ * Answers with a whole body. `written` is called when all of it was handed to the system, and never where the connection
+ * was lost before.
+ */
 export function sendBody(
   res: InboundResponse,
   status: number,
   headers: readonly string[],
   contentType: string,
   body: readonly Buffer[],
+  written?: () => void,
 ): void {
   res.send(status, [...headers, 'Content-Type', contentType], body);
+  if (written)
+    res.onClose(() => {
+      if (res.finished) written();
+    });
 }
 
 /** The same for what is a string already. */
@@ -27,8 +35,9 @@ export function sendJson(
   status: number,
   headers: readonly string[],
   body: readonly Buffer[],
+  written?: () => void,
 ): void {
-  sendBody(res, status, headers, 'application/json', body);
+  sendBody(res, status, headers, 'application/json', body, written);
 }
 
 export function sendEmpty(res: InboundResponse, status: number, headers: readonly string[]): void {

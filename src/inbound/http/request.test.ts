@@ -18,7 +18,7 @@ class Stand {
       keepAlive: true,
       old: false,
     };
-    this.req = new InboundRequest(head, { wanted: () => void this.wants++ });
+    this.req = new InboundRequest(head, { identity: {}, wanted: () => void this.wants++ });
     if (!hasBody(head)) this.req.end();
   }
 }

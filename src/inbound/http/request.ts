@@ -4,6 +4,8 @@ import { CHUNKED, type RequestHead } from './request-head.js';
 
 /** What a request needs of the connection it came on. */
 export interface BodySource {
+  /** Tells the connection from others, also when it is gone. */
+  readonly identity: object;
   /** The body is wanted now, and not all of it has come. */
   wanted(): void;
 }
@@ -32,7 +34,6 @@ export class InboundRequest {
 
   constructor(
     readonly head: RequestHead,
-    /** Where it came from; what comes from the same place comes over the same connection. */
     readonly source: BodySource,
   ) {
     this.method = head.method;

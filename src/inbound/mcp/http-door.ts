@@ -64,8 +64,14 @@ export class HttpCarrier implements Carrier {
     if (this.connected) this.log.general.letGo(RETRY);
   }
 
+  /** The session spoke over this connection. */
+  spoke(connection: object | undefined): void {
+    if (connection) this.events?.read(connection);
+  }
+
   ended(): void {
     if (this.connected) this.log.general.finish();
+    this.events?.close();
   }
 }
 
@@ -199,7 +205,7 @@ export class HttpDoor {
     outlet.awaited();
     // Closing the stream is how a request of this era is cancelled (HM-10).
     res.onClose(() => {
-      outlet.abandon();
+      outlet.stop();
       if (!res.finished) cancellation.cancel('the client closed the stream');
       else if (isListen) cancellation.cancel();
     });
@@ -227,9 +233,11 @@ export class HttpDoor {
   }
 
   private async inSession(visit: Visit, incoming: Incoming): Promise<void> {
-    const { res, base, accepts } = visit;
+    const { req, res, base, accepts } = visit;
     const { session, carrier } = await this.sessionOf(visit, incoming);
     const headers = withVersion(base, session.revision);
+    const connection = connectionOf(req);
+    carrier.spoke(connection);
     if (incoming.kind === 'batch') {
       await this.batch(visit, session, carrier, incoming.items, headers);
       return;
@@ -239,7 +247,8 @@ export class HttpDoor {
       sendEmpty(res, 202, headers);
       return;
     }
-    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, session.revision.primingEvents, incoming.id);
+    const { primingEvents } = session.revision;
+    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, primingEvents, incoming.id, connection);
     await session.handle(incoming, outlet, accepts.stream);
   }
 
@@ -351,6 +360,15 @@ const unsupported = (version: string): ProtocolError =>
   );
 
 const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
+
+/** A proxy reads ahead of its clients, and sends what several of them say over one connection. */
+const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
+
+/** The client's own connection; undefined where a proxy is between. */
+function connectionOf(req: InboundRequest): object | undefined {
+  for (const name of PROXIED) if (req.header(name) !== undefined) return undefined;
+  return req.source.identity;
+}
 
 function lookup(req: InboundRequest): HeaderLookup {
   return (name) => req.header(name);

@@ -1,3 +1,4 @@
+import { type Loan, Loans } from '../../core/loans.js';
 import type { Id } from '../../protocol/jsonrpc/message.js';
 import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
 import type { Accepted } from '../http/accept.js';
@@ -14,14 +15,17 @@ const QUIET_SESSION = 500;
 
 export const RETRY = 1_000;
 
+const loans = new Loans();
+
 /**
  * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
  * stream, where the client takes one.
  */
 export class ModernOutlet implements Outlet {
   private stream: EventResponse | undefined;
-  private timer: NodeJS.Timeout | undefined;
   private over = false;
+  private loan: Loan | undefined;
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly res: InboundResponse,
@@ -42,18 +46,25 @@ export class ModernOutlet implements Outlet {
     return this.stream;
   }
 
+  /** For an answer that leaves in one piece; a second attempt at one finds its own, as the first may still be read. */
+  room(length: number): Buffer | undefined {
+    if (this.loan || this.stream || this.over || !this.accepts.json) return undefined;
+    this.loan = loans.lend(length);
+    return this.loan?.room;
+  }
+
   send(message: Buffer): void {
-    if (!this.accepts.stream || this.res.ended) return;
+    if (!this.accepts.stream || this.res.ended || this.res.closed) return;
     this.open().write(writeEvent([message]));
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
-    this.over = true;
-    clearTimeout(this.timer);
+    this.stop();
     if (this.res.ended || this.res.closed) return;
     if (!this.accepts.json && status === 200) this.open();
     if (!this.stream) {
-      sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
+      const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
+      sendJson(this.res, status, all, message, settling(this.loan, message));
       return;
     }
     const event = writeEvent(message);
@@ -62,8 +73,9 @@ export class ModernOutlet implements Outlet {
     this.stream.end();
   }
 
-  /** The connection is gone. */
-  abandon(): void {
+  /** Nobody waits any more: it was answered, or the connection is gone. */
+  stop(): void {
+    this.over = true;
     clearTimeout(this.timer);
   }
 }
@@ -74,6 +86,8 @@ export class ModernOutlet implements Outlet {
  */
 export class SessionOutlet implements Outlet {
   private logged: LoggedStream | undefined;
+  private over = false;
+  private loan: Loan | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -84,6 +98,8 @@ export class SessionOutlet implements Outlet {
     private readonly priming: boolean,
     /** The request answered, where it is one. */
     private readonly request?: Id,
+    /** What tells the connection from others: what was sent on it was read when the session speaks on it again. */
+    private readonly connection?: object,
   ) {
     if (accepts.stream) {
       this.timer = setTimeout(() => this.open(), QUIET_SESSION);
@@ -100,11 +116,18 @@ export class SessionOutlet implements Outlet {
     return this.logged;
   }
 
+  room(length: number): Buffer | undefined {
+    if (this.loan || this.logged || this.over || !this.accepts.json) return undefined;
+    this.loan = loans.lend(length);
+    return this.loan?.room;
+  }
+
   send(message: Buffer): void {
     if (this.accepts.stream) this.open().append([message]);
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    this.over = true;
     clearTimeout(this.timer);
     if (!this.accepts.json && status === 200) this.open();
     if (this.logged) {
@@ -113,20 +136,22 @@ export class SessionOutlet implements Outlet {
       return;
     }
     if (this.res.ended || this.res.closed) return;
+    const settled = settling(this.loan, message);
     if (message.length === 0) sendEmpty(this.res, status, this.headers);
-    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message);
-    else sendJson(this.res, status, headers.length > 0 ? [...this.headers, ...headers] : this.headers, message);
+    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message, settled);
+    else {
+      const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
+      sendJson(this.res, status, all, message, settled);
+    }
   }
 
   /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
-  private answerAtOnce(message: readonly Buffer[]): void {
-    const stream = this.log.open();
-    const first = Buffer.from(writePriming(stream.position, RETRY));
-    stream.append(message);
-    stream.finish();
-    const body = [first, ...writeEvent(message, { id: stream.position })];
-    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body);
-    stream.delivered();
+  private answerAtOnce(message: readonly Buffer[], settled: (() => void) | undefined): void {
+    // Two look at it: the connection until it is written, the log for whoever comes back.
+    const looked = settled && both(settled);
+    const reply = this.log.whole(message, this.connection, looked);
+    const body = [Buffer.from(writePriming(reply.before, RETRY)), ...writeEvent(message, { id: reply.event })];
+    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body, looked);
   }
 
   poll(retry: number): void {
@@ -134,6 +159,19 @@ export class SessionOutlet implements Outlet {
     const stream = this.open();
     stream.letGo(retry);
   }
+}
+
+/** Takes back what was lent, where the answer lies in it: then it was read to its end, and only its writer still looks. */
+const settling = (loan: Loan | undefined, message: readonly Buffer[]): (() => void) | undefined =>
+  loan?.carries(message) ? () => loan.giveBack() : undefined;
+
+/** Runs when it was called by each of two; each calls once. */
+function both(run: () => void): () => void {
+  let first = true;
+  return () => {
+    if (first) first = false;
+    else run();
+  };
 }
 
 const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];

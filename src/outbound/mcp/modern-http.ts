@@ -131,6 +131,10 @@ class Exchange implements PostEvents {
     this.wire?.abort();
   }
 
+  room(length: number): Buffer | undefined {
+    return this.settled ? undefined : this.call.lender?.room?.(length);
+  }
+
   message(text: Buffer): void {
     let messages: RpcMessage[];
     try {

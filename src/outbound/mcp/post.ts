@@ -14,6 +14,8 @@ import {
 export interface PostEvents {
   /** 2xx: the reply begins. */
   accepted?(status: number, headers: HttpHeaders): void;
+  /** Where to read a message of so many bytes to; without it memory is found here. */
+  room?(length: number): Buffer | undefined;
   /** One JSON text: the whole body, or the data of one event. */
   message(text: Buffer): void;
   /** An event's id moves the point from which the stream can be resumed. */
@@ -73,7 +75,7 @@ export class PostReply implements HttpReply {
 
   room(length: number): Buffer | undefined {
     if (this.over || this.sse || this.status >= 300 || length > this.limits.event) return undefined;
-    this.body = Buffer.allocUnsafeSlow(length);
+    this.body = this.events.room?.(length) ?? Buffer.allocUnsafeSlow(length);
     return this.body;
   }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
+import { eventId, type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
 /** What one stream of a session may keep for a client that lost its connection. */
@@ -12,10 +13,25 @@ export interface LogLimits {
 
 export const LOG_LIMITS: LogLimits = { events: 1_000, bytes: 1024 * 1024, age: 10 * 60 * 1000 };
 
+/**
+ * Finished replies are kept for a client that may have missed their end: so many of a session, together no larger than
+ * one stream may be, and so many bytes of all sessions. The oldest go first, and before them what was read for sure.
+ */
+const FINISHED_KEPT = 16;
+const FINISHED_IN_ALL = 16 * 1024 * 1024;
+
 interface Logged {
   readonly seq: number;
   readonly data: readonly Buffer[];
   readonly size: number;
+}
+
+/** Hears what becomes of a stream. */
+interface StreamHost {
+  /** Nothing more is added: from here on it is kept for its age only. */
+  ended(stream: LoggedStream): void;
+  /** Another replica has ended the stream in this one's place. */
+  endedElsewhere(stream: LoggedStream): void;
 }
 
 /** One stream of messages to a client: numbered, kept for a while, sent to one connection at a time. */
@@ -26,18 +42,15 @@ export class LoggedStream implements Resumable {
   private sink: EventSink | undefined;
   private sent = 0;
   finished = false;
-  /** When nothing more was added: from then on it is kept for its age only. */
-  lastChange = performance.now();
-
-  private turn: Promise<void> = Promise.resolve();
+  /** What is shared goes out in order, however long the sharing takes. */
+  private turn: Promise<void> | undefined;
 
   constructor(
     readonly id: string,
     private readonly limits: LogLimits,
     /** Where other replicas find the stream; its first entry there says whose it is. */
     private readonly copy?: StreamCopy,
-    /** Another replica has ended the stream in this one's place. */
-    private readonly endedElsewhere: () => void = () => {},
+    private readonly host?: StreamHost,
   ) {
     if (copy) {
       this.seq = 1;
@@ -71,17 +84,19 @@ export class LoggedStream implements Resumable {
     }
     // What a client has seen, every replica must know: it may come back to another one.
     const text = Buffer.concat(data).toString('utf8');
-    this.turn = this.turn.then(async () => {
-      if (this.finished) return;
+    this.inTurn(async () => {
       if (await copy.append(text)) this.add(data);
       else this.giveAway();
     });
   }
 
+  private inTurn(share: () => Promise<void>): void {
+    this.turn = (this.turn ?? Promise.resolve()).then(() => (this.finished ? undefined : share()));
+  }
+
   private add(data: readonly Buffer[]): void {
     const seq = ++this.seq;
     const size = data.reduce((sum, part) => sum + part.length, 0);
-    this.lastChange = performance.now();
     this.events.push({ seq, data, size });
     this.bytes += size;
     while (this.events.length > 1 && (this.events.length > this.limits.events || this.bytes > this.limits.bytes)) {
@@ -96,8 +111,7 @@ export class LoggedStream implements Resumable {
       this.close();
       return;
     }
-    this.turn = this.turn.then(async () => {
-      if (this.finished) return;
+    this.inTurn(async () => {
       if (await copy.finish()) this.close();
       else this.giveAway();
     });
@@ -105,7 +119,7 @@ export class LoggedStream implements Resumable {
 
   private giveAway(): void {
     this.finished = true;
-    this.endedElsewhere();
+    this.host?.endedElsewhere(this);
   }
 
   /** Whoever is connected hears the rest from the copy. */
@@ -119,30 +133,20 @@ export class LoggedStream implements Resumable {
 
   private close(): void {
     this.finished = true;
-    this.lastChange = performance.now();
     this.flush();
+    this.host?.ended(this);
   }
 
   /** Sends from here on to `sink`, starting behind event `after`. Throws where those events are no longer kept. */
   connect(sink: EventSink, after: number = this.sent): void {
     const oldest = this.events[0]?.seq ?? this.seq + 1;
-    if (after > this.seq || after + 1 < oldest) {
-      throw new ProtocolError(
-        'event_not_found',
-        'The events behind this Last-Event-ID are no longer kept; start again',
-      );
-    }
+    if (after > this.seq || after + 1 < oldest) throw noLongerKept();
     const before = this.sink;
     this.sink = sink;
     this.sent = after;
     this.flush();
     // Who comes back has lost the connection it had, even where nobody told us.
     if (before !== sink) before?.end();
-  }
-
-  /** Everything was sent without a sink. */
-  delivered(): void {
-    this.sent = this.seq;
   }
 
   /** The connection is closed on purpose; the client comes back for the rest. */
@@ -173,29 +177,32 @@ export class LoggedStream implements Resumable {
 /** A session may outlive its process, a stream in memory does not: an id from before a restart means nothing after it. */
 const PROCESS = `${randomBytes(4).toString('hex')}-`;
 
-/** Finished replies a session keeps for a client that may have missed their end. */
-const FINISHED_KEPT = 16;
-
-const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
+const finishedReplies = new FinishedReplies(FINISHED_IN_ALL);
 
 /** The streams of one session. An event id names its stream, so only that one is replayed (HL-10, HL-11). */
-export class EventLog {
+export class EventLog implements StreamHost {
+  /** Those that go on. */
   private readonly streams = new Map<string, LoggedStream>();
+  /** Those that are over, by the time they ended. */
+  private readonly finished: Finished[] = [];
+  private held = 0;
   private readonly prefix: string;
   private next = 0;
   private messages: LoggedStream | undefined;
+  private closed = false;
 
   constructor(
     private readonly session: string,
     private readonly shared?: SharedStreams,
     private readonly limits: LogLimits = LOG_LIMITS,
+    private readonly inAll: FinishedReplies = finishedReplies,
   ) {
     this.prefix = shared?.prefix() ?? PROCESS;
   }
 
   /** Messages that belong to no request wait here for a GET. */
   get general(): LoggedStream {
-    this.messages ??= this.make();
+    this.messages ??= this.open();
     return this.messages;
   }
 
@@ -204,47 +211,104 @@ export class EventLog {
     return this.messages?.connected === true;
   }
 
-  private make(request?: Id, share = false): LoggedStream {
+  private name(kind: 'r' | 's'): string {
+    return `${this.prefix}${kind}${this.next++}`;
+  }
+
+  /** A stream for the reply to a request; one that may be resumed elsewhere is shared. */
+  open(request?: Id, share = false): LoggedStream {
     const shared = share ? this.shared : undefined;
-    const id = `${this.prefix}${shared ? 'r' : 's'}${this.next++}`;
-    const giveAway = (): void => void this.giveAway(stream);
-    const copy = shared?.open(this.session, id, request, giveAway);
-    const stream: LoggedStream = new LoggedStream(id, this.limits, copy, giveAway);
+    const id = this.name(shared ? 'r' : 's');
+    const copy = shared?.open(this.session, id, request, () => this.endedElsewhere(stream));
+    const stream: LoggedStream = new LoggedStream(id, this.limits, copy, this);
     this.streams.set(id, stream);
     return stream;
   }
 
-  private async giveAway(stream: LoggedStream): Promise<void> {
+  /**
+   * A reply that leaves in one piece over `connection`. It is not shared: there is nothing to miss elsewhere. `unread` is
+   * called once it was dropped and nobody came back for it before.
+   */
+  whole(message: readonly Buffer[], connection?: object, unread?: () => void): WholeReply {
+    let size = 0;
+    for (const part of message) size += part.length;
+    const reply = new WholeReply(this, this.name('s'), message, size, this.until(), connection, unread);
+    this.keep(reply);
+    return reply;
+  }
+
+  /** The session's next message came over this connection: whoever sent it has read what was sent whole on it before. */
+  read(connection: object): void {
+    for (let i = this.finished.length - 1; i >= 0; i--) {
+      const reply = this.finished[i]!;
+      if (reply.connection === connection) this.drop(reply);
+    }
+  }
+
+  /** The session is over, and nobody comes back. */
+  close(): void {
+    this.closed = true;
+    for (const reply of this.finished.slice()) this.drop(reply);
+  }
+
+  ended(stream: LoggedStream): void {
+    // Another replica may have taken it over before.
     if (!this.streams.delete(stream.id)) return;
+    const { id, size } = stream;
+    this.keep({ id, stream, size, until: this.until(), owner: this });
+  }
+
+  endedElsewhere(stream: LoggedStream): void {
+    const kept = this.finished.find(({ id }) => id === stream.id);
+    if (kept) this.drop(kept);
+    else if (!this.streams.delete(stream.id)) return;
+    void this.handOver(stream);
+  }
+
+  private async handOver(stream: LoggedStream): Promise<void> {
     stream.handOver(await this.shared?.find(this.session, stream.id, stream.last).catch(() => undefined));
   }
 
-  /** A stream for the reply to a request. One whose answer is there already is not shared: there is nothing to miss. */
-  open(request?: Id, share = false): LoggedStream {
-    this.sweep();
-    return this.make(request, share);
+  private until(): number {
+    return performance.now() + this.limits.age;
+  }
+
+  private keep(reply: Finished): void {
+    if (this.closed) {
+      reply.dropped?.();
+      return;
+    }
+    this.finished.push(reply);
+    this.held += reply.size;
+    this.inAll.add(reply);
+    // One that is too large alone is there until the next.
+    while (this.finished.length > 1 && (this.finished.length > FINISHED_KEPT || this.held > this.limits.bytes))
+      this.drop(this.finished[0]!);
+  }
+
+  private drop(reply: Finished): void {
+    this.inAll.remove(reply);
+    this.forget(reply);
+  }
+
+  forget(reply: Finished): void {
+    const index = this.finished.indexOf(reply);
+    if (index < 0) return;
+    this.finished.splice(index, 1);
+    this.held -= reply.size;
+    reply.dropped?.();
   }
 
   /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */
   async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
     const match = /^([A-Za-z0-9-]{1,64})\.(\d{1,9})$/.exec(lastEventId);
     const seq = Number(match?.[2]);
-    const stream = match && (this.streams.get(match[1]!) ?? (await this.shared?.find(this.session, match[1]!, seq)));
+    const stream = match && (this.here(match[1]!) ?? (await this.shared?.find(this.session, match[1]!, seq)));
     if (!stream) throw new ProtocolError('event_not_found', 'Nothing is known about this Last-Event-ID; start again');
     return { stream, seq };
   }
 
-  /** Finished replies are kept for their age, as many of the newest as fit. */
-  private sweep(): void {
-    const before = performance.now() - this.limits.age;
-    let kept = 0;
-    let bytes = 0;
-    for (const stream of [...this.streams.values()].reverse()) {
-      if (!stream.finished || stream.connected) continue;
-      kept++;
-      bytes += stream.size;
-      if (stream.lastChange < before || kept > FINISHED_KEPT || bytes > this.limits.bytes)
-        this.streams.delete(stream.id);
-    }
+  private here(id: string): Resumable | undefined {
+    return this.streams.get(id) ?? this.finished.find((reply) => reply.id === id)?.stream;
   }
 }

@@ -255,6 +255,10 @@ class Reply implements PostEvents {
     this.channel.accepted(headers);
   }
 
+  room(length: number): Buffer | undefined {
+    return this.ticket?.room?.(length);
+  }
+
   message(text: Buffer): void {
     this.channel.received(text, this.ticket);
   }

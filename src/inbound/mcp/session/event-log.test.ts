@@ -1,0 +1,256 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { ProtocolError } from '../../../protocol/errors.js';
+import { EventLog, LOG_LIMITS } from './event-log.js';
+import { FinishedReplies } from './finished-replies.js';
+import type { EventSink } from './shared-streams.js';
+
+const MIB = 1024 * 1024;
+
+/** What a client that comes back hears. */
+class Ear implements EventSink {
+  readonly heard: (readonly [id: string, text: string])[] = [];
+  ends = 0;
+
+  event(id: string, data: readonly Buffer[]): void {
+    this.heard.push([id, Buffer.concat(data).toString()]);
+  }
+
+  end(): void {
+    this.ends++;
+  }
+}
+
+const text = (value: string): Buffer[] => [Buffer.from(value)];
+
+async function resume(log: EventLog, id: string): Promise<Ear | string> {
+  const ear = new Ear();
+  try {
+    const { stream, seq } = await log.find(id);
+    stream.connect(ear, seq);
+    return ear;
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.reason;
+    throw error;
+  }
+}
+
+const heard = async (log: EventLog, id: string): Promise<string[] | string> => {
+  const ear = await resume(log, id);
+  if (typeof ear === 'string') return ear;
+  expect(ear.ends).toBe(1);
+  return ear.heard.map(([, said]) => said);
+};
+
+let inAll: FinishedReplies;
+const logOf = (session = 'a', limits = LOG_LIMITS): EventLog => new EventLog(session, undefined, limits, inAll);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  inAll = new FinishedReplies(16 * MIB);
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('a reply that was sent whole', () => {
+  it('is there again behind its first id, and ends behind its last', async () => {
+    const log = logOf();
+    const reply = log.whole(text('answer'), {});
+    const again = await resume(log, reply.before);
+    expect(again).toMatchObject({ heard: [[reply.event, 'answer']], ends: 1 });
+    expect(await heard(log, reply.before)).toEqual(['answer']);
+    expect(await heard(log, reply.event)).toEqual([]);
+  });
+
+  it('has no other numbers', async () => {
+    const log = logOf();
+    const reply = log.whole(text('answer'), {});
+    expect(await heard(log, `${reply.id}.2`)).toBe('event_not_found');
+    expect(await heard(log, `${reply.id}x.0`)).toBe('event_not_found');
+  });
+
+  it('is dropped when its session speaks on the same connection', async () => {
+    const log = logOf();
+    const connection = {};
+    const first = log.whole(text('first'), connection);
+    const second = log.whole(text('second'), connection);
+    log.read(connection);
+    expect(await heard(log, first.before)).toBe('event_not_found');
+    expect(await heard(log, second.before)).toBe('event_not_found');
+    expect(inAll.bytes).toBe(0);
+  });
+
+  it('is kept when its session speaks on another connection, or another session on this one', async () => {
+    const log = logOf();
+    const connection = {};
+    const reply = log.whole(text('answer'), connection);
+    const unknown = log.whole(text('through a proxy'), undefined);
+    log.read({});
+    logOf('b').read(connection);
+    expect(await heard(log, reply.before)).toEqual(['answer']);
+    log.read(connection);
+    expect(await heard(log, unknown.before)).toEqual(['through a proxy']);
+  });
+
+  it('is given to nobody who found it before it was dropped', async () => {
+    const log = logOf();
+    const connection = {};
+    const memory = Buffer.from('answer');
+    const reply = log.whole([memory], connection, () => memory.fill('x'));
+    const { stream } = await log.find(reply.before);
+    log.read(connection);
+    const ear = new Ear();
+    expect(() => stream.connect(ear, 0)).toThrow('no longer kept');
+    expect([ear.heard, ear.ends]).toEqual([[], 0]);
+  });
+
+  it('says once when nobody can look at it any more', () => {
+    const log = logOf();
+    const connection = {};
+    const unread = vi.fn();
+    log.whole(text('answer'), connection, unread);
+    expect(unread).not.toHaveBeenCalled();
+    log.read(connection);
+    log.read(connection);
+    log.close();
+    expect(unread).toHaveBeenCalledTimes(1);
+  });
+
+  it('never says so once somebody came back for it: nobody tells how long they read', async () => {
+    const log = logOf();
+    const connection = {};
+    const unread = vi.fn();
+    const reply = log.whole(text('answer'), connection, unread);
+    await heard(log, reply.before);
+    log.read(connection);
+    log.close();
+    expect(unread).not.toHaveBeenCalled();
+  });
+});
+
+describe('a stream', () => {
+  it('is not dropped by anything said on its connection, and its finished rest is kept', async () => {
+    const log = logOf();
+    const stream = log.open();
+    const ear = new Ear();
+    stream.connect(ear);
+    stream.append(text('one'));
+    log.read({});
+    stream.append(text('two'));
+    stream.finish();
+    expect(ear).toMatchObject({
+      heard: [
+        [`${stream.id}.1`, 'one'],
+        [`${stream.id}.2`, 'two'],
+      ],
+      ends: 1,
+    });
+    log.read({});
+    expect(await heard(log, `${stream.id}.0`)).toEqual(['one', 'two']);
+    expect(await heard(log, `${stream.id}.1`)).toEqual(['two']);
+    expect(await heard(log, `${stream.id}.2`)).toEqual([]);
+    expect(await heard(log, `${stream.id}.3`)).toBe('event_not_found');
+  });
+
+  it('goes on where its client left, while it is not finished', async () => {
+    const log = logOf();
+    const stream = log.open();
+    stream.append(text('one'));
+    const ear = (await resume(log, `${stream.id}.0`)) as Ear;
+    stream.append(text('two'));
+    stream.finish();
+    expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two']);
+    expect(ear.ends).toBe(1);
+  });
+});
+
+describe('finished replies', () => {
+  it('are the last sixteen of a session', async () => {
+    const log = logOf();
+    const replies = Array.from({ length: 20 }, (_, n) => log.whole(text(`${n}`), {}));
+    for (const [n, reply] of replies.entries())
+      expect(await heard(log, reply.before)).toEqual(n < 4 ? 'event_not_found' : [`${n}`]);
+  });
+
+  it('of a session hold no more than one stream may, but for one that is too large alone', async () => {
+    const log = logOf('a', { ...LOG_LIMITS, bytes: 1_000 });
+    const replies = Array.from({ length: 5 }, () => log.whole([Buffer.alloc(300)], {}));
+    expect(inAll.bytes).toBe(900);
+    expect(await heard(log, replies[1]!.before)).toBe('event_not_found');
+    const large = log.whole([Buffer.alloc(5_000)], {});
+    expect(await heard(log, replies[4]!.before)).toBe('event_not_found');
+    expect(await resume(log, large.before)).toBeInstanceOf(Ear);
+    log.whole(text('small'), {});
+    expect(await heard(log, large.before)).toBe('event_not_found');
+  });
+
+  it('of all sessions hold no more than their bound, and the oldest go first', async () => {
+    inAll = new FinishedReplies(10_000);
+    const logs = Array.from({ length: 20 }, (_, n) => logOf(`session ${n}`));
+    const unread = vi.fn();
+    const replies = logs.map((log) => log.whole([Buffer.alloc(900)], {}, unread));
+    expect(inAll.bytes).toBeLessThanOrEqual(10_000);
+    for (const [n, log] of logs.entries()) {
+      const found = await resume(log, replies[n]!.event);
+      expect(typeof found === 'string').toBe(n < 9);
+    }
+    expect(unread).toHaveBeenCalledTimes(9);
+    const stream = logs[0]!.open();
+    stream.append([Buffer.alloc(9_500)]);
+    expect(inAll.bytes).toBe(9_900);
+    stream.finish();
+    expect(inAll.bytes).toBe(9_500);
+    expect(await resume(logs[0]!, `${stream.id}.0`)).toBeInstanceOf(Ear);
+  });
+
+  it('go with their age, also where nothing more happens', async () => {
+    const log = logOf();
+    const reply = log.whole(text('answer'), {});
+    vi.advanceTimersByTime(LOG_LIMITS.age / 2);
+    const later = log.whole(text('later'), {});
+    vi.advanceTimersByTime(LOG_LIMITS.age / 2 + 200);
+    expect(await heard(log, reply.before)).toBe('event_not_found');
+    expect(await heard(log, later.before)).toEqual(['later']);
+    vi.advanceTimersByTime(LOG_LIMITS.age);
+    expect(inAll.bytes).toBe(0);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('go with their session', async () => {
+    const log = logOf();
+    const other = logOf('b');
+    const stream = log.open();
+    stream.append(text('rest'));
+    const reply = log.whole(text('answer'), {});
+    const theirs = other.whole(text('theirs'), {});
+    log.close();
+    stream.finish();
+    log.whole(text('late'), {});
+    expect(await heard(log, reply.before)).toBe('event_not_found');
+    expect(await heard(other, theirs.before)).toEqual(['theirs']);
+    expect(inAll.bytes).toBe(6);
+  });
+
+  it('come and go in any order, and what they hold is counted right', () => {
+    const logs = Array.from({ length: 5 }, (_, n) => logOf(`session ${n}`));
+    const connections = Array.from({ length: 4 }, () => ({}));
+    let kept: { log: EventLog; connection: object; size: number }[] = [];
+    let seed = 11;
+    const random = (below: number): number => {
+      seed = (seed * 1103515245 + 12345) % 2147483648;
+      return (seed >> 8) % below;
+    };
+    for (let step = 0; step < 2_000; step++) {
+      const log = logs[random(5)]!;
+      const connection = connections[random(4)]!;
+      log.read(connection);
+      kept = kept.filter((each) => each.log !== log || each.connection !== connection);
+      const size = 1 + random(100);
+      log.whole([Buffer.alloc(size)], connection);
+      kept.push({ log, connection, size });
+      expect(inAll.bytes).toBe(kept.reduce((sum, each) => sum + each.size, 0));
+    }
+    for (const log of logs) log.close();
+    expect(inAll.bytes).toBe(0);
+  });
+});

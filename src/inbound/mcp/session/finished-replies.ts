@@ -1,0 +1,125 @@
+import { ProtocolError } from '../../../protocol/errors.js';
+import type { EventSink, Resumable } from './shared-streams.js';
+
+/** A reply that is over, still there for a client that may have missed its end. */
+export interface Finished {
+  readonly id: string;
+  readonly stream: Resumable;
+  readonly size: number;
+  /** When it is too old, on the clock of `performance`. */
+  readonly until: number;
+  /** Over which connection it was sent whole, where it was. */
+  readonly connection?: object | undefined;
+  readonly owner: { forget(reply: Finished): void };
+  /** It can no longer be found. */
+  dropped?(): void;
+}
+
+export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
+
+export const noLongerKept = (): ProtocolError =>
+  new ProtocolError('event_not_found', 'The events behind this Last-Event-ID are no longer kept; start again');
+
+/** A reply of one event that was sent whole: most are, so it is no more than its text. */
+export class WholeReply implements Finished, Resumable {
+  private data: readonly Buffer[] | undefined;
+
+  constructor(
+    readonly owner: Finished['owner'],
+    readonly id: string,
+    data: readonly Buffer[],
+    readonly size: number,
+    readonly until: number,
+    readonly connection: object | undefined,
+    /** Called once nobody can look at the text any more; never, if somebody came back for it. */
+    private unread: (() => void) | undefined,
+  ) {
+    this.data = data;
+  }
+
+  get stream(): Resumable {
+    return this;
+  }
+
+  /** The id before its event: what it is resumed from where nothing of it arrived. */
+  get before(): string {
+    return eventId(this.id, 0);
+  }
+
+  get event(): string {
+    return eventId(this.id, 1);
+  }
+
+  connect(sink: EventSink, after = 1): void {
+    // It may have been dropped since it was found, and its text be another's by now.
+    const { data } = this;
+    if (!data || after > 1) throw noLongerKept();
+    if (after < 1) {
+      // How long it is read on its new connection, nobody tells.
+      this.unread = undefined;
+      sink.event(this.event, data);
+    }
+    sink.end();
+  }
+
+  disconnect(): void {}
+
+  dropped(): void {
+    this.data = undefined;
+    const { unread } = this;
+    this.unread = undefined;
+    unread?.();
+  }
+}
+
+/** The finished replies of all sessions, by the time they ended: bounded together, or many sessions would hold too much. */
+export class FinishedReplies {
+  private readonly replies = new Set<Finished>();
+  private held = 0;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly most: number) {}
+
+  get bytes(): number {
+    return this.held;
+  }
+
+  add(reply: Finished): void {
+    this.replies.add(reply);
+    this.held += reply.size;
+    for (const oldest of this.replies) {
+      // The newest stays, whatever its size: nobody has had the time to come back for it.
+      if (this.held <= this.most || oldest === reply) break;
+      this.drop(oldest);
+    }
+    this.watch();
+  }
+
+  remove(reply: Finished): void {
+    if (this.replies.delete(reply)) this.held -= reply.size;
+  }
+
+  private drop(reply: Finished): void {
+    this.remove(reply);
+    reply.owner.forget(reply);
+  }
+
+  /** Also where nothing more is added, what is too old goes. */
+  private watch(): void {
+    if (this.timer) return;
+    const [oldest] = this.replies;
+    if (!oldest) return;
+    const wait = Math.max(oldest.until - performance.now(), LEAST_WAIT);
+    this.timer = setTimeout(() => {
+      this.timer = undefined;
+      const now = performance.now();
+      for (const reply of this.replies) {
+        if (reply.until > now) break;
+        this.drop(reply);
+      }
+      this.watch();
+    }, wait).unref();
+  }
+}
+
+const LEAST_WAIT = 100;
