@@ -23,4 +23,5 @@ export function accepted(header: string | undefined): Accepted {
 }
 
 export const isJson = (contentType: string | undefined): boolean =>
-  contentType !== undefined && /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(contentType);
+  contentType === 'application/json' ||
+  (contentType !== undefined && /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i.test(contentType));

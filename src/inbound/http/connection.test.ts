@@ -41,7 +41,7 @@ async function serve(handle: Handle, times: Times = TIMES): Promise<{ port: numb
 class Clock implements ConnectionOwner {
   seconds = 0;
   leaving = false;
-  readonly date = new Date().toUTCString();
+  readonly lines = { kept: 'Connection: keep-alive\r\nKeep-Alive: timeout=65\r\n', closed: 'Connection: close\r\n' };
   readonly connections = new Set<Connection>();
   readonly refused: string[] = [];
   readonly server: Server;

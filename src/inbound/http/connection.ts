@@ -11,8 +11,8 @@ export interface ConnectionOwner {
   /** Seconds since it began to listen. */
   readonly seconds: number;
   readonly times: Times;
-  /** Now, as HTTP writes it. */
-  readonly date: string;
+  /** The lines that every response has, where the connection is kept and where it is not. */
+  readonly lines: { readonly kept: string; readonly closed: string };
   /** No connection is kept any longer than the request on it. */
   readonly leaving: boolean;
   handle(req: InboundRequest, res: InboundResponse): void;
@@ -102,10 +102,8 @@ export class Connection implements BodySource, ResponseChannel {
   }
 
   common(keepAlive: boolean): string {
-    const { date, times } = this.owner;
-    return keepAlive
-      ? `Date: ${date}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${times.idle}\r\n`
-      : `Date: ${date}\r\nConnection: close\r\n`;
+    const { kept, closed } = this.owner.lines;
+    return keepAlive ? kept : closed;
   }
 
   private read(chunk: Buffer): void {

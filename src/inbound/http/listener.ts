@@ -24,11 +24,12 @@ export class Listener implements ConnectionOwner {
   private emptied = (): void => {};
   readonly times: Times;
   seconds = 0;
-  date = new Date().toUTCString();
+  lines: ConnectionOwner['lines'];
   leaving = false;
 
   constructor(private readonly options: ListenerOptions) {
     this.times = options.times ?? TIMES;
+    this.lines = this.linesNow();
     this.server = createServer(
       { noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_AFTER },
       (socket) => void this.connections.add(new Connection(socket, this)),
@@ -67,8 +68,16 @@ export class Listener implements ConnectionOwner {
   /** One look a second at everybody costs less than a timer for each request. */
   private tick(): void {
     this.seconds++;
-    this.date = new Date().toUTCString();
+    this.lines = this.linesNow();
     for (const connection of this.connections) connection.check();
+  }
+
+  private linesNow(): ConnectionOwner['lines'] {
+    const date = `Date: ${new Date().toUTCString()}\r\n`;
+    return {
+      kept: `${date}Connection: keep-alive\r\nKeep-Alive: timeout=${this.times.idle}\r\n`,
+      closed: `${date}Connection: close\r\n`,
+    };
   }
 
   /** Takes no more connections; resolves when the last one is gone. */

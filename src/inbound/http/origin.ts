@@ -21,6 +21,8 @@ export class Origins {
   private readonly hosts: ReadonlySet<string>;
   private readonly origins: ReadonlySet<string>;
   private readonly anyCors: boolean;
+  /** Clients mostly call a gateway by one name. */
+  private lastAllowed: string | undefined;
   /** Headers for callers that are no web page: nearly all of them. */
   private readonly plain: readonly string[];
 
@@ -37,10 +39,13 @@ export class Origins {
 
   allowsHost(host: string | undefined): boolean {
     if (host === undefined) return false;
+    if (host === this.lastAllowed) return true;
     const name = hostName(host);
-    if (LOOPBACK.has(name) || this.hosts.has(name)) return true;
+    const known = LOOPBACK.has(name) || this.hosts.has(name);
     // Away from loopback a name can only be checked against names that were given; callers prove themselves there.
-    return !this.policy.loopback && this.hosts.size === 0;
+    if (!known && (this.policy.loopback || this.hosts.size > 0)) return false;
+    this.lastAllowed = host;
+    return true;
   }
 
   /** A request without Origin does not come from a page. */

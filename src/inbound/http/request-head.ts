@@ -28,7 +28,7 @@ export const CHUNKED = -1;
 export const HEAD_LIMIT = 16 * 1024;
 
 const MOST_HEADERS = 128;
-const REQUEST_LINE = /^([A-Z-]+) ([\x21-\x7e\x80-\xff]+) HTTP\/1\.([01])$/;
+const VERSION = ' HTTP/1.';
 /**
  * The methods that are registered. A word that is none begins no request either: what a client takes for one may be the
  * rest of another (fault 11).
@@ -53,9 +53,13 @@ export function checkRequestBegun(source: Buffer, seen: number): void {
 /** Reads the lines before the body, without the empty one. */
 export function readRequestHead(text: string): RequestHead {
   const first = lineEnd(text, 0);
-  const line = REQUEST_LINE.exec(text.slice(0, first));
-  if (!line) throw new HttpSyntaxError('it does not begin like HTTP/1.1');
-  const [, method, target, minor] = line as unknown as [string, string, string, string];
+  const method = text.slice(0, Math.max(0, text.indexOf(' ')));
+  const targetEnd = first - VERSION.length - 1;
+  const target = text.slice(method.length + 1, Math.max(0, targetEnd));
+  const minor = text.charAt(first - 1);
+  const isLine = text.startsWith(VERSION, targetEnd) && (minor === '1' || minor === '0');
+  if (!isLine || target === '' || target.includes(' ') || target.includes('\t'))
+    throw new HttpSyntaxError('it does not begin like HTTP/1.1');
   if (!METHODS.has(method)) throw new HttpSyntaxError('its method is none of HTTP');
   const { headers, length, chunked, keepAlive } = readFields(text, first, minor);
   if (headers.length > MOST_HEADERS * 2)

@@ -20,9 +20,7 @@ export const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** What a value must not have: control characters, and what one byte cannot say. */
 export const NOT_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
-/** Control characters, and line ends that others might read differently. */
-const ILL_FORMED = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?:^|[^\r])\n/;
-/** The same for a part, whose last character may be half a line end. */
+/** What must not stand in a part of the lines, whose last character may be half a line end. */
 const ILL_BEGUN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|[^\r]\n/;
 const CLOSE = /(?:^|[ \t,])close[ \t]*,/;
 const KEEP_ALIVE = /(?:^|[ \t,])keep-alive[ \t]*,/;
@@ -32,6 +30,24 @@ const DIGITS = /^\d{1,15}$/;
 export function checkBegun(text: string): void {
   if (ILL_BEGUN.test(text)) throw new HttpSyntaxError('a control character stands before the body');
 }
+
+/** Of each character: whether it can be part of a name, whether that has to be written small, and part of a value. */
+const IN_NAME = 1;
+const CAPITAL = 2;
+const IN_VALUE = 4;
+const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
+  const character = String.fromCharCode(code);
+  return (
+    (TOKEN.test(character) ? IN_NAME : 0) |
+    (/[A-Z]/.test(character) ? CAPITAL : 0) |
+    (NOT_IN_VALUE.test(character) ? 0 : IN_VALUE)
+  );
+});
+const TAB = 9;
+const LF = 10;
+const CR = 13;
+const SPACE = 32;
+const COLON = 58;
 
 /** What the headers of a message say of its body and of the connection. */
 export interface Framing {
@@ -43,25 +59,27 @@ export interface Framing {
 }
 
 /**
- * Reads the headers of a message that begins with a line of `from` characters; without the empty line that ends them.
+ * Reads the headers of a message that begins with a line of `first` characters; without the empty line that ends them.
  * Whatever could be framed in two ways is refused (RFC 9112 §6.3), so that nobody can make the end of one message look
  * like the beginning of the next.
  */
-export function readFields(text: string, from: number, minor: string): Framing {
-  if (ILL_FORMED.test(text)) throw new HttpSyntaxError('a control character stands before the body');
+export function readFields(text: string, first: number, minor: string): Framing {
   const headers: string[] = [];
   let length: string | undefined;
   let coding: string | undefined;
   let connection = '';
-  let end = from;
-  while (end < text.length) {
-    const start = end + 2;
-    end = lineEnd(text, start);
-    const colon = text.indexOf(':', start);
-    if (colon < 0 || colon > end) throw new HttpSyntaxError('a header has no colon');
-    const name = text.slice(start, colon).toLowerCase();
-    if (!TOKEN.test(name)) throw new HttpSyntaxError('a header has a name that cannot be one');
-    const value = trimmed(text, colon + 1, end);
+  let at = endOfLine(text, 0, 0);
+  if (at !== first) throw new HttpSyntaxError('a control character stands before the body');
+  while (at < text.length) {
+    const start = at + 2;
+    const colon = endOfName(text, start);
+    const name = nameAt(text, start, colon);
+    let from = colon + 1;
+    while (from < text.length && isBlank(text.charCodeAt(from))) from++;
+    at = endOfLine(text, start, from);
+    let end = at;
+    while (end > from && isBlank(text.charCodeAt(end - 1))) end--;
+    const value = text.slice(from, end);
     headers.push(name, value);
     switch (name) {
       case 'content-length':
@@ -87,19 +105,33 @@ export function readFields(text: string, from: number, minor: string): Framing {
     headers,
     length: length === undefined ? undefined : Number(length),
     chunked: coding !== undefined,
-    keepAlive: !CLOSE.test(connection) && (minor === '1' || KEEP_ALIVE.test(connection)),
+    keepAlive:
+      connection === '' ? minor === '1' : !CLOSE.test(connection) && (minor === '1' || KEEP_ALIVE.test(connection)),
   };
 }
 
-/** Without the blanks around it. Other characters that count as space in JavaScript are part of a value here. */
-function trimmed(text: string, from: number, to: number): string {
-  let [start, end] = [from, to];
-  while (start < end && isBlank(text.charCodeAt(start))) start++;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-  return text.slice(start, end);
+function endOfName(text: string, start: number): number {
+  let i = start;
+  while (i < text.length && (KINDS[text.charCodeAt(i)]! & IN_NAME) !== 0) i++;
+  if (i === start || text.charCodeAt(i) !== COLON) throw new HttpSyntaxError('a header has a name that cannot be one');
+  return i;
 }
 
-const isBlank = (code: number): boolean => code === 32 || code === 9;
+function nameAt(text: string, start: number, end: number): string {
+  const name = text.slice(start, end);
+  for (let i = start; i < end; i++) if ((KINDS[text.charCodeAt(i)]! & CAPITAL) !== 0) return name.toLowerCase();
+  return name;
+}
+
+/** Where a line ends that goes on at `from`. Other characters that count as space in JavaScript are part of a value here. */
+function endOfLine(text: string, start: number, from: number): number {
+  let i = from;
+  while (i < text.length && (KINDS[text.charCodeAt(i)]! & IN_VALUE) !== 0) i++;
+  if (i === text.length || (text.charCodeAt(i) === CR && text.charCodeAt(i + 1) === LF && i > start)) return i;
+  throw new HttpSyntaxError('a control character stands before the body');
+}
+
+const isBlank = (code: number): boolean => code === SPACE || code === TAB;
 
 /** Where the line that begins at `from` ends. */
 export function lineEnd(text: string, from: number): number {
