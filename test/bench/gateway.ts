@@ -7,7 +7,7 @@
  * The process under test has one core for itself; the load generator and whatever stands behind the process under test
  * share the other. For the rates that is an upstream that answers from ready-made bytes, so that the process under test
  * is the limit; for the latencies it is the same Node upstream that is measured bare, so that the difference is what is
- * added. `--beside` measures the (built) gateway of another checkout in the same rounds.
+ * added, round by round. `--beside` measures the (built) gateway of another checkout in the same rounds.
  */
 import { availableParallelism, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -40,8 +40,8 @@ const { values } = parseArgs({
 });
 
 const TIMES = values.quick
-  ? { rounds: 3, rate: 350, latencyRounds: 2, latency: 250, warm: 10_000, calls: 30_000 }
-  : { rounds: 5, rate: 800, latencyRounds: 3, latency: 600, warm: 20_000, calls: 100_000 };
+  ? { rounds: 3, rate: 350, latencyRounds: 3, latency: 250, warm: 10_000, calls: 30_000 }
+  : { rounds: 5, rate: 800, latencyRounds: 9, latency: 300, warm: 20_000, calls: 100_000 };
 const ROUNDS = Number(values.rounds ?? TIMES.rounds);
 const WARM_LIMIT = 10_000;
 const CONNECTIONS: Readonly<Record<number, number>> = { 200: 32, 100000: 16, 1000000: 8 };
@@ -132,6 +132,8 @@ interface Cell {
   cpu: number;
   p50: number;
   p99: number;
+  added50: number;
+  added99: number;
 }
 
 let wrong = 0;
@@ -210,13 +212,19 @@ async function main(): Promise<void> {
       const rates = await alternate(generator, jobs('raw', CONNECTIONS[size]!, TIMES.rate), ROUNDS, watch);
       const latencies = await alternate(generator, jobs('node', 1, TIMES.latency), TIMES.latencyRounds, watch);
       const cells: Record<string, Cell> = {};
+      const alone = latencies.get('bare')!;
       for (const [contender, figures] of rates) {
         const single = latencies.get(contender) ?? [];
+        // Within a round all meet the same machine; a burst of somebody else's spoils a round, and not what is added.
+        const added = (of: (each: Measured) => number): number =>
+          median(single.map((each, round) => of(each) - of(alone[round]!)));
         cells[contender] = {
           rate: median(figures.map((each) => each.calls / each.seconds)),
           cpu: median(figures.map((each) => each.cpu ?? Number.NaN)),
           p50: median(single.map((each) => each.p50)),
           p99: median(single.map((each) => each.p99)),
+          added50: added((each) => each.p50),
+          added99: added((each) => each.p99),
         };
       }
       rows[`${name} ${SIZE_NAMES[size]}`] = cells;
@@ -228,12 +236,12 @@ async function main(): Promise<void> {
             `${fixed((cell.rate / bare.rate) * 100, 0)} %`,
             8,
           )} ${pad(fixed(cell.cpu, 1), 8)} ${pad(fixed(cell.p50, 3), 8)} ${pad(fixed(cell.p99, 3), 8)} ${pad(
-            isBare ? '' : fixed(cell.p50 - bare.p50, 3),
+            isBare ? '' : fixed(cell.added50, 3),
             10,
-          )} ${pad(isBare ? '' : fixed(cell.p99 - bare.p99, 3), 10)}`,
+          )} ${pad(isBare ? '' : fixed(cell.added99, 3), 10)}`,
         );
       }
-      const { rate, cpu, p50 } = cells['gateway']!;
+      const { rate, cpu, added50 } = cells['gateway']!;
       const share = rate / bare.rate;
       // On a busy machine the rates say as much of the neighbours; CPU time per call says more of the gateway.
       const shares = `${fixed(share * 100, 1)} % (by CPU per call ${fixed((bare.cpu / cpu) * 100, 0)} %)`;
@@ -243,8 +251,8 @@ async function main(): Promise<void> {
         verdict(`${name} ${SIZE_NAMES[size]}: at least 50 % of the bare upstream's rate`, shares, share >= 0.5);
         verdict(
           `${name} ${SIZE_NAMES[size]}: at most 0.30 ms added p50 at one connection`,
-          `${fixed(p50 - bare.p50, 3)} ms`,
-          p50 - bare.p50 <= 0.3,
+          `${fixed(added50, 3)} ms`,
+          added50 <= 0.3,
         );
       }
     }
