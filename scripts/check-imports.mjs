@@ -31,7 +31,6 @@ const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', '
 /** What only one place may do. */
 const ONLY_IN = {
   'node:tls': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
-  'node:http': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
   'node:https': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
   'node:child_process': { place: 'outbound/stdio/', why: 'children are started where they are guarded' },
 };

@@ -57,6 +57,8 @@ export class WebhookSender {
   private readonly posts = new Set<Post>();
   /** What is claimed of each target, delivered or in line. */
   private readonly claimed = new Map<string, number>();
+  /** Failures that are being written down, by lane. */
+  private readonly failing = new Map<string, Promise<void>>();
   private running: Promise<void> | undefined;
   private stopped = false;
   private nudged = false;
@@ -159,6 +161,7 @@ export class WebhookSender {
 
   private async deliver(delivery: Delivery, claimedAt: number): Promise<void> {
     const { outbox } = this.parts;
+    await this.failing.get(delivery.lane)?.catch(() => {});
     let target = await this.lookUp(delivery);
     if (!target) return;
     const { origin } = new URL(target.url);
@@ -240,7 +243,19 @@ export class WebhookSender {
     await this.failed(delivery, `HTTP ${status}`, waits ? retryAfterMs(after, this.now()) : 0);
   }
 
+  /** The next of its lane can be claimed before it is known what this failure means for it, and waits for that. */
   private async failed(delivery: Delivery, error: string, wait: number): Promise<void> {
+    const { lane } = delivery;
+    const settled = this.fail(delivery, error, wait);
+    this.failing.set(lane, settled);
+    try {
+      await settled;
+    } finally {
+      if (this.failing.get(lane) === settled) this.failing.delete(lane);
+    }
+  }
+
+  private async fail(delivery: Delivery, error: string, wait: number): Promise<void> {
     const { outbox, pushes, log } = this.parts;
     const { id, target, attempt, value } = delivery;
     const became = await outbox.fail(delivery, { error, retryAfterMs: wait });
