@@ -187,13 +187,13 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
   });
 
   test('an expired task is gone with all that is its own, and gives up its ids', async () => {
-    await a.agentTasks.write(write({}, { expiresAt: Date.now() - 1 }));
+    await a.agentTasks.write(write({}, { expiresAt: Date.now() - 1_000 }));
     await a.agentPushes.put({ key: KEY, id: 'p', value: 1, dialect: '1.0', failures: 0, disabled: false });
     expect(await b.agentTasks.get(KEY)).toBeUndefined();
     expect(await b.agentTasks.write(write({ seq: 2 }))).toBe(false);
     expect(await b.agentTasks.write(write({ owner: 'bob' }))).toBe(true);
     expect(await a.db.q('SELECT id FROM agent_pushes')).toEqual([]);
-    await a.agentTasks.write(write({ id: 't2' }, { expiresAt: Date.now() - 1 }));
+    await a.agentTasks.write(write({ id: 't2' }, { expiresAt: Date.now() - 1_000 }));
     expect(await b.agentTasks.sweep()).toBe(1);
     expect(await a.db.q('SELECT owner FROM agent_tasks')).toEqual([{ owner: 'bob' }]);
     expect(await a.db.q('SELECT owner FROM agent_events')).toEqual([{ owner: 'bob' }]);
