@@ -250,7 +250,7 @@ describe('case 15: a client that vanished without a word', () => {
             maxAge: 400,
             aged: () => {
               aged.push('aged');
-              response.text('retry: 1000\n\n');
+              response.write('retry: 1000\n\n');
             },
           });
         },

@@ -201,7 +201,7 @@ export function sendRefusedStream({ res, headers, lines }: StreamReply, text: st
 }
 
 interface Out {
-  text(chunk: string): void;
+  write(chunk: string): void;
   allow(bytes: number): void;
   end(): void;
 }
@@ -218,7 +218,7 @@ class Sink {
   event(text: string, name?: string): void {
     const chunk = this.lines ? `${text}\n` : `${name === undefined ? '' : `event: ${name}\n`}data: ${text}\n\n`;
     if (chunk.length > LARGE) this.out.allow(Buffer.byteLength(chunk));
-    this.out.text(chunk);
+    this.out.write(chunk);
   }
 
   get full(): boolean {
@@ -260,7 +260,7 @@ class LineResponse implements Out {
     ]);
   }
 
-  text(chunk: string): void {
+  write(chunk: string): void {
     this.res.write(chunk);
   }
 

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { ProtocolError } from '../../protocol/errors.js';
 import { ChunkedBody } from '../../protocol/http/chunked.js';
-import { HttpSyntaxError } from '../../protocol/http/fields.js';
-import { type BodySource, hasBody, InboundRequest } from './request.js';
-import { CHUNKED, checkRequestBegun, HEAD_LIMIT, type RequestHead, readRequestHead } from './request-head.js';
+import { CHUNKED, CR, HEAD_END, HttpSyntaxError, LF } from '../../protocol/http/fields.js';
+import { type BodySource, InboundRequest } from './request.js';
+import { checkRequestBegun, HEAD_LIMIT, hasBody, type RequestHead, readRequestHead } from './request-head.js';
 import { InboundResponse, type ResponseChannel } from './response.js';
 
 /** Who listens. Times are counted in its seconds. */
@@ -39,9 +39,6 @@ export const TIMES: Times = { head: 5, request: 30, idle: 65, answer: 600, parti
 
 /** What is read ahead of the request under way, or of a body that nobody has asked for yet. */
 const MOST_AHEAD = 64 * 1024;
-const HEAD_END = Buffer.from('\r\n\r\n');
-const CR = 13;
-const LF = 10;
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
 const NO_HEAD: RequestHead = { method: '', target: '/', headers: [], length: 0, keepAlive: false, old: false };
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
-import { HttpSyntaxError } from '../../protocol/http/fields.js';
-import { CHUNKED, checkRequestBegun, readRequestHead } from './request-head.js';
+import { CHUNKED, HttpSyntaxError } from '../../protocol/http/fields.js';
+import { checkRequestBegun, readRequestHead } from './request-head.js';
 
 const lines = (...all: string[]): string => all.join('\r\n');
 const HOST = 'Host: a';

@@ -23,7 +23,9 @@ export interface RequestHead {
   readonly old: boolean;
 }
 
-export const CHUNKED = -1;
+/** Whether there is a body, be it an empty one in chunks. */
+export const hasBody = ({ length }: RequestHead): boolean => length !== 0;
+
 /** Longer heads are refused (fault 11). */
 export const HEAD_LIMIT = 16 * 1024;
 
@@ -61,7 +63,7 @@ export function readRequestHead(text: string): RequestHead {
   if (!isLine || target === '' || target.includes(' ') || target.includes('\t'))
     throw new HttpSyntaxError('it does not begin like HTTP/1.1');
   if (!METHODS.has(method)) throw new HttpSyntaxError('its method is none of HTTP');
-  const { headers, length, chunked, keepAlive } = readFields(text, first, minor);
+  const { headers, length, keepAlive } = readFields(text, first, minor);
   if (headers.length > MOST_HEADERS * 2)
     throw new ProtocolError('headers_too_large', `A request has at most ${MOST_HEADERS} headers`);
   const joined = withoutRepeats(headers);
@@ -71,7 +73,7 @@ export function readRequestHead(text: string): RequestHead {
     method,
     target: target.charCodeAt(0) === SLASH ? target : pathOf(method, target, host),
     headers: joined,
-    length: chunked ? CHUNKED : (length ?? 0),
+    length: length ?? 0,
     keepAlive,
     old: minor === '0',
   };

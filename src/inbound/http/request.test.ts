@@ -2,8 +2,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
-import { hasBody, InboundRequest } from './request.js';
-import { CHUNKED, type RequestHead } from './request-head.js';
+import { CHUNKED } from '../../protocol/http/fields.js';
+import { InboundRequest } from './request.js';
+import { hasBody, type RequestHead } from './request-head.js';
 
 class Stand {
   wants = 0;

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../../protocol/errors.js';
 import { type HttpHeaders, headerOf } from '../../protocol/http/fields.js';
-import { CHUNKED, type RequestHead } from './request-head.js';
+import type { RequestHead } from './request-head.js';
 
 /** What a request needs of the connection it came on. */
 export interface BodySource {
@@ -118,9 +118,6 @@ export class InboundRequest {
 
 const SMALL = 512;
 const BLOCK = 4 * 1024;
-
-/** Whether there is a body, be it an empty one in chunks. */
-export const hasBody = ({ length }: RequestHead): boolean => length > 0 || length === CHUNKED;
 
 const tooLarge = (limit: number): ProtocolError =>
   new ProtocolError('body_too_large', `The body exceeds ${limit} bytes`, { headers: { Connection: 'close' } });

@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net';
 import { atEndOfTurn } from '../../core/turn.js';
+import { NO_BODY } from '../../protocol/http/fields.js';
+import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
 
 /** What a response needs of the connection it goes out on. */
 export interface ResponseChannel {
@@ -20,9 +22,8 @@ export interface ResponseChannel {
 const ONE_PIECE = 16 * 1024;
 /** Up to here the parts of an event are copied together instead of being written one by one. */
 const JOIN = 64 * 1024;
-const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 /** What clients would read differently, or as something else, in a value. */
-const NOT_IN_VALUE = /[^\t\x20-\x7e]/;
+const NOT_ASCII = /[^\t\x20-\x7e]/;
 const LINE_END = Buffer.from('\r\n');
 
 /** One response: whole at once, or begun and added to. */
@@ -46,8 +47,7 @@ export class InboundResponse {
   /** Answers with a body that is all there. */
   send(status: number, headers: readonly string[], body: readonly Buffer[]): void {
     if (this.begun || this.closed) return;
-    let length = 0;
-    for (const part of body) length += part.length;
+    const length = lengthOf(body);
     const head = this.head(status, headers, length);
     this.ended = true;
     if (this.bare) this.flush(head, 'latin1');
@@ -103,8 +103,7 @@ export class InboundResponse {
 
   private writeParts(parts: readonly Buffer[]): void {
     const { socket } = this.channel;
-    let size = 0;
-    for (const part of parts) size += part.length;
+    const size = lengthOf(parts);
     if (size === 0) return;
     const framed = this.framed ? [Buffer.from(`${size.toString(16)}\r\n`, 'latin1'), ...parts, LINE_END] : parts;
     if (size < JOIN) {
@@ -130,7 +129,7 @@ export class InboundResponse {
     for (let i = 0; i < headers.length; i += 2) {
       const name = headers[i]!;
       const value = headers[i + 1]!;
-      if (NOT_IN_VALUE.test(value)) throw new Error(`the value of the header ${name} cannot be sent`);
+      if (NOT_ASCII.test(value)) throw new Error(`the value of the header ${name} cannot be sent`);
       if (name === 'Connection') persistent &&= value !== 'close';
       else lines += `${name}: ${value}\r\n`;
     }
@@ -215,7 +214,6 @@ const PHRASES: Readonly<Record<number, string>> = {
   431: 'Request Header Fields Too Large',
   499: 'Client Closed Request',
   500: 'Internal Server Error',
-  501: 'Not Implemented',
   502: 'Bad Gateway',
   503: 'Service Unavailable',
   504: 'Gateway Timeout',

@@ -1,3 +1,4 @@
+import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
 import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
 import type { InboundResponse } from './response.js';
 
@@ -29,7 +30,10 @@ export class EventResponse {
     times: StreamTimes = {},
   ) {
     res.open(200, [...headers, ...HEADERS]);
-    this.ping = setInterval(() => this.text(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)), times.ping ?? PING);
+    this.ping = setInterval(
+      () => this.write(writeComment(`ping ${Math.floor(Date.now() / 1000)}`)),
+      times.ping ?? PING,
+    );
     this.ping.unref();
     if (times.maxAge !== undefined) {
       this.age = setTimeout(() => {
@@ -47,15 +51,7 @@ export class EventResponse {
     clearTimeout(this.age);
   }
 
-  text(chunk: string): void {
-    this.put(chunk);
-  }
-
-  write(chunks: readonly Buffer[]): void {
-    this.put(chunks);
-  }
-
-  private put(chunk: string | readonly Buffer[]): void {
+  write(chunk: string | readonly Buffer[]): void {
     if (this.over) return;
     this.res.write(chunk);
     if (this.res.unread > MOST_UNREAD + this.allowance) this.res.destroy();
@@ -66,6 +62,12 @@ export class EventResponse {
 
   allow(bytes: number): void {
     this.allowance = Math.max(this.allowance, bytes);
+  }
+
+  /** Sends a message whole, however large it is. */
+  message(event: readonly Buffer[]): void {
+    this.allow(lengthOf(event));
+    this.write(event);
   }
 
   end(): void {

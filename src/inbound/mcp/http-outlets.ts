@@ -67,9 +67,7 @@ export class ModernOutlet implements Outlet {
       sendJson(this.res, status, all, message, settling(this.loan, message));
       return;
     }
-    const event = writeEvent(message);
-    this.stream.allow(event.reduce((sum, part) => sum + part.length, 0));
-    this.stream.write(event);
+    this.stream.message(writeEvent(message));
     this.stream.end();
   }
 
@@ -187,24 +185,21 @@ export function connect(
   const open = (): EventResponse => {
     opened.response ??= new EventResponse(res, headers, {
       ...(options.maxAge !== undefined && { maxAge: options.maxAge }),
-      aged: () => opened.response?.text(writeRetry(RETRY)),
+      aged: () => opened.response?.write(writeRetry(RETRY)),
     });
     return opened.response;
   };
   const sink: EventSink = {
     event: (id, data) => {
-      const event = writeEvent(data, { id });
-      const response = open();
-      response.allow(event.reduce((sum, part) => sum + part.length, 0));
-      response.write(event);
+      open().message(writeEvent(data, { id }));
     },
     end: (retry) => {
-      if (retry !== undefined) open().text(writeRetry(retry));
+      if (retry !== undefined) open().write(writeRetry(retry));
       open().end();
     },
   };
   // An event log that no longer holds what is asked for throws here, before anything is sent.
-  if (options.priming) open().text(writePriming(stream.position ?? '', RETRY));
+  if (options.priming) open().write(writePriming(stream.position ?? '', RETRY));
   stream.connect(sink, options.after);
   res.onClose(() => stream.disconnect(sink));
   return open();

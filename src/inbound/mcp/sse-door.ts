@@ -29,9 +29,7 @@ export class SseCarrier implements Carrier {
 
   send(message: readonly Buffer[]): void {
     if (message.length === 0) return;
-    const event = writeEvent(message);
-    this.response.allow(event.reduce((sum, part) => sum + part.length, 0));
-    this.response.write(event);
+    this.response.message(writeEvent(message));
   }
 
   ended(): void {
@@ -104,7 +102,7 @@ export class SseDoor {
       this.lines.delete(id);
       if (line.session) this.options.sessions.end(line.session, 'The client closed its stream');
     });
-    response.text(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
+    response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
 
   /** C-12: the catalogue as a stream to look at, apart from the protocol. */
@@ -117,9 +115,9 @@ export class SseDoor {
     const page = await this.options.info.describe(view, principal);
     const { tools, serverInfo } = page['result'] as { tools: unknown; serverInfo: unknown };
     const response = new EventResponse(res, [...base, ...DEPRECATED]);
-    response.text(`event: connection\ndata: ${JSON.stringify(serverInfo)}\n\n`);
-    response.text(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`);
-    const ping = setInterval(() => response.text(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
+    response.write(`event: connection\ndata: ${JSON.stringify(serverInfo)}\n\n`);
+    response.write(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`);
+    const ping = setInterval(() => response.write(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
     ping.unref();
     res.onClose(() => clearInterval(ping));
   }

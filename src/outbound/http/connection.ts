@@ -1,15 +1,14 @@
 import type { Socket } from 'node:net';
 import { atEndOfTurn } from '../../core/turn.js';
 import { ChunkedBody } from '../../protocol/http/chunked.js';
-import { HttpSyntaxError } from '../../protocol/http/fields.js';
+import { CHUNKED, HEAD_END, HttpSyntaxError } from '../../protocol/http/fields.js';
 import { type Abortable, HttpError, type HttpReply } from './exchange.js';
-import { CHUNKED, checkHeadBegun, HEAD_LIMIT, type Head, readHead, TO_THE_END } from './head.js';
+import { checkHeadBegun, HEAD_LIMIT, type Head, readHead, TO_THE_END } from './head.js';
 
 /** A small request leaves in one piece with its head. */
 const ONE_PIECE = 16 * 1024;
 /** All connections read into this: what it holds is taken out before any of them reads again. */
 const INBOX = Buffer.allocUnsafeSlow(64 * 1024);
-const HEAD_END = Buffer.from('\r\n\r\n');
 
 /** One request and its reply, whichever connection it gets. */
 export class Exchange implements Abortable {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { HttpSyntaxError } from '../../protocol/http/fields.js';
-import { CHUNKED, checkHeadBegun, readHead, TO_THE_END } from './head.js';
+import { CHUNKED, type HttpSyntaxError } from '../../protocol/http/fields.js';
+import { checkHeadBegun, readHead, TO_THE_END } from './head.js';
 
 const lines = (...all: string[]): string => all.join('\r\n');
 const framed = (...all: string[]): { length: number; kept: boolean } => {

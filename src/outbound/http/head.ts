@@ -4,18 +4,18 @@ import {
   HttpSyntaxError,
   headerOf,
   lineEnd,
+  NO_BODY,
   readFields,
 } from '../../protocol/http/fields.js';
 
-/** How a body ends where no length was given. */
-export const CHUNKED = -1;
+/** The length of a body that ends with its connection. */
 export const TO_THE_END = -2;
 
 /** The head of a reply: what it says, where its body ends, and whether the connection outlives it. */
 export interface Head {
   readonly status: number;
   readonly headers: HttpHeaders;
-  /** Bytes of the body, or one of the two above. */
+  /** Bytes of the body, `CHUNKED` or `TO_THE_END`. */
   readonly length: number;
   /** Milliseconds for which the connection may then wait for another request; 0 where it must not be used again. */
   readonly keep: number;
@@ -31,7 +31,6 @@ const MARGIN = 1_000;
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: |$)/;
 const BEGINNING = 'HTTP/1.';
-const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** Refuses what cannot become a head any more. The first `seen` bytes were looked at before. */
 export function checkHeadBegun(source: Buffer, at: number, end: number, seen: number): void {
@@ -45,15 +44,15 @@ export function readHead(text: string): Head {
   const first = lineEnd(text, 0);
   const line = STATUS_LINE.exec(text.slice(0, first));
   if (!line) throw new HttpSyntaxError('the reply does not begin like HTTP/1.1');
-  const { headers, length, chunked, keepAlive } = readFields(text, first, line[1]!);
+  const { headers, length, keepAlive } = readFields(text, first, line[1]!);
   const status = Number(line[2]);
   const none = status < 200 || NO_BODY.has(status);
-  const framed = none ? 0 : chunked ? CHUNKED : (length ?? TO_THE_END);
+  const framed = none ? 0 : (length ?? TO_THE_END);
   const persistent =
     framed !== TO_THE_END &&
     keepAlive &&
     // Where no body can be, one was announced: it may come all the same.
-    (framed !== 0 || (!chunked && (length ?? 0) === 0));
+    (framed !== 0 || (length ?? 0) === 0);
   return { status, headers, length: framed, keep: persistent ? kept(headerOf(headers, 'keep-alive')) : 0 };
 }
 

@@ -1,4 +1,4 @@
-import { HttpSyntaxError } from './fields.js';
+import { CR, HttpSyntaxError, isBlank, LF } from './fields.js';
 
 type Step =
   | 'size'
@@ -12,8 +12,6 @@ type Step =
   | 'trailer-end'
   | 'over';
 
-const CR = 13;
-const LF = 10;
 const SEMICOLON = 59;
 /** Hexadecimal digits of a chunk's size: more than any body has bytes, and still an exact number. */
 const DIGITS = 13;
@@ -118,8 +116,6 @@ export class ChunkedBody {
     if (++this.unread > MOST_UNREAD) throw new HttpSyntaxError('the chunks say too much beside the body');
   }
 }
-
-const isBlank = (byte: number): boolean => byte === 32 || byte === 9;
 
 function hexadecimal(byte: number): number {
   if (byte >= 48 && byte <= 57) return byte - 48;

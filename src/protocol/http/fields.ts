@@ -20,6 +20,13 @@ export const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;
 /** What a value must not have: control characters, and what one byte cannot say. */
 export const NOT_IN_VALUE = /[^\t\x20-\x7e\x80-\xff]/;
 
+/** What ends the lines before a body. */
+export const HEAD_END = Buffer.from('\r\n\r\n');
+/** The length of a body that comes in chunks. */
+export const CHUNKED = -1;
+/** Statuses whose replies have no body, whatever their headers say. */
+export const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
+
 /** What must not stand in a part of the lines, whose last character may be half a line end. */
 const ILL_BEGUN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r[^\n]|[^\r]\n/;
 const CLOSE = /(?:^|[ \t,])close[ \t]*,/;
@@ -44,17 +51,16 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
   );
 });
 const TAB = 9;
-const LF = 10;
-const CR = 13;
+export const LF = 10;
+export const CR = 13;
 const SPACE = 32;
 const COLON = 58;
 
 /** What the headers of a message say of its body and of the connection. */
 export interface Framing {
   readonly headers: HttpHeaders;
-  /** Bytes of the body; undefined where none are told. */
+  /** Bytes of the body, or `CHUNKED`; undefined where nothing is told. */
   readonly length: number | undefined;
-  readonly chunked: boolean;
   readonly keepAlive: boolean;
 }
 
@@ -101,10 +107,10 @@ export function readFields(text: string, first: number, minor: string): Framing 
     if (coding !== 'chunked') throw new HttpSyntaxError(`the transfer coding ${JSON.stringify(coding)} is unknown`);
   }
   if (length !== undefined && !DIGITS.test(length)) throw new HttpSyntaxError('the length of the body is no number');
+  const known = length === undefined ? undefined : Number(length);
   return {
     headers,
-    length: length === undefined ? undefined : Number(length),
-    chunked: coding !== undefined,
+    length: coding === undefined ? known : CHUNKED,
     keepAlive:
       connection === '' ? minor === '1' : !CLOSE.test(connection) && (minor === '1' || KEEP_ALIVE.test(connection)),
   };
@@ -131,7 +137,7 @@ function endOfLine(text: string, start: number, from: number): number {
   throw new HttpSyntaxError('a control character stands before the body');
 }
 
-const isBlank = (code: number): boolean => code === SPACE || code === TAB;
+export const isBlank = (code: number): boolean => code === SPACE || code === TAB;
 
 /** Where the line that begins at `from` ends. */
 export function lineEnd(text: string, from: number): number {

@@ -20,6 +20,13 @@ export const onOneLine = (text: string): string => (/[\r\n]/.test(text) ? text.r
 /** A piece of a JSON text, written here or passed on. */
 export type Piece = string | Buffer;
 
+/** How many bytes these parts have together. */
+export function lengthOf(parts: readonly Buffer[]): number {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  return length;
+}
+
 /** One buffer of all the pieces. */
 export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
   const first = pieces[from]!;

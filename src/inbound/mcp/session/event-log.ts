@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
+import { lengthOf } from '../../../protocol/jsonrpc/pieces.js';
 import { eventId, type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
@@ -96,7 +97,7 @@ export class LoggedStream implements Resumable {
 
   private add(data: readonly Buffer[]): void {
     const seq = ++this.seq;
-    const size = data.reduce((sum, part) => sum + part.length, 0);
+    const size = lengthOf(data);
     this.events.push({ seq, data, size });
     this.bytes += size;
     while (this.events.length > 1 && (this.events.length > this.limits.events || this.bytes > this.limits.bytes)) {
@@ -230,9 +231,7 @@ export class EventLog implements StreamHost {
    * called once it was dropped and nobody came back for it before.
    */
   whole(message: readonly Buffer[], connection?: object, unread?: () => void): WholeReply {
-    let size = 0;
-    for (const part of message) size += part.length;
-    const reply = new WholeReply(this, this.name('s'), message, size, this.until(), connection, unread);
+    const reply = new WholeReply(this, this.name('s'), message, lengthOf(message), this.until(), connection, unread);
     this.keep(reply);
     return reply;
   }
