@@ -26,7 +26,7 @@ const ROOMS = {
 };
 
 /** The composition root knows every room; nobody but the command line knows it. */
-const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', 'agent-records', 'quickstart']);
+const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', 'agent-records', 'quickstart', 'cores']);
 
 /** What only one place may do. */
 const ONLY_IN = {

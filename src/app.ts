@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
 import { Catalogue } from './core/a2a/catalogue.js';
+import { stayAwake } from './core/awake.js';
 import { ALL_SERVERS } from './core/gateway.js';
+import { coresAllotted } from './cores.js';
 import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
 import { CardDoor } from './inbound/a2a/card-door.js';
@@ -49,6 +51,12 @@ function hostsOf({ hosts, publicUrl, listen }: Config, loopback: boolean): strin
   return [...given, listen.host.includes(':') ? `[${listen.host}]` : listen.host];
 }
 
+/** A core of its own to look around on, and one for the work of others. */
+const ENOUGH_CORES = 2;
+function mayStayAwake({ stayAwake }: Config): boolean {
+  return stayAwake === 'auto' ? coresAllotted() >= ENOUGH_CORES : stayAwake === 'always';
+}
+
 export { startExamples } from './quickstart.js';
 
 export interface Running {
@@ -63,6 +71,7 @@ export async function startServe(
   { log, quickstart }: { log: Log; quickstart: boolean },
 ): Promise<Running> {
   const house = await House.build(config, INFO, log);
+  stayAwake(mayStayAwake(config));
   const { aggregate, gateway, catalog, seal } = house;
   const modern = new ModernDoor(gateway, INFO);
   const sessions = new Sessions<HttpCarrier>({

@@ -32,6 +32,7 @@ test('the defaults', () => {
     naming: { separator: '__', prefix: 'always' },
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000, drain: 30_000 },
     limits: { body: 4_194_304, event: 4_194_304, depth: 64, batch: 50, pageSize: 1000, connections: 10_000 },
+    stayAwake: 'auto',
     auth: { tokens: [] },
     hosts: [],
     origins: [],

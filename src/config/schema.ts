@@ -193,6 +193,13 @@ export const SCHEMA = group('', {
       description: 'The most connections open at once.',
     }),
   }),
+  stayAwake: oneOf(['auto', 'always', 'never'], {
+    default: 'auto',
+    description:
+      'Whether the process looks for the next message during 0.4 ms before it sleeps, where messages come one upon ' +
+      'the other: quicker, for CPU time that would be idle. `auto` does unless a control group rations it to less than ' +
+      'two cores.',
+  }),
   auth: group('Who may call; without it everyone on this machine may, and nobody else.', {
     tokens: list(callerToken, { description: 'The callers that are known by a bearer token.' }),
   }),

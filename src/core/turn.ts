@@ -1,3 +1,5 @@
+import { afterTurn } from './awake.js';
+
 /**
  * What is written to sockets waits for the end of the event loop's turn, when the turn has more than one thing to write.
  * Whoever reads is then woken once for all of it, and not for each piece as it gets ready: with many calls under way that
@@ -33,4 +35,5 @@ function end(): void {
       });
     }
   }
+  afterTurn();
 }
