@@ -8,6 +8,7 @@ import { ConfigError, formatOrigin, formatProblem, nearest } from '../config/pro
 import type { Config } from '../config/schema.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
+import { boundYoungGeneration } from './heap.js';
 import { createLog, type Logger } from './log.js';
 import { parseCommandLine, UsageError } from './parse.js';
 import { type Offer, welcomeText } from './quickstart.js';
@@ -92,6 +93,7 @@ async function serveFile(file: string | undefined, io: Surroundings, quickstart:
   const stop = stopSignal();
   try {
     const running = await startServe(config, { log, quickstart });
+    boundYoungGeneration();
     io.stdout(`Parley is listening on ${running.url}\n`);
     if (running.offer) {
       const { url, offer } = running;
