@@ -5,9 +5,9 @@ const ENOUGH = 16 * 1024 * 1024;
 const LOOKS = 1_000;
 
 /**
- * V8 lets the young generation grow to twice as much as calls make use of: they leave next to nothing behind, and are as
- * quick in half of it. So it is told to stop there. Where there is little to do V8 takes some of it back by itself, and
- * may then give it again.
+ * V8 lets the young generation grow to twice as much. Calls leave next to nothing behind: in half of it they take about
+ * a twentieth longer under load, and the process has 17 MB less. So it is told to stop there. Where there is little to do
+ * V8 takes some of it back by itself, and may then give it again.
  */
 export function boundYoungGeneration(): void {
   let bounded = false;
