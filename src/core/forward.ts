@@ -70,13 +70,7 @@ export class Forwarder {
     }
     if (state?.kind === 'parked') return this.resume(caller, call, target.server, state);
     if (state?.kind === 'relay') refuseFailures(call);
-    if (state?.kind === 'again' && !allAccepted(call)) {
-      throw new ProtocolError(
-        'not_approved',
-        `Server "${target.server}" needs what it asked for, and it was declined`,
-        { outcome: 'not_executed' },
-      );
-    }
+    if (state?.kind === 'again') refuseDeclined(target.server, readAnswers(call));
     const onBehalf = this.onBehalf(caller, call);
     const takesTasks = caller.capabilities.extensions !== undefined && declares(caller.capabilities, TASKS_CAPABILITY);
     const support = route.item ? taskSupport(route.item.value) : 'forbidden';
@@ -275,20 +269,29 @@ export class Forwarder {
       (sinks) => {
         // The task keeps its result, so nobody's memory is lent for it.
         const detached: Call = { ...call, ...sinks, lender: undefined };
-        const again = async (
-          params: RawObject,
-          given: State | undefined,
-          from: Pick<Call, 'notify' | 'cancellation'>,
-        ): Promise<Outcome> => {
+        const again: Again = async (params, given, from) => {
+          const { server } = route.target;
           const outcome = await upstream.request(
             caller,
             this.toUpstream({ ...detached, ...from, params }, route, given, asked),
           );
-          if (outcome.kind !== 'input_required') return outcome;
-          refuseUndeclared(caller.capabilities, route.target.server, outcome);
-          return outcome.parked
-            ? outcome
-            : { ...outcome, parked: repeated(outcome.requestState, call.params, route, again, upstream, caller) };
+          const visits =
+            outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError
+              ? urlElicitations(outcome.error)
+              : undefined;
+          const question: Outcome = visits
+            ? { kind: 'input_required', inputRequests: visits.requests, requestState: undefined }
+            : outcome;
+          if (question.kind !== 'input_required') return question;
+          refuseUndeclared(caller.capabilities, server, question);
+          if (question.parked) {
+            this.parts.parking.count(caller.principal.name, server, question.parked);
+            return question;
+          }
+          const parked = visits
+            ? revisited(visits.ids, call.params, server, again)
+            : repeated(question.requestState, call.params, server, again, upstream, caller);
+          return { ...question, parked };
         };
         return again(call.params, state, sinks);
       },
@@ -363,12 +366,19 @@ export class Forwarder {
 const RELAYED: Manner = { tasks: 'relay' };
 const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
+/** The call of a task, once more. */
+type Again = (
+  params: RawObject,
+  state: State | undefined,
+  from: Pick<Call, 'notify' | 'cancellation'>,
+) => Promise<Outcome>;
+
 /** A question of a modern server inside a task: its answer is the same call again, with the state it gave. */
 function repeated(
   state: string | undefined,
   params: RawObject,
-  route: Route,
-  again: (params: RawObject, state: State, from: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>,
+  server: string,
+  again: Again,
   upstream: Upstream,
   caller: Caller,
 ): ParkedCall {
@@ -380,9 +390,21 @@ function repeated(
     resume: (from, answers) =>
       again(
         params.edit({ inputResponses: JSON.stringify(answers) }),
-        { kind: 'relay', server: route.target.server, ...(state !== undefined && { state }) },
+        { kind: 'relay', server, ...(state !== undefined && { state }) },
         from,
       ),
+  };
+}
+
+/** Pages to be visited before a call inside a task: after a yes it is made from the start. */
+function revisited(after: readonly string[], params: RawObject, server: string, again: Again): ParkedCall {
+  return {
+    over: Promise.resolve(),
+    abandon: () => {},
+    resume: async (from, answers) => {
+      refuseDeclined(server, answers);
+      return again(params, { kind: 'again', server, after }, from);
+    },
   };
 }
 
@@ -427,7 +449,7 @@ function refuseFailures(call: Call): void {
 function urlElicitations(
   error: UpstreamRpcError,
 ): { readonly requests: InputRequests; readonly ids: string[] } | undefined {
-  const listed = isObject(error.data) ? error.data['elicitations'] : undefined;
+  const listed = error.code === -32042 && isObject(error.data) ? error.data['elicitations'] : undefined;
   if (!Array.isArray(listed) || listed.length === 0) return undefined;
   const requests: InputRequests = {};
   const ids: string[] = [];
@@ -443,8 +465,11 @@ function urlElicitations(
   return { requests, ids };
 }
 
-/** Whether every question of a round was answered with a yes. */
-function allAccepted(call: Call): boolean {
-  const answers = Object.values(readAnswers(call));
-  return answers.length > 0 && answers.every((answer) => answer['action'] === 'accept');
+/** A call is made again only where every page it needs was agreed to. */
+function refuseDeclined(server: string, responses: InputResponses): void {
+  const answers = Object.values(responses);
+  if (answers.length > 0 && answers.every((answer) => answer['action'] === 'accept')) return;
+  throw new ProtocolError('not_approved', `Server "${server}" needs what it asked for, and it was declined`, {
+    outcome: 'not_executed',
+  });
 }

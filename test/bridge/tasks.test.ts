@@ -75,6 +75,7 @@ const CASTS: Record<string, Cast> = {
   old: byHand,
 };
 
+const URLS = { elicitation: { form: {}, url: {} } };
 const token = tokenOf('alice');
 const open = (server: string, capabilities = FORM): Promise<LegacyClient> =>
   LegacyClient.open(world.at(server), '2025-11-25', capabilities, { token });
@@ -215,6 +216,67 @@ describe.each(Object.entries(CASTS))('a client of 2025-11-25, and the server "%s
       isError: true,
     });
     await client.end();
+  });
+});
+
+describe('a page that has to be visited before the call (-32042) is asked for by the task', () => {
+  const visited = (server: string, key: string): void => world.fixtures[server]!.visited(`first-${key}`);
+  const ended = (task: Message['result']): boolean => ['completed', 'failed'].includes(task?.status);
+
+  test.each(['core', 'old'])('a client of 2025-11-25, and the server "%s"', async (server) => {
+    const key = `page-of-${server}`;
+    const client = await open(server, URLS);
+    client.answer = () => {
+      setTimeout(() => visited(server, key), 300);
+      return { action: 'accept' };
+    };
+    const { taskId } = (await client.call('visit_first', { key }, { task: {} })).result.task;
+    expect(textOf(await client.request('tasks/result', { taskId }))).toBe(`${key}: visited`);
+    expect(client.heard.filter(({ id }) => id !== undefined)).toMatchObject([
+      {
+        method: 'elicitation/create',
+        params: { mode: 'url', url: `https://example.test/first/${key}`, elicitationId: expect.any(String) },
+      },
+    ]);
+    expect(runsOf(world.entries(), key)).toBe(2);
+    await client.end();
+  });
+
+  test('a client of 2025-11-25 that declines: the call is not made again', async () => {
+    const client = await open('core', URLS);
+    client.answer = () => ({ action: 'decline' });
+    const { taskId } = (await client.call('visit_first', { key: 'declined' }, { task: {} })).result.task;
+    const answer = await client.request('tasks/result', { taskId });
+    expect(answer.result).toMatchObject({ isError: true });
+    expect(textOf(answer)).toMatch(/declined/);
+    expect(runsOf(world.entries(), 'declined')).toBe(1);
+    await client.end();
+  });
+
+  test('a modern client with the extension', async () => {
+    const client = new ModernClient(world.at('core'), { ...URLS, ...WITH_TASKS }, token);
+    const { taskId } = (await client.call('visit_first', { key: 'modern-page' })).result;
+    const get = async (): Promise<Message['result']> => (await client.request('tasks/get', { taskId })).result;
+    const asks = await eventually(get, ({ status }) => status === 'input_required');
+    const [[name, question]] = Object.entries(asks.inputRequests) as [[string, object]];
+    expect(question).toEqual({
+      method: 'elicitation/create',
+      params: { mode: 'url', message: 'modern-page visit', url: 'https://example.test/first/modern-page' },
+    });
+    await client.request('tasks/update', { taskId, inputResponses: { [name]: { action: 'accept' } } });
+    visited('core', 'modern-page');
+    const { status, result } = await eventually(get, ended);
+    expect([status, result.content[0].text]).toEqual(['completed', 'modern-page: visited']);
+    expect(runsOf(world.entries(), 'modern-page')).toBe(2);
+  });
+
+  test('a modern client that was not able to be sent there: the task says what it lacks', async () => {
+    const client = new ModernClient(world.at('core'), { ...FORM, ...WITH_TASKS }, token);
+    const { taskId } = (await client.call('visit_first', { key: 'nowhere' })).result;
+    const get = async (): Promise<Message['result']> => (await client.request('tasks/get', { taskId })).result;
+    const { status, error } = await eventually(get, ended);
+    expect(status).toBe('failed');
+    expect(error).toMatchObject({ code: -32021, data: { requiredCapabilities: { elicitation: { url: {} } } } });
   });
 });
 
@@ -455,6 +517,31 @@ describe('a modern client without the extension', () => {
     });
     expect(result.content[0].text).toBe('now');
   });
+});
+
+test('calls that ask from inside a task count too', async () => {
+  const small = await startWorld({ http: { old: {} }, config: { bridge: { maxParkedPerCaller: 1 } } });
+  const client = await LegacyClient.open(small.mcp, '2025-11-25', FORM);
+  const create = async (key: string): Promise<string> =>
+    (await client.call('old__ask', { key }, { task: {} })).result.task.taskId;
+  const status = async (taskId: string): Promise<string> =>
+    (await client.request('tasks/get', { taskId })).result?.status;
+  const first = await create('one');
+  await eventually(
+    () => status(first),
+    (now) => now === 'input_required',
+  );
+  const refused = await client.request('tasks/result', { taskId: await create('two') });
+  expect(refused.result).toMatchObject({ isError: true });
+  expect(textOf(refused)).toMatch(/wait for answers/);
+  await client.request('tasks/cancel', { taskId: first });
+  const third = await create('three');
+  await eventually(
+    () => status(third),
+    (now) => now === 'input_required',
+  );
+  await client.end();
+  await small.close();
 });
 
 test('calls that wait as tasks count like calls that wait otherwise', async () => {
