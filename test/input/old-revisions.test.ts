@@ -2,6 +2,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -202,6 +204,29 @@ describe('HTTP+SSE in detail', () => {
     await client.request('ping', {}, 'after');
     expect(client.stream.messages.some(({ id }) => id === 'gone')).toBe(false);
     client.close();
+  });
+
+  it('a stream that is closed during the handshake leaves no session behind', async () => {
+    // A server that takes its time holds up the handshake, for it is asked what it can do.
+    const slow = createServer((_, res) => setTimeout(() => res.writeHead(500).end(), 700)).listen(0, '127.0.0.1');
+    await once(slow, 'listening');
+    const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/mcp`;
+    const waiting = await startWorld({ servers: { slow: { url } } });
+    const sessions = async (): Promise<number> =>
+      JSON.parse((await ask(`${waiting.url}/health`, { method: 'GET' })).body).sessions;
+    for (let i = 0; i < 5; i++) {
+      const client = await SseClient.connect(`${waiting.url}/sse`);
+      expect((await client.post(initializeBody('2024-11-05', 'i'))).status).toBe(202);
+      client.stream.close();
+    }
+    const stays = await SseClient.connect(`${waiting.url}/sse`);
+    await stays.post(initializeBody('2024-11-05', 'i'));
+    await stays.stream.until<Message>(({ messages: said }) => said.find(({ id }) => id === 'i'));
+    expect(await eventually(sessions, (count) => count === 1)).toBe(1);
+    stays.stream.close();
+    await eventually(sessions, (count) => count === 0);
+    await waiting.close();
+    slow.close();
   });
 
   it('TOOL-04: a changed list is announced on the stream', async () => {

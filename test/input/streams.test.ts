@@ -123,6 +123,14 @@ describe('case 13: a client that stops reading', () => {
     expect(wire.text).not.toContain('"text":"stalled modern"');
   });
 
+  it('case 13: a message larger than that reaches a client that reads', async () => {
+    const stream = await streamed('echo__steps', { text: 'large', count: 3, size: 4_000_000, pause: 200 });
+    const { result } = await stream.until<Message>(({ messages }) => messages.find(({ id }) => id !== undefined));
+    expect(textOf({ result } as Message)).toBe('large');
+    expect(stream.messages.filter(({ method }) => method === 'notifications/progress')).toHaveLength(3);
+    stream.close();
+  });
+
   it('case 13: legacy: the same, but the call goes on and a resume finds what is kept, or hears that it is not', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const before = world.memory();

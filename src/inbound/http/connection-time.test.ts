@@ -51,6 +51,50 @@ describe('time', () => {
     expect(clock.refused).toEqual(['request_timeout']);
   });
 
+  it('does not look at a connection that ended a moment ago, and of which nobody was told yet', async () => {
+    const { port, clock } = await Clock.serve((_, res) => {
+      res.open(200, []);
+    });
+    const silent = await Client.open(port);
+    const streaming = (await Client.open(port)).send(post('/a', 'hello').slice(0, -1));
+    await until(() => clock.connections.size === 2 && streaming.text !== '');
+    clock.pass(3);
+    for (const connection of clock.connections) connection.destroy();
+    clock.pass(40);
+    expect(clock.refused).toEqual([]);
+    await Promise.all([silent.end(), streaming.end()]);
+  });
+
+  it('leaves an answer alone that began before all of the request had come', async () => {
+    const { port, clock } = await Clock.serve((_, res) => {
+      res.open(200, []);
+      setTimeout(() => res.end(), 100);
+    });
+    const client = (await Client.open(port)).send(post('/a', 'hello').slice(0, -1));
+    await until(() => client.text !== '');
+    clock.pass(40);
+    expect((await client.reply()).status).toBe(200);
+    expect(clock.refused).toEqual([]);
+  });
+
+  it.each([
+    ['requests behind the one under way', `${get('/a')}${get('/b').repeat(6_000)}`],
+    ['a body that nobody asks for', `${post('/a', 'x'.repeat(200_000)).slice(0, -1)}`],
+  ])('ends a connection that is not read any more because of %s: it may be gone', async (_, text) => {
+    let closes = 0;
+    const { port, clock } = await Clock.serve((_, res) => {
+      res.onClose(() => closes++);
+    });
+    const client = (await Client.open(port)).send(text);
+    await until(() => [...clock.connections].some(({ socket }) => socket.isPaused()));
+    client.socket.resetAndDestroy();
+    clock.pass(30);
+    await sleep(10);
+    expect(closes).toBe(0);
+    clock.pass(1);
+    await until(() => closes === 1 && clock.connections.size === 0);
+  });
+
   it('does not count for a head what passed before it', async () => {
     const { port, clock } = await Clock.serve(echo);
     const client = (await Client.open(port)).send(get('/a'));

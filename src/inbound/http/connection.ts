@@ -203,6 +203,7 @@ export class Connection implements BodySource, ResponseChannel {
 
   private hold(): void {
     this.held = true;
+    this.since = this.owner.seconds;
     this.socket.pause();
   }
 
@@ -228,7 +229,8 @@ export class Connection implements BodySource, ResponseChannel {
         : error instanceof HttpSyntaxError
           ? new ProtocolError('invalid_request', `The request cannot be read: ${error.message}`)
           : undefined;
-    if (!refusal || this.socket.destroyed) throw error;
+    if (!refusal) throw error;
+    if (this.socket.destroyed) return;
     this.deaf = true;
     this.ahead = undefined;
     // Where a body turns out to be none, somebody may be waiting for it.
@@ -294,6 +296,8 @@ export class Connection implements BodySource, ResponseChannel {
 
   /** Looks whether the client took too long over something. */
   check(): void {
+    // That it is over is told a little later, by `close`.
+    if (this.socket.destroyed) return;
     const { seconds, times } = this.owner;
     const age = seconds - this.since;
     if (this.parting) {
@@ -304,7 +308,10 @@ export class Connection implements BodySource, ResponseChannel {
       if (age > times.idle) this.destroy();
     } else if (!this.req) {
       if (age > times.head) this.refuse(tooSlow(`The head of a request has ${times.head} seconds to come`));
-    } else if (!this.req.complete && !this.held && age > times.request)
+    } else if (this.held) {
+      // Nothing is read, so that the client is gone would not be noticed either.
+      if (age > times.request) this.destroy();
+    } else if (!this.req.complete && !this.deaf && age > times.request)
       this.refuse(tooSlow(`A request has ${times.request} seconds to come`));
   }
 }

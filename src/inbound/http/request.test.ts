@@ -130,4 +130,27 @@ describe('a request', () => {
     req.end();
     expect(await body).toBe('a'.repeat(200_000));
   });
+
+  it('does not keep what its body was read together with, nor the body once it was given away', async () => {
+    const { req } = new Stand(CHUNKED);
+    const body = read(req, 10_000_000);
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    collect();
+    const before = process.memoryUsage().arrayBuffers;
+    const held = (): number => process.memoryUsage().arrayBuffers - before;
+    const sizes = [600, 5_000, 100];
+    for (let i = 0; i < 1_500; i++) {
+      const slab = Buffer.alloc(32 * 1024, 97);
+      req.push(slab.subarray(0, sizes[i % sizes.length]));
+    }
+    collect();
+    const size = (1_500 / sizes.length) * sizes.reduce((sum, each) => sum + each);
+    expect(held()).toBeLessThan(2 * size);
+    req.end();
+    expect(await body).toBe('a'.repeat(size));
+    collect();
+    expect(held()).toBeLessThan(size / 2);
+    expect(req.complete).toBe(true);
+  });
 });

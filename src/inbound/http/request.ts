@@ -24,7 +24,7 @@ export class InboundRequest {
   readonly headers: HttpHeaders;
   /** All of the body has come. */
   complete = false;
-  private readonly parts: Buffer[] = [];
+  private parts: Buffer[] = [];
   private size = 0;
   /** Where small parts go at present, and how much of it they fill. */
   private block: Buffer | undefined;
@@ -70,6 +70,9 @@ export class InboundRequest {
 
   private whole(): Buffer {
     const { parts } = this;
+    // Whoever reads it has it; the request may be there for much longer.
+    this.parts = [];
+    this.block = undefined;
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts, this.size);
   }
 
@@ -80,11 +83,15 @@ export class InboundRequest {
     else if (!this.failure) this.keep(part);
   }
 
-  /** Small parts are copied together: each would be a hundred bytes of memory beside its own. */
+  /**
+   * What is not most of the memory it was read into is copied: it would keep the rest of that as well. Small parts are
+   * copied together: each would be a hundred bytes of memory beside its own.
+   */
   private keep(part: Buffer): void {
     const { parts } = this;
-    if (part.length >= SMALL || parts.length === 0) {
-      parts.push(part);
+    const fills = part.length >= SMALL && part.length * 2 >= part.buffer.byteLength;
+    if (fills || parts.length === 0 || part.length > BLOCK) {
+      parts.push(fills || parts.length === 0 ? part : Buffer.from(part));
       this.block = undefined;
       return;
     }
@@ -108,7 +115,8 @@ export class InboundRequest {
   fail(error: ProtocolError): boolean {
     if (this.complete || this.failure) return true;
     this.failure = error;
-    this.parts.length = 0;
+    this.parts = [];
+    this.block = undefined;
     const { reader } = this;
     this.reader = undefined;
     reader?.reject(error);

@@ -22,7 +22,8 @@ const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
 export class EventResponse {
   private readonly ping: NodeJS.Timeout;
   private readonly age: NodeJS.Timeout | undefined;
-  private over = false;
+  /** Nobody hears it any more. */
+  over = false;
 
   constructor(
     private readonly res: InboundResponse,

@@ -55,7 +55,7 @@ export class ModernOutlet implements Outlet {
 
   send(message: Buffer): void {
     if (!this.accepts.stream || this.res.ended || this.res.closed) return;
-    this.open().write(writeEvent([message]));
+    this.open().message(writeEvent([message]));
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {

@@ -18,10 +18,13 @@ import type { Carrier, Sessions } from './session/sessions.js';
 /** One stream of HTTP+SSE: everything the gateway says to its client goes here. */
 export class SseCarrier implements Carrier {
   readonly reachable = true;
-  /** Its session ends with the stream. */
-  readonly connected = true;
 
   constructor(private readonly response: EventResponse) {}
+
+  /** Its session ends with the stream. */
+  get connected(): boolean {
+    return !this.response.over;
+  }
 
   unsolicited(message: Buffer): void {
     this.send([message]);
@@ -55,6 +58,7 @@ export interface SseDoorOptions {
 }
 
 const ACCEPTED = [Buffer.from('Accepted')];
+const CLOSED = 'The client closed its stream';
 /** S3-14: the transport is deprecated since 2025-03-26; it works as long as clients need it. */
 const DEPRECATED = ['Deprecation', 'true'];
 
@@ -100,7 +104,7 @@ export class SseDoor {
     this.lines.set(id, line);
     res.onClose(() => {
       this.lines.delete(id);
-      if (line.session) this.options.sessions.end(line.session, 'The client closed its stream');
+      if (line.session) this.options.sessions.end(line.session, CLOSED);
     });
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
@@ -116,7 +120,7 @@ export class SseDoor {
     const { tools, serverInfo } = page['result'] as { tools: unknown; serverInfo: unknown };
     const response = new EventResponse(res, [...base, ...DEPRECATED]);
     response.write(`event: connection\ndata: ${JSON.stringify(serverInfo)}\n\n`);
-    response.write(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`);
+    response.message([Buffer.from(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`)]);
     const ping = setInterval(() => response.write(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
     ping.unref();
     res.onClose(() => clearInterval(ping));
@@ -171,6 +175,7 @@ export class SseDoor {
         () => line.carrier,
       );
       line.session = session;
+      if (!line.carrier.connected) this.options.sessions.end(session, CLOSED);
       line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
