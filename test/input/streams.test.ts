@@ -10,6 +10,7 @@ import { ModernDoor } from '../../src/inbound/mcp/modern.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
 import { type Classified, classify } from '../../src/protocol/mcp/classify.js';
 import { startFaultProxy } from '../support/fault-proxy.js';
+import { failed } from '../support/http-wire.js';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, modernBody, modernHeaders, Session } from './support/speak.js';
 import { ask, EventStream, eventually, sleep, Wire } from './support/wire.js';
@@ -265,6 +266,7 @@ describe('case 15: a client that vanished without a word', () => {
         refuse: (_, __, error) => {
           throw error;
         },
+        failed,
       });
       url = `http://127.0.0.1:${(await server.listen('127.0.0.1', 0)).port}`;
     });

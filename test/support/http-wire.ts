@@ -22,6 +22,11 @@ export async function closeAll(): Promise<void> {
 export const refuse = (_: InboundRequest, res: InboundResponse, error: ProtocolError): void =>
   res.sendText(error.row.http, Object.entries(error.detail.headers ?? {}).flat(), error.reason);
 
+/** What no test expects. */
+export const failed = (error: unknown): void => {
+  throw error;
+};
+
 export async function until(holds: () => boolean, what: () => unknown = () => ''): Promise<void> {
   const deadline = Date.now() + 10_000;
   while (!holds()) {
@@ -31,7 +36,7 @@ export async function until(holds: () => boolean, what: () => unknown = () => ''
 }
 
 export async function serve(handle: Handle, times: Times = TIMES): Promise<{ port: number; listener: Listener }> {
-  const listener = new Listener({ maxConnections: 100, times, handle, refuse });
+  const listener = new Listener({ maxConnections: 100, times, handle, refuse, failed });
   const { port } = await listener.listen('127.0.0.1', 0);
   open.push(async () => {
     const closed = listener.close();

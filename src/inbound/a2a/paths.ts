@@ -121,15 +121,15 @@ function targetOf(segments: readonly string[], v1: boolean): Target | undefined 
   };
 }
 
-const ACTIONS: Readonly<Record<string, Target['by']>> = {
-  cancel: { POST: 'CancelTask' },
+const ACTIONS = new Map<string, Target['by']>([
+  ['cancel', { POST: 'CancelTask' }],
   // The proto says GET, the prose POST.
-  subscribe: { GET: 'SubscribeToTask', POST: 'SubscribeToTask' },
-};
+  ['subscribe', { GET: 'SubscribeToTask', POST: 'SubscribeToTask' }],
+]);
 
 function taskTarget(segment: string): Target | undefined {
   const colon = segment.lastIndexOf(':');
-  const action = colon < 0 ? undefined : ACTIONS[segment.slice(colon + 1)];
+  const action = colon < 0 ? undefined : ACTIONS.get(segment.slice(colon + 1));
   const taskId = decoded(action ? segment.slice(0, colon) : segment);
   if (taskId === undefined || taskId === '') return undefined;
   return { by: action ?? { GET: 'GetTask' }, taskId };

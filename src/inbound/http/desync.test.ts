@@ -190,6 +190,7 @@ it('gives every request its own answer, once and in order, however they come and
       answer(req, res, how).catch((error: unknown) => failures.push(error));
     },
     refuse: (_, __, error) => void failures.push(error),
+    failed: (error) => void failures.push(error),
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   let runs = 0;

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually, exchange, sleep, Wire } from '../../../test/input/support/wire.js';
+import { failed } from '../../../test/support/http-wire.js';
 import { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { TIMES, type Times } from './connection.js';
@@ -36,6 +37,7 @@ async function listen(
       refused.push(error.reason);
       res.sendText(error.row.http, [], error.reason);
     },
+    failed,
   });
   const { port } = await listener.listen('127.0.0.1', 0);
   stops.push(async () => {
@@ -59,7 +61,7 @@ describe('a listener', () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
-    const listener = new Listener({ maxConnections: 1, handle: ok, refuse: () => {} });
+    const listener = new Listener({ maxConnections: 1, handle: ok, refuse: () => {}, failed });
     await expect(listener.listen('127.0.0.1', port)).rejects.toMatchObject({ code: 'EADDRINUSE' });
     await listener.close();
     await new Promise((resolve) => taken.close(resolve));

@@ -10,6 +10,8 @@ export interface ListenerOptions {
   handle(req: InboundRequest, res: InboundResponse): void;
   /** Answers what could not be read as a request. */
   refuse(req: InboundRequest, res: InboundResponse, error: ProtocolError): void;
+  /** The system would not give it a connection; the next one may come all the same. */
+  failed(error: unknown): void;
 }
 
 /** Milliseconds of silence after which the system asks whether the other side is still there. */
@@ -58,7 +60,7 @@ export class Listener implements ConnectionOwner {
     return new Promise((resolve, reject) => {
       this.server.once('error', reject);
       this.server.listen({ host, port, backlog: BACKLOG }, () => {
-        this.server.off('error', reject);
+        this.server.off('error', reject).on('error', (error) => this.options.failed(error));
         this.clock = setInterval(() => this.tick(), 1_000).unref();
         resolve(this.server.address() as AddressInfo);
       });

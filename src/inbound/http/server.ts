@@ -46,7 +46,8 @@ export class HttpServer {
     this.listener = new Listener({
       maxConnections: options.maxConnections,
       handle: (req, res) => this.visit(req, res),
-      refuse: (req, res, error) => options.refuse(visitOf(req, res), error),
+      refuse: (req, res, error) => this.broken(visitOf(req, res), error),
+      failed: (error) => options.failed(error, 'a connection that could not be accepted'),
     });
   }
 
