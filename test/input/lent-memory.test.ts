@@ -15,6 +15,7 @@ const ROUNDS = 12;
 const SIZES = [64 * 1024, 70_000, 100_000, 100_001, 300_000, 1_000_000, 2_000_000];
 /** More than the system takes off the gateway's hands where nobody reads. */
 const HUGE = 3_900_000;
+const PADDING = ' '.repeat(HUGE);
 
 const textFor = (mark: string, size: number): string =>
   `${mark} `.repeat(Math.ceil(size / (mark.length + 1))).slice(0, size);
@@ -36,6 +37,12 @@ const script = {
     };
     if (wait === undefined) reply();
     else setTimeout(reply, wait);
+  },
+  padded: ({ id, args, era, res }: Parameters<Parameters<typeof startRogue>[0][string]>[0]) => {
+    const { mark, size } = args as { mark: string; size: number };
+    const body = JSON.stringify(answer(id, textFor(mark, size), era)) + PADDING;
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) });
+    res.end(body);
   },
 };
 
@@ -370,5 +377,32 @@ describe('memory that is lent to answers', () => {
     await whole(await session.client.begin('POST', proxied, { jsonrpc: '2.0', id: 4, method: 'ping' }));
     expectText(await session.resume(id, 0), 'proxied', 100_000);
     session.client.close();
+  });
+
+  it('is not held by replies that are kept, where they are a small part of it', async () => {
+    const message = (id: number) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: 'both__padded', arguments: { mark: `small-${id}`, size: 30_000 } },
+    });
+    const before = world.memory();
+    const sessions: Legacy[] = [];
+    let last = '';
+    for (let n = 0; n < 8; n++) {
+      const session = await Legacy.open('2025-11-25');
+      sessions.push(session);
+      // Behind a proxy, so that nothing is dropped by what is said next.
+      const headers = { ...session.headers, 'x-forwarded-for': '192.0.2.7' };
+      for (let id = 0; id < 16; id++) {
+        const body = await whole(await session.client.begin('POST', headers, message(id)));
+        expectText(said('text/event-stream', body), `small-${id}`, 30_000);
+        if (id === 3) last = primingOf(body);
+      }
+    }
+    // All the bodies together are half a gigabyte, what is kept of them four megabytes.
+    expect(world.memory() - before).toBeLessThan(200);
+    expectText(await sessions.at(-1)!.resume(last, 0), 'small-3', 30_000);
+    for (const session of sessions) session.client.close();
   });
 });

@@ -27,6 +27,27 @@ export function lengthOf(parts: readonly Buffer[]): number {
   return length;
 }
 
+/** How much memory is there for as long as these parts are, but for what small buffers share. */
+function memoryBehind(parts: readonly Buffer[]): number {
+  let bytes = 0;
+  for (let i = 0; i < parts.length; i++) {
+    const { buffer } = parts[i]!;
+    if (buffer.byteLength <= Buffer.poolSize) continue;
+    let first = 0;
+    while (parts[first]!.buffer !== buffer) first++;
+    if (first === i) bytes += buffer.byteLength;
+  }
+  return bytes;
+}
+
+/**
+ * These parts, of `length` bytes together, for somebody who keeps them long. A part may be cut from a far larger text, all of
+ * which would be kept with it: then it is a copy.
+ */
+export function lasting(parts: readonly Buffer[], length: number): readonly Buffer[] {
+  return memoryBehind(parts) > 2 * length ? [Buffer.concat(parts, length)] : parts;
+}
+
 /** One buffer of all the pieces. */
 export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
   const first = pieces[from]!;

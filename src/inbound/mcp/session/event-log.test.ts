@@ -9,9 +9,11 @@ const MIB = 1024 * 1024;
 /** What a client that comes back hears. */
 class Ear implements EventSink {
   readonly heard: (readonly [id: string, text: string])[] = [];
+  readonly parts: Buffer[] = [];
   ends = 0;
 
   event(id: string, data: readonly Buffer[]): void {
+    this.parts.push(...data);
     this.heard.push([id, Buffer.concat(data).toString()]);
   }
 
@@ -161,6 +163,58 @@ describe('a stream', () => {
     stream.finish();
     expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two']);
     expect(ear.ends).toBe(1);
+  });
+});
+
+describe('what is kept of a message that is cut from a larger text', () => {
+  /** A body with much around its result, and the message made of it. */
+  const cut = (size: number, body: number): Buffer[] => {
+    const result = Buffer.allocUnsafeSlow(body).fill('r').subarray(0, size);
+    return [Buffer.from('{"result":'), result, Buffer.from('}')];
+  };
+  const memoryOf = (parts: readonly Buffer[]): number => {
+    let bytes = 0;
+    for (const store of new Set(parts.map((part) => part.buffer))) bytes += store.byteLength;
+    return bytes;
+  };
+
+  it('is its text alone, where it was sent whole', async () => {
+    const log = logOf();
+    const message = cut(30_000, 4 * MIB);
+    const expected = Buffer.concat(message).toString();
+    const unread = vi.fn(() => message[1]!.fill('x'));
+    const reply = log.whole(message, undefined, unread);
+    // Whoever lent the memory need not wait for the log.
+    expect(unread).toHaveBeenCalledTimes(1);
+    const ear = (await resume(log, reply.before)) as Ear;
+    expect(ear.heard).toEqual([[reply.event, expected]]);
+    expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
+    expect(inAll.bytes).toBe(expected.length);
+    log.close();
+    expect(unread).toHaveBeenCalledTimes(1);
+  });
+
+  it('is its text alone, where it is an event of a stream', async () => {
+    const log = logOf();
+    const stream = log.open();
+    const message = cut(30_000, 4 * MIB);
+    const expected = Buffer.concat(message).toString();
+    stream.append(message);
+    stream.finish();
+    const ear = (await resume(log, `${stream.id}.0`)) as Ear;
+    expect(ear.heard).toEqual([[`${stream.id}.1`, expected]]);
+    expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
+  });
+
+  it('is the message itself, where little else is in its memory', async () => {
+    const log = logOf();
+    for (const message of [cut(30_000, 30_200), cut(1_000_000, 1_200_000), text('from memory that many share')]) {
+      const unread = vi.fn();
+      const reply = log.whole(message, undefined, unread);
+      expect(unread).not.toHaveBeenCalled();
+      const { parts } = (await resume(log, reply.before)) as Ear;
+      expect(parts.map((part, n) => part === message[n])).toEqual(message.map(() => true));
+    }
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
-import { lengthOf } from '../../../protocol/jsonrpc/pieces.js';
+import { lasting, lengthOf } from '../../../protocol/jsonrpc/pieces.js';
 import { eventId, type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
@@ -98,7 +98,7 @@ export class LoggedStream implements Resumable {
   private add(data: readonly Buffer[]): void {
     const seq = ++this.seq;
     const size = lengthOf(data);
-    this.events.push({ seq, data, size });
+    this.events.push({ seq, data: lasting(data, size), size });
     this.bytes += size;
     while (this.events.length > 1 && (this.events.length > this.limits.events || this.bytes > this.limits.bytes)) {
       this.bytes -= this.events.shift()!.size;
@@ -228,11 +228,17 @@ export class EventLog implements StreamHost {
 
   /**
    * A reply that leaves in one piece over `connection`. It is not shared: there is nothing to miss elsewhere. `unread` is
-   * called once it was dropped and nobody came back for it before.
+   * called once nobody looks at this message from here: now, where a copy is kept, or when it was dropped and nobody came
+   * back for it before.
    */
   whole(message: readonly Buffer[], connection?: object, unread?: () => void): WholeReply {
-    const reply = new WholeReply(this, this.name('s'), message, lengthOf(message), this.until(), connection, unread);
+    const size = lengthOf(message);
+    const kept = lasting(message, size);
+    const copied = kept !== message;
+    const later = copied ? undefined : unread;
+    const reply = new WholeReply(this, this.name('s'), kept, size, this.until(), connection, later);
     this.keep(reply);
+    if (copied) unread?.();
     return reply;
   }
 
