@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import { atEndOfTurn } from '../../core/turn.js';
 import { ChunkedBody } from '../../protocol/http/chunked.js';
 import { CHUNKED, HEAD_END, HttpSyntaxError } from '../../protocol/http/fields.js';
@@ -77,6 +78,7 @@ export interface Reading {
 /** A connection to a server, with one exchange at a time. */
 export class Connection {
   private readonly socket: Socket;
+  private readonly encrypted: boolean;
   private exchange: Exchange | undefined;
   /** Undefined until the head of the reply has come. */
   private head: Head | undefined;
@@ -86,7 +88,7 @@ export class Connection {
   private place: Buffer | undefined;
   /** What was read but cannot be taken yet: half a head, or what came while the reply was held up. */
   private kept: Buffer | undefined;
-  /** Whether the last read took all there was. */
+  /** Whether the last read took all there was. Of TLS it cannot be told: each record that came is a read of its own. */
   private drained = true;
   private ended = false;
   /** When it may no longer be used, while it is free. */
@@ -103,7 +105,7 @@ export class Connection {
     const reading: Reading = {
       buffer: () => this.place ?? INBOX,
       callback: (count, buffer) => {
-        this.drained = count < buffer.length;
+        this.drained = !this.encrypted && count < buffer.length;
         this.take(buffer as Buffer, 0, count);
         return true;
       },
@@ -112,6 +114,7 @@ export class Connection {
       clearTimeout(timer);
       if (this.exchange) this.send(this.exchange);
     });
+    this.encrypted = this.socket instanceof TLSSocket;
     const timer = setTimeout(
       () => this.destroy(new HttpError('ETIMEDOUT', 'no connection within the time for one')),
       connectTimeout,

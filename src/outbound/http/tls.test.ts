@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttps } from 'node:https';
-import type { AddressInfo, Server } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcp, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -47,6 +47,33 @@ function https(certificate: Certificate): Server {
   return server;
 }
 
+/** Passes on what a server says, with all that it says at once in one segment. */
+function gluing(port: number): Server {
+  return createTcp((near) => {
+    const far = connect(port, '127.0.0.1');
+    let parts: Buffer[] = [];
+    let timer: NodeJS.Timeout | undefined;
+    far.on('data', (part) => {
+      parts.push(part);
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        near.write(Buffer.concat(parts));
+        parts = [];
+      }, 20);
+    });
+    near.pipe(far);
+    const leave = (one: Socket, other: Socket): void => {
+      one.on('error', () => {});
+      one.on('close', () => {
+        clearTimeout(timer);
+        other.destroy();
+      });
+    };
+    leave(near, far);
+    leave(far, near);
+  });
+}
+
 async function run(asked: readonly Asked[]): Promise<Told[]> {
   const ca = path.join(folder, 'ca.pem');
   writeFileSync(ca, trusted.cert + elsewhere.cert);
@@ -76,6 +103,8 @@ const CASES: readonly (readonly [string, string, Partial<Asked>])[] = [
   ['to the end and held up', 'bytes/end', { hold: 'parts' }],
   ['excess', 'bytes/excess', {}],
   ['after the excess', 'bytes/', {}],
+  ['two in one segment', 'glued/two', { hurried: true }],
+  ['after the two', 'glued/', {}],
   ['held up from the beginning', 'other/', { hold: 'connecting' }],
   ['another name', 'elsewhere/', {}],
   ['another name again', 'elsewhere/', {}],
@@ -92,7 +121,11 @@ beforeAll(async () => {
         socket.write('HTTP/1.1 200 OK\r\n\r\nh');
         socket.end('i there');
       } else if (request.startsWith('GET /excess')) socket.write(`${reply}HTTP/1.1 200 OK\r\n\r\nstolen`);
-      else socket.write(reply);
+      else if (request.startsWith('GET /two')) {
+        // Each is a record of its own.
+        socket.write(reply);
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen');
+      } else socket.write(reply);
     },
     { server: createTls(trusted) },
   );
@@ -101,6 +134,7 @@ beforeAll(async () => {
     good: `https://localhost:${good}`,
     address: `https://127.0.0.1:${good}`,
     bytes: `https://127.0.0.1:${raw.port}`,
+    glued: `https://127.0.0.1:${await listen(gluing(raw.port))}`,
     other: `https://127.0.0.1:${await listen(https(trusted))}`,
     elsewhere: `https://127.0.0.1:${await listen(https(elsewhere))}`,
     unknown: `https://127.0.0.1:${await listen(https(unknown))}`,
@@ -152,6 +186,11 @@ describe('over TLS', () => {
   it('nobody gets what lies behind a reply', () => {
     expect(of('excess').outcome).toEqual({ status: 200, body: 'hi' });
     expect(of('after the excess').outcome).toEqual({ status: 200, body: 'hi' });
+  });
+
+  it('nobody gets what lies behind a reply in a record of its own', () => {
+    expect(of('two in one segment').outcome).toEqual({ status: 200, body: 'hi' });
+    expect(of('after the two').outcome).toEqual({ status: 200, body: 'hi' });
   });
 
   it('a handshake goes on while the reply is held up', () => {
