@@ -105,6 +105,8 @@ async function stand(ear = new Ear()): Promise<Stand & { readonly exchange: Exch
 }
 
 const soon = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** By then a connection that had to wait until it may be used again has done so. */
+const settled = (): Promise<void> => soon().then(soon);
 
 function cut(text: string, at: readonly number[]): string[] {
   const points = [...new Set(at.map((point) => point % (text.length + 1)))].sort((a, b) => a - b);
@@ -181,7 +183,7 @@ describe('a connection', () => {
           expect(ear.outcome).toEqual({ status, body });
           expect([ear.starts, ear.ends]).toEqual([1, 1]);
           if (ear.given) expect(ear.given.toString('latin1')).toBe(body);
-          await soon();
+          await settled();
           expect(events.includes('free')).toBe(!closing);
           expect(wire.paused).toBe(false);
         },
@@ -324,7 +326,7 @@ describe('a connection', () => {
     wire.bring(head.length + body.length >= 65_536 ? head + body : head + body.slice(0, 3));
     if (ear.ends === 0) wire.bring(`${body.slice(3)}HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen`);
     else wire.bring('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen');
-    await soon();
+    await settled();
     expect(ear.body).toBe(body);
     expect([next.starts, events.includes('free'), wire.destroyed]).toEqual([0, false, true]);
   });
@@ -350,7 +352,7 @@ describe('a connection', () => {
     expect(ear.ends).toBe(0);
     exchange.resume();
     expect(ear.outcome).toEqual({ status: 200, body: 'hi' });
-    await soon();
+    await settled();
     expect(events).toEqual(['free']);
     const next = new Ear();
     connection.begin(new Exchange('', undefined, next));
@@ -396,7 +398,7 @@ describe('a connection', () => {
     expect(ear.outcome).toEqual({ status: 413, body: '' });
     expect(events).toEqual([]);
     wire.writableLength = left;
-    await soon();
+    await settled();
     expect(events[0]).toBe(left > 0 ? 'closed' : 'free');
     expect(wire.destroyed).toBe(left > 0);
   });

@@ -318,11 +318,13 @@ export class Connection {
    * says a little late that all was written; what is not by then is a request that was answered too early.
    */
   private freeOnceSettled(keep: number): void {
-    setImmediate(() => {
+    const settled = (): void => {
       if (this.socket.destroyed) return;
       if (this.socket.writableLength > 0) this.destroy();
       else this.events.free(this, keep);
-    });
+    };
+    // Twice: the first may come before the loop has looked at a socket that was held up until now.
+    setImmediate(() => setImmediate(settled));
   }
 
   /** The server sends no more, and what it sent was taken. */

@@ -1,5 +1,5 @@
 import { createServer as createHttp, type RequestListener } from 'node:http';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http.js';
@@ -46,6 +46,45 @@ async function byByte(socket: Socket, text: string): Promise<void> {
 }
 
 describe('connections that are kept', () => {
+  it('are not used again before what came while the reply was held up was seen', async () => {
+    const { url, sockets } = await raw((socket, _, nth) => {
+      socket.write(
+        nth === 0 ? 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n' : OK,
+      );
+    });
+    const bell = createServer();
+    await new Promise<void>((resolve) => bell.listen(0, '127.0.0.1', resolve));
+    closing.push(() => new Promise((resolve) => bell.close(resolve)));
+    const ringing = new Promise<Socket>((resolve) => bell.once('connection', resolve));
+    const listening = connect((bell.address() as AddressInfo).port, '127.0.0.1');
+    closing.push(() => listening.destroy());
+    const http = client();
+    const ear = new Ear();
+    const held = new Promise<void>((resolve) => {
+      ear.onData = (size) => {
+        if (size > 1) return;
+        ear.exchange!.pause!();
+        resolve();
+      };
+    });
+    ask(http, url, {}, ear);
+    await held;
+    await new Promise((resolve) => sockets[0]!.write(OK.replace('hi', 'no'), resolve));
+    await sleep(50);
+    // Goes on as something else is read: what waits on the connection is looked for only when that is done.
+    const next = new Promise<Ear>((resolve) => {
+      listening.once('data', () => {
+        ear.exchange!.resume!();
+        setImmediate(() => resolve(ask(http, url)));
+      });
+    });
+    (await ringing).end('x');
+    await (await next).over;
+    expect(ear.outcome).toEqual(HI);
+    expect((await next).outcome).toEqual(HI);
+    expect(sockets).toHaveLength(2);
+  });
+
   it.each([
     ['a length', OK],
     ['chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;x\r\nh\r\n1\r\ni\r\n0\r\na: b\r\n\r\n'],
