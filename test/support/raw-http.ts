@@ -127,3 +127,8 @@ export async function rawServer(
     },
   };
 }
+
+/** Writes a part of a chunked body with a chunk for each byte. */
+export function byteByByte(socket: Socket, text: string, written?: () => void): void {
+  socket.write(text.replaceAll(/./gs, '1\r\n$&\r\n'), 'latin1', written);
+}

@@ -1,5 +1,6 @@
 import type { Cancellation } from '../../core/caller.js';
 import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
+import { Parts } from '../../protocol/http/parts.js';
 import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import { EVENT_STREAM } from '../../protocol/sse/writer.js';
 import {
@@ -59,7 +60,7 @@ const cancelled = (outcome: CallOutcome): ProtocolError =>
 class Running implements HttpReply, Abortable {
   private status = 0;
   private headers: HttpHeaders = [];
-  private readonly chunks: Buffer[] = [];
+  private readonly parts = new Parts();
   /** Where a body of known length is read to. */
   private body: Buffer | undefined;
   private size = 0;
@@ -150,7 +151,7 @@ class Running implements HttpReply, Abortable {
     if (this.size > 0) this.deadline.extend();
     this.size += chunk.length;
     if (this.size > this.call.limit) this.stop(this.tooLarge());
-    else if (!this.body) this.chunks.push(chunk);
+    else if (!this.body) this.parts.add(chunk);
   }
 
   private tooLarge(): ProtocolError {
@@ -162,7 +163,7 @@ class Running implements HttpReply, Abortable {
     this.finish();
     if (this.reader) this.sink!.end();
     else {
-      const body = this.body ?? (this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks));
+      const body = this.body ?? this.parts.take();
       this.resolve({ status: this.status, headers: this.headers, body });
     }
   }

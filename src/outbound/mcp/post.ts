@@ -1,3 +1,4 @@
+import { Parts } from '../../protocol/http/parts.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
@@ -28,6 +29,7 @@ export interface PostEvents {
 }
 
 const REFUSAL_LIMIT = 64 * 1024;
+const EMPTY = Buffer.alloc(0);
 
 export class ReplyTooLarge extends Error {
   override readonly name = 'ReplyTooLarge';
@@ -40,7 +42,7 @@ export class PostReply implements HttpReply {
   private sse: SseReader | undefined;
   /** Where a body of known length is read to. */
   private body: Buffer | undefined;
-  private chunks: Buffer[] = [];
+  private parts: Parts | undefined;
   private size = 0;
   private total = 0;
   exchange: Abortable | undefined;
@@ -98,9 +100,14 @@ export class PostReply implements HttpReply {
     }
     this.size += chunk.length;
     if (this.status >= 300) {
-      if (this.size <= REFUSAL_LIMIT) this.chunks.push(chunk);
+      if (this.size <= REFUSAL_LIMIT) this.keep(chunk);
     } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
-    else if (!this.body) this.chunks.push(chunk);
+    else if (!this.body) this.keep(chunk);
+  }
+
+  private keep(chunk: Buffer): void {
+    this.parts ??= new Parts();
+    this.parts.add(chunk);
   }
 
   private overflow(message: string): void {
@@ -109,7 +116,7 @@ export class PostReply implements HttpReply {
 
   private stop(failure: HttpFailure): void {
     this.over = true;
-    this.chunks = [];
+    this.parts = undefined;
     this.body = undefined;
     this.exchange?.abort();
     this.events.fail(failure);
@@ -117,7 +124,7 @@ export class PostReply implements HttpReply {
 
   end(): void {
     if (this.over) return;
-    const body = this.body ?? (this.chunks.length === 1 ? this.chunks[0]! : Buffer.concat(this.chunks));
+    const body = this.body ?? this.parts?.take() ?? EMPTY;
     if (this.status >= 300) {
       this.events.refused(this.status, this.headers, body);
       return;

@@ -1,3 +1,5 @@
+import { Parts } from '../http/parts.js';
+
 /**
  * Reads an event stream from bytes. Data is handed out as bytes: what an upstream sends is passed on, not decoded and
  * encoded again. Comment lines are dropped (HC-03).
@@ -28,8 +30,8 @@ const EMPTY = Buffer.alloc(0);
 const MANY_LINES = 1_024;
 
 export class SseReader {
-  private readonly held: Buffer[] = [];
-  private heldBytes = 0;
+  /** The beginning of a line. */
+  private readonly held = new Parts();
   private readonly data: Buffer[] = [];
   private dataBytes = 0;
   /** How many of the first parts of `data` are joined lines already. */
@@ -65,11 +67,9 @@ export class SseReader {
         return;
       }
       let line = chunk.subarray(start, end);
-      if (this.heldBytes > 0) {
+      if (this.held.size > 0) {
         this.hold(line);
-        line = Buffer.concat(this.held, this.heldBytes);
-        this.held.length = 0;
-        this.heldBytes = 0;
+        line = this.held.take();
       }
       this.skipLf = chunk[end] === CR;
       start = end + 1;
@@ -78,10 +78,11 @@ export class SseReader {
   }
 
   private hold(part: Buffer): void {
-    this.heldBytes += part.length;
-    if (this.heldBytes + this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
-    // A held part may be a view of a pooled read buffer that is reused; copying keeps only what is needed.
-    this.held.push(Buffer.from(part));
+    const { held } = this;
+    if (held.size + part.length + this.dataBytes > this.limit)
+      throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
+    // The beginning may be the little that is left of a large read, and be held for long.
+    held.add(held.size === 0 ? Buffer.from(part) : part);
   }
 
   private line(line: Buffer): void {

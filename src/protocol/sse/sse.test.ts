@@ -1,6 +1,7 @@
 import { createParser } from 'eventsource-parser';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { bytesHeld } from '../../../test/support/heap.js';
 import { type SseEvent, SseOverflow, SseReader } from './reader.js';
 import { writeEvent, writePriming } from './writer.js';
 
@@ -70,5 +71,17 @@ describe('SseReader', () => {
     const endless = Array.from({ length: 20 }, () => Buffer.alloc(100, 0x61));
     expect(() => read(endless, 1000)).toThrow(SseOverflow);
     expect(() => read([Buffer.from('data: 0123456789\n'.repeat(100))], 1000)).toThrow(SseOverflow);
+  });
+
+  it('holds a line that comes byte by byte at little more than its bytes', () => {
+    const size = 500_000;
+    const events: SseEvent[] = [];
+    const reader = new SseReader({ event: (event) => events.push(event) }, 1 << 20);
+    const empty = bytesHeld();
+    for (const byte of 'data: ') reader.push(Buffer.from(byte));
+    for (let i = 0; i < size; i++) reader.push(Buffer.from('x'));
+    expect(bytesHeld() - empty).toBeLessThan(40 * size);
+    reader.push(Buffer.from('\n\n'));
+    expect(events.map(({ data }) => data.toString())).toEqual(['x'.repeat(size)]);
   });
 });

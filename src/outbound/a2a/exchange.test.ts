@@ -1,0 +1,39 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { bytesHeld } from '../../../test/support/heap.js';
+import { byteByByte, rawServer } from '../../../test/support/raw-http.js';
+import { HttpClient, httpTarget } from '../http/index.js';
+import { exchange, type HttpCall } from './exchange.js';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+function callTo(url: string): HttpCall {
+  const http = new HttpClient({ connectTimeout: 5_000 });
+  closing.push(() => http.close());
+  const bounds = { idle: 60_000, total: 60_000, limit: 4 * 1024 * 1024 };
+  return { http, target: httpTarget(url), agent: 'it', method: 'GET', headers: [], ...bounds };
+}
+
+describe('the reply of an agent', () => {
+  it('weighs little more than its bytes where each is a chunk, and comes whole', { timeout: 60_000 }, async () => {
+    const size = 500_000;
+    let held = 0;
+    const server = await rawServer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n');
+      byteByByte(socket, 'x'.repeat(size), () => {
+        // All but what is still in the system's hands was read by now.
+        setTimeout(() => {
+          held = bytesHeld() - empty;
+          socket.write('0\r\n\r\n');
+        }, 500);
+      });
+    });
+    closing.push(() => server.close());
+    const empty = bytesHeld();
+    const reply = await exchange(callTo(server.url));
+    expect(held).toBeLessThan(40 * size);
+    expect(reply?.body.toString()).toBe('x'.repeat(size));
+  });
+});
