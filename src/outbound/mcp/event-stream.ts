@@ -21,12 +21,19 @@ export interface EventStreamEvents {
   end(why: string, error?: Error): void;
 }
 
+/** Of a refusal's body so much is read for the sake of the connection, and then no more. */
+const BODY_LIMIT = 64 * 1024;
+/** … and for no longer than this. */
+const DRAIN_MS = 1_000;
+
 /** A GET that brings an event stream: the unsolicited messages of a session, a resumed reply, or HTTP+SSE. */
 export class EventStream implements HttpReply {
   private reader: SseReader | undefined;
   private exchange: Abortable | undefined;
   private over = false;
   private refusedWith = 0;
+  private unread = 0;
+  private drain: NodeJS.Timeout | undefined;
 
   private constructor(
     private readonly events: EventStreamEvents,
@@ -46,13 +53,24 @@ export class EventStream implements HttpReply {
   }
 
   close(): void {
-    this.over = true;
+    this.finish();
     this.exchange?.abort();
+  }
+
+  private finish(): void {
+    this.over = true;
+    clearTimeout(this.drain);
+  }
+
+  private refuse(): void {
+    this.close();
+    this.events.refused(this.refusedWith);
   }
 
   start(status: number, headers: HttpHeaders): void {
     if (status >= 300 || !headerOf(headers, 'content-type')?.startsWith(EVENT_STREAM)) {
       this.refusedWith = status;
+      this.drain = setTimeout(() => this.refuse(), DRAIN_MS);
       return;
     }
     const { events } = this;
@@ -72,8 +90,13 @@ export class EventStream implements HttpReply {
 
   data(chunk: Buffer): void {
     if (this.over) return;
+    if (!this.reader) {
+      this.unread += chunk.length;
+      if (this.unread > BODY_LIMIT) this.refuse();
+      return;
+    }
     try {
-      this.reader?.push(chunk);
+      this.reader.push(chunk);
     } catch (error) {
       if (!(error instanceof SseOverflow)) throw error;
       this.close();
@@ -83,14 +106,15 @@ export class EventStream implements HttpReply {
 
   end(): void {
     if (this.over) return;
-    this.over = true;
+    this.finish();
     if (this.refusedWith) this.events.refused(this.refusedWith);
     else this.events.end('its stream ended');
   }
 
   fail({ error }: { error: Error }): void {
     if (this.over) return;
-    this.over = true;
-    this.events.end(connectionProblem(error), error);
+    this.finish();
+    if (this.refusedWith) this.events.refused(this.refusedWith);
+    else this.events.end(connectionProblem(error), error);
   }
 }
