@@ -141,6 +141,7 @@ const SCRIPT: Record<string, (called: Called) => void> = {
   's404-always': ({ res }) =>
     json(res, 404, { jsonrpc: '2.0', id: null, error: { code: -32001, message: 'Session not found' } }),
   s429: ({ res }) => json(res, 429, { error: 'slow down' }, { 'retry-after': '17' }),
+  s429odd: ({ res }) => json(res, 429, { error: 'slow down' }, { 'retry-after': 'soon\xe9' }),
   s500: ({ res }) =>
     void res
       .writeHead(500, { 'content-type': 'text/plain' })
@@ -457,6 +458,13 @@ describe.each(ERAS)('case 21: statuses of a %s server', (era) => {
     const error = failure(reply, 'upstream_rate_limited', 'not_executed');
     expect(error.data.retryAfter).toBe('17');
     expect(reply.headers['retry-after']).toBe('17');
+  });
+
+  it('case 21: 429 with a Retry-After that cannot be passed on is passed on without', async () => {
+    const reply = await call(era, 's429odd');
+    const error = failure(reply, 'upstream_rate_limited', 'not_executed');
+    expect(error.data.retryAfter).toBeUndefined();
+    expect(reply.headers['retry-after']).toBeUndefined();
   });
 
   it.each(['s302', 's307', 's308'])('case 21: %s: a redirect is not followed', async (tool) => {
