@@ -36,4 +36,20 @@ describe('the reply of an agent', () => {
     expect(held).toBeLessThan(40 * size);
     expect(reply?.body.toString()).toBe('x'.repeat(size));
   });
+
+  it('is a stream also where its type is written large', async () => {
+    const server = await rawServer((socket) =>
+      socket.end('HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream\r\n\r\ndata: 1\n\n'),
+    );
+    closing.push(() => server.close());
+    const heard: string[] = [];
+    const reply = await exchange(callTo(server.url), {
+      open: () => heard.push('open'),
+      event: (_, data) => heard.push(data.toString()),
+      end: () => heard.push('end'),
+      fail: (error) => heard.push(error.message),
+    });
+    expect(reply).toBeUndefined();
+    await expect.poll(() => heard, { timeout: 10_000 }).toEqual(['open', '1', 'end']);
+  });
 });

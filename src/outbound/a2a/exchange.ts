@@ -1,8 +1,7 @@
 import type { Cancellation } from '../../core/caller.js';
 import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
 import { Parts } from '../../protocol/http/parts.js';
-import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
-import { EVENT_STREAM } from '../../protocol/sse/writer.js';
+import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
   type Abortable,
   type HttpClient,
@@ -112,7 +111,7 @@ class Running implements HttpReply, Abortable {
     if (this.over) return;
     this.status = status;
     this.headers = headers;
-    if (status >= 300 || !headerOf(headers, 'content-type')?.startsWith(EVENT_STREAM)) return;
+    if (status >= 300 || !isEventStream(headerOf(headers, 'content-type'))) return;
     const { sink } = this;
     if (!sink) {
       this.stop(invalidReply(this.call.agent, 'answered with a stream where there is none to be had'));

@@ -86,3 +86,11 @@ describe('a refused event stream', () => {
     expect(heard).toEqual([]);
   });
 });
+
+it('an event stream may write its type large', async () => {
+  const { url } = await raw((socket) =>
+    socket.end('HTTP/1.1 200 OK\r\ncontent-type: TEXT/EVENT-STREAM\r\n\r\ndata: 1\n\n'),
+  );
+  const { heard } = listen(client(), url);
+  await expect.poll(() => heard, eventually).toEqual(['open', 'message 1', 'end its stream ended']);
+});

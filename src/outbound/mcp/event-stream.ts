@@ -1,4 +1,4 @@
-import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
+import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import { EVENT_STREAM } from '../../protocol/sse/writer.js';
 import {
   type Abortable,
@@ -68,7 +68,7 @@ export class EventStream implements HttpReply {
   }
 
   start(status: number, headers: HttpHeaders): void {
-    if (status >= 300 || !headerOf(headers, 'content-type')?.startsWith(EVENT_STREAM)) {
+    if (status >= 300 || !isEventStream(headerOf(headers, 'content-type'))) {
       this.refusedWith = status;
       this.drain = setTimeout(() => this.refuse(), DRAIN_MS);
       return;

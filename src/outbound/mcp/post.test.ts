@@ -76,3 +76,13 @@ describe('a reply in chunks of one byte', () => {
     expect(heard.messages.map(String)).toEqual([`"${'x'.repeat(SIZE)}"`]);
   });
 });
+
+it('reads an event stream whose type is written large', async () => {
+  const body = 'data: 1\n\ndata: 2\n\n';
+  const head = `content-type: Text/Event-Stream; charset=UTF-8\r\ncontent-length: ${body.length}`;
+  const server = await rawServer((socket) => socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${body}`));
+  closing.push(() => server.close());
+  const { heard } = await posted(server.url);
+  await expect.poll(() => heard.over, { timeout: 10_000 }).toBe('end');
+  expect(heard.messages.map(String)).toEqual(['1', '2']);
+});

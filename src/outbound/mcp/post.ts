@@ -1,6 +1,6 @@
 import { Parts } from '../../protocol/http/parts.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
-import { SseOverflow, SseReader } from '../../protocol/sse/reader.js';
+import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
   type Abortable,
   type HttpClient,
@@ -60,7 +60,7 @@ export class PostReply implements HttpReply {
       return;
     }
     this.events.accepted?.(status, headers);
-    if (headerOf(headers, 'content-type')?.startsWith('text/event-stream')) {
+    if (isEventStream(headerOf(headers, 'content-type'))) {
       const { events } = this;
       this.sse = new SseReader(
         {

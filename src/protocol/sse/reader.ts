@@ -17,6 +17,10 @@ export interface SseHandler {
   retry?(milliseconds: number): void;
 }
 
+/** Whether a body of this content type is an event stream. */
+export const isEventStream = (type: string | undefined): boolean =>
+  type !== undefined && /^text\/event-stream/i.test(type);
+
 export class SseOverflow extends Error {
   override readonly name = 'SseOverflow';
 }
