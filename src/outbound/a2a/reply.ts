@@ -1,9 +1,9 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
-import { headerOf } from '../http/index.js';
 import { DEPTH, invalidReply, lost, Misplaced } from './context.js';
 import type { WholeReply } from './exchange.js';
 
@@ -38,7 +38,7 @@ export function refusal(agent: string, dialect: Dialect, reply: WholeReply): Err
     if (!isVague(error)) return error;
   }
   const problem = (reason: 'upstream_unauthorized' | 'upstream_rate_limited', why: string): ProtocolError => {
-    const after = headerOf(headers, 'retry-after');
+    const after = retryAfterOf(headers);
     return new ProtocolError(reason, `Agent "${agent}" ${why}`, {
       outcome: 'not_executed',
       data: { agent, status },

@@ -1,6 +1,7 @@
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
-import { type HttpHeaders, headerOf } from '../http/index.js';
+import type { HttpHeaders } from '../http/index.js';
 
 /** The JSON-RPC error in the body of a refusal, if it has one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {
@@ -13,17 +14,6 @@ function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined 
   } catch {
     return undefined;
   }
-}
-
-const SECONDS = /^\d{1,10}$/;
-/** A date in each of the three forms that a recipient has to know (RFC 9110 §5.6.7). */
-const DATE =
-  /^(?:[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} [\d:]{8} GMT|[A-Z][a-z]{5,8}, \d\d-[A-Z][a-z]{2}-\d\d [\d:]{8} GMT|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})$/;
-
-/** When to come again, as the reply says it. What is neither a number nor a date tells nobody anything. */
-export function retryAfterOf(headers: HttpHeaders): string | undefined {
-  const value = headerOf(headers, 'retry-after');
-  return value !== undefined && (SECONDS.test(value) || DATE.test(value)) ? value : undefined;
 }
 
 /** An HTTP status other than 2xx, as an error for the caller. What the upstream demands of us is not the caller's (GW-07). */

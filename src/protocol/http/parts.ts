@@ -42,8 +42,14 @@ export class Parts {
   take(): Buffer {
     this.cut();
     const { parts, size } = this;
-    this.parts = [];
-    this.size = 0;
+    this.drop();
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts, size);
+  }
+
+  drop(): void {
+    this.parts = [];
+    this.block = undefined;
+    this.filled = 0;
+    this.size = 0;
   }
 }
