@@ -27,6 +27,7 @@ import {
   unconnected,
 } from './context.js';
 import { Deadline } from './deadline.js';
+import { endsWithAnswer, Grace } from './grace.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
 import { refusal } from './refusal.js';
@@ -90,6 +91,8 @@ class Exchange implements PostEvents {
   private deadline: Deadline | undefined;
   private stopListening: (() => void) | undefined;
   private settled = false;
+  private whole = false;
+  private grace: Grace | undefined;
 
   constructor(
     private readonly context: UpstreamContext,
@@ -131,6 +134,10 @@ class Exchange implements PostEvents {
     this.wire?.abort();
   }
 
+  accepted(_: number, headers: HttpHeaders): void {
+    this.whole = endsWithAnswer(headers);
+  }
+
   room(length: number): Buffer | undefined {
     return this.settled ? undefined : this.call.lender?.room?.(length);
   }
@@ -164,6 +171,7 @@ class Exchange implements PostEvents {
         this.settle(
           decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
         );
+      if (!this.whole) this.grace = new Grace(this.wire!);
     }
     // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
   }
@@ -185,11 +193,13 @@ class Exchange implements PostEvents {
   }
 
   end(): void {
+    this.grace?.end();
     // Mostly the answer has come; an error is not made for nothing.
     if (!this.settled) this.settle(failed(broken(this.context.name, 'ended its reply without an answer')));
   }
 
   fail({ sent, error }: HttpFailure): void {
+    this.grace?.end();
     if (this.settled) return;
     const { name } = this.context;
     const why = error.name === 'ReplyTooLarge' ? error.message : connectionProblem(error);

@@ -3,6 +3,7 @@ import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
+import { endsWithAnswer, Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
@@ -59,18 +60,20 @@ export class HttpChannel implements Channel {
     this.posting ??= [...POSTING, ...this.headers()];
     const reply = new Reply(this, ticket);
     reply.wire = post(this.context.http, this.target, this.posting, message, reply, this.context.limits);
-    this.open_.set(reply.wire, ticket);
+    // A request is given up by whoever waits for it.
+    if (!ticket) reply.expireIn(this.context.timeouts.call);
+    this.open_.set(reply, ticket);
   }
 
   drop(ticket: Ticket): void {
-    for (const [wire, carried] of this.open_) {
-      if (carried !== ticket) continue;
-      this.open_.delete(wire);
-      wire.abort();
-    }
+    for (const [wire, carried] of this.open_) if (carried === ticket) wire.abort();
   }
 
   /** Called by the reply stream of a POST. */
+  forget(reply: Abortable): void {
+    this.open_.delete(reply);
+  }
+
   accepted(headers: HttpHeaders): void {
     if (this.sessionId !== undefined) return;
     this.sessionId = headerOf(headers, HEADER.session);
@@ -87,13 +90,7 @@ export class HttpChannel implements Channel {
   }
 
   /** The reply ended before its answer came: resumed where the server gave event ids, lost otherwise (HLC-06, HLC-07). */
-  ended(
-    wire: Abortable | undefined,
-    ticket: Ticket | undefined,
-    failure: HttpFailure | undefined,
-    retry: number | undefined,
-  ): void {
-    if (wire) this.open_.delete(wire);
+  ended(ticket: Ticket | undefined, failure: HttpFailure | undefined, retry: number | undefined): void {
     if (!ticket || ticket.done || this.closed) return;
     const { name } = this.context;
     if (failure && !failure.sent) this.events.lost(ticket, unconnected(name, failure.error));
@@ -228,12 +225,15 @@ export class HttpChannel implements Channel {
     if (this.sessionId === undefined) return;
     await new Promise<void>((resolve) => {
       // HLC-03: the server may free the session at once; whether it does is its business.
-      const timer = setTimeout(resolve, 1_000);
+      const timer = setTimeout(() => {
+        wire.abort();
+        resolve();
+      }, 1_000);
       const done = (): void => {
         clearTimeout(timer);
         resolve();
       };
-      this.context.http.request(
+      const wire = this.context.http.request(
         this.target,
         { method: 'DELETE', headers: this.headers() },
         { start: () => {}, data: () => {}, end: done, fail: done },
@@ -242,16 +242,35 @@ export class HttpChannel implements Channel {
   }
 }
 
-class Reply implements PostEvents {
+class Reply implements PostEvents, Abortable {
   wire: Abortable | undefined;
   private wait: number | undefined;
+  private whole = false;
+  private grace: Grace | undefined;
+  private expiry: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly channel: HttpChannel,
     private readonly ticket: Ticket | undefined,
   ) {}
 
+  expireIn(milliseconds: number): void {
+    this.expiry = setTimeout(() => this.abort(), milliseconds).unref();
+  }
+
+  abort(): void {
+    this.over();
+    this.wire?.abort();
+  }
+
+  private over(): void {
+    if (this.expiry) clearTimeout(this.expiry);
+    this.grace?.end();
+    this.channel.forget(this);
+  }
+
   accepted(_: number, headers: HttpHeaders): void {
+    this.whole = endsWithAnswer(headers);
     this.channel.accepted(headers);
   }
 
@@ -261,6 +280,7 @@ class Reply implements PostEvents {
 
   message(text: Buffer): void {
     this.channel.received(text, this.ticket);
+    if (!this.whole && this.ticket?.done) this.grace ??= new Grace(this);
   }
 
   eventId(id: string): void {
@@ -272,15 +292,17 @@ class Reply implements PostEvents {
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
+    this.over();
     this.channel.refused(status, headers, body, this.ticket);
-    this.channel.ended(this.wire, undefined, undefined, undefined);
   }
 
   end(): void {
-    this.channel.ended(this.wire, this.ticket, undefined, this.wait);
+    this.over();
+    this.channel.ended(this.ticket, undefined, this.wait);
   }
 
   fail(failure: HttpFailure): void {
-    this.channel.ended(this.wire, this.ticket, failure, this.wait);
+    this.over();
+    this.channel.ended(this.ticket, failure, this.wait);
   }
 }

@@ -321,6 +321,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
       const { code, message: text, data } = message.error;
       call.fail(new UpstreamRpcError(code, text, data));
     } else call.finish({ kind: 'complete', result: message.result! });
+    // It came beside the reply, and nothing will end that now.
+    if (!ticket) this.options.channel.drop?.(call);
   }
 
   private notification(method: string, params: JsonObject, ticket: Ticket | undefined): void {

@@ -1,4 +1,4 @@
-import type { HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
+import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
 import { httpTarget } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unavailable, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
@@ -12,6 +12,8 @@ export class SseChannel implements Channel {
   private events!: ChannelEvents;
   private stream: EventStream | undefined;
   private endpoint: HttpTarget | undefined;
+  /** The POSTs under way, and when it is time to look at each again. */
+  private readonly posts = new Map<Abortable, NodeJS.Timeout>();
   private closed = false;
 
   constructor(
@@ -83,7 +85,7 @@ export class SseChannel implements Channel {
           : unconnected(context.name, failure.error),
       );
     };
-    post(
+    const wire = post(
       context.http,
       this.endpoint!,
       ['content-type', 'application/json', ...context.headers],
@@ -92,18 +94,39 @@ export class SseChannel implements Channel {
         // The answer comes on the stream; a body here says no more than "accepted".
         message: () => {},
         refused: (status: number, headers: HttpHeaders, body: Buffer) => {
+          this.forget(wire);
           if (status === 404) events.expired(ticket);
           else if (ticket) events.lost(ticket, refusal(context.name, status, headers, body));
         },
-        end: () => {},
-        fail: lost,
+        end: () => this.forget(wire),
+        fail: (failure) => {
+          this.forget(wire);
+          lost(failure);
+        },
       },
       context.limits,
     );
+    const timer = setTimeout(() => {
+      // Some servers accept a request no sooner than they have answered it.
+      if (ticket && !ticket.done) timer.refresh();
+      else this.abort(wire);
+    }, context.timeouts.call).unref();
+    this.posts.set(wire, timer);
+  }
+
+  private forget(wire: Abortable): void {
+    clearTimeout(this.posts.get(wire));
+    this.posts.delete(wire);
+  }
+
+  private abort(wire: Abortable): void {
+    this.forget(wire);
+    wire.abort();
   }
 
   async close(): Promise<void> {
     this.closed = true;
     this.stream?.close();
+    for (const wire of this.posts.keys()) this.abort(wire);
   }
 }

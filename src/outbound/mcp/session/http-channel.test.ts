@@ -1,0 +1,121 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, expect, it } from 'vitest';
+import {
+  beginStream,
+  type LooseServer,
+  type Posted,
+  sendJson,
+  startLoose,
+} from '../../../../test/support/loose-server.js';
+import { GATEWAY } from '../../../core/caller.js';
+import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
+import { httpTarget } from '../../http/index.js';
+import type { UpstreamContext } from '../context.js';
+import { ownCall } from '../own-call.js';
+import { HttpChannel } from './http-channel.js';
+import { LegacySession } from './session.js';
+
+type Answer = (message: Posted, res: ServerResponse, req: IncomingMessage) => void;
+
+let server: LooseServer | undefined;
+let session: LegacySession | undefined;
+afterEach(async () => {
+  await session?.close();
+  await server?.close();
+});
+
+const plainly: Answer = (message, res, req) => {
+  if (req.method === 'DELETE') res.writeHead(200).end();
+  else if (req.method === 'GET') res.writeHead(405).end();
+  else if (message.id === undefined) res.writeHead(202).end();
+  else if (message.method === 'initialize') {
+    const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 'loose', version: '1' } };
+    sendJson(res, { jsonrpc: '2.0', id: message.id, result }, { 'mcp-session-id': 's1' });
+  } else sendJson(res, answerTo(message));
+};
+
+const answerTo = ({ id }: Posted): object => ({ jsonrpc: '2.0', id, result: {} });
+const eventFor = (message: Posted): string => `data: ${JSON.stringify(answerTo(message))}\n\n`;
+const patiently = { timeout: 20_000 };
+
+/** A session with a server that answers as it should, but where `special` says that it did. */
+async function open(
+  special: (...heard: Parameters<Answer>) => boolean | undefined,
+  { listen = false, ...timeouts }: Partial<UpstreamContext['timeouts']> & { listen?: boolean } = {},
+): Promise<LegacySession> {
+  server = await startLoose((...heard) => {
+    if (special(...heard) !== true) plainly(...heard);
+  });
+  const context = server.context(timeouts);
+  session = await LegacySession.open({
+    context,
+    channel: new HttpChannel(context, httpTarget(server.url)),
+    capabilities: {},
+    offer: revisionOf('2025-11-25')!,
+    listen,
+    events: { changed: () => {}, gap: () => {}, ended: () => {} },
+  });
+  return session;
+}
+
+it('lets go of a reply that does not end after its answer', async () => {
+  const legacy = await open((message, res) => message.method === 'slack' && beginStream(res, eventFor(message)));
+  for (let i = 0; i < 5; i++)
+    expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+  expect(server!.connections.size).toBeGreaterThanOrEqual(5);
+  // That of the handshake is free.
+  await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(2);
+});
+
+it('lets go of a reply whose answer came on another stream', async () => {
+  let unsolicited: ServerResponse | undefined;
+  const legacy = await open(
+    (message, res, req) => {
+      if (req.method === 'GET') unsolicited = res;
+      if (req.method === 'GET') return beginStream(res, ': hello\n\n');
+      if (message.method === 'slack') unsolicited!.write(eventFor(message));
+      return message.method === 'slack';
+    },
+    { listen: true },
+  );
+  await expect.poll(() => unsolicited, patiently).toBeDefined();
+  for (let i = 0; i < 5; i++)
+    expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+  // That of the handshake, and the stream.
+  await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(3);
+  expect(unsolicited!.destroyed).toBe(false);
+});
+
+it('keeps the connection of an answer whose reply ends soon', async () => {
+  const legacy = await open((message, res) => {
+    if (message.method !== 'soon') return false;
+    setTimeout(() => res.end(), 100);
+    return beginStream(res, eventFor(message));
+  });
+  await sleep(200);
+  const { opened } = server!;
+  await legacy.request(GATEWAY, ownCall('soon'));
+  // Longer than a reply that goes on is given.
+  await sleep(1_500);
+  await legacy.request(GATEWAY, ownCall('soon'));
+  expect(server!.opened).toBe(opened);
+});
+
+it('waits only so long for word that a notification was taken', async () => {
+  const legacy = await open(({ method }) => method === 'notifications/cancelled', { call: 2_000 });
+  for (let i = 0; i < 5; i++) legacy.tell('notifications/cancelled', { requestId: i });
+  await expect.poll(() => server!.opened, patiently).toBeGreaterThanOrEqual(5);
+  await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(2);
+});
+
+it('waits only so long for word that a session was deleted', async () => {
+  let deleting: ServerResponse | undefined;
+  const legacy = await open((_, res, req) => {
+    if (req.method === 'DELETE') deleting = res;
+    return req.method === 'DELETE';
+  });
+  await legacy.close();
+  expect(deleting).toBeDefined();
+  await expect.poll(() => deleting!.destroyed, patiently).toBe(true);
+});

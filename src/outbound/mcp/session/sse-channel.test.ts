@@ -1,0 +1,66 @@
+import type { ServerResponse } from 'node:http';
+import { afterEach, expect, it } from 'vitest';
+import { beginStream, type LooseServer, startLoose } from '../../../../test/support/loose-server.js';
+import { GATEWAY } from '../../../core/caller.js';
+import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
+import { ownCall } from '../own-call.js';
+import { LegacySession } from './session.js';
+import { SseChannel } from './sse-channel.js';
+
+let server: LooseServer | undefined;
+let session: LegacySession | undefined;
+afterEach(async () => {
+  await session?.close();
+  await server?.close();
+});
+
+const patiently = { timeout: 20_000 };
+
+/** A session with a server that answers on its stream after a while, and ends no reply to a POST. */
+async function open(call: number, after: (method: string | undefined) => number = () => 0): Promise<LegacySession> {
+  let stream: ServerResponse | undefined;
+  server = await startLoose(({ id, method }, res, req) => {
+    if (req.method === 'GET') {
+      stream = res;
+      beginStream(res, 'event: endpoint\ndata: /messages\n\n');
+    } else if (id !== undefined) {
+      const result = { protocolVersion: '2024-11-05', capabilities: {}, serverInfo: { name: 'loose', version: '1' } };
+      const text = JSON.stringify({ jsonrpc: '2.0', id, result });
+      const say = (): unknown => (res.destroyed ? undefined : stream!.write(`event: message\ndata: ${text}\n\n`));
+      setTimeout(say, after(method));
+    }
+  });
+  const context = server.context({ call });
+  session = await LegacySession.open({
+    context,
+    channel: new SseChannel(context, server.url),
+    capabilities: {},
+    offer: revisionOf('2024-11-05')!,
+    listen: false,
+    events: { changed: () => {}, gap: () => {}, ended: () => {} },
+  });
+  return session;
+}
+
+it('lets go of replies to what it sent that do not end', async () => {
+  const legacy = await open(2_000);
+  for (let i = 0; i < 5; i++) legacy.tell('notifications/anything');
+  await Promise.all(Array.from({ length: 5 }, () => legacy.request(GATEWAY, ownCall('ping'))));
+  // Only the stream stays.
+  await expect.poll(() => server!.connections.size, patiently).toBe(1);
+  expect(legacy.ended).toBe(false);
+});
+
+it('does not let go of a request that is still under way', async () => {
+  const legacy = await open(1_500, (method) => (method === 'slow' ? 4_000 : 0));
+  const slow = { ...ownCall('slow'), timeouts: { call: 30_000, callMax: 30_000 } };
+  expect(await legacy.request(GATEWAY, slow)).toMatchObject({ kind: 'complete' });
+});
+
+it('lets go of everything when it is closed', async () => {
+  const legacy = await open(60_000);
+  for (let i = 0; i < 5; i++) legacy.tell('notifications/anything');
+  await expect.poll(() => server!.connections.size, patiently).toBeGreaterThanOrEqual(5);
+  await legacy.close();
+  await expect.poll(() => server!.connections.size, patiently).toBe(0);
+});

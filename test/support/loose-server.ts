@@ -1,0 +1,73 @@
+/** A server on loopback whose connections are counted, and what an upstream needs to speak to it. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { HttpClient } from '../../src/outbound/http/index.js';
+import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
+
+export interface Posted {
+  readonly id?: number;
+  readonly method?: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+}
+
+export interface LooseServer {
+  readonly url: string;
+  /** Those that are open now. */
+  readonly connections: ReadonlySet<Socket>;
+  /** How many there ever were. */
+  readonly opened: number;
+  context(timeouts?: Partial<UpstreamContext['timeouts']>): UpstreamContext;
+  close(): Promise<void>;
+}
+
+export async function startLoose(
+  answer: (message: Posted, res: ServerResponse, req: IncomingMessage) => void,
+): Promise<LooseServer> {
+  const connections = new Set<Socket>();
+  const clients: HttpClient[] = [];
+  let opened = 0;
+  const server = createServer({ keepAliveTimeout: 600_000 }, (req, res) => {
+    const body: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => body.push(chunk));
+    req.on('end', () => answer(JSON.parse(Buffer.concat(body).toString() || '{}') as Posted, res, req));
+  });
+  server.on('connection', (socket: Socket) => {
+    opened++;
+    connections.add(socket);
+    socket.on('close', () => connections.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+    connections,
+    get opened() {
+      return opened;
+    },
+    context: (timeouts) => {
+      const http = new HttpClient({ connectTimeout: 10_000 });
+      clients.push(http);
+      const log = { debug() {}, info() {}, warn() {}, error() {} };
+      return {
+        name: 'loose',
+        http,
+        headers: [],
+        timeouts: { connect: 10_000, call: 60_000, callMax: 60_000, ...timeouts },
+        limits: { event: 1_000_000, reply: 1_000_000 },
+        clientInfo: { name: 'test', version: '1' },
+        log,
+      };
+    },
+    close: async () => {
+      for (const http of clients) await http.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export const sendJson = (res: ServerResponse, body: object, headers: Record<string, string> = {}): void =>
+  void res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+
+/** The head of an event stream and its first events; the stream stays open. */
+export const beginStream = (res: ServerResponse, text: string): boolean =>
+  res.writeHead(200, { 'content-type': 'text/event-stream' }).write(text);
