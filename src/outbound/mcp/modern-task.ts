@@ -1,14 +1,16 @@
+import { Cancellation } from '../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
 import { readTask, type TaskView } from '../../protocol/mcp/project/task.js';
-import { invalidReply } from './context.js';
+import { invalidReply, timedOut } from './context.js';
 import { ownCall } from './own-call.js';
 
 const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;
+const MOST_INTERVAL = 30_000;
 
 type Send = (capabilities: ClientCapabilities, call: UpstreamCall) => Promise<Outcome>;
 
@@ -22,7 +24,8 @@ export class ModernTask implements ParkedCall {
   readonly over: Promise<void> = new Promise((resolve) => {
     this.finish = resolve;
   });
-  private cancellation: Pick<Call, 'cancellation'>['cancellation'];
+  private cancellation: Cancellation;
+  private readonly callMax: number | undefined;
 
   constructor(
     private readonly name: string,
@@ -33,6 +36,7 @@ export class ModernTask implements ParkedCall {
     private interval: number | undefined,
   ) {
     this.cancellation = call.cancellation;
+    this.callMax = call.timeouts?.callMax;
   }
 
   static of(
@@ -47,20 +51,36 @@ export class ModernTask implements ParkedCall {
   }
 
   async follow(): Promise<Outcome> {
-    const stop = this.cancellation.onCancel(() => void this.tell('tasks/cancel', {}));
+    const { name, callMax } = this;
+    const enough = new Cancellation();
+    let error = new ProtocolError('cancelled', 'The request was cancelled');
+    const stop = this.cancellation.onCancel(() => enough.cancel());
+    const expire = (milliseconds: number): void => {
+      error = timedOut(name, milliseconds);
+      enough.cancel();
+    };
+    const timer = callMax === undefined ? undefined : setTimeout(expire, callMax, callMax);
     try {
-      for (;;) {
-        if (this.cancellation.cancelled)
-          return this.end(failed(new ProtocolError('cancelled', 'The request was cancelled')));
-        const view = await this.look();
-        if ('kind' in view) return this.end(view);
-        const said = this.outcomeOf(view);
-        if (said) return said;
-        await pause(Math.max(LEAST_INTERVAL, view.pollIntervalMs ?? this.interval ?? DEFAULT_INTERVAL));
-      }
+      const outcome = await this.lookUntil(enough);
+      if (outcome) return outcome;
+      void this.tell('tasks/cancel', {});
+      return this.end(failed(error));
     } finally {
       stop();
+      clearTimeout(timer);
     }
+  }
+
+  private async lookUntil(enough: Cancellation): Promise<Outcome | undefined> {
+    while (!enough.cancelled) {
+      const view = await this.look(enough);
+      if (enough.cancelled) break;
+      if ('kind' in view) return this.end(view);
+      const said = this.outcomeOf(view);
+      if (said) return said;
+      await pause(intervalOf(view.pollIntervalMs ?? this.interval), enough);
+    }
+    return undefined;
   }
 
   private end(outcome: Outcome): Outcome {
@@ -68,8 +88,9 @@ export class ModernTask implements ParkedCall {
     return outcome;
   }
 
-  private async look(): Promise<TaskView | Outcome> {
-    const outcome = await this.send(this.capabilities, ownCall('tasks/get', { taskId: this.taskId }));
+  private async look(cancellation: Cancellation): Promise<TaskView | Outcome> {
+    const call = { ...ownCall('tasks/get', { taskId: this.taskId }), cancellation };
+    const outcome = await this.send(this.capabilities, call);
     if (outcome.kind !== 'complete') return outcome;
     return (
       readTask(outcome.result.value()) ??
@@ -132,4 +153,18 @@ export class ModernTask implements ParkedCall {
   }
 }
 
-const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
+/** A server may say anything here, even what no timer can hold. */
+const intervalOf = (said: unknown): number =>
+  Math.min(MOST_INTERVAL, Math.max(LEAST_INTERVAL, typeof said === 'number' ? said : DEFAULT_INTERVAL));
+
+const pause = (milliseconds: number, enough: Cancellation): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(() => {
+      stop();
+      resolve();
+    }, milliseconds);
+    const stop = enough.onCancel(() => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
