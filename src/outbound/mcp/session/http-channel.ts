@@ -9,9 +9,13 @@ import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 
 const DEFAULT_RETRY = 1_000;
+const MIN_RETRY = 100;
 const MAX_RETRY = 30_000;
 const RESUMES = 10;
 const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
+
+/** The wait a server asks for: neither none at all, nor more than a timer can hold. */
+const bounded = (retry: number): number => Math.min(MAX_RETRY, Math.max(MIN_RETRY, retry));
 
 /** Streamable HTTP of 2025-03-26 to 2025-11-25: a POST per message, replies on its own stream, a GET stream beside. */
 export class HttpChannel implements Channel {
@@ -115,7 +119,7 @@ export class HttpChannel implements Channel {
   }
 
   private resume(ticket: Ticket, retry: number, attempt: number, opened?: () => void): void {
-    this.later(Math.min(retry, MAX_RETRY), () => {
+    this.later(retry, () => {
       if (ticket.done) return;
       let wait = retry;
       let progressed = false;
@@ -124,7 +128,7 @@ export class HttpChannel implements Channel {
         if (ticket.done || this.closed) return;
         if (!progressed && attempt >= RESUMES)
           this.events.lost(ticket, broken(this.context.name, `failed before it answered: ${why}`));
-        else this.resume(ticket, wait, progressed ? 0 : attempt + 1, opened);
+        else this.resume(ticket, bounded(wait), progressed ? 0 : attempt + 1, opened);
       };
       const stream = EventStream.open(
         this.context.http,
@@ -188,7 +192,7 @@ export class HttpChannel implements Channel {
           last = id;
         },
         retry: (milliseconds) => {
-          wait = milliseconds;
+          wait = bounded(milliseconds);
         },
         refused: (status) => {
           if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
@@ -288,7 +292,7 @@ class Reply implements PostEvents, Abortable {
   }
 
   retry(milliseconds: number): void {
-    this.wait = milliseconds;
+    this.wait = bounded(milliseconds);
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
