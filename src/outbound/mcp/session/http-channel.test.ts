@@ -151,3 +151,48 @@ it('does not hammer a server that asks for a reply to be resumed at once', async
   await sleep(1_000);
   expect(asked).toBeLessThanOrEqual(100);
 });
+
+/** A header as its bytes were meant. */
+const lastEventId = ({ headers }: IncomingMessage): string | undefined => {
+  const value = headers['last-event-id'];
+  return typeof value === 'string' ? Buffer.from(value, 'latin1').toString() : undefined;
+};
+
+it.each([
+  ['世-1', '世-1'],
+  ['é', 'é'],
+  ['\x01', undefined],
+])('listens again from the event %j', async (id, expected) => {
+  const asked: (string | undefined)[] = [];
+  await open(
+    (_, res, req) => {
+      if (req.method !== 'GET') return false;
+      asked.push(lastEventId(req));
+      beginStream(res, `retry: 100\nid: ${id}\ndata:\n\n`);
+      res.end();
+      return true;
+    },
+    { listen: true },
+  );
+  await expect.poll(() => asked.length, patiently).toBeGreaterThan(2);
+  expect(asked.slice(0, 3)).toEqual([undefined, expected, expected]);
+});
+
+it('resumes a reply from an event whose id is not ASCII', async () => {
+  const asked: (string | undefined)[] = [];
+  let call: Posted | undefined;
+  const legacy = await open((message, res, req) => {
+    if (message.method === 'slack') {
+      call = message;
+      beginStream(res, 'retry: 100\nid: 世-1\ndata:\n\nid: \x01\ndata:\n\n');
+      res.end();
+    } else if (req.method === 'GET') {
+      asked.push(lastEventId(req));
+      beginStream(res, eventFor(call!));
+      res.end();
+    }
+    return call === message || req.method === 'GET';
+  });
+  expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+  expect(asked).toEqual(['世-1']);
+});

@@ -17,6 +17,12 @@ const POSTING = ['content-type', 'application/json', 'accept', 'application/json
 /** The wait a server asks for: neither none at all, nor more than a timer can hold. */
 const bounded = (retry: number): number => Math.min(MAX_RETRY, Math.max(MIN_RETRY, retry));
 
+/** Control characters: an id with one of them fits in no header, and so is no point to resume from. */
+const UNSENDABLE = /[^\t\x20-\x7e\x80-\uffff]/;
+
+/** The header that names the last event, whose id is sent as its bytes in UTF-8. */
+const after = (id: string): [string, string] => ['Last-Event-ID', Buffer.from(id).toString('latin1')];
+
 /** Streamable HTTP of 2025-03-26 to 2025-11-25: a POST per message, replies on its own stream, a GET stream beside. */
 export class HttpChannel implements Channel {
   readonly correlates = true;
@@ -133,7 +139,7 @@ export class HttpChannel implements Channel {
       const stream = EventStream.open(
         this.context.http,
         this.target,
-        [...this.headers(), 'Last-Event-ID', ticket.lastEventId!],
+        [...this.headers(), ...after(ticket.lastEventId!)],
         {
           open: () => opened?.(),
           event: (_, data) => {
@@ -142,7 +148,7 @@ export class HttpChannel implements Channel {
             if (ticket.done) handle.abort();
           },
           eventId: (id) => {
-            ticket.lastEventId = id;
+            if (!UNSENDABLE.test(id)) ticket.lastEventId = id;
           },
           retry: (milliseconds) => {
             wait = milliseconds;
@@ -176,7 +182,7 @@ export class HttpChannel implements Channel {
     let wait = Math.min(DEFAULT_RETRY * 2 ** attempt, MAX_RETRY);
     let opened = false;
     const headers = this.headers();
-    if (last !== undefined) headers.push('Last-Event-ID', last);
+    if (last !== undefined) headers.push(...after(last));
     this.unsolicited = EventStream.open(
       this.context.http,
       this.target,
@@ -189,7 +195,7 @@ export class HttpChannel implements Channel {
         },
         event: (_, data) => this.events.message(data, undefined),
         eventId: (id) => {
-          last = id;
+          if (!UNSENDABLE.test(id)) last = id;
         },
         retry: (milliseconds) => {
           wait = bounded(milliseconds);
@@ -288,7 +294,7 @@ class Reply implements PostEvents, Abortable {
   }
 
   eventId(id: string): void {
-    if (this.ticket) this.ticket.lastEventId = id;
+    if (this.ticket && !UNSENDABLE.test(id)) this.ticket.lastEventId = id;
   }
 
   retry(milliseconds: number): void {
