@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway } from '../support/gateway.js';
 import { disagreements, type Target } from './expected-failures.js';
 import { startFixture, type Variant } from './fixture.js';
-import { describeFailures, locateSuite, runServerSuite, SPEC_VERSIONS, type SpecVersion } from './run.js';
+import { describeFailures, locateSuite, runServerSuite, SPEC_VERSIONS } from './run.js';
 import {
   CHECKS,
   isMeaningfulWithPrefix,
@@ -16,12 +16,6 @@ import {
 } from './scenarios.js';
 
 const TIMEOUT = { timeout: 180_000 };
-
-/** Where client and server speak the same era the gateway must not cost a single check. */
-function sharesAnEra(variant: Variant, specVersion: SpecVersion): boolean {
-  const modern = specVersion === '2026-07-28';
-  return variant === 'dual' || variant === (modern ? 'modern' : 'legacy');
-}
 
 beforeAll(locateSuite, 300_000);
 
@@ -54,9 +48,9 @@ describe.each(['dual', 'legacy', 'modern'] as const)('before the %s server', (va
     const result = await runServerSuite({ url: gateway.url('/mcp/everything'), specVersion });
     expect(disagreements(target, specVersion, result)).toEqual([]);
     expect(result.scenarios).toHaveLength(SCENARIOS[specVersion]);
-    if (sharesAnEra(variant, specVersion)) {
-      expect(result.passed, describeFailures(result)).toBe(CHECKS[specVersion]);
-    }
+    // One is passed over: a modern server cannot end a stream in the middle of a call to have its client come back.
+    const passedOver = variant === 'modern' && specVersion === '2025-11-25' ? 1 : 0;
+    expect(result.passed, describeFailures(result)).toBe(CHECKS[specVersion] - passedOver);
   });
 });
 

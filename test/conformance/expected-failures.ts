@@ -19,23 +19,7 @@ export interface ExpectedFailure {
   reason: string;
 }
 
-const PUSH_API =
-  'The tool of the fixture sends its question in the middle of the call, which a modern server has no means to do: ' +
-  'the call fails at the server.';
-
-const onModern = (specVersion: SpecVersion, ...scenarios: string[]): ExpectedFailure[] =>
-  scenarios.map((scenario) => ({ target: 'gateway before modern', specVersion, scenario, reason: PUSH_API }));
-
-export const EXPECTED_FAILURES: readonly ExpectedFailure[] = [
-  ...onModern('2025-06-18', 'tools-call-sampling', 'tools-call-elicitation'),
-  ...onModern(
-    '2025-11-25',
-    'tools-call-sampling',
-    'tools-call-elicitation',
-    'elicitation-sep1034-defaults',
-    'elicitation-sep1330-enums',
-  ),
-];
+export const EXPECTED_FAILURES: readonly ExpectedFailure[] = [];
 
 /**
  * Where a run and the list disagree, one line each; nothing if they agree.
