@@ -101,8 +101,10 @@ export async function startServe(
       : undefined;
   const loopback = isLoopback(config.listen.host);
   const guard = new Guard(config.auth.tokens.length > 0 ? config.auth.tokens : undefined);
-  const failed = (error: unknown, path: string): void =>
-    log.error({ err: error, path }, 'a request failed in the gateway');
+  const failed = (error: unknown, path?: string): void => {
+    if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
+    else log.error({ err: error, path }, 'a request failed in the gateway');
+  };
   const a2a = config.a2a.enabled ? agentDoors(house, guard, failed) : undefined;
   const server = new HttpServer({
     guard,

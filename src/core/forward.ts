@@ -275,10 +275,7 @@ export class Forwarder {
             caller,
             this.toUpstream({ ...detached, ...from, params }, route, given, asked),
           );
-          const visits =
-            outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError
-              ? urlElicitations(outcome.error)
-              : undefined;
+          const visits = outcome.kind === 'error' ? urlElicitations(outcome.error) : undefined;
           const question: Outcome = visits
             ? { kind: 'input_required', inputRequests: visits.requests, requestState: undefined }
             : outcome;
@@ -447,9 +444,10 @@ function refuseFailures(call: Call): void {
 
 /** The questions in a `-32042` error: nothing was processed, so the call is made again after they are answered (mcp.md 4.5). */
 function urlElicitations(
-  error: UpstreamRpcError,
+  error: ProtocolError | UpstreamRpcError,
 ): { readonly requests: InputRequests; readonly ids: string[] } | undefined {
-  const listed = error.code === -32042 && isObject(error.data) ? error.data['elicitations'] : undefined;
+  if (!(error instanceof UpstreamRpcError) || error.code !== -32042) return undefined;
+  const listed = isObject(error.data) ? error.data['elicitations'] : undefined;
   if (!Array.isArray(listed) || listed.length === 0) return undefined;
   const requests: InputRequests = {};
   const ids: string[] = [];

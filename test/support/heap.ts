@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
+export const collect = runInNewContext('gc') as () => void;
 
 /** Bytes that are still held by something, buffers and the objects for them included. */
 export function bytesHeld(): number {

@@ -1,6 +1,5 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
+import { collect } from '../../../test/support/heap.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { CHUNKED } from '../../protocol/http/fields.js';
 import type { Parts } from '../../protocol/http/parts.js';
@@ -119,8 +118,6 @@ describe('a request', () => {
   it('takes little more memory than its bytes, however small the chunks are that they came in', async () => {
     const { req } = new Stand(CHUNKED);
     const body = read(req, 1_000_000);
-    setFlagsFromString('--expose-gc');
-    const collect = runInNewContext('gc') as () => void;
     const slab = Buffer.alloc(64 * 1024, 97);
     collect();
     const before = process.memoryUsage().heapUsed;
@@ -135,8 +132,6 @@ describe('a request', () => {
   it('does not keep what its body was read together with, nor the body once it was given away', async () => {
     const { req } = new Stand(CHUNKED);
     const body = read(req, 10_000_000);
-    setFlagsFromString('--expose-gc');
-    const collect = runInNewContext('gc') as () => void;
     collect();
     const before = process.memoryUsage().arrayBuffers;
     /** Buffers are given back a little after the collection. */

@@ -33,7 +33,8 @@ export interface HttpServerOptions {
   readonly maxConnections: number;
   /** Writes an error where no route did. */
   refuse(visit: Visit, error: ProtocolError): void;
-  failed(error: unknown, path: string): void;
+  /** Something broke in the gateway: a request at `path`, or, without one, taking a connection. */
+  failed(error: unknown, path?: string): void;
 }
 
 const REALM = 'Bearer realm="parley"';
@@ -47,7 +48,7 @@ export class HttpServer {
       maxConnections: options.maxConnections,
       handle: (req, res) => this.visit(req, res),
       refuse: (req, res, error) => this.broken(visitOf(req, res), error),
-      failed: (error) => options.failed(error, 'a connection that could not be accepted'),
+      failed: (error) => options.failed(error),
     });
   }
 

@@ -1,13 +1,9 @@
-import { type Abortable, type HttpHeaders, headerOf } from '../http/index.js';
+import type { Abortable } from '../http/index.js';
 
 const GRACE = 1_000;
 
-/** Whether the reply is one JSON text, which is heard when the reply has ended. Any other may go on after its answer. */
-export const endsWithAnswer = (headers: HttpHeaders): boolean =>
-  headerOf(headers, 'content-type')?.startsWith('application/json') ?? false;
-
 /**
- * The moment a reply has to end once its answer has come. One that ends leaves its connection to the next request; one
+ * The moment a streamed reply has to end once its answer has come. One that ends leaves its connection to the next request; one
  * that does not would keep it forever.
  */
 export class Grace {

@@ -15,7 +15,8 @@ import {
 import { stampParams } from '../../protocol/mcp/project/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../http/index.js';
+import { isEventStream } from '../../protocol/sse/reader.js';
+import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../http/index.js';
 import {
   broken,
   connectionProblem,
@@ -27,7 +28,7 @@ import {
   unconnected,
 } from './context.js';
 import { Deadline } from './deadline.js';
-import { endsWithAnswer, Grace } from './grace.js';
+import { Grace } from './grace.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
 import { refusal } from './refusal.js';
@@ -91,7 +92,7 @@ class Exchange implements PostEvents {
   private deadline: Deadline | undefined;
   private stopListening: (() => void) | undefined;
   private settled = false;
-  private whole = false;
+  private streamed = false;
   private grace: Grace | undefined;
 
   constructor(
@@ -135,7 +136,7 @@ class Exchange implements PostEvents {
   }
 
   accepted(_: number, headers: HttpHeaders): void {
-    this.whole = endsWithAnswer(headers);
+    this.streamed = isEventStream(headerOf(headers, 'content-type'));
   }
 
   room(length: number): Buffer | undefined {
@@ -171,7 +172,7 @@ class Exchange implements PostEvents {
         this.settle(
           decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
         );
-      if (!this.whole) this.grace = new Grace(this.wire!);
+      if (this.streamed) this.grace = new Grace(this.wire!);
     }
     // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
   }

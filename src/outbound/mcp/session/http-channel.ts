@@ -1,9 +1,10 @@
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { isEventStream } from '../../../protocol/sse/reader.js';
 import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
-import { endsWithAnswer, Grace } from '../grace.js';
+import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
@@ -255,7 +256,7 @@ export class HttpChannel implements Channel {
 class Reply implements PostEvents, Abortable {
   wire: Abortable | undefined;
   private wait: number | undefined;
-  private whole = false;
+  private streamed = false;
   private grace: Grace | undefined;
   private expiry: NodeJS.Timeout | undefined;
 
@@ -280,7 +281,7 @@ class Reply implements PostEvents, Abortable {
   }
 
   accepted(_: number, headers: HttpHeaders): void {
-    this.whole = endsWithAnswer(headers);
+    this.streamed = isEventStream(headerOf(headers, 'content-type'));
     this.channel.accepted(headers);
   }
 
@@ -290,7 +291,7 @@ class Reply implements PostEvents, Abortable {
 
   message(text: Buffer): void {
     this.channel.received(text, this.ticket);
-    if (!this.whole && this.ticket?.done) this.grace ??= new Grace(this);
+    if (this.streamed && this.ticket?.done) this.grace ??= new Grace(this);
   }
 
   eventId(id: string): void {
