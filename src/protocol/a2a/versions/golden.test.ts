@@ -282,10 +282,13 @@ describe('a send', () => {
     expect(configuration).toEqual({ acceptedOutputModes: [], blocking: true });
   });
 
-  it('of 0.3 that does not say waits', () => {
+  it('of 0.3 without "blocking" waits, unless proto JSON has a configuration: it cannot write false', () => {
     const params = { message: schema['message'], configuration: {} } as JsonObject;
     expect(dialect('0.3').readRequest('SendMessage', params).configuration).toEqual({});
-    expect(dialect('0.3-proto').readRequest('SendMessage', params).configuration).toEqual({});
+    expect(dialect('0.3-proto').readRequest('SendMessage', params).configuration).toEqual({ returnImmediately: true });
+    const bare = { message: schema['message'] } as JsonObject;
+    expect(dialect('0.3').readRequest('SendMessage', bare)).not.toHaveProperty('configuration');
+    expect(dialect('0.3-proto').readRequest('SendMessage', bare)).not.toHaveProperty('configuration');
   });
 
   it('to 0.1 of a new task brings an id and a session that can be found out again', () => {

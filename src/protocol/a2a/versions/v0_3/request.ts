@@ -32,6 +32,12 @@ export function readSend(params: JsonObject, at: Place): SendMessageRequest {
   return made;
 }
 
+/**
+ * A configuration without `blocking`: both reference servers wait in the JSON-Schema shape; proto3 JSON leaves out `false`,
+ * so its clients have no other way to say it.
+ */
+const BLOCKS_BY_DEFAULT: Readonly<Record<Shape, boolean>> = { schema: true, proto: false };
+
 function readConfiguration(wire: JsonValue, shape: Shape): SendMessageConfiguration {
   const place = 'configuration';
   const { blocking, historyLength, pushNotificationConfig, pushNotification, acceptedOutputModes, ...rest } = camel(
@@ -40,8 +46,8 @@ function readConfiguration(wire: JsonValue, shape: Shape): SendMessageConfigurat
   const made: SendMessageConfiguration = { ...rest };
   const modes = listAt(acceptedOutputModes, `${place}.acceptedOutputModes`);
   if (modes.length > 0) made.acceptedOutputModes = modes.map((mode) => textAt(mode, `${place}.acceptedOutputModes`));
-  // Both reference servers wait where nothing is said.
-  if (optionalFlag(blocking, `${place}.blocking`) === false) made.returnImmediately = true;
+  const blocks = optionalFlag(blocking, `${place}.blocking`) ?? BLOCKS_BY_DEFAULT[shape];
+  if (!blocks) made.returnImmediately = true;
   const length = readHistoryLength(historyLength, shape);
   if (length !== undefined) made.historyLength = length;
   const push = pushNotificationConfig ?? pushNotification;
