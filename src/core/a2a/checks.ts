@@ -30,7 +30,7 @@ export function refuse(message: string): never {
 }
 
 export function taskNotFound(): never {
-  throw new ProtocolError('task_not_found', 'There is no such task', { outcome: 'not_executed' });
+  throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
 }
 
 export function invalidAnswer(message: string): never {

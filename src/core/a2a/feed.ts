@@ -390,7 +390,7 @@ export class Feed {
     const isNew = this.written === 0;
     for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
       const stored = await this.parts.records.find(this.record);
-      if (!stored && !isNew) throw new ProtocolError('task_not_found', 'The task is not kept any more');
+      if (!stored && !isNew) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
       // Not this caller's, or known to it by another name: the agent gives out ids that it has given before.
       if (!stored || stored.upstreamId !== this.record.upstreamId)
         invalidAnswer('The agent answered with the id of a task that it has already used');

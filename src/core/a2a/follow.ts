@@ -320,7 +320,7 @@ export class TailFollower extends Following {
     const events = await records.events(feed.record, before);
     if (events?.length === 0) return;
     const record = await records.find(feed.record);
-    if (!record) throw new ProtocolError('task_not_found', 'The task is not kept any more');
+    if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
     await feed.adopt(record, complete(events, before, record.seq));
   }
 

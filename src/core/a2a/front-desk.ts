@@ -115,7 +115,7 @@ export class FrontDesk implements Agent {
   private async find(caller: Caller, id: string): Promise<TaskRecord> {
     const record = await this.parts.records.findUpstream(FRONT_DESK, id);
     if (record?.owner !== caller.principal.name) {
-      throw new ProtocolError('task_not_found', `There is no task "${id}" here`);
+      throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     }
     // The record is in its client's words, and here the desk's own id is meant.
     return { ...record, task: { ...record.task, id } };

@@ -75,7 +75,7 @@ export class Front implements FrontRouter {
     const owner = taskId === undefined ? undefined : await this.ownerOf(caller, taskId, wish);
     if (owner !== undefined) return { kind: 'agent', agent: owner, why: 'task' };
     // A new task may come with an id of the client's own; whether this client may choose one is for the core to say.
-    if (!message) throw new ProtocolError('task_not_found', `There is no task "${taskId ?? ''}" here`);
+    if (!message) throw new ProtocolError('task_not_found', `Task not found: "${taskId ?? ''}"`);
     return (await this.byContext(caller, message)) ?? this.find(caller, request, message, wish);
   }
 

@@ -127,7 +127,7 @@ export class Pushes {
     const found = id ? known.find(({ config }) => config.id === id) : (known.find(isUnnamed) ?? known[0]);
     const opened = found && this.open(found);
     // A missing configuration is a TaskNotFoundError in every version.
-    if (!opened) throw new ProtocolError('task_not_found', 'The task has no such push configuration');
+    if (!opened) throw new ProtocolError('task_not_found', 'Task not found: it has no such push configuration');
     return opened.config;
   }
 
@@ -243,7 +243,7 @@ export class Pushes {
 
   private owned(caller: Caller, record: TaskKey): TaskKey {
     if (record.id === '' || caller.principal.name !== record.owner)
-      throw new ProtocolError('task_not_found', 'There is no such task');
+      throw new ProtocolError('task_not_found', 'Task not found');
     return keyOf(record);
   }
 

@@ -128,6 +128,9 @@ describe('S-71: JSON-RPC itself', () => {
     ['{"jsonrpc":"2.0","method":"GetTask","params":{"id":"t1"}}', -32600, null],
     ['{"jsonrpc":"2.0","id":null,"method":"GetTask","params":{"id":"t1"}}', -32600, null],
     ['{"jsonrpc":"2.0","id":{},"method":"GetTask"}', -32600, null],
+    ['{"jsonrpc":"2.0","method":"NoSuchMethod"}', -32601, null],
+    ['{"jsonrpc":"2.0","method":"GetTask","params":{}}', -32602, null],
+    ['{"jsonrpc":"2.0","method":"GetTask","params":[]}', -32602, null],
     ['{"jsonrpc":"2.0","id":7,"method":"GetTask","params":[]}', -32602, 7],
     ['{"jsonrpc":"2.0","id":7,"method":"GetTask","params":"no"}', -32602, 7],
     ['{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{}}', -32602, 7],
@@ -146,9 +149,19 @@ describe('S-71: JSON-RPC itself', () => {
       const { text } = await stand.send('/a2a/echo/', { headers: { 'content-type': type }, body });
       expect(JSON.parse(text)).toMatchObject({ result: { id: 't1' } });
     }
-    const plain = await stand.send('/a2a/echo', { headers: { 'content-type': 'text/plain' }, body });
-    expect(plain.status).toBe(415);
-    expect(JSON.parse(plain.text)).toMatchObject({ jsonrpc: '2.0', error: { code: -32600 } });
+    const headers = { 'content-type': 'text/plain', 'a2a-version': '1.0' };
+    const plain = await stand.send('/a2a/echo', { headers, body });
+    expect(plain.status).toBe(200);
+    expect(JSON.parse(plain.text)).toMatchObject({
+      jsonrpc: '2.0',
+      id: null,
+      error: {
+        code: -32005,
+        message: 'Incompatible content type "text/plain": send application/json',
+        data: [{ reason: 'CONTENT_TYPE_NOT_SUPPORTED' }],
+      },
+    });
+    expect(stand.calls).toHaveLength(3);
   });
 
   it('answers other HTTP methods with 405', async () => {

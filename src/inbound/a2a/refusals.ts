@@ -27,6 +27,16 @@ const ON_HTTP: ReadonlySet<Reason> = new Set<Reason>([
   'overloaded',
 ]);
 
+export const JSON_TYPE = 'application/json';
+
+/** A body of another type than the binding reads (S-74). */
+export function incompatibleContent(type: string | undefined, expected: string): ProtocolError {
+  const sent = type === undefined ? 'no content type' : `content type "${type.slice(0, 100)}"`;
+  return new ProtocolError('content_type_not_supported', `Incompatible ${sent}: send ${expected}`, {
+    outcome: 'not_executed',
+  });
+}
+
 export const rpcStatus = (error: unknown): number =>
   error instanceof ProtocolError && ON_HTTP.has(error.reason) ? error.row.http : 200;
 
@@ -53,7 +63,7 @@ export function wantsA2aJson({ req }: Pick<Visit, 'req'>): boolean {
   return accept?.toLowerCase().includes(A2A_JSON) === true || sent?.toLowerCase().startsWith(A2A_JSON) === true;
 }
 
-export const restType = (visit: Pick<Visit, 'req'>): string => (wantsA2aJson(visit) ? A2A_JSON : 'application/json');
+export const restType = (visit: Pick<Visit, 'req'>): string => (wantsA2aJson(visit) ? A2A_JSON : JSON_TYPE);
 
 export function sendRestError(visit: Visit, error: unknown, as: DialectId, profile: ErrorProfile): void {
   const { status, body, headers } = restError(error, as, profile);

@@ -152,7 +152,12 @@ describe('G-27: media types', () => {
   });
 
   it('bodies of another kind are refused', async () => {
-    expect((await post('/a2a/echo/message:send', modern, { 'content-type': 'text/plain' })).status).toBe(415);
+    const plain = await post('/a2a/echo/message:send', modern, { 'content-type': 'text/plain' });
+    expect(plain.status).toBe(400);
+    expect(plain.text).toContain('CONTENT_TYPE_NOT_SUPPORTED');
+    expect(plain.text).toContain(
+      'Incompatible content type \\"text/plain\\": send application/json or application/a2a+json',
+    );
   });
 });
 

@@ -3,7 +3,7 @@ import type { AgentAnswer } from '../../core/a2a/gateway.js';
 import { restDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId } from '../../protocol/a2a/dialect.js';
 import { NATIVE } from '../../protocol/a2a/dialect.js';
-import { EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/habits.js';
+import { A2A_JSON, EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/habits.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
@@ -14,7 +14,7 @@ import { sendText } from '../http/reply.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
 import type { RestTarget } from './paths.js';
-import { restType, sendRestError } from './refusals.js';
+import { incompatibleContent, JSON_TYPE, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
 import { type AgentVisit, type HttpParts, namedVersion, replyTo } from './visit.js';
 
@@ -54,10 +54,7 @@ export class RestBinding {
     const { limits } = this.parts;
     const source = await req.read(limits.body);
     if (source.length > 0 && !isJson(req.header('content-type')))
-      throw new ProtocolError(
-        'unsupported_media_type',
-        'Content-Type must be application/json or application/a2a+json',
-      );
+      throw incompatibleContent(req.header('content-type'), `${JSON_TYPE} or ${A2A_JSON}`);
     return readObject(source, limits);
   }
 

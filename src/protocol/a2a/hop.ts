@@ -108,7 +108,7 @@ const query = (request: JsonObject, names: readonly string[]): string => {
 /** An id as one segment of a path. Dots alone would walk up it. */
 function segment(id: unknown): string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..')
-    throw new ProtocolError('task_not_found', 'There is no such task', { outcome: 'not_executed' });
+    throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
   return encodeURIComponent(id);
 }
 

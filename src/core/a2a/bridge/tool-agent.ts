@@ -195,7 +195,7 @@ export class ToolAgent implements Agent {
 
   private async written(id: string): Promise<Task> {
     const record = await this.parts.records.findUpstream(this.name, id);
-    if (!record) throw new ProtocolError('task_not_found', `Unknown task: ${id}`);
+    if (!record) throw new ProtocolError('task_not_found', `Task not found: ${id}`);
     return taskForAgent(record.task, record);
   }
 
