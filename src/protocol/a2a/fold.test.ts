@@ -36,6 +36,13 @@ describe('G-23: folding events into a task', () => {
     expect(done.metadata).toEqual({ a: 1, b: 2 });
   });
 
+  it('lists the message of a status at once where the agent does', () => {
+    const status = (message: Message): Task['status'] => ({ state: 'TASK_STATE_WORKING', message });
+    const eager: Task = { ...start, status: status(said('started')), history: [said('m1'), said('started')] };
+    const done = fold(eager, { statusUpdate: { ...ids, status: status(said('done')) } });
+    expect(done.history?.map(({ messageId }) => messageId)).toEqual(['m1', 'started', 'done']);
+  });
+
   it('a snapshot that was asked for less does not make less of the task', () => {
     const before = fold({ ...start, history: [said('m1'), said('m2')] }, chunk('1'));
     const snapshot: Task = { id: 't', status: { state: 'TASK_STATE_COMPLETED' }, history: [said('m2'), said('m3')] };

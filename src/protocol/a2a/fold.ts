@@ -1,7 +1,7 @@
 /** Tasks and the events that make them: what a task is after an event, and which events lead from one to the next. */
 import { ProtocolError } from '../errors.js';
 import type { JsonValue } from '../jsonrpc/raw.js';
-import { type Artifact, isTerminal, type Message, type StreamResponse, type Task } from './model.js';
+import { type Artifact, isTerminal, type Message, type StreamResponse, type Task, type TaskStatus } from './model.js';
 
 export interface FoldLimits {
   /** Of messages the newest are kept. */
@@ -22,10 +22,7 @@ export function fold(task: Task | undefined, event: StreamResponse, limits: Fold
   if (statusUpdate) {
     const { taskId: id, contextId, status, metadata } = statusUpdate;
     const before = task ?? { id, contextId, status };
-    // What was said with the status that ends here is part of the conversation.
-    const said = before.status.message;
-    const told = said && said.messageId !== status.message?.messageId ? withHistory(before, said) : before;
-    return limited({ ...told, status, ...mergedMetadata(before, metadata) }, limits);
+    return limited({ ...withStatusHistory(before, status), status, ...mergedMetadata(before, metadata) }, limits);
   }
   if (artifactUpdate) {
     const { taskId: id, contextId, artifact, append } = artifactUpdate;
@@ -46,6 +43,17 @@ function withSnapshot(before: Task, snapshot: Task): Task {
     made.history = [...before.history.filter(({ messageId }) => !known.has(messageId)), ...(snapshot.history ?? [])];
   }
   return made;
+}
+
+/**
+ * The message of the status that ends belongs to the history. An agent that lists a status's message there while the
+ * status lasts does the same with the next one.
+ */
+function withStatusHistory(before: Task, { message }: TaskStatus): Task {
+  const said = before.status.message;
+  if (!said || said.messageId === message?.messageId) return before;
+  const told = withHistory(before, said);
+  return told === before && message ? withHistory(before, message) : told;
 }
 
 function withHistory(task: Task, message: Message): Task {

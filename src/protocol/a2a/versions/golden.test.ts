@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { dialect } from '../index.js';
 import type { SendMessageRequest, Task, TaskPushNotificationConfig } from '../model.js';
-import { derivedId, historyId, statusId } from './ids.js';
+import { contentId, derivedId } from './ids.js';
 
 const TASK: Task = {
   id: 't1',
@@ -158,11 +158,19 @@ describe('ids that 0.1 leaves out are the same at every reading', () => {
   const wire = TASKS['0.1'] as JsonObject;
   it('of messages', () => {
     const read = old.readResult('GetTask', wire);
-    expect(read.history?.[0]?.messageId).toBe(historyId('t1', 0));
-    const { message, timestamp } = wire['status'] as JsonObject;
-    expect(read.status.message?.messageId).toBe(statusId('t1', message, timestamp));
+    const [first] = wire['history'] as JsonObject[];
+    expect(read.history?.[0]?.messageId).toBe(contentId('t1', first));
+    const { message } = wire['status'] as JsonObject;
+    expect(read.status.message?.messageId).toBe(contentId('t1', message));
     expect(old.readResult('GetTask', JSON.parse(JSON.stringify(wire)))).toEqual(read);
-    expect(historyId('t1', 0)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    expect(contentId('t1', message)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  });
+  it('of a message that stands in the status and in the history, and of equal messages there', () => {
+    const { message } = wire['status'] as JsonObject;
+    const read = old.readResult('GetTask', { ...wire, history: [message, message] as JsonObject[] });
+    const ids = read.history?.map(({ messageId }) => messageId);
+    expect(ids).toEqual([contentId('t1', message), contentId('t1', message, 1)]);
+    expect(read.status.message?.messageId).toBe(ids?.[0]);
   });
   it('of artifacts, by their numbers', () => {
     const artifacts = [{ parts: [{ type: 'text', text: 'a' }], index: 4 }, { parts: [{ type: 'text', text: 'b' }] }];

@@ -11,12 +11,23 @@ export function derivedId(taskId: string, name: string): string {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
 }
 
-/** The id of the message at a place of a task's history. */
-export const historyId = (taskId: string, position: number): string => derivedId(taskId, `history/${position}`);
+/**
+ * The id of a message of a task. It follows from the message, so that a status's message has the same id once it stands in
+ * the history; `earlier` is how many equal messages stand before it there.
+ */
+export const contentId = (taskId: string, message: JsonValue | undefined, earlier = 0): string =>
+  derivedId(taskId, `message/${earlier}/${JSON.stringify(message) ?? ''}`);
 
-/** The id of a status's message, which is the same as long as the status says the same. */
-export const statusId = (taskId: string, message: JsonValue | undefined, timestamp: JsonValue | undefined): string =>
-  derivedId(taskId, `status/${String(timestamp ?? '')}/${JSON.stringify(message) ?? ''}`);
+/** Gives out the ids of a history's messages, in their order. */
+export function historyIds(taskId: string): (message: JsonValue) => string {
+  const seen = new Map<string, number>();
+  return (message) => {
+    const text = JSON.stringify(message);
+    const earlier = seen.get(text) ?? 0;
+    seen.set(text, earlier + 1);
+    return contentId(taskId, message, earlier);
+  };
+}
 
 /** The session of a task whose agent never says which: 0.1 lets clients choose it, so it can be this one. */
 export const sessionId = (taskId: string): string => derivedId(taskId, 'session');

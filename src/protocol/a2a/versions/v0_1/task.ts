@@ -9,7 +9,7 @@ import {
   type TaskState,
   type TaskStatus,
 } from '../../model.js';
-import { historyId, sessionId, statusId } from '../ids.js';
+import { contentId, historyIds, sessionId } from '../ids.js';
 import { noted, restoredState, STATE } from '../notes.js';
 import {
   camel,
@@ -66,7 +66,7 @@ export function readStatus(
   const meant = restoredState(state, isObject(metadata) ? metadata : undefined);
   const status: TaskStatus = { ...rest, state: meant.state };
   if (message !== undefined) {
-    const mint = () => statusId(taskId, message, timestamp);
+    const mint = () => contentId(taskId, message);
     status.message = readMessage(message, `${place}.message`, { shape: 'schema', role: 'ROLE_AGENT', mint });
   }
   if (typeof timestamp === 'string' && timestamp !== '') status.timestamp = utc(timestamp);
@@ -142,6 +142,7 @@ export function readTask(wire: JsonValue | undefined, place: string): Task {
   const read = readStatus(status, `${place}.status`, metadata, taskId);
   const made = listAt(artifacts, `${place}.artifacts`);
   const said = listAt(history, `${place}.history`);
+  const idOf = historyIds(taskId);
   return {
     ...rest,
     id: taskId,
@@ -152,7 +153,7 @@ export function readTask(wire: JsonValue | undefined, place: string): Task {
     }),
     ...(said.length > 0 && {
       history: said.map((message, index) => {
-        const mint = () => historyId(taskId, index);
+        const mint = () => idOf(message);
         return readMessage(message, `${place}.history[${index}]`, { shape: 'schema', role: 'ROLE_USER', mint });
       }),
     }),

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { TASK_STATES, type Task, type TaskState, type TaskStatus } from '../../model.js';
-import { historyId, statusId } from '../ids.js';
+import { contentId, historyIds } from '../ids.js';
 import { noted, restoredState, STATE } from '../notes.js';
 import { camel, filled, listAt, objectAt, textAt, utc } from '../tolerant.js';
 import { readArtifact, readMessage, withoutEmpty, writeArtifact, writeMessage } from './message.js';
@@ -31,7 +31,7 @@ export function readStatus(
   const status: TaskStatus = { ...rest, state: meant.state };
   const said = message ?? update;
   if (said !== undefined) {
-    const mint = () => statusId(taskId, said, timestamp);
+    const mint = () => contentId(taskId, said);
     status.message = readMessage(said, `${place}.message`, { shape, role: 'ROLE_AGENT', mint });
   }
   if (typeof timestamp === 'string' && timestamp !== '') status.timestamp = utc(timestamp);
@@ -65,8 +65,9 @@ export function readTask(wire: JsonValue | undefined, place: string, shape: Shap
   }
   const said = listAt(history, `${place}.history`);
   if (said.length > 0) {
+    const idOf = historyIds(taskId);
     task.history = said.map((message, index) => {
-      const mint = () => historyId(taskId, index);
+      const mint = () => idOf(message);
       return readMessage(message, `${place}.history[${index}]`, { shape, role: 'ROLE_USER', mint });
     });
   }
