@@ -1,4 +1,5 @@
-import { isTerminal, type StreamResponse, type TaskStatus } from '../../protocol/a2a/model.js';
+import { includes } from '../../protocol/a2a/fold.js';
+import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Caller, Cancellation } from '../caller.js';
 import type { Agent, Exchange, Passed } from './agent.js';
@@ -20,6 +21,8 @@ export interface FollowParts {
 /** How often an agent that cannot stream is asked (G-40): soon after a change, and ever more rarely after that. */
 const ASK = { first: 100, growth: 1.5, longest: 2_000, longestFailing: 30_000 };
 const FAILURES = 4;
+/** Milliseconds in which a stream that begins with a snapshot has begun; longer, and the agent is asked for the task. */
+const SNAPSHOT_WAIT = 100;
 /** An agent that has just been sent a message may for a moment still show the task as it was before. */
 const STALE = 5_000;
 /** Who else has a word in a task is listened for once it has taken so long: most do not. */
@@ -105,10 +108,39 @@ abstract class Following implements Follower {
   }
 }
 
+/** The agent does not let anybody subscribe to the task. */
+class SubscriptionRefused extends Error {
+  override readonly name = 'SubscriptionRefused';
+
+  constructor(cause: unknown) {
+    super('the agent refused the subscription', { cause });
+  }
+}
+
+type EventIterator = AsyncIterator<Passed<StreamResponse>>;
+
+/** The iterator, with a result that was asked of it already in front. */
+function startingWith(first: Promise<IteratorResult<Passed<StreamResponse>>>, rest: EventIterator): EventIterator {
+  let given = false;
+  return {
+    next: () => {
+      if (given) return rest.next();
+      given = true;
+      return first;
+    },
+    return: (value?: unknown) => rest.return?.(value) ?? Promise.resolve({ done: true, value }),
+  };
+}
+
 /** Follows a task at its agent, by a stream or by asking. */
 export class AgentFollower extends Following {
   readonly kind = 'agent';
   private readonly began = performance.now();
+  /**
+   * `streamed`: the stream began with the task. `asked`: the agent was asked for it, and the next events may be included
+   * in its answer. `passed`: an event came that was not.
+   */
+  private snapshot: 'streamed' | 'asked' | 'passed' = 'streamed';
 
   constructor(
     feed: Feed,
@@ -131,32 +163,65 @@ export class AgentFollower extends Following {
     this.cancellation.cancel('nobody follows the task any more');
   }
 
-  /** Opens what the agent has to tell of the task, and brings it up to date. Throws where the agent cannot be asked. */
-  async open(): Promise<AsyncIterator<Passed<StreamResponse>> | undefined> {
+  /**
+   * Subscribes to the task where the agent allows it, and brings the task up to date. Versions before 1.0 promise no
+   * snapshot at the beginning of the stream; such an agent is asked for the task. Throws where the agent is away.
+   */
+  async open(): Promise<EventIterator | undefined> {
     const { can } = this.agent.known() ?? (await this.agent.facts());
     if (can.subscribe) {
+      const events = this.subscription();
+      const first = events.next();
+      first.catch(() => {});
       try {
-        const { upstreamId } = this.feed.record;
-        const events = await this.agent.subscribe(this.caller, { id: upstreamId }, this.exchange);
-        const iterator = events[Symbol.asyncIterator]();
-        const first = await iterator.next();
-        if (!first.done) {
-          const { task } = first.value.value;
-          if (task) await this.feed.put(taskForClient({ value: task }, this.feed.record).value);
-          else await this.take(first.value);
-          return iterator;
+        const early = await Promise.race([first, this.sleep(SNAPSHOT_WAIT)]);
+        if (!early?.done) {
+          if (early?.value.value.task) {
+            await this.feed.put(taskForClient({ value: early.value.value.task }, this.feed.record).value);
+            return events;
+          }
+          await this.ask();
+          this.snapshot = 'asked';
+          return startingWith(first, events);
         }
       } catch (error) {
-        if (isAway(error)) throw error;
-        this.parts.log.debug({ err: error, agent: this.agent.name }, 'an agent let nobody subscribe to its task');
+        if (!(error instanceof SubscriptionRefused)) {
+          this.cancellation.cancel('the task could not be brought up to date');
+          throw error;
+        }
+        this.logRefusal(error);
+      } finally {
+        this.poke();
       }
     }
     await this.ask();
     return undefined;
   }
 
+  private async *subscription(): AsyncGenerator<Passed<StreamResponse>> {
+    let events: EventIterator;
+    let first: IteratorResult<Passed<StreamResponse>>;
+    try {
+      const { upstreamId } = this.feed.record;
+      const subscribed = await this.agent.subscribe(this.caller, { id: upstreamId }, this.exchange);
+      events = subscribed[Symbol.asyncIterator]();
+      first = await events.next();
+    } catch (error) {
+      throw isAway(error) ? error : new SubscriptionRefused(error);
+    }
+    try {
+      for (let next = first; !next.done; next = await events.next()) yield next.value;
+    } finally {
+      events.return?.().catch(() => {});
+    }
+  }
+
+  private logRefusal({ cause }: SubscriptionRefused): void {
+    this.parts.log.debug({ err: cause, agent: this.agent.name }, 'the agent refused a subscription; polling its task');
+  }
+
   /** Resolves when there is nothing more to follow. `opened` is a stream of the task's events. */
-  async run(opened: AsyncIterator<Passed<StreamResponse>> | undefined): Promise<void> {
+  async run(opened: EventIterator | undefined): Promise<void> {
     const { feed } = this;
     let off = (): void => {};
     const look = (): void => void feed.recheck().catch(() => {});
@@ -176,7 +241,7 @@ export class AgentFollower extends Following {
     }
   }
 
-  private async read(events: AsyncIterator<Passed<StreamResponse>>): Promise<void> {
+  private async read(events: EventIterator): Promise<void> {
     try {
       while (!this.finished()) {
         const next = await this.orStopped(events.next());
@@ -190,7 +255,8 @@ export class AgentFollower extends Following {
       // Not awaited: an agent that does not let go of its stream holds nobody up.
       events.return?.().catch(() => {});
     } catch (error) {
-      if (!this.stopped) this.feed.fail(error);
+      if (error instanceof SubscriptionRefused) this.logRefusal(error);
+      else if (!this.stopped) this.feed.fail(error);
     }
   }
 
@@ -209,7 +275,33 @@ export class AgentFollower extends Following {
       this.parts.log.warn({ agent: this.agent.name }, 'an agent told of another task in the stream of this one');
       return;
     }
+    if (this.snapshot !== 'streamed' && (await this.settledBySnapshot(event))) return;
     await this.feed.publish(eventForClient(event, this.feed.record), () => !this.stopped);
+  }
+
+  /**
+   * For a stream whose beginning is missing: whether the task already has what the event says. The snapshot that was asked
+   * for may include events that were under way at that time. Where the task rests it is asked for once more, because an
+   * artifact that was appended to cannot be told apart for sure.
+   */
+  private async settledBySnapshot({ value }: Passed<StreamResponse>): Promise<boolean> {
+    const { feed } = this;
+    if (value.task) {
+      await feed.put(taskForClient({ value: value.task }, feed.record).value);
+      return true;
+    }
+    const event = eventForClient({ value }, feed.record).value;
+    if (this.snapshot === 'asked') {
+      if (includes(feed.record.task, event)) return true;
+      this.snapshot = 'passed';
+    }
+    if (value.statusUpdate && isSettled(value.statusUpdate.status.state)) {
+      await this.ask().catch((error: unknown) => {
+        this.parts.log.debug({ err: error, agent: this.agent.name }, 'the agent did not tell the task at its end');
+      });
+      return includes(feed.record.task, event);
+    }
+    return false;
   }
 
   private async poll(): Promise<void> {

@@ -131,6 +131,27 @@ function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
   return { artifactId: artifact.artifactId, parts: parts.slice(oldParts.length) };
 }
 
+/** Whether the task looks as if the event had been folded into it already. */
+export function includes(task: Task, { statusUpdate, artifactUpdate }: StreamResponse): boolean {
+  if (statusUpdate) return !isNewer(statusUpdate.status, task.status);
+  if (!artifactUpdate) return false;
+  const { artifact, append } = artifactUpdate;
+  const known = task.artifacts?.find(({ artifactId }) => artifactId === artifact.artifactId)?.parts;
+  if (!known) return false;
+  const places = append === true ? known.length - artifact.parts.length : 0;
+  for (let at = 0; at <= places; at++) {
+    if (artifact.parts.every((part, index) => same(part, known[at + index]))) return true;
+  }
+  return false;
+}
+
+function isNewer(status: TaskStatus, than: TaskStatus): boolean {
+  if (isTerminal(than.state)) return false;
+  const [time, before] = [Date.parse(status.timestamp ?? ''), Date.parse(than.timestamp ?? '')];
+  if (Number.isFinite(time) && Number.isFinite(before) && time !== before) return time > before;
+  return !same(status, than);
+}
+
 /** Equal as JSON, whatever the order of members. */
 function same(one: JsonValue | object | undefined, other: JsonValue | object | undefined): boolean {
   if (one === other) return true;
