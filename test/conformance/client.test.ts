@@ -9,7 +9,7 @@ import { CLIENT_SCENARIOS } from './scenarios.js';
 
 const COMMAND = `${process.execPath} test/conformance/client-wrapper.mjs`;
 
-beforeAll(locateSuite, 300_000);
+beforeAll(locateSuite, 660_000);
 
 describe('the gateway as a client', () => {
   it.each(CLIENT_SCENARIOS)('$scenario at $specVersion', { timeout: 60_000 }, async ({ checks, ...scenario }) => {

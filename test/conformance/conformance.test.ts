@@ -17,7 +17,7 @@ import {
 
 const TIMEOUT = { timeout: 180_000 };
 
-beforeAll(locateSuite, 300_000);
+beforeAll(locateSuite, 660_000);
 
 /** A gateway in front of fixtures, for the time of the surrounding block. */
 function gatewayBefore(servers: Record<string, Variant>): { url(path: string): string } {

@@ -12,7 +12,7 @@ const SPOKEN: Record<Exclude<Variant, 'tasks'>, SpecVersion[]> = {
   modern: ['2026-07-28'],
 };
 
-beforeAll(locateSuite, 300_000);
+beforeAll(locateSuite, 660_000);
 
 describe.each(Object.entries(SPOKEN) as [Variant, SpecVersion[]][])('the %s server', (variant, specVersions) => {
   const target: Target = `${variant} server`;

@@ -3,13 +3,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { npmPackage } from '../support/npm-package.js';
+import { nodeAtLeast } from '../support/other-node.js';
 
-export const SUITE = '@modelcontextprotocol/conformance@0.2.0-alpha.12';
+const SUITE = { name: '@modelcontextprotocol/conformance', version: '0.2.0-alpha.12' };
 
 /** The suite imports `fs.globSync`, which Node has since 22. */
 const SUITE_NODE_MAJOR = 22;
@@ -181,61 +182,14 @@ interface SuiteLocation {
 
 let located: Promise<SuiteLocation> | undefined;
 
-/** Where the suite is, and a Node that can run it. Looked up once: npx takes a second even when all is there. */
-export function locateSuite(): Promise<SuiteLocation> {
-  located ??= underLock('parley-conformance-npx.lock', installWithNpx);
-  return located;
-}
-
 /**
- * Lets npx fetch the suite into its cache, and asks from inside where it ended up. As a dependency of this package
- * the npm package `node`, which the suite needs where the machine's Node is too old for it, would replace the
- * machine's Node in every npm script.
+ * The suite, and a Node that can run it. Fetched on first use: as a dependency of this package the suite would bring its
+ * own copies of many packages into every clone.
  */
-async function installWithNpx(): Promise<SuiteLocation> {
-  const ownNode = Number(process.versions.node.split('.')[0]) >= SUITE_NODE_MAJOR;
-  const packages = ownNode ? ['-p', SUITE] : ['-p', `node@${SUITE_NODE_MAJOR}`, '-p', SUITE];
-  const script = `console.log('located ' + JSON.stringify([process.execPath, process.env.PATH]))`;
-  const args = ['--yes', '--prefer-offline', ...packages, '--', 'node', '--eval', script];
-  const { exitCode, output } = await run('npx', args, 240_000);
-  const answer = /^located (.+)$/m.exec(output)?.[1];
-  if (exitCode !== 0 || !answer) throw new Error(`npx could not provide ${SUITE}:\n${output}`);
-  const [fetchedNode, path] = JSON.parse(answer) as [string, string];
-  const entry = path
-    .split(delimiter)
-    .map((binaries) => join(binaries, '..', '@modelcontextprotocol', 'conformance', 'dist', 'index.js'))
-    .find((file) => existsSync(file));
-  if (!entry) throw new Error(`npx provided ${SUITE} nowhere on ${path}`);
-  return { node: ownNode ? process.execPath : fetchedNode, entry };
-}
-
-/** Test files run in several processes, and two npx that fill the same cache at the same time break each other. */
-async function underLock<T>(name: string, use: () => Promise<T>): Promise<T> {
-  const lock = join(tmpdir(), name);
-  for (;;) {
-    try {
-      await writeFile(lock, String(process.pid), { flag: 'wx' });
-      break;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-      const owner = Number(await readFile(lock, 'utf8').catch(() => ''));
-      // An empty file is one that its owner is about to write.
-      if (owner > 0 && !isRunning(owner)) await rm(lock, { force: true });
-      await delay(100);
-    }
-  }
-  try {
-    return await use();
-  } finally {
-    await rm(lock, { force: true });
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+export function locateSuite(): Promise<SuiteLocation> {
+  located ??= (async () => {
+    const [node, folder] = await Promise.all([nodeAtLeast(SUITE_NODE_MAJOR), npmPackage(SUITE)]);
+    return { node, entry: join(folder, 'dist', 'index.js') };
+  })();
+  return located;
 }

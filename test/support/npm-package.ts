@@ -1,0 +1,117 @@
+/**
+ * Packages that tests need and the project must not depend on, fetched from the npm registry on first use. Each lies in
+ * a folder of its own below `node_modules/.cache`, without having run any install script. A package of this kind is too
+ * large for every clone (a second Node), or would put a program in front of the machine's own on the PATH of npm scripts.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync, realpathSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const INSTALL_LIMIT_MS = 300_000;
+
+export interface NpmPackage {
+  readonly name: string;
+  /** A version, or a range such as `22`: then the newest version at the time of the first use. */
+  readonly version: string;
+  /** Rejects a package that does not work here. Runs once, before other tests can see the package. */
+  verify?(folder: string): Promise<void>;
+}
+
+/** Returns the folder of the installed package. Test files in several processes may ask for the same one at once. */
+export async function npmPackage(wanted: NpmPackage, cache = defaultCache()): Promise<string> {
+  const { name, version } = wanted;
+  const key = `${name}@${version}`.replaceAll('/', '+');
+  const target = join(cache, key);
+  const folder = join(target, 'node_modules', name);
+  if (existsSync(folder)) return folder;
+  await mkdir(cache, { recursive: true });
+  await alone(
+    `${target}.lock`,
+    () => existsSync(folder),
+    () => installInto(target, cache, wanted),
+  );
+  return folder;
+}
+
+function defaultCache(): string {
+  return join(realpathSync(fileURLToPath(new URL('../../node_modules', import.meta.url))), '.cache', 'parley-tests');
+}
+
+async function installInto(target: string, cache: string, { name, version, verify }: NpmPackage): Promise<void> {
+  // Renamed when complete, so that an interrupted installation leaves nothing that looks like a package.
+  const staging = await mkdtemp(join(cache, '.staging-'));
+  try {
+    await writeFile(join(staging, 'package.json'), '{"private":true}');
+    // The prefix is given because npm otherwise takes a folder below `node_modules` for a part of the project.
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline'];
+    await npm(['install', '--prefix', staging, ...options, `${name}@${version}`], staging);
+    await verify?.(join(staging, 'node_modules', name));
+    await rename(staging, target).catch((error: NodeJS.ErrnoException) => {
+      // Another process installed the same package meanwhile.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+async function npm(args: string[], cwd: string): Promise<void> {
+  const windows = process.platform === 'win32';
+  const child = spawn('npm', args, { cwd, shell: windows, stdio: ['ignore', 'pipe', 'pipe'] });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
+  const timer = setTimeout(() => child.kill('SIGKILL'), INSTALL_LIMIT_MS);
+  const ended = await new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(`could not be started: ${error.message}`));
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve('');
+      else resolve(signal ? `did not end within ${INSTALL_LIMIT_MS / 1000} s` : `ended with code ${code}`);
+    });
+  });
+  clearTimeout(timer);
+  if (ended) throw new Error(`npm ${args.join(' ')} ${ended}. The tests need the npm registry for it.\n${output}`);
+}
+
+/**
+ * Runs `work` in one process at a time, and not at all once it is `done`. The lock only saves work: `installInto` is
+ * safe without it, so a lock of a process that died, or one held for too long, is passed over.
+ */
+async function alone(lock: string, done: () => boolean, work: () => Promise<void>): Promise<void> {
+  const deadline = Date.now() + INSTALL_LIMIT_MS;
+  while (!done()) {
+    const locked = await writeFile(lock, String(process.pid), { flag: 'wx' }).then(
+      () => true,
+      () => false,
+    );
+    if (!locked && Date.now() < deadline && (await isHeld(lock))) {
+      await delay(100);
+      continue;
+    }
+    try {
+      return done() ? undefined : await work();
+    } finally {
+      await rm(lock, { force: true });
+    }
+  }
+}
+
+async function isHeld(lock: string): Promise<boolean> {
+  const [owner, age] = await Promise.all([
+    readFile(lock, 'utf8').then(Number, () => 0),
+    stat(lock).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs,
+      () => 0,
+    ),
+  ]);
+  // An empty file is one that its owner is about to write.
+  if (!owner) return age < 10_000;
+  try {
+    process.kill(owner, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
