@@ -203,6 +203,27 @@ describe('a receiver that fails', () => {
     expect(await rig.news(key, 'four')).toHaveLength(1);
   });
 
+  test('410: nothing more is sent there although switching the configuration off takes its time', async () => {
+    const receiver = await receive(status(410));
+    const rig = await open();
+    const key = await rig.task('t1', { url: receiver.url() });
+    for (const text of ['one', 'two']) await rig.news(key, text);
+    let claims = 0;
+    const claim = rig.outbox.claim.bind(rig.outbox);
+    rig.outbox.claim = (...args) => claim(...args).finally(() => (claims += 1));
+    const disable = rig.pushes.disable.bind(rig.pushes);
+    rig.pushes.disable = async (...args) => {
+      // The queue is looked at several times meanwhile.
+      const before = claims;
+      await until('the queue is looked at', () => claims >= before + 5);
+      await disable(...args);
+    };
+    rig.sender.start();
+    await until('given up', () => rig.empty());
+    expect(receiver.got).toHaveLength(1);
+    expect((await rig.letters.deadLetters()).notifications).toHaveLength(2);
+  });
+
   test('S-53: given up when nothing succeeded for too long; the configuration is switched off', async () => {
     const receiver = await receive(status(500));
     const rig = await open({ outbox: { giveUpMs: 300 } });

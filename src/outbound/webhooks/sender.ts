@@ -234,8 +234,9 @@ export class WebhookSender {
       return;
     }
     if (status === 410) {
-      await outbox.bury(delivery.id, 'HTTP 410: the receiver is gone');
+      // In this order: once this one is buried, the next of its lane can be claimed, and is sent unless it is disabled.
       await pushes.disable(delivery.value);
+      await outbox.bury(delivery.id, 'HTTP 410: the receiver is gone');
       return;
     }
     const waits = status === 429 || status === 503;
