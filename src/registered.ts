@@ -36,6 +36,7 @@ export class Registered<K extends Kind> {
   private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
   private stop: (() => void) | undefined;
   private turn: Promise<void> = Promise.resolve();
+  private started = false;
 
   constructor(
     private readonly kind: K,
@@ -48,6 +49,7 @@ export class Registered<K extends Kind> {
     const { registry } = this.parts;
     const version = await registry.version();
     await this.align();
+    this.started = true;
     this.stop = registry.watch(
       version,
       () =>
@@ -120,7 +122,11 @@ export class Registered<K extends Kind> {
     const before = this.parts.bring(name, settings);
     this.current.set(name, { settings, text });
     if (before) this.retire(before);
-    this.parts.log.info({ [this.kind]: name }, `${this.article} was ${before ? 'changed' : 'added'}`);
+    // What the configuration has is shown once all of it is there; a change of it is news.
+    const { log } = this.parts;
+    const said = `${this.article} was ${before ? 'changed' : 'added'}`;
+    if (this.started) log.info({ [this.kind]: name }, said);
+    else log.debug({ [this.kind]: name }, said);
   }
 
   private takeAway(name: string): void {

@@ -19,7 +19,7 @@ export interface CatalogOptions {
   readonly naming: Naming;
   /** How long a list waits for a server that has not answered yet. */
   readonly patience: number;
-  readonly log: { info(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
 const KIND_OF: Readonly<Record<ListMethod, ListKind>> = {
@@ -153,7 +153,7 @@ export class Catalog {
       await this.describeEntry(entry);
       await Promise.all(LIST_METHODS.map((method) => this.offers(entry, method) && entry.listings[method].load()));
     } catch (error) {
-      this.options.log.warn(
+      this.options.log.debug(
         { server: entry.upstream.name, why: (error as Error).message },
         'a server is not available yet',
       );
@@ -262,7 +262,7 @@ export class Catalog {
       if ('snapshot' in part) parts.push(part);
       else missing.push(part);
     }
-    if (missing.length > 0) this.options.log.warn({ method, missing }, 'a list is served without some servers');
+    if (missing.length > 0) this.options.log.debug({ method, missing }, 'a list is served without some servers');
     return { parts, missing };
   }
 
@@ -337,6 +337,20 @@ export class Catalog {
   /** A tool as it is known at the moment; asks nobody. */
   knownTool(server: string, own: string): Item | undefined {
     return this.entries.get(server)?.listings['tools/list'].snapshot?.byKey.get(own);
+  }
+
+  /** What is known of a server's tools at the moment: their number, or why there is none. Asks nobody. */
+  offer(server: string): { readonly known: boolean; readonly count?: number; readonly problem?: string } {
+    const entry = this.entries.get(server);
+    if (!entry?.description) return { known: false };
+    if (!this.offers(entry, 'tools/list')) return { known: true, count: 0 };
+    const { snapshot, failure } = entry.listings['tools/list'];
+    const problem = failure?.error.message;
+    return {
+      known: snapshot !== undefined || problem !== undefined,
+      ...(snapshot && { count: snapshot.items.length }),
+      ...(problem !== undefined && { problem }),
+    };
   }
 
   /**

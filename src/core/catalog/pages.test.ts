@@ -58,7 +58,7 @@ const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 
 function house(fakes: Record<string, Fake>, pageSize = 1_000, naming: Naming = { separator: '__', prefix: 'always' }) {
-  const catalog = new Catalog({ naming, patience: 100, log: { info: () => {}, warn: () => {} } });
+  const catalog = new Catalog({ naming, patience: 100, log: { debug: () => {}, warn: () => {} } });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
   const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
   const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>

@@ -184,7 +184,7 @@ export class McpUpstream implements Upstream {
           `speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`,
         );
       case 'none':
-        log.info({ server: this.name }, 'the server gave no sign which revision it speaks');
+        log.debug({ server: this.name }, 'the server gave no sign which revision it speaks');
         throw unavailable(this.name, 'it gave no sign which revision it speaks');
     }
   }

@@ -114,7 +114,7 @@ export class WatchHub {
   }
 
   private lost(why: string): void {
-    this.log.info({ server: this.name, why }, 'a watch was interrupted');
+    this.log.debug({ server: this.name, why }, 'a watch was interrupted');
     this.current = undefined;
     this.asked = '';
     this.reopenLater();

@@ -1,0 +1,163 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type Monitored, type Offer, type StateChange, UpstreamMonitor } from './upstream-monitor.js';
+
+class Fake implements Monitored {
+  status: 'unknown' | 'up' | 'down' = 'unknown';
+  detail: string | undefined;
+  offered: Offer = { known: false };
+
+  constructor(
+    readonly name: string,
+    readonly kind: 'server' | 'agent' = 'server',
+  ) {}
+
+  health() {
+    return { status: this.status, ...(this.detail !== undefined && { detail: this.detail }) };
+  }
+
+  offer(): Offer {
+    return this.offered;
+  }
+
+  up(count: number): void {
+    this.status = 'up';
+    this.offered = { known: true, count };
+  }
+
+  down(detail: string): void {
+    this.status = 'down';
+    this.detail = detail;
+  }
+}
+
+let now: number;
+let upstreams: Fake[];
+let monitor: UpstreamMonitor;
+let changes: StateChange[];
+beforeEach(() => {
+  now = 1_000;
+  upstreams = [new Fake('weather'), new Fake('files')];
+  monitor = new UpstreamMonitor({ upstreams: () => upstreams, now: () => now });
+  changes = [];
+  monitor.onChange((change) => changes.push(change));
+  monitor.sample();
+});
+afterEach(() => {
+  monitor.close();
+  vi.useRealTimers();
+});
+
+const after = (milliseconds: number): void => {
+  now += milliseconds;
+  monitor.sample();
+};
+
+test('a server is starting until it has answered and its tools are known', () => {
+  expect(monitor.states()).toEqual([
+    { kind: 'server', name: 'weather', state: 'starting' },
+    { kind: 'server', name: 'files', state: 'starting' },
+  ]);
+  upstreams[0]!.status = 'up';
+  after(100);
+  expect(changes).toEqual([]);
+  upstreams[0]!.up(3);
+  after(100);
+  expect(changes).toEqual([
+    { kind: 'server', name: 'weather', state: 'up', count: 3, took: 200, before: 'starting', lasted: 200 },
+  ]);
+});
+
+test('a server that goes down says why, and one that recovers how long it was away', () => {
+  upstreams[0]!.up(3);
+  after(10);
+  upstreams[0]!.down('connection refused');
+  after(60_000);
+  after(500);
+  upstreams[0]!.up(3);
+  after(11_500);
+  expect(changes.slice(1)).toEqual([
+    expect.objectContaining({ state: 'down', before: 'up', problem: 'connection refused', lasted: 60_000 }),
+    expect.objectContaining({ state: 'up', before: 'down', lasted: 12_000, count: 3, took: 10 }),
+  ]);
+  expect(changes[2]).not.toHaveProperty('problem');
+});
+
+test('a server whose list cannot be read is up, with the problem', () => {
+  upstreams[0]!.status = 'up';
+  upstreams[0]!.offered = { known: true, problem: 'its tools/list failed' };
+  after(10);
+  expect(monitor.states()[0]).toEqual({
+    kind: 'server',
+    name: 'weather',
+    state: 'up',
+    took: 10,
+    problem: 'its tools/list failed',
+  });
+});
+
+test('a server that was up is not starting again while its state is unknown', () => {
+  upstreams[0]!.up(3);
+  after(10);
+  upstreams[0]!.status = 'unknown';
+  upstreams[0]!.offered = { known: false };
+  after(10);
+  expect(monitor.states()[0]).toMatchObject({ state: 'up' });
+  expect(changes).toHaveLength(1);
+});
+
+test('a server that comes later is reported, one that is removed is forgotten', () => {
+  upstreams = [new Fake('late')];
+  after(10);
+  upstreams[0]!.up(1);
+  after(25);
+  expect(changes).toEqual([expect.objectContaining({ name: 'late', state: 'up', took: 25 })]);
+  expect(monitor.states()).toHaveLength(1);
+});
+
+test('an agent and a server of the same name are two', () => {
+  upstreams = [new Fake('twin'), new Fake('twin', 'agent')];
+  upstreams[1]!.up(2);
+  after(10);
+  expect(monitor.states().map(({ kind, state }) => [kind, state])).toEqual([
+    ['server', 'starting'],
+    ['agent', 'up'],
+  ]);
+});
+
+describe('waiting for the start', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+
+  test('ends when everything has answered, one way or the other', async () => {
+    monitor.start();
+    let done = false;
+    void monitor.settled(60_000).then(() => {
+      done = true;
+    });
+    upstreams[0]!.up(1);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(done).toBe(false);
+    upstreams[1]!.down('no such command');
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(done).toBe(true);
+    expect(vi.getTimerCount()).toBe(1);
+  });
+
+  test('ends after the given time for servers that do not answer', async () => {
+    monitor.start();
+    const waited = monitor.settled(2_000);
+    await vi.advanceTimersByTimeAsync(2_000);
+    await waited;
+    expect(monitor.states().map(({ state }) => state)).toEqual(['starting', 'starting']);
+  });
+
+  test('ends at once where nothing starts, and when the monitor is closed', async () => {
+    const waited = monitor.settled(60_000);
+    monitor.close();
+    await waited;
+    upstreams = [];
+    await monitor.settled(60_000);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+});
