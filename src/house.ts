@@ -32,6 +32,8 @@ import { openState, Registry, type State, wallMs } from './state/index.js';
 
 /** How often a task is worth asking for. */
 const TASK_POLL = 500;
+/** The owner of a process holds a question a little longer than the replica of its caller does. */
+const HELD_MARGIN = 60_000;
 
 /** What a replica has beside what a single process has. */
 interface Replica {
@@ -139,7 +141,13 @@ export class House {
     // A process lives on one machine; the replicas share it.
     return replica === SINGLE || settings.command === undefined
       ? build()
-      : new OwnedUpstream(build, replica.cluster, state.bus, JSON.stringify(settings));
+      : new OwnedUpstream({
+          build,
+          cluster: replica.cluster,
+          bus: state.bus,
+          settings: JSON.stringify(settings),
+          heldFor: Math.max(config.bridge.parkTtl, TASK_TTL) + HELD_MARGIN,
+        });
   }
 
   get cluster(): Cluster {

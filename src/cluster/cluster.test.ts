@@ -39,7 +39,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   const replica = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox; streams: BusStreams }> => {
     const own = bus();
     const presence = await Presence.enter(own, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(own, presence, QUIET, 50);
+    const mailbox = await Mailbox.open(own, presence, QUIET, { watchEvery: 50 });
     stops.push(
       () => presence.leave(),
       () => mailbox.close(),
@@ -144,4 +144,33 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(heard).toEqual(texts.map((text, i) => `${name}.${i + 2} ${text}`));
     expect(await insist(() => b.streams.find('other session', name, 1))).toBeUndefined();
   }, 60_000);
+});
+
+test('replicas that are gone leave nothing behind at those that stay', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
+  const state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
+  const enter = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox }> => {
+    const presence = await Presence.enter(state.bus, name, LEASE, () => {});
+    const idle = { boxIdle: 500, senderIdle: 500 };
+    return { presence, mailbox: await Mailbox.open(state.bus, presence, QUIET, { watchEvery: 50, ...idle }) };
+  };
+  const stays = await enter('stays');
+  stays.mailbox.handle('greet', async (name) => name);
+  for (let i = 0; i < 20; i++) {
+    const { presence, mailbox } = await enter(`brief-${i}`);
+    expect(await mailbox.ask('stays', 'greet', i)).toBe(i);
+    await mailbox.tell('news', i);
+    mailbox.close();
+    await presence.leave();
+  }
+  await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
+  // Whoever was forgotten is heard again.
+  const { presence, mailbox } = await enter('late');
+  expect(await mailbox.ask('stays', 'greet', 'one')).toBe('one');
+  await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
+  expect(await mailbox.ask('stays', 'greet', 'two')).toBe('two');
+  for (const one of [mailbox, stays.mailbox]) one.close();
+  await Promise.all([presence.leave(), stays.presence.leave()]);
+  await state.close();
+  rmSync(folder, { recursive: true, force: true });
 });

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { readFault, writeFault } from '../core/bridge/outcome-text.js';
 import { Cancellation } from '../core/caller.js';
 import { type Asked, type AskOptions, type Cluster, ReplicaGone } from '../core/cluster.js';
@@ -41,6 +42,15 @@ const EVERYBODY = 'cluster';
 const ASK_PATIENCE = 2_000;
 const ANSWER_PATIENCE = 60_000;
 
+export interface MailboxOptions {
+  /** How often the replicas that calls wait for are looked for. */
+  readonly watchEvery?: number;
+  /** A stream that nothing was sent to for this long is forgotten. */
+  readonly boxIdle?: number;
+  /** A sender that nothing was heard of for this long is forgotten: longer than it repeats an envelope. */
+  readonly senderIdle?: number;
+}
+
 /** Letters between replicas over the Bus: each has a box of its own, and there is one that everybody reads. */
 export class Mailbox implements Cluster {
   private readonly pending = new Map<string, Pending>();
@@ -48,24 +58,35 @@ export class Mailbox implements Cluster {
   private readonly handlers = new Map<string, Handler>();
   private readonly listeners = new Map<string, Set<(payload: JsonValue) => void>>();
   private readonly boxes = new Map<string, Outgoing<Letter>>();
-  private readonly read = new Map<string, number>();
+  /** The last envelope of each sender in each stream. */
+  private readonly read = new Map<string, { readonly n: number; readonly at: number }>();
   private readonly incoming: Incoming[];
   private readonly timer: NodeJS.Timeout;
   private next = 0;
+  private sent = 0;
   private watching = false;
+  private readonly boxIdle: number;
+  private readonly senderIdle: number;
 
   private constructor(
     private readonly bus: Bus,
     private readonly presence: Presence,
     private readonly log: Warns,
-    watchEvery: number,
+    { watchEvery = 500, boxIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: MailboxOptions,
   ) {
+    this.boxIdle = boxIdle;
+    this.senderIdle = senderIdle;
     this.incoming = [this.open(boxOf(presence.self), 'start'), this.open(EVERYBODY, 'end')];
     this.timer = setInterval(() => void this.watch(), watchEvery).unref();
   }
 
-  static async open(bus: Bus, presence: Presence, log: Warns, watchEvery = 500): Promise<Mailbox> {
-    return new Mailbox(bus, presence, log, watchEvery);
+  static async open(bus: Bus, presence: Presence, log: Warns, options: MailboxOptions = {}): Promise<Mailbox> {
+    return new Mailbox(bus, presence, log, options);
+  }
+
+  /** Replicas that something is remembered of. */
+  get remembered(): { readonly boxes: number; readonly senders: number } {
+    return { boxes: this.boxes.size, senders: this.read.size };
   }
 
   get self(): string {
@@ -99,8 +120,8 @@ export class Mailbox implements Cluster {
 
   private unpack(stream: string, { from, n, letters }: Envelope<Letter>): void {
     const sender = `${stream} ${from}`;
-    if (n <= (this.read.get(sender) ?? 0)) return;
-    this.read.set(sender, n);
+    if (n <= (this.read.get(sender)?.n ?? 0)) return;
+    this.read.set(sender, { n, at: performance.now() });
     for (const letter of letters) {
       try {
         this.receive(letter, from);
@@ -171,7 +192,7 @@ export class Mailbox implements Cluster {
   private box(stream: string): Outgoing<Letter> {
     let box = this.boxes.get(stream);
     if (!box) {
-      box = new Outgoing(this.bus, stream, this.self);
+      box = new Outgoing(this.bus, stream, this.self, () => ++this.sent);
       this.boxes.set(stream, box);
     }
     return box;
@@ -204,6 +225,7 @@ export class Mailbox implements Cluster {
 
   /** Whoever waits for a replica that is gone hears so; what was done for one that is gone is given up. */
   private async watch(): Promise<void> {
+    this.prune();
     if (this.watching) return;
     this.watching = true;
     const replicas = new Set([...this.pending.values()].map(({ replica }) => replica));
@@ -216,6 +238,13 @@ export class Mailbox implements Cluster {
         if (from === replica) cancellation.cancel('the replica that asked is gone');
     }
     this.watching = false;
+  }
+
+  /** Replicas come and go under ever new names: nothing may be kept for each of them. */
+  private prune(): void {
+    for (const [stream, box] of this.boxes) if (box.idle > this.boxIdle) this.boxes.delete(stream);
+    const heard = performance.now() - this.senderIdle;
+    for (const [sender, { at }] of this.read) if (at < heard) this.read.delete(sender);
   }
 
   handle(subject: string, handler: Handler): () => void {

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
 
-/** Letters that were sent together. `n` counts the envelopes of one sender, so that one sent twice is read once. */
+/** Letters that were sent together. `n` rises with every envelope of a sender, so that one sent twice is read once. */
 export interface Envelope<L> {
   readonly from: string;
   readonly n: number;
@@ -30,15 +30,22 @@ const MOST_WAITING = 10_000;
 /** One box others read, and the letters on their way to it: in order, many in one append, repeated until they arrive. */
 export class Outgoing<L> {
   private readonly queue: Waiting<L>[] = [];
-  private n = 0;
   private sending = false;
+  private used = performance.now();
   private closed = false;
 
   constructor(
     private readonly bus: Bus,
     private readonly stream: string,
     private readonly from: string,
+    /** The number of the sender's next envelope, whichever stream it goes to. */
+    private readonly number: () => number,
   ) {}
+
+  /** How long ago the last letter left; 0 while one is on its way. */
+  get idle(): number {
+    return this.sending ? 0 : performance.now() - this.used;
+  }
 
   /** Resolves once the letter is in the box. Rejects when that took longer than `patience`. */
   post(letter: L, patience: number): Promise<void> {
@@ -54,7 +61,8 @@ export class Outgoing<L> {
 
   private async send(): Promise<void> {
     this.sending = true;
-    while (this.queue.length > 0 && !this.closed) await this.deliver(this.next(), ++this.n);
+    while (this.queue.length > 0 && !this.closed) await this.deliver(this.next(), this.number());
+    this.used = performance.now();
     this.sending = false;
   }
 

@@ -1,12 +1,11 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { readFault, readOutcome, writeFault, writeOutcome } from '../core/bridge/outcome-text.js';
+import { createHash } from 'node:crypto';
+import { readFault, readOutcome, writeFault } from '../core/bridge/outcome-text.js';
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
-import { Flow } from '../core/flow.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import {
   type InputResponses,
   LIST_KINDS,
@@ -14,18 +13,33 @@ import {
   type ServerDescription,
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
-import { revisionOf } from '../protocol/mcp/revisions/index.js';
 import type { Bus } from '../state/bus.js';
+import { HeldCalls } from './held-calls.js';
+import { flowTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
-
-type Sinks = Pick<UpstreamCall, 'notify' | 'cancellation'>;
 
 /** The answer of a replica that no longer owns the server: nothing was done. */
 const MOVED = { moved: true };
 const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.['moved'] === true;
 const ATTEMPTS = 3;
 const LOOK_AFTER = 1_000;
+/** A question is abandoned at its owner once the bus carries the message; later than this its owner drops it by itself. */
+const ABANDON_ATTEMPTS = 30;
+const ABANDON_PAUSE = 2_000;
+/** Longer than any caller may take to answer. */
+const HELD_FOR = 2 * 60 * 60 * 1000;
+
+export interface OwnedUpstreamOptions {
+  /** Makes the upstream that runs the process, anew each time this replica becomes its owner. */
+  readonly build: () => Upstream;
+  readonly cluster: Cluster;
+  readonly bus: Bus;
+  /** Two replicas share a process only if both would start the same one. */
+  readonly settings?: string;
+  /** The longest time a caller at another replica may take to answer a question of the process. */
+  readonly heldFor?: number;
+}
 
 /**
  * A server that is a process: one replica owns it, the others reach it there. When the owner dies the next one that
@@ -35,8 +49,10 @@ export class OwnedUpstream implements Upstream {
   readonly name: string;
   private local: Upstream;
   private readonly ownership: Ownership;
-  /** Calls that wait here for their caller's answer, and the replicas their callers are at. */
-  private readonly parked = new Map<string, { readonly call: ParkedCall; readonly from: string }>();
+  private readonly held: HeldCalls;
+  private readonly build: () => Upstream;
+  private readonly cluster: Cluster;
+  private readonly settings: string;
   private readonly watches = new Set<OwnedWatch>();
   private readonly served = new Set<() => void>();
   private readonly listeners = new Set<(event: WatchEvent) => void>();
@@ -44,15 +60,13 @@ export class OwnedUpstream implements Upstream {
   private description: ServerDescription | undefined;
   private reached: UpstreamHealth['status'] = 'unknown';
   private readonly sweeper: NodeJS.Timeout;
+  private closed = false;
 
-  constructor(
-    /** Makes what runs the process, anew each time this replica becomes its owner. */
-    private readonly build: () => Upstream,
-    private readonly cluster: Cluster,
-    bus: Bus,
-    /** Two replicas share a process only if they would have started the same. */
-    private readonly settings = '',
-  ) {
+  constructor({ build, cluster, bus, settings = '', heldFor = HELD_FOR }: OwnedUpstreamOptions) {
+    this.build = build;
+    this.cluster = cluster;
+    this.settings = settings;
+    this.held = new HeldCalls(heldFor);
     this.local = this.made();
     this.name = this.local.name;
     this.ownership = new Ownership(this.subject('owner'), cluster, bus, {
@@ -66,12 +80,15 @@ export class OwnedUpstream implements Upstream {
       cluster.handle(this.subject('resume'), (payload, asked) => this.serveResume(payload as JsonObject, asked)),
       cluster.handle(this.subject('abandon'), async (payload) => {
         const { id, reason } = payload as JsonObject;
-        this.parked.get(String(id))?.call.abandon(String(reason));
+        this.held.abandon(String(id), String(reason));
         return null;
       }),
       cluster.handle(this.subject('watch'), (payload, asked) => this.serveWatch(payload as JsonObject, asked)),
     ];
-    this.sweeper = setInterval(() => void this.sweep(), LOOK_AFTER).unref();
+    this.sweeper = setInterval(
+      () => void this.held.sweep((replica) => cluster.alive(replica).catch(() => true)),
+      LOOK_AFTER,
+    ).unref();
   }
 
   private subject(what: string): string {
@@ -98,7 +115,7 @@ export class OwnedUpstream implements Upstream {
     const { local } = this;
     this.local = this.made();
     void local.close().catch(() => {});
-    this.parked.clear();
+    this.held.clear();
     for (const end of [...this.served]) end();
     for (const watch of [...this.watches]) watch.move();
   }
@@ -207,42 +224,38 @@ export class OwnedUpstream implements Upstream {
           throw error;
         }
       },
-      abandon: (reason) => void this.cluster.ask(owner, this.subject('abandon'), { id, reason }).catch(() => {}),
+      abandon: (reason) => void this.abandonAt(owner, id, reason),
     };
+  }
+
+  private async abandonAt(owner: string, id: string, reason: string): Promise<void> {
+    for (let attempt = 1; attempt <= ABANDON_ATTEMPTS && !this.closed; attempt++) {
+      try {
+        await this.cluster.ask(owner, this.subject('abandon'), { id, reason });
+        return;
+      } catch (error) {
+        if (!(error instanceof ProtocolError && error.reason === 'overloaded')) return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, ABANDON_PAUSE).unref());
+    }
+  }
+
+  /** Calls held here for callers at other replicas. */
+  get heldCalls(): number {
+    return this.held.size;
   }
 
   private async serve(payload: JsonObject, asked: Asked): Promise<JsonValue> {
     if (!this.ownership.held) return MOVED;
     const flow = flowTo(asked);
     const { caller, call } = readCall(payload, flow);
-    return this.kept(flow.settle(await this.local.request(caller, call)), asked.from);
+    return this.held.settle(flow.settle(await this.local.request(caller, call)), asked.from);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {
-    const parked = this.parked.get(String(id));
-    if (!parked) return writeOutcome(failed(new ProtocolError('invalid_state', 'The call this belongs to is over')));
     const flow = flowTo(asked);
-    const outcome = await parked.call.resume(sinksOf(flow), answers as InputResponses);
-    return this.kept(flow.settle(outcome), asked.from, String(id));
-  }
-
-  private kept(outcome: Outcome, from: string, before?: string): JsonObject {
-    if (outcome.kind !== 'input_required' || !outcome.parked) {
-      if (before !== undefined) this.parked.delete(before);
-      return writeOutcome(outcome);
-    }
-    const id = before ?? randomUUID();
-    this.parked.set(id, { call: outcome.parked, from });
-    return writeOutcome(outcome, id);
-  }
-
-  /** Nobody will answer for a caller whose replica is gone. */
-  private async sweep(): Promise<void> {
-    for (const [id, { call, from }] of [...this.parked]) {
-      if (await this.cluster.alive(from).catch(() => true)) continue;
-      this.parked.delete(id);
-      call.abandon('The replica that held the question is gone');
-    }
+    const outcome = await this.held.resume(String(id), sinksOf(flow), answers as InputResponses);
+    return this.held.settle(flow.settle(outcome), asked.from, String(id));
   }
 
   /** Lasts as long as whoever asked wants to hear, and this replica owns the process. */
@@ -345,59 +358,15 @@ export class OwnedUpstream implements Upstream {
   }
 
   async close(): Promise<void> {
+    this.closed = true;
     clearInterval(this.sweeper);
+    this.held.clear();
     for (const stop of this.stops) stop();
     for (const end of [...this.served]) end();
     for (const watch of [...this.watches]) watch.close();
     await this.ownership.close();
     await this.local.close();
   }
-}
-
-/** What a process says in a flood must not fill the box that the answers to all the others go through. */
-const flowTo = (asked: Asked): Flow =>
-  new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
-
-const sinksOf = (flow: Flow): Sinks => ({
-  cancellation: flow.cancellation,
-  notify: (notification) => flow.notify(notification),
-});
-
-/** A call as another replica can make it. What a process is not sent, such as mirrored headers, stays behind. */
-function writeCall({ ask: _, revision, ...caller }: Caller, call: UpstreamCall): JsonValue {
-  const written = {
-    caller: { ...caller, revision: revision.date },
-    call: {
-      method: call.method,
-      params: call.params.bytes().toString('utf8'),
-      wantsProgress: call.wantsProgress,
-      logLevel: call.logLevel ?? null,
-      tasks: call.tasks,
-      ...(call.timeouts && { timeouts: call.timeouts }),
-      ...(call.after && { after: call.after }),
-    },
-  };
-  return written as unknown as JsonValue;
-}
-
-function readCall(written: JsonObject, flow: Flow): { readonly caller: Caller; readonly call: UpstreamCall } {
-  const { revision: date, ...who } = written['caller'] as unknown as Omit<Caller, 'revision'> & { revision: string };
-  const { params, logLevel, ...what } = written['call'] as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
-    params: string;
-    logLevel: UpstreamCall['logLevel'] | null;
-  };
-  const revision = revisionOf(date);
-  if (!revision) throw new ProtocolError('internal', 'The replicas do not know the same revisions');
-  return {
-    caller: { ...who, revision },
-    call: {
-      ...what,
-      params: RawObject.at(Buffer.from(params)),
-      logLevel: logLevel ?? undefined,
-      mirrored: [],
-      ...sinksOf(flow),
-    },
-  };
 }
 
 function faultOf(error: unknown): JsonObject {

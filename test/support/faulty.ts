@@ -106,3 +106,58 @@ export class FaultyBus implements Bus {
     return this.#inner.close();
   }
 }
+
+/** A Bus that can be cut off: while it is, everything is refused as if the engine were away. */
+export class CutBus implements Bus {
+  cut = false;
+  /** How many operations were refused. */
+  refused = 0;
+  readonly #inner: Bus;
+
+  constructor(inner: Bus) {
+    this.#inner = inner;
+  }
+
+  async #through<T>(work: () => Promise<T>): Promise<T> {
+    if (!this.cut) return work();
+    this.refused++;
+    throw new StateError('unavailable', 'injected: cut off', { outcome: 'not_executed' });
+  }
+
+  append(...args: Parameters<Bus['append']>): Promise<string> {
+    return this.#through(() => this.#inner.append(...args));
+  }
+  read(...args: Parameters<Bus['read']>): ReturnType<Bus['read']> {
+    return this.#through(() => this.#inner.read(...args));
+  }
+  tail(stream: string): Promise<string> {
+    return this.#through(() => this.#inner.tail(stream));
+  }
+  drop(stream: string): Promise<void> {
+    return this.#through(() => this.#inner.drop(stream));
+  }
+  wake(stream: string, fn: () => void): () => void {
+    return this.#inner.wake(stream, fn);
+  }
+  lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
+    return this.#through(() => this.#inner.lease(...args));
+  }
+  renew(...args: Parameters<Bus['renew']>): Promise<boolean> {
+    return this.#through(() => this.#inner.renew(...args));
+  }
+  release(...args: Parameters<Bus['release']>): Promise<boolean> {
+    return this.#through(() => this.#inner.release(...args));
+  }
+  holder(key: string): ReturnType<Bus['holder']> {
+    return this.#through(() => this.#inner.holder(key));
+  }
+  incr(...args: Parameters<Bus['incr']>): Promise<number> {
+    return this.#through(() => this.#inner.incr(...args));
+  }
+  ping(): Promise<void> {
+    return this.#through(() => this.#inner.ping());
+  }
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}

@@ -1,0 +1,56 @@
+/** A call to a shared process as text between replicas. */
+import type { Caller } from '../core/caller.js';
+import type { Asked } from '../core/cluster.js';
+import { Flow } from '../core/flow.js';
+import type { UpstreamCall } from '../core/upstream.js';
+import { ProtocolError } from '../protocol/errors.js';
+import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
+import { revisionOf } from '../protocol/mcp/revisions/index.js';
+
+export type Sinks = Pick<UpstreamCall, 'notify' | 'cancellation'>;
+
+/** Bounds what a process says beside its answer: the replica's stream of messages carries all other answers too. */
+export const flowTo = (asked: Asked): Flow =>
+  new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
+
+export const sinksOf = (flow: Flow): Sinks => ({
+  cancellation: flow.cancellation,
+  notify: (notification) => flow.notify(notification),
+});
+
+/** Leaves out what a process is not sent, such as mirrored headers. */
+export function writeCall({ ask: _, revision, ...caller }: Caller, call: UpstreamCall): JsonValue {
+  const written = {
+    caller: { ...caller, revision: revision.date },
+    call: {
+      method: call.method,
+      params: call.params.bytes().toString('utf8'),
+      wantsProgress: call.wantsProgress,
+      logLevel: call.logLevel ?? null,
+      tasks: call.tasks,
+      ...(call.timeouts && { timeouts: call.timeouts }),
+      ...(call.after && { after: call.after }),
+    },
+  };
+  return written as unknown as JsonValue;
+}
+
+export function readCall(written: JsonObject, flow: Flow): { readonly caller: Caller; readonly call: UpstreamCall } {
+  const { revision: date, ...who } = written['caller'] as unknown as Omit<Caller, 'revision'> & { revision: string };
+  const { params, logLevel, ...what } = written['call'] as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
+    params: string;
+    logLevel: UpstreamCall['logLevel'] | null;
+  };
+  const revision = revisionOf(date);
+  if (!revision) throw new ProtocolError('internal', 'The replicas do not know the same revisions');
+  return {
+    caller: { ...who, revision },
+    call: {
+      ...what,
+      params: RawObject.at(Buffer.from(params)),
+      logLevel: logLevel ?? undefined,
+      mirrored: [],
+      ...sinksOf(flow),
+    },
+  };
+}

@@ -1,0 +1,166 @@
+/** A process that replicas share: its owner serves the others, and holds nothing for callers that are gone. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { CutBus } from '../../test/support/faulty.js';
+import { type Caller, Cancellation } from '../core/caller.js';
+import type { Outcome, ParkedCall } from '../core/gateway.js';
+import type { Upstream, UpstreamCall } from '../core/upstream.js';
+import { ProtocolError } from '../protocol/errors.js';
+import { RawObject } from '../protocol/jsonrpc/raw.js';
+import { NEWEST } from '../protocol/mcp/revisions/index.js';
+import { openState, type State } from '../state/index.js';
+import { Mailbox } from './mailbox.js';
+import { OwnedUpstream } from './owned-upstream.js';
+import { Presence } from './presence.js';
+
+/** No replica is taken for dead here, however slow the machine. */
+const LEASE = { lease: 30_000, renew: 1_000 };
+const QUIET = { warn: () => {} };
+const CALLS = 50;
+const SOON = { timeout: 20_000 };
+
+let folder: string;
+let state: State;
+const stops: (() => unknown)[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'parley-owned-'));
+  state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
+});
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+  await state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Stands for the upstream that runs the process: every call asks a question. */
+class AskingProcess implements Upstream {
+  readonly name = 'asking';
+  readonly abandoned: string[] = [];
+  runs = 0;
+
+  constructor(private readonly resume: () => Promise<Outcome>) {}
+
+  async request(): Promise<Outcome> {
+    this.runs++;
+    const parked: ParkedCall = {
+      over: new Promise(() => {}),
+      resume: this.resume,
+      abandon: (reason) => this.abandoned.push(reason),
+    };
+    return { kind: 'input_required', inputRequests: undefined, requestState: undefined, parked };
+  }
+  async describe() {
+    return { capabilities: {} } as Awaited<ReturnType<Upstream['describe']>>;
+  }
+  async watch() {
+    return { honoured: {}, close: () => {} };
+  }
+  async keepWatching(): Promise<void> {}
+  rootsChanged(): void {}
+  release(): void {}
+  health() {
+    return { status: 'up' as const, speaks: [] };
+  }
+  async close(): Promise<void> {}
+}
+
+interface Replica {
+  readonly upstream: OwnedUpstream;
+  readonly process: AskingProcess;
+  readonly bus: CutBus;
+}
+
+async function replica(name: string, resume: () => Promise<Outcome>, heldFor?: number): Promise<Replica> {
+  const bus = new CutBus(state.bus);
+  const presence = await Presence.enter(bus, name, LEASE, () => {});
+  const mailbox = await Mailbox.open(bus, presence, QUIET, { watchEvery: 50 });
+  const process = new AskingProcess(resume);
+  const options = { build: () => process, cluster: mailbox, bus, ...(heldFor !== undefined && { heldFor }) };
+  const upstream = new OwnedUpstream(options);
+  stops.push(
+    () => presence.leave(),
+    () => mailbox.close(),
+    () => upstream.close(),
+  );
+  return { upstream, process, bus };
+}
+
+const CALLER = { principal: { name: 'alice' }, revision: NEWEST, capabilities: {} } as unknown as Caller;
+const call = (): UpstreamCall => ({
+  method: 'tools/call',
+  params: RawObject.from({ name: 'ask' }),
+  wantsProgress: false,
+  logLevel: undefined,
+  cancellation: new Cancellation(),
+  tasks: 'none',
+  mirrored: [],
+  notify: () => {},
+});
+
+/** A is the owner of the process; the calls come from B, and each waits for an answer. */
+async function parkedFromB(
+  resume: () => Promise<Outcome> = () => new Promise(() => {}),
+  heldFor?: number,
+): Promise<{ a: Replica; b: Replica; parked: ParkedCall[] }> {
+  const [a, b] = [await replica('a', resume, heldFor), await replica('b', resume, heldFor)];
+  await a.upstream.describe();
+  const outcomes = await Promise.all(Array.from({ length: CALLS }, () => b.upstream.request(CALLER, call())));
+  const parked = outcomes.flatMap((outcome) =>
+    outcome.kind === 'input_required' && outcome.parked ? [outcome.parked] : [],
+  );
+  expect(parked).toHaveLength(CALLS);
+  expect(a.process.runs).toBe(CALLS);
+  expect(a.upstream.heldCalls).toBe(CALLS);
+  return { a, b, parked };
+}
+
+test('a call that its caller abandons is no longer held by the owner', async () => {
+  const { a, parked } = await parkedFromB();
+  for (const one of parked) one.abandon('nobody answers');
+  await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
+  expect(a.process.abandoned).toEqual(Array.from({ length: CALLS }, () => 'nobody answers'));
+});
+
+test('a call abandoned while the bus is away is given up once it is back', async () => {
+  const { a, b, parked } = await parkedFromB();
+  b.bus.cut = true;
+  for (const one of parked) one.abandon('nobody answers');
+  // Longer than the first message waits for the bus.
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  expect(b.bus.refused).toBeGreaterThan(0);
+  expect(a.upstream.heldCalls).toBe(CALLS);
+  b.bus.cut = false;
+  await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
+  expect(a.process.abandoned).toHaveLength(CALLS);
+});
+
+test('a call whose resumption fails is no longer held', async () => {
+  const { a, parked } = await parkedFromB(async () => {
+    throw new ProtocolError('upstream_error', 'the process is gone');
+  });
+  const outcomes = await Promise.all(parked.map((one) => one.resume(call(), {})));
+  expect(outcomes.map(({ kind }) => kind)).toEqual(Array.from({ length: CALLS }, () => 'error'));
+  expect(a.upstream.heldCalls).toBe(0);
+});
+
+test('a call that is abandoned while it is resumed is not held again', async () => {
+  const again: ((outcome: Outcome) => void)[] = [];
+  const { a, parked } = await parkedFromB(() => new Promise((resolve) => again.push(resolve)));
+  const resumed = Promise.all(parked.map((one) => one.resume(call(), {})));
+  await expect.poll(() => again.length, SOON).toBe(CALLS);
+  for (const one of parked) one.abandon('the client is gone');
+  await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
+  for (const resolve of again) resolve(await a.process.request());
+  expect((await resumed).map(({ kind }) => kind)).toEqual(Array.from({ length: CALLS }, () => 'error'));
+  expect(a.upstream.heldCalls).toBe(0);
+  expect(a.process.abandoned).toHaveLength(2 * CALLS);
+});
+
+test('a call that nobody answers or abandons ends with its time', async () => {
+  const { a } = await parkedFromB(undefined, 1_000);
+  await expect.poll(() => a.upstream.heldCalls, SOON).toBe(0);
+  expect(a.process.abandoned).toHaveLength(CALLS);
+});
