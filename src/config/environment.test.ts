@@ -60,6 +60,7 @@ test('every key without a free part can be set by its variable', () => {
     if (named === 'boolean') value = String(preset !== true);
     if (named.startsWith('`'))
       value = [...named.matchAll(/`([^`]+)`/g)].map((match) => match[1]).find((choice) => choice !== preset);
+    if (named === 'integer' && typeof preset === 'number') value = String(preset + 1);
     if (key === 'state.db') value = 'postgres://127.0.0.1/x';
     if (key === 'state.bus') value = 'redis://127.0.0.1';
     if (key === 'cors.credentials') continue;

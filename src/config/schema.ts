@@ -184,6 +184,12 @@ export const SCHEMA = group('', {
     body: size({ default: '4MiB', description: 'The largest request body.' }),
     event: size({ default: '4MiB', description: 'The largest message of an event stream or of a stdio server.' }),
     depth: integer({ default: 64, min: 8, max: 1000, description: 'The deepest nesting of a JSON message.' }),
+    members: integer({
+      default: 100_000,
+      min: 1000,
+      max: 10_000_000,
+      description: 'The most objects, arrays and members of objects in a JSON message, counted together.',
+    }),
     batch: integer({ default: 50, min: 1, max: 1000, description: 'The most messages in a JSON-RPC batch.' }),
     pageSize: integer({ default: 1000, min: 1, max: 10_000, description: 'The most entries on one page of a list.' }),
     connections: integer({

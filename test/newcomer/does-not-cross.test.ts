@@ -42,7 +42,10 @@ beforeAll(async () => {
     modern: { url: `${url}/mcp` },
     moved: { url: `${url}/moved`, revision: 'modern', transport: 'http' },
   };
-  gateway = await startGateway({ servers, limits: { body: '64KiB' } }, { env: { SECRET_OF_THE_GATEWAY: 'x' } });
+  gateway = await startGateway(
+    { servers, limits: { body: '64KiB', members: 1000 } },
+    { env: { SECRET_OF_THE_GATEWAY: 'x' } },
+  );
   all = `${gateway.url}/mcp`;
   legacy = `${all}/legacy`;
   modernServer = `${all}/modern`;
@@ -340,12 +343,16 @@ describe('the way itself', () => {
     expect(messages.filter(({ path }) => path === '/mcp')).toEqual([]);
   });
 
-  test('NX-25 requests over the size or depth that is set are refused', async () => {
+  test('NX-25 requests over the size, depth or number of members that is set are refused', async () => {
     const messages = await toldDuring('modern', async () => {
       expect((await callTool(modernServer, 'seen', { long: 'x'.repeat(70_000) })).status).toBe(413);
       let deep: Json = {};
       for (let i = 0; i < 100; i++) deep = { deep };
       expect((await callTool(modernServer, 'seen', deep)).error).toBeDefined();
+      const wide = { list: Array.from({ length: 1_100 }, () => ({})) };
+      expect((await callTool(modernServer, 'seen', wide)).error).toMatchObject({
+        message: 'The body has more than 1000 objects, arrays and members',
+      });
     });
     expect(messages).toEqual([]);
   });

@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { depthWithin } from '../../protocol/jsonrpc/scan.js';
+import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 
 /** Reads the object a body holds, by the checks a JSON-RPC body goes through. Nothing, or `null`, is an empty object (S-74). */
-export function readObject(source: Buffer, limits: { readonly depth: number }): RawObject {
+export function readObject(source: Buffer, limits: StructureLimits): RawObject {
   if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
-  if (!depthWithin(source, limits.depth))
-    throw new ProtocolError('parse_error', `The body nests deeper than ${limits.depth} levels`);
+  const fault = structureFault(source, limits);
+  if (fault !== undefined) throw new ProtocolError('parse_error', `The body ${fault}`);
   const text = source.toString('utf8');
   if (text.trim() === '') return RawObject.from({});
   let value: JsonValue;

@@ -6,7 +6,7 @@ import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { depthWithin } from '../../protocol/jsonrpc/scan.js';
+import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { Route, Router, Visit } from '../http/server.js';
@@ -20,7 +20,7 @@ export interface PushDoorParts {
   readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
   /** Counts for all replicas: a repetition may reach another one. */
   readonly bus: Pick<Bus, 'incr'>;
-  readonly limits: { readonly body: number; readonly depth: number; readonly perMinute?: number };
+  readonly limits: StructureLimits & { readonly body: number; readonly perMinute?: number };
 }
 
 const PREFIX = `${CALLBACK_PATH}/`;
@@ -97,7 +97,7 @@ export class PushDoor {
 
   /** Agents write as they like here: every version's shape is read, in a JSON-RPC envelope too. */
   private read(body: Buffer, record: TaskRecord): StreamResponse[] {
-    const wire = parse(body, this.parts.limits.depth);
+    const wire = parse(body, this.parts.limits);
     let foreign = false;
     for (const dialect of this.parts.dialects) {
       let events: StreamResponse[];
@@ -144,8 +144,10 @@ function digest({ req }: Visit, body: Buffer): string {
     .digest('base64url');
 }
 
-function parse(body: Buffer, depth: number): JsonValue {
-  if (!isUtf8(body) || !depthWithin(body, depth)) throw new ProtocolError('parse_error', 'The body cannot be read');
+function parse(body: Buffer, limits: StructureLimits): JsonValue {
+  if (!isUtf8(body)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
+  const fault = structureFault(body, limits);
+  if (fault !== undefined) throw new ProtocolError('parse_error', `The body ${fault}`);
   try {
     return JSON.parse(body.toString('utf8')) as JsonValue;
   } catch {

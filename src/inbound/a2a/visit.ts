@@ -3,13 +3,14 @@ import type { Principal } from '../../core/caller.js';
 import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
 import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import type { Visit } from '../http/server.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 
 /** What every binding over HTTP works with. */
 export interface HttpParts {
   readonly gateway: AgentGateway;
-  readonly limits: { readonly body: number; readonly depth: number };
+  readonly limits: StructureLimits & { readonly body: number };
   /** Which statuses errors have in HTTP+JSON. */
   readonly profile: ErrorProfile;
   readonly streams: StreamHost;

@@ -10,6 +10,7 @@ import {
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
 import { HEADER } from '../../protocol/mcp/headers.js';
 import {
@@ -79,7 +80,7 @@ export interface HttpDoorOptions {
   readonly modern: ModernDoor;
   readonly sessions: Sessions<HttpCarrier>;
   readonly info: InfoPage;
-  readonly limits: { readonly body: number; readonly depth: number; readonly batch: number };
+  readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
   /** Where streams are found by other replicas, if there are any. */
   readonly shared?: SharedStreams;
   readonly strictAccept: boolean;

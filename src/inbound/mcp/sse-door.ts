@@ -2,6 +2,7 @@ import type { Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept.js';
@@ -53,7 +54,7 @@ interface Line {
 export interface SseDoorOptions {
   readonly sessions: Sessions<SseCarrier>;
   readonly info: InfoPage;
-  readonly limits: { readonly body: number; readonly depth: number; readonly batch: number };
+  readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
   mintId(principal: Principal): string;
 }
 

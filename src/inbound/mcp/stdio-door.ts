@@ -12,6 +12,7 @@ import {
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify } from '../../protocol/mcp/classify.js';
 import { LineReader } from '../../protocol/stdio/lines.js';
 import type { ModernDoor } from './modern.js';
@@ -25,7 +26,7 @@ export interface StdioDoorOptions {
   readonly sessions: Sessions<Carrier>;
   readonly principal: Principal;
   readonly view: View;
-  readonly limits: { readonly event: number; readonly depth: number; readonly batch: number };
+  readonly limits: StructureLimits & { readonly event: number; readonly batch: number };
 }
 
 /** The gateway on a pair of pipes. A client may shake hands or send modern requests, and may do both (mcp.md 5.3). */

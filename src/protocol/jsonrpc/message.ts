@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
 import { gathered, joined, type Piece, quoted } from './pieces.js';
 import { isObject, type JsonObject, type JsonValue, RawObject } from './raw.js';
-import { depthWithin, elements } from './scan.js';
+import { elements, type StructureLimits, structureFault } from './scan.js';
 
 export type Id = string | number;
 
@@ -45,20 +45,15 @@ function invalid(message: string, id?: unknown): ProtocolError {
   return new ProtocolError('invalid_request', message, isId(id) ? { id } : {});
 }
 
-export interface ReadLimits {
-  readonly depth: number;
-}
-
 /** What came in one body or on one line: a message, or a batch of them with each its own verdict. */
 export type Incoming = RpcMessage | { readonly kind: 'batch'; readonly items: (RpcMessage | ProtocolError)[] };
 
 /** Reads a peer's bytes. Throws `parse_error` or `invalid_request` (with the id where it could be read). */
-export function readIncoming(source: Buffer, limits: ReadLimits): Incoming {
+export function readIncoming(source: Buffer, limits: StructureLimits): Incoming {
   if (source.length === 0) throw new ProtocolError('parse_error', 'Empty request body');
   if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
-  if (!depthWithin(source, limits.depth)) {
-    throw new ProtocolError('parse_error', `The body nests deeper than ${limits.depth} levels`);
-  }
+  const fault = structureFault(source, limits);
+  if (fault !== undefined) throw new ProtocolError('parse_error', `The body ${fault}`);
   let value: JsonValue;
   try {
     value = JSON.parse(source.toString('utf8')) as JsonValue;

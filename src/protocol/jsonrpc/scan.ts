@@ -202,12 +202,21 @@ export function elements(source: Buffer, offset = 0): Buffer[] {
   }
 }
 
+export interface StructureLimits {
+  /** The deepest nesting. */
+  readonly depth: number;
+  /** The most objects, arrays and members of objects, counted together. */
+  readonly members?: number;
+}
+
 /**
- * Whether no value nests deeper than `cap`. Asked before parsing: `JSON.parse` takes a million levels and stalls the loop,
- * and what it returns can then not be written again.
+ * Why a text is too costly to parse, as the end of a sentence; undefined where it is not. Asked before parsing: `JSON.parse`
+ * takes a million levels, or a million small objects, and stalls the loop meanwhile (P6).
  */
-export function depthWithin(source: Buffer, cap: number): boolean {
+export function structureFault(source: Buffer, limits: StructureLimits): string | undefined {
+  const { depth: cap, members = Number.POSITIVE_INFINITY } = limits;
   let depth = 0;
+  let count = 0;
   let i = 0;
   const end = source.length;
   while (i < end) {
@@ -216,9 +225,13 @@ export function depthWithin(source: Buffer, cap: number): boolean {
       i++;
       while (i < end && source[i] !== QUOTE) i += source[i] === BACKSLASH ? 2 : 1;
     } else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
-      if (++depth > cap) return false;
+      count++;
+      if (++depth > cap) return `nests deeper than ${cap} levels`;
     } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth--;
+    else if (byte === COLON) count++;
     i++;
   }
-  return true;
+  return count > members ? `has more than ${members} objects, arrays and members` : undefined;
 }
+
+export const depthWithin = (source: Buffer, depth: number): boolean => structureFault(source, { depth }) === undefined;
