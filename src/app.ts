@@ -63,6 +63,8 @@ export interface Running {
   readonly url: string;
   /** What was found behind it, under the names callers see; looked for in the quickstart only. */
   readonly offer: Offer | undefined;
+  /** Applies the servers and agents of another configuration; returns its other keys that differ and need a restart. */
+  reload(config: Config): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -141,6 +143,7 @@ export async function startServe(
   return {
     url,
     offer: quickstart ? await offerOf(catalog) : undefined,
+    reload: (next) => house.reload(next),
     close: async () => {
       health.accepting = false;
       const sendAway = (): void => {
@@ -222,9 +225,10 @@ async function drained(busy: () => number, patience: number): Promise<void> {
   }
 }
 
-export async function startStdio(config: Config, { server }: { server?: string }): Promise<void> {
-  const { createLog } = await import('./cli/log.js');
-  const log = createLog(config.log);
+export async function startStdio(
+  config: Config,
+  { log, server, started }: { log: Log; server?: string; started?: (gateway: Pick<Running, 'reload'>) => void },
+): Promise<void> {
   const house = await House.build(config, INFO, log);
   const sessions = new Sessions<Carrier>(house.sessionsOptions());
   const modern = new ModernDoor(house.gateway, INFO);
@@ -238,6 +242,7 @@ export async function startStdio(config: Config, { server }: { server?: string }
     },
     process.stdout,
   );
+  started?.({ reload: (next) => house.reload(next) });
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });

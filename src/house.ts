@@ -5,6 +5,7 @@ import { Mailbox } from './cluster/mailbox.js';
 import { OwnedUpstream } from './cluster/owned-upstream.js';
 import { PRESENCE, Presence } from './cluster/presence.js';
 import { BusStreams } from './cluster/shared-streams.js';
+import { changedKeys } from './config/changes.js';
 import type { Config, ServerConfig } from './config/schema.js';
 import { OpenAdmission } from './core/admission.js';
 import { Aggregate } from './core/aggregate.js';
@@ -34,6 +35,9 @@ import { openState, Registry, type State, wallMs } from './state/index.js';
 const TASK_POLL = 500;
 /** The owner of a process holds a question a little longer than the replica of its caller does. */
 const HELD_MARGIN = 60_000;
+
+/** Keys that need no restart. */
+const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
 
 /** What a replica has beside what a single process has. */
 interface Replica {
@@ -125,6 +129,16 @@ export class House {
     await house.servers.start();
     if (config.a2a.enabled) await house.agency.start();
     return house;
+  }
+
+  /**
+   * Applies the servers and agents of a configuration file that was read again; those that did not change keep running.
+   * Returns the other keys in which it differs from the running one: they need a restart.
+   */
+  async reload(next: Config): Promise<readonly string[]> {
+    await this.servers.configure(next.servers);
+    if (this.config.a2a.enabled) await this.agency.agents.configure(next.agents);
+    return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));
   }
 
   private upstream(name: string, settings: ServerConfig): Upstream {

@@ -35,12 +35,13 @@ export interface RegisteredParts<K extends Kind> {
 export class Registered<K extends Kind> {
   private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
   private stop: (() => void) | undefined;
+  private closed = false;
   private turn: Promise<void> = Promise.resolve();
   private started = false;
 
   constructor(
     private readonly kind: K,
-    private readonly configured: Readonly<Record<string, SettingsOf<K>>>,
+    private configured: Readonly<Record<string, SettingsOf<K>>>,
     private readonly parts: RegisteredParts<K>,
   ) {}
 
@@ -57,6 +58,12 @@ export class Registered<K extends Kind> {
           this.parts.log.error({ err: error }, `a change of the ${SECTION[this.kind]} could not be made`),
         ),
     );
+  }
+
+  /** Replaces the entries of the configuration file. Entries that are the same as before keep running untouched. */
+  async configure(entries: Readonly<Record<string, SettingsOf<K>>>): Promise<void> {
+    this.configured = entries;
+    await this.align();
   }
 
   get(name: string): SettingsOf<K> | undefined {
@@ -83,6 +90,7 @@ export class Registered<K extends Kind> {
   }
 
   close(): void {
+    this.closed = true;
     this.stop?.();
   }
 
@@ -98,6 +106,7 @@ export class Registered<K extends Kind> {
       if ('removed' in value) wanted.delete(name);
       else wanted.set(name, this.read(name, value.settings) ?? wanted.get(name)!);
     }
+    if (this.closed) return;
     for (const [name, settings] of wanted) {
       if (settings?.enabled) this.bring(name, settings);
       else wanted.delete(name);

@@ -33,7 +33,8 @@ export const COMMANDS: readonly Command[] = [
     summary: 'Serve the gateway over HTTP.',
     details:
       'Puts the configured MCP servers behind one endpoint. Without a configuration it starts a quickstart with two\n' +
-      'example servers. Stops at SIGINT and SIGTERM, after outstanding calls have finished.',
+      'example servers. Stops at SIGINT and SIGTERM, after outstanding calls have finished. SIGHUP reads the\n' +
+      'configuration again: servers, agents and log.level change at once, the log names keys that need a restart.',
     flags: [CONFIG, HELP],
     examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
   },
@@ -42,7 +43,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'Serve the same gateway on stdin and stdout.',
     details:
       'For clients that start their servers as programs. Opens no port, and ends when stdin closes. The log goes to\n' +
-      'stderr.',
+      'stderr. SIGHUP reads the configuration again.',
     flags: [
       CONFIG,
       {

@@ -6,10 +6,21 @@ export type { Logger } from 'pino';
 /** The log of a process, on stderr: stdout belongs to the protocol (`parley stdio`) or to what was asked for. */
 export function createLog(settings: Config['log'], terminal = process.stderr.isTTY === true): Logger {
   const asText = settings.format === 'text' || (settings.format === 'auto' && terminal);
-  const destination = asText
-    ? textDestination((line) => process.stderr.write(line))
-    : pino.destination({ fd: 2, sync: false });
+  const destination = asText ? textDestination((line) => process.stderr.write(line)) : jsonDestination();
   return pino({ level: settings.level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+}
+
+/** So much may wait for a reader of stderr that does not read; further lines are dropped. */
+const MAX_UNREAD = 8 * 1024 * 1024;
+
+function jsonDestination(): DestinationStream {
+  const destination = pino.destination({ fd: 2, sync: false, maxLength: MAX_UNREAD });
+  destination.on('error', (error: NodeJS.ErrnoException) => {
+    // The terminal was closed and does not come back. The lines that wait for it must not end the process, or keep it.
+    if (error.code === 'EIO')
+      Object.assign(destination, { write: () => true, flush: () => {}, flushSync: () => {}, end: () => {} });
+  });
+  return destination;
 }
 
 /** Turns pino's JSON lines into lines for people: time, level, message, then the rest as `key=value`. */

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { formatListen } from '../config/address.js';
 import type { Environment } from '../config/expand.js';
-import { hasConfiguration, type Loaded, loadConfig } from '../config/load.js';
-import { ConfigError, formatOrigin, formatProblem, nearest } from '../config/problem.js';
+import { hasConfiguration, loadConfig } from '../config/load.js';
+import { ConfigError, formatProblem, nearest } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
@@ -12,14 +12,18 @@ import { boundYoungGeneration } from './heap.js';
 import { createLog, type Logger } from './log.js';
 import { parseCommandLine, UsageError } from './parse.js';
 import { type Offer, welcomeText } from './quickstart.js';
+import { logProblems, type Reloadable, Reloads } from './reload.js';
 
 /** What starts the gateway. The command line knows nothing of it but this. */
 export interface Starters {
   startServe(
     config: Config,
     io: { log: Logger; quickstart: boolean },
-  ): Promise<{ url: string; offer?: Offer | undefined; close(): Promise<void> }>;
-  startStdio(config: Config, options: { server?: string }): Promise<void>;
+  ): Promise<Reloadable & { url: string; offer?: Offer | undefined; close(): Promise<void> }>;
+  startStdio(
+    config: Config,
+    options: { log: Logger; server?: string; started?: (gateway: Reloadable) => void },
+  ): Promise<void>;
   /** Starts what the quickstart's configuration refers to; its variables say where that is. */
   startExamples?(): Promise<{ env: Environment; stop(): Promise<void> }>;
 }
@@ -60,9 +64,11 @@ export async function main(argv: readonly string[], given: Partial<Surroundings>
     const file = typeof flags['config'] === 'string' ? flags['config'] : undefined;
     switch (command.name) {
       case 'serve':
-        return await serve(file, io);
-      case 'stdio':
-        return await stdio(file, typeof flags['server'] === 'string' ? flags['server'] : undefined, io);
+        return await withReloads((reloads) => serve(file, io, reloads));
+      case 'stdio': {
+        const server = typeof flags['server'] === 'string' ? flags['server'] : undefined;
+        return await withReloads((reloads) => stdio(file, server, io, reloads));
+      }
       case 'config check':
         return check(file, flags['json'] === true, io);
     }
@@ -78,28 +84,46 @@ export function version(): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-async function serve(given: string | undefined, io: Surroundings): Promise<number> {
-  const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
-  const file = quickstart ? io.quickstart : given;
-  return quickstart ? withExamples(io, (env) => serveFile(file, { ...io, env }, true)) : serveFile(file, io, false);
+async function withReloads(run: (reloads: Reloads) => Promise<number>): Promise<number> {
+  const reloads = new Reloads();
+  try {
+    return await run(reloads);
+  } finally {
+    reloads.release();
+  }
 }
 
-async function serveFile(file: string | undefined, io: Surroundings, quickstart: boolean): Promise<number> {
-  const loaded = loadConfig({ ...io, file });
-  const { config } = loaded;
+async function serve(given: string | undefined, io: Surroundings, reloads: Reloads): Promise<number> {
+  const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
+  const file = quickstart ? io.quickstart : given;
+  return quickstart
+    ? withExamples(io, (env) => serveFile(file, { ...io, env }, true, reloads))
+    : serveFile(file, io, false, reloads);
+}
+
+async function serveFile(
+  file: string | undefined,
+  io: Surroundings,
+  quickstart: boolean,
+  reloads: Reloads,
+): Promise<number> {
+  const load = () => loadConfig({ ...io, file });
+  const { config, warnings } = load();
   const log = createLog(config.log);
-  logWarnings(loaded, log);
+  logProblems(warnings, log);
   const { startServe } = await io.starters();
   const stop = stopSignal();
   try {
     const running = await startServe(config, { log, quickstart });
     boundYoungGeneration();
+    reloads.follow(load, running, log);
     io.stdout(`Parley is listening on ${running.url}\n`);
     if (running.offer) {
       const { url, offer } = running;
       io.stdout(welcomeText({ url, offer, file: io.quickstart, data: config.data, cwd: io.cwd }));
     }
     log.info({ signal: await stop.signal }, 'stopping');
+    await reloads.stop();
     await running.close();
     return 0;
   } catch (error) {
@@ -124,21 +148,34 @@ async function withExamples(io: Surroundings, use: (env: Environment) => Promise
   }
 }
 
-async function stdio(file: string | undefined, wanted: string | undefined, io: Surroundings): Promise<number> {
-  if (isQuickstart(file, io)) return withExamples(io, (env) => stdioFile(file, wanted, { ...io, env }));
-  return stdioFile(file, wanted, io);
+async function stdio(
+  file: string | undefined,
+  wanted: string | undefined,
+  io: Surroundings,
+  reloads: Reloads,
+): Promise<number> {
+  if (isQuickstart(file, io)) return withExamples(io, (env) => stdioFile(file, wanted, { ...io, env }, reloads));
+  return stdioFile(file, wanted, io, reloads);
 }
 
-async function stdioFile(file: string | undefined, wanted: string | undefined, io: Surroundings): Promise<number> {
+async function stdioFile(
+  file: string | undefined,
+  wanted: string | undefined,
+  io: Surroundings,
+  reloads: Reloads,
+): Promise<number> {
   if (!hasConfiguration({ ...io, file })) {
     throw new UsageError('there is no configuration here; name one with --config FILE');
   }
-  const { config, warnings } = loadConfig({ ...io, file, listens: false });
+  const load = () => loadConfig({ ...io, file, listens: false });
+  const { config, warnings } = load();
   for (const warning of warnings) io.stderr(`${formatProblem(warning)}\n`);
   const server = wanted?.toLowerCase();
   if (server !== undefined && config.servers[server]?.enabled !== true) throw noSuchServer(server, config);
   const { startStdio } = await io.starters();
-  await startStdio(config, server === undefined ? {} : { server });
+  const log = createLog(config.log);
+  const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
+  await startStdio(config, { log, started, ...(server !== undefined && { server }) });
   return 0;
 }
 
@@ -148,12 +185,6 @@ function check(file: string | undefined, json: boolean, io: Surroundings): numbe
   io.stderr(stderr);
   io.stdout(stdout);
   return code;
-}
-
-function logWarnings({ warnings }: Loaded, log: Logger): void {
-  for (const { code, key, message, fix, origin } of warnings) {
-    log.warn({ code, key, at: formatOrigin(origin) || undefined, fix }, `configuration: ${message}`);
-  }
 }
 
 function noSuchServer(name: string, config: Config): Error {

@@ -44,6 +44,10 @@ literal \`\${\`. A variable that is not set is an error. A *duration* is a numbe
 *size* likewise (\`512KiB\`, \`4MiB\`). A relative *path* starts at the file it is written in, or at the working directory
 when it comes from a variable or is a default. A *secret* is never shown.
 
+**Changes.** \`SIGHUP\` reads the file again. Servers and agents that were added, changed or removed are applied and the others
+keep running; \`log.level\` changes too. The log names the other keys that changed: they take effect at the next start. A file
+with an error changes nothing, and the log says what is wrong with it.
+
 **Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
 \`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
 \`static_headers\`, \`auth_type\` and \`os.environ/NAME\` are understood; what has no counterpart is ignored with a warning.

@@ -15,6 +15,8 @@ export interface RunningGateway {
   readonly url: string;
   readonly pid: number;
   readonly process: ChildProcess;
+  /** Its configuration file. */
+  readonly file: string;
   /** What it wrote to stderr so far. */
   log(): string;
   /** Stops it in good order and removes its folder; returns the exit code. */
@@ -55,6 +57,7 @@ export async function startGateway(config: GatewayConfig, options: GatewayOption
     url,
     pid: child.pid!,
     process: child,
+    file,
     log: () => errors,
     close: async () => {
       if (child.exitCode === null && child.signalCode === null) {

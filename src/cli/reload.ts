@@ -1,0 +1,89 @@
+import type { Loaded } from '../config/load.js';
+import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
+import type { Config } from '../config/schema.js';
+import type { Logger } from './log.js';
+
+/** A running gateway, as far as a reload concerns it. */
+export interface Reloadable {
+  /** Applies what can change while the gateway runs; returns the changed keys that need a restart. */
+  reload(config: Config): Promise<readonly string[]>;
+}
+
+/** A terminal that closes sends SIGHUP, and every write to it fails afterwards. */
+const ignore = (): void => {};
+
+/**
+ * Reads the configuration again at SIGHUP. The signal never ends the process: not before the gateway runs, not while it
+ * stops, and not when the file is wrong, in which case the configuration in use stays in effect.
+ */
+export class Reloads {
+  private running: { readonly load: () => Loaded; readonly gateway: Reloadable; readonly log: Logger } | undefined;
+  private wanted = false;
+  private work: Promise<void> | undefined;
+
+  constructor() {
+    process.on('SIGHUP', this.onSignal);
+    for (const stream of [process.stdout, process.stderr]) stream.on('error', ignore);
+  }
+
+  private readonly onSignal = (): void => {
+    this.wanted = true;
+    this.begin();
+  };
+
+  /** From here on the signal reloads; one that came earlier is acted upon now. */
+  follow(load: () => Loaded, gateway: Reloadable, log: Logger): void {
+    this.running = { load, gateway, log };
+    this.begin();
+  }
+
+  /** The gateway stops: later signals have no effect. Resolves when a reload under way is over. */
+  async stop(): Promise<void> {
+    this.running = undefined;
+    await this.work;
+  }
+
+  release(): void {
+    process.off('SIGHUP', this.onSignal);
+    for (const stream of [process.stdout, process.stderr]) stream.off('error', ignore);
+  }
+
+  private begin(): void {
+    if (this.running && this.wanted) this.work ??= this.run().finally(() => (this.work = undefined));
+  }
+
+  /** Signals that come during a reload lead to one more. */
+  private async run(): Promise<void> {
+    while (this.running && this.wanted) {
+      this.wanted = false;
+      const { load, gateway, log } = this.running;
+      await reload(load, gateway, log);
+    }
+  }
+}
+
+async function reload(load: () => Loaded, gateway: Reloadable, log: Logger): Promise<void> {
+  try {
+    const { config, warnings } = load();
+    logProblems(warnings, log);
+    const restart = await gateway.reload(config);
+    log.level = config.log.level;
+    log.info({}, 'configuration reloaded: servers, agents and log.level are as the file says');
+    if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect at the next start only');
+  } catch (error) {
+    if (!(error instanceof ConfigError)) {
+      log.error({ err: error }, 'configuration not reloaded completely; the next SIGHUP tries again');
+      return;
+    }
+    logProblems(error.problems, log);
+    log.error({}, 'configuration not reloaded: the file has errors; the configuration in use stays in effect');
+  }
+}
+
+export function logProblems(problems: readonly Problem[], log: Logger): void {
+  for (const { severity, code, key, message, fix, origin } of problems) {
+    const fields = { code, key, at: formatOrigin(origin) || undefined, fix };
+    if (severity === 'error') log.error(fields, `configuration: ${message}`);
+    else log.warn(fields, `configuration: ${message}`);
+  }
+}

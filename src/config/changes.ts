@@ -1,0 +1,18 @@
+import type { Config } from './schema.js';
+
+/** The keys whose values differ between two configurations, as they are written in a file; no values, which may be secret. */
+export function changedKeys(before: Config, after: Config): string[] {
+  return differences(before, after, '');
+}
+
+function differences(before: unknown, after: unknown, key: string): string[] {
+  if (isMap(before) && isMap(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+    return [...names].flatMap((name) => differences(before[name], after[name], key === '' ? name : `${key}.${name}`));
+  }
+  return JSON.stringify(before) === JSON.stringify(after) ? [] : [key];
+}
+
+function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
