@@ -183,6 +183,10 @@ export class House {
       info: this.info,
       seal: this.seal,
       idle: config.session.idle,
+      limits: {
+        inAll: config.session.max,
+        perCaller: config.auth.tokens.length > 0 ? config.session.maxPerCaller : undefined,
+      },
       answerTime: config.bridge.parkTtl,
       logging: config.bridge.logging,
       strictVersions: config.mcp.versionNegotiation === 'strict',

@@ -227,6 +227,18 @@ export const SCHEMA = group('', {
   }),
   session: group('Sessions of clients that speak a revision with sessions.', {
     idle: duration({ default: '30m', description: 'How long an unused session is kept.' }),
+    max: integer({
+      default: 10_000,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most sessions of one process; beyond it the session that was idle for longest ends.',
+    }),
+    maxPerCaller: integer({
+      default: 1_000,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most sessions of one caller in a process, where callers are told apart (`auth`).',
+    }),
     clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
   }),
   mcp: group('The MCP doors.', {

@@ -17,9 +17,11 @@ import {
   type Revision,
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
+import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';
 import { ListFeeds } from './list-feed.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
+import { type Evictable, type SessionLimits, sessionToEvict } from './session-limits.js';
 import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
@@ -28,6 +30,7 @@ export interface SessionsOptions {
   readonly info: Implementation;
   readonly seal: Seal;
   readonly idle: number;
+  readonly limits: SessionLimits;
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
@@ -57,13 +60,28 @@ export interface Carrier {
   ended(): void;
 }
 
-interface Entry<C extends Carrier> {
-  readonly session: ClientSession;
-  readonly carrier: C;
+class Entry<C extends Carrier> implements Evictable {
   /** When its record was last prolonged. */
-  touched: number;
+  touched = performance.now();
   /** Its id as its client sends it, once it did. */
   id?: string;
+
+  constructor(
+    readonly session: ClientSession,
+    readonly carrier: C,
+  ) {}
+
+  get principal(): string {
+    return this.session.principal.name;
+  }
+
+  get lastUsed(): number {
+    return this.session.lastUsed;
+  }
+
+  get inUse(): boolean {
+    return this.carrier.connected || this.session.busy > 0;
+  }
 }
 
 /** A client's word about something that runs at another replica. */
@@ -102,6 +120,8 @@ export class Sessions<C extends Carrier> {
   private readonly cluster: Cluster;
   private readonly lists: ListFeeds;
   private readonly tasks = new Map<string, SessionTasks>();
+  /** Sessions that are being opened, and count already. */
+  private readonly opening = new Set<Evictable>();
 
   constructor(private readonly options: SessionsOptions) {
     this.cluster = options.cluster ?? ALONE;
@@ -128,19 +148,21 @@ export class Sessions<C extends Carrier> {
     carrierFor: (key: string) => C,
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
+    checkCapabilities(params.raw('capabilities')?.length ?? 0);
     const { capabilities, instructions } = await this.options.describe(view);
-    const clientInfo = params.get('clientInfo');
+    const room = await this.makeRoom(principal);
     const record: SessionRecord = {
       key: randomUUID(),
       principal,
       server: view.server,
       revision: revision.date,
       capabilities: decodeClientCapabilities(params.get('capabilities'), revision),
-      clientInfo: isObject(clientInfo) ? (clientInfo as Implementation) : undefined,
+      clientInfo: keptClientInfo(params.get('clientInfo')),
       progress: { initialized: false, level: undefined, resources: [] },
     };
-    await this.options.records?.create(record, this.options.idle);
-    const { session, carrier } = this.begin(record, revision, carrierFor);
+    const { session, carrier } = await this.created(record)
+      .then(() => this.begin(record, revision, carrierFor))
+      .finally(room);
     const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal).capability() };
     return {
       id: this.options.seal.close('session', principal.name, session.key, SEALED_FOR),
@@ -153,6 +175,33 @@ export class Sessions<C extends Carrier> {
         ...(instructions !== undefined && { instructions }),
       },
     };
+  }
+
+  private async created(record: SessionRecord): Promise<void> {
+    await this.options.records?.create(record, this.options.idle);
+  }
+
+  /**
+   * Ends the session that was idle for longest where there would be one too many. The place counts as taken until the
+   * returned function is called.
+   */
+  private async makeRoom(principal: Principal): Promise<() => void> {
+    const opening: Evictable = { principal: principal.name, lastUsed: performance.now(), inUse: true };
+    const oldest = sessionToEvict(this.candidates(), principal.name, this.options.limits);
+    this.opening.add(opening);
+    const done = (): void => void this.opening.delete(opening);
+    if (oldest instanceof Entry) {
+      await this.end(oldest.session, 'The session gave way to a newer one').catch((error: unknown) => {
+        done();
+        throw error;
+      });
+    }
+    return done;
+  }
+
+  private *candidates(): Generator<Evictable> {
+    yield* this.opening;
+    yield* this.entries.values();
   }
 
   /** The same for all sessions of a principal. */
@@ -188,7 +237,7 @@ export class Sessions<C extends Carrier> {
       unsolicited: (message) => carrier.unsolicited(message),
       ...(records && { progressed: (progress: SessionProgress) => records.update(key, progress) }),
     });
-    const entry: Entry<C> = { session, carrier, touched: performance.now() };
+    const entry = new Entry(session, carrier);
     this.entries.set(key, entry);
     return entry;
   }
@@ -245,6 +294,8 @@ export class Sessions<C extends Carrier> {
     const record = await this.options.records?.load(key);
     const revision = revisionOf(record?.revision);
     if (!record || !revision) return undefined;
+    const room = await this.makeRoom(record.principal);
+    room();
     // Two requests may come at once; the first has made it meanwhile.
     const entry = this.entries.get(key) ?? this.begin(record, revision, carrierFor);
     void entry.session.restore(record.progress);
@@ -285,8 +336,8 @@ export class Sessions<C extends Carrier> {
   private sweep(): void {
     const before = performance.now() - this.options.idle;
     for (const entry of [...this.entries.values()]) {
-      const { session, carrier } = entry;
-      if (carrier.connected || session.busy > 0) this.touch(entry);
+      const { session } = entry;
+      if (entry.inUse) this.touch(entry);
       else if (session.lastUsed < before) this.leave(session.key, 'The session expired');
     }
   }
