@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { InputResponses, Notification } from '../../protocol/mcp/model.js';
@@ -6,6 +6,7 @@ import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import { Flow } from '../flow.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../gateway.js';
+import { AnsweredCalls } from './answered.js';
 import { readOutcome, writeOutcome } from './outcome-text.js';
 
 export interface ParkingLimits {
@@ -76,6 +77,9 @@ class Joined {
 /** Calls that wait for their caller's answer, each resumed at most once a round and never run again. */
 export class Parking {
   private readonly spaces = new Map<string, Space>();
+  private readonly answered = new AnsweredCalls();
+  /** Calls that are being taken over: only one request gets the record, and the others wait for the call. */
+  private readonly adopting = new Map<string, Promise<Space | undefined>>();
 
   constructor(
     private readonly limits: ParkingLimits,
@@ -139,7 +143,16 @@ export class Parking {
   }
 
   /** Takes over a call whose process is gone. */
-  private async adopt({ id, round }: Ticket, principal: string): Promise<Space | undefined> {
+  private adopt(ticket: Ticket, principal: string): Promise<Space | undefined> {
+    const key = `${recordOf(ticket.id, ticket.round)}|${principal}`;
+    const known = this.adopting.get(key);
+    if (known) return known;
+    const adopted = this.takeOver(ticket, principal).finally(() => this.adopting.delete(key));
+    this.adopting.set(key, adopted);
+    return adopted;
+  }
+
+  private async takeOver({ id, round }: Ticket, principal: string): Promise<Space | undefined> {
     const record = await this.portable?.records.take(recordOf(id, round), principal);
     const parked = record && this.portable?.adopt(record.server, record.call);
     if (!parked) return undefined;
@@ -194,13 +207,15 @@ export class Parking {
     answers: InputResponses,
   ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
     if (ticket.owner !== this.cluster.self) return this.resumeElsewhere(ticket, principal, call, answers);
+    const text = digest(answers);
+    const known = this.answered.find(ticket.id, principal, ticket.round, text);
+    if (known === 'different') throw answeredDifferently();
+    if (known) return { outcome: known, next: undefined };
     const space = this.spaces.get(ticket.id) ?? (await this.adopt(ticket, principal));
     if (space?.principal !== principal) throw gone();
-    const text = JSON.stringify(answers);
     const { resuming } = space;
     if (resuming?.round === ticket.round) {
-      if (resuming.answers !== text)
-        throw new ProtocolError('invalid_state', 'This question was answered already, and differently');
+      if (resuming.answers !== text) throw answeredDifferently();
       resuming.joined.add(call);
       return await this.settled(ticket.id, space, await resuming.outcome);
     }
@@ -269,6 +284,8 @@ export class Parking {
   ): Promise<{ readonly outcome: Outcome; readonly next: Ticket | undefined }> {
     if (outcome.kind !== 'input_required') {
       this.drop(id);
+      const { resuming, principal } = space;
+      if (resuming) this.answered.keep(id, principal, resuming.round, resuming.answers, outcome);
       return { outcome, next: undefined };
     }
     if (this.spaces.get(id) === space) {
@@ -299,6 +316,12 @@ export class Parking {
 const RESUME = 'parked:resume';
 
 const recordOf = (id: string, round: number): string => `${id}.${round}`;
+
+const digest = (answers: InputResponses): string =>
+  createHash('sha256').update(JSON.stringify(answers)).digest('base64url');
+
+const answeredDifferently = (): ProtocolError =>
+  new ProtocolError('invalid_state', 'This question was answered already, and differently');
 
 const gone = (): ProtocolError =>
   new ProtocolError(

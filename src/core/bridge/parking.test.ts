@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import type { InputResponses } from '../../protocol/mcp/model.js';
+import { Cancellation } from '../caller.js';
+import { complete, failed, type Outcome, type ParkedCall } from '../gateway.js';
+import { type ParkedRecords, Parking } from './parking.js';
+
+const LIMITS = { ttl: 60_000, inAll: 10, perCaller: 10, perServer: 10 };
+const YES: InputResponses = { question: { action: 'accept' } };
+const NO: InputResponses = { question: { action: 'decline' } };
+
+/** A call at a server that answers as soon as the question is answered, or when `end` is called. */
+class Waiting implements ParkedCall {
+  readonly got: InputResponses[] = [];
+  readonly over = new Promise<void>(() => {});
+  end: ((outcome: Outcome) => void) | undefined;
+
+  constructor(private readonly atOnce = true) {}
+
+  resume(from: { cancellation: Cancellation }, answers: InputResponses): Promise<Outcome> {
+    this.got.push(answers);
+    if (this.atOnce) return Promise.resolve(complete(RawObject.from({ run: this.got.length })));
+    return new Promise((resolve) => {
+      this.end = resolve;
+      from.cancellation.onCancel(() => resolve(failed(cancelled())));
+    });
+  }
+
+  abandon(): void {}
+}
+
+const cancelled = () => new ProtocolError('cancelled', 'The request was cancelled');
+const request = (cancellation = new Cancellation()) => ({ notify: () => {}, cancellation });
+const resultOf = (outcome: Outcome): unknown => outcome.kind === 'complete' && outcome.result.value();
+
+describe('the same answer twice', () => {
+  test.each([
+    ['at the same time', false],
+    ['after the call has ended', true],
+  ])('%s gets the same outcome, and the call goes on once', async (_, later) => {
+    const parking = new Parking(LIMITS);
+    const call = new Waiting();
+    const ticket = parking.park('ada', 'server', call);
+    const first = parking.resume(ticket, 'ada', request(), YES);
+    if (later) await first;
+    const second = parking.resume(ticket, 'ada', request(), YES);
+    expect((await Promise.all([first, second])).map(({ outcome }) => resultOf(outcome))).toEqual([
+      { run: 1 },
+      { run: 1 },
+    ]);
+    expect(call.got).toEqual([YES]);
+    expect(parking.size).toBe(0);
+  });
+
+  test.each([
+    ['while the call goes on', false],
+    ['after the call has ended', true],
+  ])('is refused where it differs, %s', async (_, atOnce) => {
+    const parking = new Parking(LIMITS);
+    const call = new Waiting(atOnce);
+    const ticket = parking.park('ada', 'server', call);
+    const first = parking.resume(ticket, 'ada', request(), YES);
+    if (atOnce) await first;
+    await expect(parking.resume(ticket, 'ada', request(), NO)).rejects.toThrow('answered already, and differently');
+    await expect(parking.resume(ticket, 'bob', request(), YES)).rejects.toThrow('This request state is over');
+    call.end?.(complete(RawObject.from({})));
+    await first;
+    expect(call.got).toEqual([YES]);
+  });
+
+  test('is refused where the call was cancelled by its caller', async () => {
+    const parking = new Parking(LIMITS);
+    const call = new Waiting(false);
+    const ticket = parking.park('ada', 'server', call);
+    const cancellation = new Cancellation();
+    const first = parking.resume(ticket, 'ada', request(cancellation), YES);
+    cancellation.cancel('gone');
+    expect((await first).outcome).toMatchObject({ kind: 'error', error: { reason: 'cancelled' } });
+    await expect(parking.resume(ticket, 'ada', request(), YES)).rejects.toThrow('This request state is over');
+  });
+
+  test('joins one call where the call is taken over from a process that is gone', async () => {
+    let record: JsonValue | undefined = { call: 1 };
+    const records: ParkedRecords = {
+      keep: async () => {},
+      take: async () => {
+        const call = record;
+        record = undefined;
+        return call === undefined ? undefined : { server: 'server', call };
+      },
+    };
+    const call = new Waiting();
+    const parking = new Parking(LIMITS, undefined, { records, adopt: () => call });
+    const { owner } = parking.park('ada', 'server', new Waiting());
+    const ticket = { id: 'of-the-process-before', round: 1, owner };
+    const both = [1, 2].map(() => parking.resume(ticket, 'ada', request(), YES));
+    expect((await Promise.all(both)).map(({ outcome }) => resultOf(outcome))).toEqual([{ run: 1 }, { run: 1 }]);
+    expect(call.got).toEqual([YES]);
+  });
+});
