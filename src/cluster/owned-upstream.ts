@@ -18,11 +18,13 @@ import { HeldCalls } from './held-calls.js';
 import { flowTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
+import { PRESENCE, type PresenceOptions } from './presence.js';
 
 /** The answer of a replica that no longer owns the server: nothing was done. */
 const MOVED = { moved: true };
 const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.['moved'] === true;
 const ATTEMPTS = 3;
+const MOVED_PAUSE = 100;
 const LOOK_AFTER = 1_000;
 /** A question is abandoned at its owner once the bus carries the message; later than this its owner drops it by itself. */
 const ABANDON_ATTEMPTS = 30;
@@ -39,6 +41,8 @@ export interface OwnedUpstreamOptions {
   readonly settings?: string;
   /** The longest time a caller at another replica may take to answer a question of the process. */
   readonly heldFor?: number;
+  /** The lease on the process and how often it is renewed. */
+  readonly times?: PresenceOptions;
 }
 
 /**
@@ -62,17 +66,15 @@ export class OwnedUpstream implements Upstream {
   private readonly sweeper: NodeJS.Timeout;
   private closed = false;
 
-  constructor({ build, cluster, bus, settings = '', heldFor = HELD_FOR }: OwnedUpstreamOptions) {
+  constructor({ build, cluster, bus, settings = '', heldFor = HELD_FOR, times = PRESENCE }: OwnedUpstreamOptions) {
     this.build = build;
     this.cluster = cluster;
     this.settings = settings;
     this.held = new HeldCalls(heldFor);
     this.local = this.made();
     this.name = this.local.name;
-    this.ownership = new Ownership(this.subject('owner'), cluster, bus, {
-      taken: () => this.announce(),
-      lost: () => this.lost(),
-    });
+    const events = { taken: () => this.announce(), lost: () => this.lost() };
+    this.ownership = new Ownership(this.subject('owner'), cluster, bus, events, times);
     this.stops = [
       cluster.onTold(this.subject('event'), (payload) => this.hear(payload as unknown as WatchEvent)),
       cluster.handle(this.subject('describe'), () => this.serveDescribe()),
@@ -110,7 +112,7 @@ export class OwnedUpstream implements Upstream {
     for (const watch of [...this.watches]) watch.move();
   }
 
-  /** Another replica has a process of its own by now: this one's ends, and whatever ran there. */
+  /** Another replica may have a process of its own soon: this one's ends, and with it the calls that run there. */
   private lost(): void {
     const { local } = this;
     this.local = this.made();
@@ -148,7 +150,23 @@ export class OwnedUpstream implements Upstream {
       }
       this.ownership.forget();
       if (attempt === ATTEMPTS) throw this.gone('not_executed');
+      await new Promise((resolve) => setTimeout(resolve, MOVED_PAUSE));
     }
+  }
+
+  /** The call as the process may run it: only while this replica is still the owner when the process is free for it. */
+  private owned(call: UpstreamCall): UpstreamCall {
+    return {
+      ...call,
+      permit: () => {
+        if (this.ownership.held) return;
+        throw new ProtocolError('overloaded', `Server "${this.name}" moves to another replica; try again`, {
+          outcome: 'not_executed',
+          data: { server: this.name },
+          headers: { 'Retry-After': '1' },
+        });
+      },
+    };
   }
 
   private gone(outcome: 'unknown' | 'not_executed'): ProtocolError {
@@ -184,7 +202,7 @@ export class OwnedUpstream implements Upstream {
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     try {
       return await this.atOwner(
-        () => this.local.request(caller, call),
+        () => this.local.request(caller, this.owned(call)),
         (owner) => this.asked(owner, 'request', writeCall(caller, call), call),
       );
     } catch (error) {
@@ -249,7 +267,7 @@ export class OwnedUpstream implements Upstream {
     if (!this.ownership.held) return MOVED;
     const flow = flowTo(asked);
     const { caller, call } = readCall(payload, flow);
-    return this.held.settle(flow.settle(await this.local.request(caller, call)), asked.from);
+    return this.held.settle(flow.settle(await this.local.request(caller, this.owned(call))), asked.from);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {

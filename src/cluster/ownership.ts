@@ -2,33 +2,38 @@ import { performance } from 'node:perf_hooks';
 import type { Cluster } from '../core/cluster.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
-import { PRESENCE } from './presence.js';
+import { PRESENCE, type PresenceOptions } from './presence.js';
 import { unreachable } from './unreachable.js';
 
-/** Who owns it is looked up again after so long. */
+/** The owner is looked up again after this long. */
 const LOOK = 500;
 const PAUSE = 100;
-/** So long an owner that is there may take to come back to its lease after the bus was away. */
-const COMES_BACK = 2_500;
+/** A failed renewal is repeated this soon. */
+const RETRY = 200;
+/** The part of its lease that an owner does not use: for clocks that run at different rates, and for the process to end. */
+const MARGIN = 0.1;
 
 export interface OwnershipEvents {
   taken(): void;
-  /** Another replica took it while this one was away. */
+  /** This replica stops being the owner: its lease is over, or would be over before the bus answers. */
   lost(): void;
 }
 
 /**
- * Which replica owns something only one can have. The owner keeps it while the bus is away, because then nobody can take
- * it; it lets go when it comes back from a pause longer than its lease and finds another owner.
+ * Which replica owns something that only one may have. The owner holds a lease and acts on it until a deadline of its own
+ * monotonic clock, measured from before each renewal was sent. That deadline lies before the end of the lease at the
+ * engine, so an owner without a bus stops before another replica can take over.
  */
 export class Ownership {
-  private mine = false;
-  private ticked = 0;
-  /** The last one known to be the owner. */
-  private previous: string | undefined;
+  /** Until when this replica is the owner; undefined where it is not. */
+  private deadline: number | undefined;
+  private term = 0;
   private known: { readonly replica: string; readonly at: number } | undefined;
   private looking: Promise<string> | undefined;
-  private timer: NodeJS.Timeout | undefined;
+  /** The lease of the term before is being given back. */
+  private releasing: Promise<unknown> = Promise.resolve();
+  private renewal: NodeJS.Timeout | undefined;
+  private expiry: NodeJS.Timeout | undefined;
   private closed = false;
 
   constructor(
@@ -36,16 +41,18 @@ export class Ownership {
     private readonly cluster: Cluster,
     private readonly bus: Bus,
     private readonly events: OwnershipEvents,
+    private readonly times: PresenceOptions = PRESENCE,
   ) {}
 
+  /** Ask right before acting as the owner: a process that stood still may be past its deadline before a timer says so. */
   get held(): boolean {
-    return this.mine;
+    return this.deadline !== undefined && performance.now() < this.deadline;
   }
 
   /** The owner; this replica, if there was none. Throws where that cannot be found out at the moment. */
   async owner(): Promise<string> {
-    if (this.mine && performance.now() - this.ticked > PRESENCE.lease) await this.renew();
-    if (this.mine) return this.cluster.self;
+    if (this.held) return this.cluster.self;
+    if (this.deadline !== undefined) this.lose();
     if (this.known && performance.now() - this.known.at < LOOK) return this.known.replica;
     this.looking ??= this.look().finally(() => {
       this.looking = undefined;
@@ -53,32 +60,26 @@ export class Ownership {
     return this.looking;
   }
 
-  /** What was known of the owner turned out to be wrong. */
+  /** The replica that was believed to be the owner is not. */
   forget(): void {
     this.known = undefined;
   }
 
   private async look(): Promise<string> {
     const { bus, cluster, key } = this;
-    const began = performance.now();
-    const until = began + PRESENCE.lease + 1_000;
+    const until = performance.now() + this.times.lease + 1_000;
     try {
+      await this.releasing;
       while (!this.closed && performance.now() < until) {
         const holder = await bus.holder(key);
         if (holder && holder.owner !== cluster.self && (await cluster.alive(holder.owner))) {
           this.known = { replica: holder.owner, at: performance.now() };
-          this.previous = holder.owner;
           return holder.owner;
         }
-        if (!holder && performance.now() - began < COMES_BACK && (await this.mayComeBack())) {
-          await new Promise((resolve) => setTimeout(resolve, PAUSE));
-          continue;
-        }
-        if ((await bus.lease(key, cluster.self, PRESENCE.lease)) !== undefined) {
-          this.take();
+        const asked = performance.now();
+        if ((await bus.lease(key, cluster.self, this.times.lease)) !== undefined && this.take(asked))
           return cluster.self;
-        }
-        // Its owner is dead, and the lease not over yet.
+        // The owner is dead and its lease not over yet, or the engine took too long to answer.
         await new Promise((resolve) => setTimeout(resolve, PAUSE));
       }
     } catch (error) {
@@ -87,39 +88,62 @@ export class Ownership {
     throw unreachable('not_executed');
   }
 
-  private async mayComeBack(): Promise<boolean> {
-    return this.previous !== undefined && (await this.cluster.alive(this.previous));
-  }
-
-  private take(): void {
-    this.mine = true;
-    this.previous = undefined;
+  private take(asked: number): boolean {
+    if (this.closed || !this.extend(asked)) return false;
     this.known = undefined;
-    this.ticked = performance.now();
-    this.timer = setInterval(() => void this.renew(), PRESENCE.renew).unref();
+    this.renewLater(++this.term, this.times.renew);
     this.events.taken();
+    return true;
   }
 
-  private async renew(): Promise<void> {
-    const { bus, cluster, key } = this;
-    this.ticked = performance.now();
+  /** The lease was confirmed by an answer to a question asked at this time. */
+  private extend(asked: number): boolean {
+    const deadline = Math.max(this.deadline ?? 0, asked + this.times.lease * (1 - MARGIN));
+    const left = deadline - performance.now();
+    if (left <= 0) return false;
+    this.deadline = deadline;
+    clearTimeout(this.expiry);
+    this.expiry = setTimeout(() => this.lose(), left).unref();
+    return true;
+  }
+
+  private renewLater(term: number, pause: number): void {
+    this.renewal = setTimeout(() => void this.renew(term), pause).unref();
+  }
+
+  private async renew(term: number): Promise<void> {
+    const asked = performance.now();
+    let pause = RETRY;
     try {
-      if (await bus.renew(key, cluster.self, PRESENCE.lease)) return;
-      if ((await bus.lease(key, cluster.self, PRESENCE.lease)) !== undefined) return;
+      const renewed = await this.bus.renew(this.key, this.cluster.self, this.times.lease);
+      if (term !== this.term || this.deadline === undefined) return;
+      if (renewed) this.extend(asked);
+      else this.lose();
+      pause = this.times.renew;
     } catch {
-      // The bus is away: nobody else can take it either.
-      return;
+      // The bus is away: the deadline stands.
     }
-    if (!this.mine) return;
-    this.mine = false;
-    clearInterval(this.timer);
+    if (term === this.term && this.deadline !== undefined) this.renewLater(term, pause);
+  }
+
+  private lose(): void {
+    if (!this.stop()) return;
+    // A renewal that was answered too late may have prolonged the lease: nobody should have to wait for its end.
+    this.releasing = this.bus.release(this.key, this.cluster.self).catch(() => {});
     this.events.lost();
+  }
+
+  private stop(): boolean {
+    const was = this.deadline !== undefined;
+    this.deadline = undefined;
+    this.term++;
+    clearTimeout(this.renewal);
+    clearTimeout(this.expiry);
+    return was;
   }
 
   async close(): Promise<void> {
     this.closed = true;
-    clearInterval(this.timer);
-    if (this.mine) await this.bus.release(this.key, this.cluster.self).catch(() => {});
-    this.mine = false;
+    if (this.stop()) await this.bus.release(this.key, this.cluster.self).catch(() => {});
   }
 }

@@ -26,6 +26,8 @@ export interface UpstreamCall {
   /** Where a large answer may be read to: only into the outcome of this call, and into nothing that is kept. */
   readonly lender?: Lender | undefined;
   notify(notification: Notification): void;
+  /** Throws where the call may no longer be run; asked right before a process is given the call. */
+  permit?(): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
   polling?(retry: number): void;
 }

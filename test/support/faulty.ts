@@ -107,10 +107,10 @@ export class FaultyBus implements Bus {
   }
 }
 
-/** A Bus that can be cut off: while it is, everything is refused as if the engine were away. */
+/** A Bus that can be cut off: everything is refused at once, or nothing is answered until the Bus is back. */
 export class CutBus implements Bus {
-  cut = false;
-  /** How many operations were refused. */
+  cut: boolean | 'silent' = false;
+  /** How many operations were not made. */
   refused = 0;
   readonly #inner: Bus;
 
@@ -121,6 +121,7 @@ export class CutBus implements Bus {
   async #through<T>(work: () => Promise<T>): Promise<T> {
     if (!this.cut) return work();
     this.refused++;
+    while (this.cut === 'silent') await new Promise((resolve) => setTimeout(resolve, 10));
     throw new StateError('unavailable', 'injected: cut off', { outcome: 'not_executed' });
   }
 

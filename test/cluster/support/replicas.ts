@@ -26,8 +26,13 @@ export interface Replicas {
   readonly redis: Service | undefined;
   /** The address of the database that the next replicas use. */
   readonly db: string;
-  /** `options` are those of each replica in turn. */
-  start(count: number, config: GatewayConfig, options?: readonly GatewayOptions[]): Promise<Replica[]>;
+  /** `options` are those of each replica in turn; `through` is the port of a proxy to their bus. */
+  start(
+    count: number,
+    config: GatewayConfig,
+    options?: readonly GatewayOptions[],
+    way?: { readonly through?: number },
+  ): Promise<Replica[]>;
   /** Every text that is stored in a table, as somebody with a copy of the database would read it. */
   stored(table: string): Promise<string>;
   /** Stops the gateways; the next ones find empty engines. */
@@ -50,8 +55,9 @@ export async function startEngines(engine: ClusterEngine): Promise<Replicas> {
     get db() {
       return db;
     },
-    start: async (count, config, options = []) => {
-      const bus = redis && `${redis.url}/${round % 16}`;
+    start: async (count, config, options = [], { through } = {}) => {
+      const by = (url: string): string => (through === undefined ? url : url.replace(/:\d+\//, `:${through}/`));
+      const bus = redis && by(`${redis.url}/${round % 16}`);
       const settings: GatewayConfig = {
         log: { level: 'warn' },
         timeouts: { drain: '1s' },
@@ -61,7 +67,7 @@ export async function startEngines(engine: ClusterEngine): Promise<Replicas> {
             { name: 'bob', token: BOB },
           ],
         },
-        state: { db, ...(bus && { bus }), keys: [KEY] },
+        state: { db: redis ? db : by(db), ...(bus && { bus }), keys: [KEY] },
         ...config,
       };
       const started = await Promise.all(Array.from({ length: count }, (_, i) => startGateway(settings, options[i])));

@@ -14,7 +14,7 @@ export type Lease = ChildLease<LegacySession | ModernPipe>;
 export async function leaseFor<S>(
   supervisor: Supervisor<S>,
   wanted: { readonly key: string; readonly exclusive?: boolean },
-  { cancellation }: Pick<UpstreamCall, 'cancellation'>,
+  { cancellation, permit }: Pick<UpstreamCall, 'cancellation' | 'permit'>,
   patience: number,
 ): Promise<ChildLease<S>> {
   const { name } = supervisor;
@@ -25,9 +25,13 @@ export async function leaseFor<S>(
   const forget = cancellation.onCancel(() =>
     waiting.abort(new ProtocolError('cancelled', 'The request was cancelled', refused)),
   );
+  let lease: ChildLease<S> | undefined;
   try {
-    return await supervisor.acquire({ ...wanted, signal: waiting.signal });
+    lease = await supervisor.acquire({ ...wanted, signal: waiting.signal });
+    permit?.();
+    return lease;
   } catch (error) {
+    lease?.release();
     throw asProtocolError(name, error);
   } finally {
     clearTimeout(timer);

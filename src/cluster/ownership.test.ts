@@ -1,0 +1,106 @@
+/** One owner at a time: an owner stops by its own clock before another replica can take over. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { CutBus } from '../../test/support/faulty.js';
+import { ALONE } from '../core/cluster.js';
+import { openState, type State } from '../state/index.js';
+import { Ownership } from './ownership.js';
+
+const TIMES = { lease: 2_500, renew: 300 };
+const SOON = { timeout: 20_000 };
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+let folder: string;
+let state: State;
+const open: Ownership[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'parley-ownership-'));
+  state = await openState({ data: folder, sweepMs: 0 });
+});
+afterEach(async () => {
+  for (const one of open.splice(0)) await one.close();
+  await state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Replica {
+  readonly bus: CutBus;
+  readonly ownership: Ownership;
+  /** What happened, in order. */
+  readonly events: string[];
+}
+
+function replica(self: string, events: string[] = []): Replica {
+  const bus = new CutBus(state.bus);
+  const cluster = { ...ALONE, self, alive: async () => true };
+  const told = { taken: () => events.push(`${self} taken`), lost: () => events.push(`${self} lost`) };
+  const ownership = new Ownership('process', cluster, bus, told, TIMES);
+  open.push(ownership);
+  return { bus, ownership, events };
+}
+
+describe.each([true, 'silent'] as const)('a bus that is cut off (%s)', (cut) => {
+  test('the owner stops before another replica takes over, and returns only as the next owner', async () => {
+    const events: string[] = [];
+    const [a, b] = [replica('a', events), replica('b', events)];
+    expect(await a.ownership.owner()).toBe('a');
+    expect(await b.ownership.owner()).toBe('a');
+    // Renewals keep it for longer than one lease.
+    await sleep(2 * TIMES.lease);
+    expect(a.ownership.held).toBe(true);
+    a.bus.cut = cut;
+    const both: boolean[] = [];
+    await expect
+      .poll(async () => {
+        const owner = await b.ownership.owner();
+        both.push(a.ownership.held && b.ownership.held);
+        return owner;
+      }, SOON)
+      .toBe('b');
+    expect(events).toEqual(['a taken', 'a lost', 'b taken']);
+    expect(both).not.toContain(true);
+    a.bus.cut = false;
+    expect(await a.ownership.owner()).toBe('b');
+    expect(a.ownership.held).toBe(false);
+    await b.ownership.close();
+    await expect.poll(() => a.ownership.owner(), SOON).toBe('a');
+    expect(events).toEqual(['a taken', 'a lost', 'b taken', 'a taken']);
+  });
+
+  test('a short outage costs the owner nothing', async () => {
+    const a = replica('a');
+    await a.ownership.owner();
+    a.bus.cut = cut;
+    await sleep(TIMES.lease / 4);
+    a.bus.cut = false;
+    await sleep(2 * TIMES.lease);
+    expect(a.ownership.held).toBe(true);
+    expect(a.events).toEqual(['a taken']);
+  });
+});
+
+test('a process that stood still for its lease does not act as the owner, before any timer of it ran', async () => {
+  const a = replica('a');
+  await a.ownership.owner();
+  expect(a.ownership.held).toBe(true);
+  const until = performance.now() + TIMES.lease;
+  while (performance.now() < until);
+  expect(a.ownership.held).toBe(false);
+  // It is nobody else's meanwhile, so this replica may have it again, as a new owner.
+  expect(await a.ownership.owner()).toBe('a');
+  expect(a.events).toEqual(['a taken', 'a lost', 'a taken']);
+});
+
+test('a lease that was granted too late is not acted on', async () => {
+  const a = replica('a');
+  a.bus.cut = 'silent';
+  const asked = a.ownership.owner().catch((error: Error) => error);
+  await sleep(TIMES.lease);
+  expect(a.ownership.held).toBe(false);
+  a.bus.cut = false;
+  expect(await asked).toMatchObject({ reason: 'overloaded' });
+  expect(await a.ownership.owner()).toBe('a');
+});
