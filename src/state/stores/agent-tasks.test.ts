@@ -94,6 +94,29 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await b.agentTasks.events({ ...KEY, id: 'x' }, 0)).toBeUndefined();
   });
 
+  test('G-23: events that are there are never reported as lost while more are written', async () => {
+    await a.agentTasks.write(write());
+    const last = 300;
+    const reads = { made: 0, lost: 0 };
+    const read = async (): Promise<void> => {
+      for (let seen = 0; seen < last; ) {
+        const events = await b.agentTasks.events(KEY, seen);
+        reads.made++;
+        if (events === undefined) reads.lost++;
+        else expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => seen + 1 + i));
+        seen = events?.at(-1)?.seq ?? seen;
+        // Some ask again from an older place.
+        if (reads.made % 3 === 0 && seen < last) seen = Math.max(0, seen - 20);
+      }
+    };
+    const writing = (async () => {
+      for (let seq = 2; seq <= last; seq++) await a.agentTasks.write(write({ seq }));
+    })();
+    await Promise.all([writing, ...Array.from({ length: 6 }, read)]);
+    expect(reads.made).toBeGreaterThan(last / 10);
+    expect(reads.lost).toBe(0);
+  });
+
   test('S-27: lists are filtered, counted and paged by when the state was reached', async () => {
     for (let n = 1; n <= 5; n++) {
       const more = {

@@ -78,6 +78,13 @@ interface TaskRow extends Row {
   follower: string;
 }
 
+/** One row without an event where the task has none that was asked for. */
+interface EventRow extends Row {
+  last: number;
+  seq: number | null;
+  json: string;
+}
+
 /** Late subscribers find so many events of a task; whoever is further behind takes the snapshot. */
 export const KEPT_EVENTS = 512;
 
@@ -135,15 +142,18 @@ export class AgentTasks<T = unknown> {
 
   /** Events after `seq`, oldest first; undefined where the task or some of them are no longer kept. */
   async events(key: AgentTaskKey, after: number): Promise<AgentEvent[] | undefined> {
-    const [tasks, events] = await this.#db.tx([
-      [`SELECT seq FROM agent_tasks WHERE ${NAMED}`, named(key)],
-      [`SELECT seq, json FROM agent_events WHERE ${NAMED} AND seq > $4 ORDER BY seq`, [...named(key), after]],
-    ]);
-    const last = tasks?.[0]?.['seq'] as number | undefined;
-    const found = (events ?? []) as { seq: number; json: string }[];
+    // One statement: two of them would see two moments of a task that is being written.
+    const rows = await this.#db.q<EventRow>(
+      `SELECT t.seq AS last, e.seq, e.json FROM agent_tasks t
+       LEFT JOIN agent_events e ON e.agent = t.agent AND e.owner = t.owner AND e.id = t.id AND e.seq > CAST($4 AS BIGINT)
+       WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 ORDER BY e.seq`,
+      [...named(key), after],
+    );
+    const [first] = rows;
+    if (!first) return undefined;
+    const found = rows.flatMap(({ seq, json }) => (seq === null ? [] : [{ seq, value: JSON.parse(json) as unknown }]));
     // Numbers have no holes: as many as were made since, or some are missing.
-    if (last === undefined || found.length !== Math.max(0, last - after)) return undefined;
-    return found.map(({ seq, json }) => ({ seq, value: JSON.parse(json) as unknown }));
+    return found.length === Math.max(0, first.last - after) ? found : undefined;
   }
 
   async list(query: AgentTaskQuery): Promise<{ tasks: AgentTask<T>[]; total: number }> {
