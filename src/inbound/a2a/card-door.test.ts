@@ -123,6 +123,47 @@ async function get(url: string, headers: Record<string, string> = {}) {
   return { status: response.status, headers: response.headers, body: (text ? JSON.parse(text) : {}) as JsonObject };
 }
 
+describe('the card over HTTP only', () => {
+  test('every interface has the origin of the card, for clients that refuse any other', async () => {
+    const { host, origin } = new URL(withGrpc.url);
+    for (const path of ['/.well-known/', '/a2a/.well-known/', '/a2a/planner/.well-known/']) {
+      const whole = await get(`${withGrpc.url}${path}agent-card.json`);
+      expect(addresses(whole.body)).toContain('127.0.0.1:4601');
+      const http = await get(`${withGrpc.url}${path}agent-card-http.json`);
+      expect(http.status).toBe(200);
+      const found = addresses(http.body);
+      expect(found.length).toBeGreaterThan(3);
+      for (const url of found) expect([url, new URL(url).origin, new URL(url).host]).toEqual([url, origin, host]);
+      expect({ ...http.body, ...INTERFACES }).toEqual({ ...whole.body, ...INTERFACES });
+    }
+  });
+
+  test.each(['1.0', '0.3', '0.2'])('in the shape of %s too', async (version) => {
+    const { body } = await get(`${withGrpc.url}/a2a/planner/.well-known/agent-card-http.json`, {
+      'A2A-Version': version,
+    });
+    expect(addresses(body).length).toBeGreaterThan(0);
+    for (const url of addresses(body)) expect(url.startsWith(withGrpc.url)).toBe(true);
+  });
+
+  test('without gRPC it is the card', async () => {
+    const [http, whole] = await Promise.all(
+      ['agent-card-http', 'agent-card'].map((name) => get(`${open.url}/a2a/planner/.well-known/${name}.json`)),
+    );
+    expect(http!.headers.get('etag')).toBe(whole!.headers.get('etag'));
+  });
+
+  const INTERFACES = { supportedInterfaces: 0, additionalInterfaces: 0, signatures: 0 };
+
+  /** Every address that a client of any version may choose from a card. */
+  function addresses(card: JsonObject): string[] {
+    const listed = [card['supportedInterfaces'], card['additionalInterfaces']].flatMap(
+      (list) => (list ?? []) as JsonObject[],
+    );
+    return [card['url'], ...listed.map(({ url }) => url)].filter((url) => typeof url === 'string');
+  }
+});
+
 describe('where cards are', () => {
   test('S-1, S1-36, C-28: at the well-known paths of the host, of the front agent and of each agent', async () => {
     for (const [path, name] of [

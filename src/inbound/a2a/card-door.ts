@@ -34,7 +34,10 @@ export interface CardDoorOptions {
 const MOST_SIGNED = 500;
 const MAX_AGE = 300;
 
-type Shape = 'current' | 'old';
+/** `http`: the current card without the interfaces that are not HTTP. */
+type Shape = 'current' | 'old' | 'http';
+
+const SHAPES: Readonly<Record<string, Shape>> = { 'agent-card': 'current', agent: 'old', 'agent-card-http': 'http' };
 
 /** Everything that is read about agents: their cards in each version's shape, the catalogue, and the gateway's keys. */
 export class CardDoor {
@@ -74,12 +77,14 @@ export class CardDoor {
       open,
       answer: (visit, caller) => this.card(visit, caller, agent, shape),
     });
-    const known = /^(?:\/v1)?(?:\/a2a(?:\/([^/]+))?)?\/\.well-known\/(agent-card|agent|original-card)\.json$/.exec(
-      path,
-    );
+    const known =
+      /^(?:\/v1)?(?:\/a2a(?:\/([^/]+))?)?\/\.well-known\/(agent-card|agent-card-http|agent|original-card)\.json$/.exec(
+        path,
+      );
     if (known) {
       const agent = this.named(known[1]);
-      if (known[2] !== 'original-card') return card(agent, known[2] === 'agent' ? 'old' : 'current');
+      const shape = SHAPES[known[2]!];
+      if (shape !== undefined) return card(agent, shape);
       // It tells where the agent really is, and so is for callers only.
       return agent === undefined
         ? undefined
@@ -101,7 +106,8 @@ export class CardDoor {
 
   private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
     const { cards } = this.options;
-    const card = agent === undefined ? await cards.front(caller) : await cards.agent(caller, agent);
+    const whole = agent === undefined ? await cards.front(caller) : await cards.agent(caller, agent);
+    const card = shape === 'http' ? overHttp(whole) : whole;
     const written = this.shaped(card, agent, shape, namedVersion(visit));
     await this.send(visit, caller, await this.sign(written));
   }
@@ -120,7 +126,7 @@ export class CardDoor {
     const version = named === 'unsupported' ? undefined : named;
     const declared = DECLARED.some((each) => each.version === version);
     if (version !== undefined && declared) return dialect(version).writeCard(card);
-    if (version === undefined && shape === 'current') return hybridCard(card);
+    if (version === undefined && shape !== 'old') return hybridCard(card);
     const url = this.options.cards.url(agent, DEEP_RPC.slice(1));
     const supportedInterfaces = card.supportedInterfaces.map((each) =>
       each.protocolBinding === 'JSONRPC' ? { ...each, url } : each,
@@ -197,6 +203,15 @@ export class CardDoor {
     sendBody(visit.res, 200, headers, type, [text]);
   }
 }
+
+/**
+ * A card whose interfaces all have the card's own origin. Some clients refuse a card that names any other, and a gRPC
+ * interface always does: its address is `host:port`, which is no URL.
+ */
+const overHttp = (card: AgentCard): AgentCard => ({
+  ...card,
+  supportedInterfaces: card.supportedInterfaces.filter(({ protocolBinding }) => protocolBinding !== 'GRPC'),
+});
 
 type Answer = (visit: Visit, caller: Caller) => Promise<void>;
 
