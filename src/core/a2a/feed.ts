@@ -54,7 +54,8 @@ const MOST_CONFLICTS = 5;
 
 /**
  * One task in this process: everything that happens to it is folded here, in order, numbered, told to those who read along
- * and written. Progress is told at once and written behind; a state in which the task rests is written before it is told.
+ * and written. Progress is told at once and written behind; a state in which the task rests, and every change that a
+ * webhook is to be notified of, is written before it is told.
  */
 export class Feed {
   /** Folded from all events so far; what is written and what is told may be a little behind. */
@@ -262,7 +263,9 @@ export class Feed {
     this.dirty = true;
     // The first event too: whoever learns of a task may ask for it anywhere.
     if (this.written === 0 || isSettled(task.status.state)) await this.flushNow();
-    else this.flushSoon(this.pause);
+    else if (!this.pushed) this.flushSoon(this.pause);
+    // P4: a change that a stream has told must reach the webhook, so its notification is stored first.
+    else if (!(await this.storedProgress())) return;
     // Another replica may have had the last word, and readers were told.
     if (this.record.task !== task) return;
     this.tell(events, task);
@@ -291,6 +294,17 @@ export class Feed {
         }
         await new Promise((resolve) => setTimeout(resolve, wait));
       }
+    }
+  }
+
+  /** Whether the progress is written; otherwise readers are told once it is. */
+  private async storedProgress(): Promise<boolean> {
+    try {
+      await this.flushNow();
+      return true;
+    } catch (error) {
+      if (!isBusy(error)) throw error;
+      return false;
     }
   }
 
@@ -371,7 +385,10 @@ export class Feed {
     const { pushes } = this.parts;
     // A task that was not there before has no configurations but those that came along with it.
     if (!pushes || (after === 0 && !this.pushed)) return [];
-    return pushes.notifications(record, events);
+    const queued = await pushes.notifications(record, events);
+    // The webhook may have been registered at another replica.
+    if (queued.length > 0) this.pushed = true;
+    return queued;
   }
 
   private followedUntil({ task }: TaskRecord): number | null | undefined {

@@ -16,6 +16,7 @@ import type { SendMessageRequest, StreamResponse, Task } from '../../protocol/a2
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../caller.js';
+import type { Pushes } from './push.js';
 
 let rig: Rig;
 let core: Core;
@@ -88,6 +89,31 @@ describe('a stream', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
     expect(rig.work().writes).toBeLessThan(20);
     expect((await stored('t1'))?.task.artifacts?.[0]?.parts.map(({ text }) => text).join('')).toBe('x'.repeat(200));
+  });
+
+  test('P4: a change that a webhook is notified of is written before it is told, one by one', async () => {
+    const written: number[] = [];
+    const pushes = {
+      check: () => {},
+      create: async () => ({}),
+      notifications: async (_: unknown, events: readonly { seq: number }[]) => {
+        written.push(...events.map(({ seq }) => seq));
+        return [];
+      },
+    } as unknown as Pushes;
+    core = rig.core({ pushes });
+    upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
+    const taskPushNotificationConfig = { url: 'https://hooks.example/a' };
+    const events = await core.open('SendStreamingMessage', {
+      message: message(),
+      configuration: { taskPushNotificationConfig },
+    });
+    await read(events, 1);
+    for (let seq = 2; seq <= 20; seq++) {
+      upstream.push(chunk('t1', 'x', seq > 2));
+      await read(events, 1);
+      expect(written).toContain(seq);
+    }
   });
 
   test('G-28: a stream that does not begin with its task is given one', async () => {
