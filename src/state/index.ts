@@ -5,7 +5,7 @@ import { Counters } from './counters.js';
 import type { Db } from './db.js';
 import { StateError } from './errors.js';
 import { ConfiguredKeyring, FileKeyring, type Keyring, type KeySetting } from './keyring.js';
-import { migrate } from './migrations.js';
+import { openDb } from './open-db.js';
 import { SqlBus } from './sql-bus.js';
 import { AgentPushes } from './stores/agent-pushes.js';
 import { AgentTasks } from './stores/agent-tasks.js';
@@ -88,7 +88,6 @@ export interface State {
   close(): Promise<void>;
 }
 
-const DATABASE_FILE = 'parley.db';
 const KEYRING_FILE = 'keyring.json';
 /** Another process of the same data folder is noticed within this time. */
 const EMBEDDED_POLL_MS = 500;
@@ -99,7 +98,7 @@ export async function openState(options: StateOptions): Promise<State> {
   const keyring = options.keys
     ? new ConfiguredKeyring(options.keys)
     : await FileKeyring.open(join(options.data, KEYRING_FILE));
-  const db = options.db ? await openPostgres(options.db) : await openSqlite(options);
+  const db = await openDb(options);
   let bus: Bus;
   try {
     bus = await openBus(options, db);
@@ -125,33 +124,6 @@ function check({ db, bus, keys }: StateOptions): void {
       'config',
       'replicas open what other replicas sealed: give all of them the same state keys (openssl rand -base64 32)',
     );
-  }
-}
-
-async function openSqlite({ data, log }: StateOptions): Promise<Db> {
-  const { SqliteDb } = await import('./sqlite/sqlite.js');
-  const path = join(data, DATABASE_FILE);
-  const db = await SqliteDb.open(path);
-  const backup = async (from: number): Promise<void> => {
-    const copy = `${path}.v${from}.${new Date().toISOString().replace(/[:.]/g, '-')}.${process.pid}.bak`;
-    await db.backup(copy);
-    log?.info({ copy }, 'copied the database before changing its tables');
-  };
-  return migrated(db, { backup });
-}
-
-async function openPostgres(url: string): Promise<Db> {
-  const { PostgresDb } = await import('./postgres/postgres.js');
-  return migrated(await PostgresDb.open(url));
-}
-
-async function migrated(db: Db, options: Parameters<typeof migrate>[1] = {}): Promise<Db> {
-  try {
-    await migrate(db, options);
-    return db;
-  } catch (error) {
-    await db.close();
-    throw error;
   }
 }
 

@@ -6,6 +6,7 @@ import { type PostgresService, startPostgres } from '../../test/support/services
 import type { Db } from './db.js';
 import { openState } from './index.js';
 import { migrate, type Step, steps } from './migrations.js';
+import { openDb } from './open-db.js';
 import { PostgresDb } from './postgres/postgres.js';
 import { SqliteDb } from './sqlite/sqlite.js';
 
@@ -82,6 +83,19 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
     await expect(db.q('SELECT id FROM half')).rejects.toThrow();
     expect(await migrate(db, { steps: next })).toBe(newest + 1);
   });
+
+  if (dialect === 'postgres')
+    test('a step that takes longer than a statement may otherwise, at two replicas that start together', async () => {
+      opened.push(await openDb({ data: folder, db: place }));
+      // Any other statement is ended after 5 s.
+      const slow = { v: newest + 1, statements: ['CREATE TABLE slow (id TEXT)', 'SELECT pg_sleep(6)'] };
+      const replicas = await Promise.all(
+        [1, 2].map(() => openDb({ data: folder, db: place, steps: [...steps, slow] })),
+      );
+      opened.push(...replicas);
+      for (const replica of replicas) expect(await replica.q('SELECT id FROM slow')).toEqual([]);
+      await expect(replicas[0]!.q('SELECT pg_sleep(6)')).rejects.toMatchObject({ code: 'unavailable' });
+    }, 120_000);
 
   test('a copy is asked for before the first step on a used database, and only then', async () => {
     const db = await open();

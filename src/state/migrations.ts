@@ -90,63 +90,104 @@ export const steps: readonly Step[] = [
 ];
 
 export interface MigrateOptions {
-  steps?: readonly Step[];
+  steps?: readonly Step[] | undefined;
   /** Called once, before the first step on a database that already holds something. */
   backup?: (from: number) => Promise<void>;
+  /**
+   * Opens a connection whose time limit allows for a step over many rows; the limits of the everyday one would end such
+   * a step at every attempt. Used on a database that already holds something.
+   */
+  patient?: () => Promise<Db>;
   /** How long to wait for another replica that is migrating. */
   waitMs?: number;
+  log?: { info(fields: object, message: string): void } | undefined;
 }
 
-async function locked(db: Db, statements: readonly Statement[], deadline: number): Promise<void> {
-  const lock = migrationLock(db.dialect);
-  for (;;) {
-    try {
-      await db.tx(lock ? [[lock, []], ...statements] : statements);
-      return;
-    } catch (error) {
-      if (!isStateError(error, 'unavailable') || monotonicMs() > deadline) throw error;
-      await sleep(100 + Math.random() * 200);
+/** Brings the database to the newest step and returns its version. Safe with any number of replicas at once. */
+export async function migrate(db: Db, options: MigrateOptions = {}): Promise<number> {
+  // A database that is not there at all is an error at once; only a lock is worth waiting for.
+  await db.q('SELECT 1 AS one');
+  const migration = new Migration(db, options);
+  try {
+    return await migration.run();
+  } finally {
+    await migration.close();
+  }
+}
+
+class Migration {
+  readonly #db: Db;
+  readonly #options: MigrateOptions;
+  readonly #deadline: number;
+  #patient: Db | undefined;
+  #saidWaiting = false;
+
+  constructor(db: Db, options: MigrateOptions) {
+    this.#db = db;
+    this.#options = options;
+    this.#deadline = monotonicMs() + (options.waitMs ?? 60_000);
+  }
+
+  async run(): Promise<number> {
+    const { steps: wanted = steps, backup, patient, log } = this.#options;
+    const newest = wanted.at(-1)?.v ?? 0;
+    // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalogue.
+    const table = 'CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)';
+    await this.#locked(this.#db, [[table, []]]);
+    let saved = false;
+    let used: boolean | undefined;
+    for (;;) {
+      const current = await version(this.#db);
+      if (current > newest) {
+        throw new StateError(
+          'newer',
+          `the database is at version ${current}, this Parley knows ${newest}: start the newer Parley, or restore a copy`,
+        );
+      }
+      const step = wanted.find(({ v }) => v > current);
+      if (!step) return current;
+      used ??= current > 0;
+      if (used) {
+        if (!saved) await backup?.(current);
+        saved = true;
+        log?.info({ from: current, to: step.v }, 'changing the tables of the database');
+        this.#patient ??= await patient?.();
+      }
+      const claim: Statement = ['INSERT INTO schema_version (v, at) VALUES ($1, $2)', [step.v, Date.now()]];
+      try {
+        const statements = step.statements.map((sql): Statement => [sql, []]);
+        await this.#locked(this.#patient ?? this.#db, [claim, ...statements]);
+      } catch (error) {
+        // Another replica took this step while we waited for the lock.
+        if (!isStateError(error, 'constraint') || (await version(this.#db)) < step.v) throw error;
+      }
     }
+  }
+
+  async #locked(db: Db, statements: readonly Statement[]): Promise<void> {
+    const lock = migrationLock(db.dialect);
+    for (;;) {
+      try {
+        await db.tx(lock ? [[lock, []], ...statements] : statements);
+        return;
+      } catch (error) {
+        if (!isStateError(error, 'unavailable') || monotonicMs() > this.#deadline) throw error;
+        if (!this.#saidWaiting) {
+          const reason = error.message;
+          this.#options.log?.info({ reason }, 'waiting for the database: another replica may be changing its tables');
+        }
+        this.#saidWaiting = true;
+        await sleep(100 + Math.random() * 200);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#patient?.close();
   }
 }
 
 async function version(db: Db): Promise<number> {
   const [row] = await db.q<{ v: number | null }>('SELECT MAX(v) AS v FROM schema_version');
   return row?.v ?? 0;
-}
-
-/** Brings the database to the newest step and returns its version. Safe with any number of replicas at once. */
-export async function migrate(db: Db, options: MigrateOptions = {}): Promise<number> {
-  const wanted = options.steps ?? steps;
-  const newest = wanted.at(-1)?.v ?? 0;
-  // A database that is not there at all is an error at once; only a lock is worth waiting for.
-  await db.q('SELECT 1 AS one');
-  const deadline = monotonicMs() + (options.waitMs ?? 60_000);
-  // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalogue.
-  await locked(
-    db,
-    [['CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)', []]],
-    deadline,
-  );
-  let saved = false;
-  for (;;) {
-    const current = await version(db);
-    if (current > newest) {
-      throw new StateError(
-        'newer',
-        `the database is at version ${current}, this Parley knows ${newest}: start the newer Parley, or restore a copy`,
-      );
-    }
-    const step = wanted.find(({ v }) => v > current);
-    if (!step) return current;
-    if (current > 0 && !saved) await options.backup?.(current);
-    saved = true;
-    const claim: Statement = ['INSERT INTO schema_version (v, at) VALUES ($1, $2)', [step.v, Date.now()]];
-    try {
-      await locked(db, [claim, ...step.statements.map((sql): Statement => [sql, []])], deadline);
-    } catch (error) {
-      // Another replica took this step while we waited for the lock.
-      if (!isStateError(error, 'constraint') || (await version(db)) < step.v) throw error;
-    }
-  }
 }
