@@ -5,6 +5,19 @@ export function skipLocked(dialect: Dialect): string {
   return dialect === 'postgres' ? 'FOR UPDATE SKIP LOCKED' : '';
 }
 
+/**
+ * Holds a lease still to the end of the transaction. Appends under its fence share the lock, and whoever takes the lease
+ * waits for them: between a look at the fence and the append that rests on it nobody can take over. The lock is not the
+ * lease's row, so appends neither wait for each other nor for renewals. SQLite has one writer at a time and needs none.
+ */
+export function leaseLock(dialect: Dialect, mode: 'shared' | 'exclusive'): string | undefined {
+  if (dialect !== 'postgres') return undefined;
+  const lock = mode === 'shared' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock';
+  return `SELECT ${lock}(hashtextextended($1, ${LEASE_LOCKS}))`;
+}
+/** Keeps these locks apart from others that hash a name. */
+const LEASE_LOCKS = 7_265_828;
+
 /** Held to the end of the transaction; SQLite's write lock is already exclusive. */
 const MIGRATION_LOCK = 7_265_827;
 export function migrationLock(dialect: Dialect): string | undefined {

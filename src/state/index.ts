@@ -92,6 +92,8 @@ const KEYRING_FILE = 'keyring.json';
 /** Another process of the same data folder is noticed within this time. */
 const EMBEDDED_POLL_MS = 500;
 const SWEEP_MS = 60_000;
+/** A lease that is renewed in time allows for more than one attempt. */
+const LEASE_CONNECTIONS = { max: 2, connectTimeoutMs: 1_000, queryTimeoutMs: 1_000, clock: false };
 
 export async function openState(options: StateOptions): Promise<State> {
   check(options);
@@ -134,8 +136,12 @@ async function openBus({ db: url, bus, pollMs }: StateOptions, db: Db): Promise<
     return RedisBus.open(bus, poll);
   }
   if (url !== undefined) {
-    const { PostgresHints } = await import('./postgres/hints.js');
-    return new SqlBus(db, { ...poll, hints: new PostgresHints(url, db) });
+    const [{ PostgresHints }, { PostgresDb }] = await Promise.all([
+      import('./postgres/hints.js'),
+      import('./postgres/postgres.js'),
+    ]);
+    const leases = await PostgresDb.open(url, LEASE_CONNECTIONS);
+    return new SqlBus(db, { ...poll, leases, hints: new PostgresHints(url, db) });
   }
   return new SqlBus(db, {
     pollMs: pollMs ?? EMBEDDED_POLL_MS,

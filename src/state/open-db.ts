@@ -37,7 +37,7 @@ async function openSqlite({ data, log, steps }: OpenDbOptions): Promise<Db> {
 
 async function openPostgres(url: string, { log, steps }: OpenDbOptions): Promise<Db> {
   const { PostgresDb } = await import('./postgres/postgres.js');
-  const patient = (): Promise<Db> => PostgresDb.open(url, { max: 1, queryTimeoutMs: MIGRATION_MS });
+  const patient = (): Promise<Db> => PostgresDb.open(url, { max: 1, queryTimeoutMs: MIGRATION_MS, clock: false });
   return migrated(await PostgresDb.open(url), { patient, log, steps });
 }
 

@@ -2,7 +2,7 @@ import { type AppendOptions, type Bus, fenced, formatId, gap, parseId, START, ty
 import { wallMs } from './clock.js';
 import type { Counters } from './counters.js';
 import type { Db, Row, Statement } from './db.js';
-import { engineClock } from './dialect.js';
+import { engineClock, leaseLock } from './dialect.js';
 import { newId } from './ids.js';
 import { Wakes } from './wakes.js';
 
@@ -16,6 +16,8 @@ export interface Hints {
 
 export interface SqlBusOptions {
   pollMs?: number;
+  /** Connections of the leases alone: a renewal must not wait for whatever else the database is asked. */
+  leases?: Db;
   hints?: Hints;
   /** Counters kept elsewhere than in the table. */
   counters?: Counters;
@@ -48,6 +50,7 @@ const SWEEP_ROWS = 500;
 /** The Bus in SQL: the embedded one on SQLite, and the cluster's without Redis on PostgreSQL. */
 export class SqlBus implements Bus {
   readonly #db: Db;
+  readonly #leases: Db;
   readonly #hints: Hints | undefined;
   readonly #counters: Counters | undefined;
   readonly #wakes: Wakes;
@@ -55,6 +58,7 @@ export class SqlBus implements Bus {
 
   constructor(db: Db, options: SqlBusOptions = {}) {
     this.#db = db;
+    this.#leases = options.leases ?? db;
     this.#hints = options.hints;
     this.#counters = options.counters;
     this.#sql = statements(db.dialect);
@@ -79,7 +83,7 @@ export class SqlBus implements Bus {
       [TRIM, [stream]],
       [FIND, [stream]],
     ];
-    if (fence) list.unshift([this.#sql.holdLease, [fence.key, fence.fence]]);
+    if (fence && this.#sql.holdLease) list.unshift([this.#sql.holdLease, [fence.key]]);
     try {
       const row = (await this.#db.tx(list)).at(-1)?.[0] as StreamRow | undefined;
       // Nothing carries our mark: the fence stood in the way.
@@ -122,23 +126,24 @@ export class SqlBus implements Bus {
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
-    const params = [key, owner, wallMs(), ttlMs];
-    const [row] = await this.#db.q<{ fence: number }>(this.#sql.lease, params);
+    const list: Statement[] = [[this.#sql.lease, [key, owner, wallMs(), ttlMs]]];
+    if (this.#sql.takeLease) list.unshift([this.#sql.takeLease, [key]]);
+    const [row] = (await this.#leases.tx(list)).at(-1) as { fence: number }[];
     return row?.fence;
   }
 
   async renew(key: string, owner: string, ttlMs: number): Promise<boolean> {
-    const rows = await this.#db.q(this.#sql.renew, [key, owner, ttlMs]);
+    const rows = await this.#leases.q(this.#sql.renew, [key, owner, ttlMs]);
     return rows.length > 0;
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    const rows = await this.#db.q(this.#sql.release, [key, owner]);
+    const rows = await this.#leases.q(this.#sql.release, [key, owner]);
     return rows.length > 0;
   }
 
   async holder(key: string): Promise<{ owner: string; fence: number } | undefined> {
-    const [row] = await this.#db.q<{ owner: string; fence: number }>(this.#sql.holder, [key]);
+    const [row] = await this.#leases.q<{ owner: string; fence: number }>(this.#sql.holder, [key]);
     return row && { owner: row.owner, fence: row.fence };
   }
 
@@ -149,7 +154,7 @@ export class SqlBus implements Bus {
   }
 
   async ping(): Promise<void> {
-    await this.#db.q('SELECT 1 AS one');
+    await Promise.all([...new Set([this.#db, this.#leases])].map((db) => db.q('SELECT 1 AS one')));
   }
 
   /** Removes what has expired, a bounded part at a time. Every replica may do it. */
@@ -165,6 +170,7 @@ export class SqlBus implements Bus {
   async close(): Promise<void> {
     this.#wakes.close();
     await this.#hints?.close();
+    if (this.#leases !== this.#db) await this.#leases.close();
   }
 
   async #tails(streams: readonly string[]): Promise<Map<string, string>> {
@@ -212,9 +218,8 @@ function statements(dialect: Db['dialect']) {
   const ended = `SELECT stream FROM streams WHERE NOT ${open} LIMIT ${SWEEP_ROWS}`;
 
   return {
-    // Changes nothing, but locks the lease's row to the end of the transaction: nobody can take it over between our
-    // look at the fence and our append. An owner that was frozen finds another fence here.
-    holdLease: `UPDATE leases SET ttl = ttl WHERE key = $1 AND fence = $2 AND ${live}`,
+    holdLease: leaseLock(dialect, 'shared'),
+    takeLease: leaseLock(dialect, 'exclusive'),
 
     advance: `INSERT INTO streams (stream, epoch, last, trimmed, bytes, trimmed_bytes, mark, ttl, expires_at)
       SELECT CAST($1 AS TEXT), CAST($2 AS BIGINT), 1, 0, CAST($3 AS BIGINT), 0, CAST($4 AS TEXT), CAST($5 AS BIGINT),

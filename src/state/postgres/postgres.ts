@@ -12,6 +12,8 @@ export interface PostgresOptions {
   queryTimeoutMs?: number;
   /** Operations waiting for a connection at most; further ones are refused at once. */
   maxWaiting?: number;
+  /** Whether this process goes by the clock that these connections read; true where not given. */
+  clock?: boolean;
 }
 
 const BIGINT = 20;
@@ -51,13 +53,13 @@ export class PostgresDb implements Db {
   readonly dialect = 'postgres';
   readonly #pool: Pool;
   readonly #maxWaiting: number;
-  readonly #clock: NodeJS.Timeout;
+  readonly #clock: NodeJS.Timeout | undefined;
   #closed: Promise<void> | undefined;
 
-  private constructor(pool: Pool, maxWaiting: number) {
+  private constructor(pool: Pool, { maxWaiting = 5_000, clock = true }: PostgresOptions) {
     this.#pool = pool;
     this.#maxWaiting = maxWaiting;
-    this.#clock = setInterval(() => void this.#readClock(), CLOCK_EVERY).unref();
+    if (clock) this.#clock = setInterval(() => void this.#readClock(), CLOCK_EVERY).unref();
   }
 
   static async open(url: string, options: PostgresOptions = {}): Promise<PostgresDb> {
@@ -65,8 +67,8 @@ export class PostgresDb implements Db {
     const pool = new pg.default.Pool({ ...connectionConfig(url, options, pg), max: options.max ?? 10 });
     // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
     pool.on('error', () => {});
-    const db = new PostgresDb(pool, options.maxWaiting ?? 5_000);
-    for (let i = 0; i < CLOCK_LOOKS; i++) await db.#readClock();
+    const db = new PostgresDb(pool, options);
+    for (let i = 0; i < CLOCK_LOOKS && db.#clock; i++) await db.#readClock();
     return db;
   }
 

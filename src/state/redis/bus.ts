@@ -76,20 +76,21 @@ export class RedisBus implements Bus {
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
-    const fence = await this.#redis.run(LEASE, [this.#lease(key), `${this.#prefix}fence`], [owner, ttlMs]);
+    const keys = [this.#lease(key), `${this.#prefix}fence`];
+    const fence = await this.#redis.run(LEASE, keys, [owner, ttlMs], this.#redis.leases);
     return fence === null ? undefined : Number(fence);
   }
 
   async renew(key: string, owner: string, ttlMs: number): Promise<boolean> {
-    return (await this.#redis.run(RENEW, [this.#lease(key)], [owner, ttlMs])) === 1;
+    return (await this.#redis.run(RENEW, [this.#lease(key)], [owner, ttlMs], this.#redis.leases)) === 1;
   }
 
   async release(key: string, owner: string): Promise<boolean> {
-    return (await this.#redis.run(RELEASE, [this.#lease(key)], [owner])) === 1;
+    return (await this.#redis.run(RELEASE, [this.#lease(key)], [owner], this.#redis.leases)) === 1;
   }
 
   async holder(key: string): Promise<{ owner: string; fence: number } | undefined> {
-    const [owner, fence] = await this.#redis.commands.hmget(this.#lease(key), 'owner', 'fence').catch(rethrow);
+    const [owner, fence] = await this.#redis.leases.hmget(this.#lease(key), 'owner', 'fence').catch(rethrow);
     return owner == null ? undefined : { owner, fence: Number(fence) };
   }
 
@@ -98,7 +99,8 @@ export class RedisBus implements Bus {
   }
 
   async ping(): Promise<void> {
-    await this.#redis.commands.ping().catch(rethrow);
+    const { commands, leases } = this.#redis;
+    await Promise.all([commands.ping(), leases.ping()]).catch(rethrow);
   }
 
   async close(): Promise<void> {

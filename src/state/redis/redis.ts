@@ -28,17 +28,16 @@ export function redisError(error: unknown): StateError {
 }
 
 /**
- * Two connections that bound every wait: the driver's defaults wait for ever on a frozen server and queue without end
+ * Connections that bound every wait: one for commands, one for the leases alone, so that no renewal waits behind a large
+ * answer, and one that listens. The driver's defaults wait for ever on a frozen server and queue without end
  * for an absent one. A connection that owes an answer for twice the command's time is dropped and made anew.
  */
 export class RedisConnections {
-  readonly commands: Redis;
-  readonly subscriber: Redis;
-
-  private constructor(commands: Redis, subscriber: Redis) {
-    this.commands = commands;
-    this.subscriber = subscriber;
-  }
+  private constructor(
+    readonly commands: Redis,
+    readonly leases: Redis,
+    readonly subscriber: Redis,
+  ) {}
 
   static async open(url: string, options: RedisOptions = {}): Promise<RedisConnections> {
     const { Redis: Client } = await import('ioredis');
@@ -55,22 +54,24 @@ export class RedisConnections {
       retryStrategy: (times: number) => Math.min(1_000, 50 * 2 ** Math.min(times, 5)) * (0.5 + Math.random() / 2),
     };
     const commands = new Client(url, { ...shared, enableAutoPipelining: true, connectionName: 'parley' });
+    const leases = new Client(url, { ...shared, connectionName: 'parley-lease' });
     const subscriber = new Client(url, { ...shared, connectionName: 'parley-wake', autoResubscribe: false });
-    for (const client of [commands, subscriber]) client.on('error', () => {});
+    const all = [commands, leases, subscriber];
+    for (const client of all) client.on('error', () => {});
     // A start while Redis is away is allowed: commands are refused until it is there.
-    const connected = Promise.all([commands, subscriber].map((client) => client.connect().catch(() => {})));
+    const connected = Promise.all(all.map((client) => client.connect().catch(() => {})));
     await atMost(connectTimeout, connected);
-    return new RedisConnections(commands, subscriber);
+    return new RedisConnections(commands, leases, subscriber);
   }
 
   /** NOSCRIPT means that nothing ran: Redis was restarted since, or never saw the script. */
-  async run(script: Script, keys: readonly string[], args: readonly Arg[]): Promise<unknown> {
+  async run(script: Script, keys: readonly string[], args: readonly Arg[], client = this.commands): Promise<unknown> {
     try {
       try {
-        return await this.commands.evalsha(script.sha, keys.length, ...keys, ...args);
+        return await client.evalsha(script.sha, keys.length, ...keys, ...args);
       } catch (error) {
         if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-        return await this.commands.eval(script.text, keys.length, ...keys, ...args);
+        return await client.eval(script.text, keys.length, ...keys, ...args);
       }
     } catch (error) {
       throw redisError(error);
@@ -78,7 +79,6 @@ export class RedisConnections {
   }
 
   close(): void {
-    this.subscriber.disconnect();
-    this.commands.disconnect();
+    for (const client of [this.subscriber, this.leases, this.commands]) client.disconnect();
   }
 }
