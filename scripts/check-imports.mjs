@@ -21,7 +21,7 @@ const ROOMS = {
   outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
   cluster: { knows: ['core', 'protocol', 'state', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
-  config: { knows: ['identity/tokens', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
+  config: { knows: ['identity/tokens', 'identity/secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
   cli: { knows: ['config', 'app', 'assess'] },
 };
 

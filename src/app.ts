@@ -16,6 +16,7 @@ import { A2aDoor } from './inbound/a2a/http-door.js';
 import { isA2aPath } from './inbound/a2a/paths.js';
 import { PushDoor } from './inbound/a2a/push-door.js';
 import { refuseA2a } from './inbound/a2a/refusals.js';
+import { ServerLogs } from './inbound/admin/server-logs.js';
 import { connectionsWithin } from './inbound/http/descriptors.js';
 import { Health } from './inbound/http/health.js';
 import { Origins } from './inbound/http/origin.js';
@@ -72,7 +73,7 @@ export async function startServe(
   config: Config,
   { log, quickstart }: { log: Log; quickstart: boolean },
 ): Promise<Running> {
-  const house = await House.build(config, INFO, log);
+  const house = await House.build(config, INFO, log, (name) => `parley logs ${name}`);
   stayAwake(mayStayAwake(config));
   const { aggregate, gateway, catalog, seal } = house;
   const modern = new ModernDoor(gateway, INFO);
@@ -117,7 +118,14 @@ export async function startServe(
       corsOrigins: config.cors.origins,
       credentials: config.cors.credentials,
     }),
-    router: routes({ mcp: config.mcp.enabled ? mcp : 'off', sse, health, catalog, a2a: a2a?.doors ?? 'off' }),
+    router: routes({
+      mcp: config.mcp.enabled ? mcp : 'off',
+      sse,
+      health,
+      catalog,
+      a2a: a2a?.doors ?? 'off',
+      admin: new ServerLogs(catalog).router,
+    }),
     maxConnections: connectionsWithin(config.limits.connections),
     refuse: (visit, error) => {
       if (isA2aPath(visit.path)) {

@@ -69,6 +69,7 @@ export class House {
     private readonly replica: Replica,
     private readonly verdicts: VerdictStore,
     readonly log: Log,
+    private readonly showsOutput: ((server: string) => string) | undefined,
   ) {
     this.seal = new Seal(state.keyring, wallMs);
     this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
@@ -115,7 +116,13 @@ export class House {
     this.agency = new Agency({ config, info, state, shared, cluster, seal, http, admission, catalog, gateway, log });
   }
 
-  static async build(config: Config, info: Implementation, log: Log): Promise<House> {
+  /** `showsOutput` says how an operator reads the output of a server's process, where this gateway can be asked for it. */
+  static async build(
+    config: Config,
+    info: Implementation,
+    log: Log,
+    showsOutput?: (server: string) => string,
+  ): Promise<House> {
     const { db, bus, keys } = config.state;
     const state = await openState({
       data: config.data,
@@ -125,7 +132,7 @@ export class House {
       ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
     });
     const replica = db === undefined ? SINGLE : await join(state, log);
-    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log);
+    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log, showsOutput);
     await house.servers.start();
     if (config.a2a.enabled) await house.agency.start();
     return house;
@@ -151,6 +158,9 @@ export class House {
         clientInfo: info,
         log,
         verdicts,
+        // Without tokens everybody who can call is on this machine, and an operator.
+        explains: config.auth.tokens.length === 0,
+        showsOutput: this.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
     return replica === SINGLE || settings.command === undefined

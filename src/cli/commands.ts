@@ -9,7 +9,9 @@ export interface Flag {
 
 export interface Command {
   /** As typed, words separated by a space. */
-  readonly name: 'serve' | 'stdio' | 'config check';
+  readonly name: 'serve' | 'stdio' | 'logs' | 'config check';
+  /** What follows its name and has to. */
+  readonly operand?: string;
   readonly summary: string;
   readonly details: string;
   readonly flags: readonly Flag[];
@@ -64,12 +66,31 @@ export const COMMANDS: readonly Command[] = [
     flags: [CONFIG, { name: 'json', description: 'Print one JSON object, problems included, on stdout.' }, HELP],
     examples: ['parley config check', 'parley config check --config .vscode/mcp.json --json'],
   },
+  {
+    name: 'logs',
+    operand: 'SERVER',
+    summary: 'Show what the process of a server wrote last.',
+    details:
+      'Asks the running gateway for the last lines that a server started by it wrote to stderr, and when its processes\n' +
+      'started and ended. Secrets of its environment are masked. With auth, a token with admin: true is needed.',
+    flags: [
+      CONFIG,
+      {
+        name: 'url',
+        value: 'URL',
+        description: 'The gateway. Default: the address that the configuration listens on.',
+      },
+      { name: 'json', description: 'Print one JSON object.' },
+      HELP,
+    ],
+    examples: ['parley logs files', 'parley logs files --url http://127.0.0.1:4600 --json'],
+  },
 ];
 
 /** The help of one command, or of the whole program. */
 export function helpText(command?: Command): string {
   if (command === undefined) {
-    const rows = COMMANDS.map(({ name, summary }): [string, string] => [name, summary]);
+    const rows = COMMANDS.map((known): [string, string] => [usageOf(known), known.summary]);
     return [
       'Parley puts many MCP servers behind one endpoint and speaks every MCP revision to either side.',
       'Usage: parley <command> [options]',
@@ -81,12 +102,14 @@ export function helpText(command?: Command): string {
   }
   return [
     command.summary,
-    `Usage: parley ${command.name} [options]`,
+    `Usage: parley ${usageOf(command)} [options]`,
     command.details,
     `Options:\n${columns(command.flags.map(flagRow))}`,
     `Examples:\n${command.examples.map((example) => `  ${example}`).join('\n')}\n`,
   ].join('\n\n');
 }
+
+const usageOf = ({ name, operand }: Command): string => (operand === undefined ? name : `${name} ${operand}`);
 
 function flagRow({ name, short, value, description }: Flag): [string, string] {
   const long = value === undefined ? `--${name}` : `--${name} ${value}`;

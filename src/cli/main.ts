@@ -10,6 +10,7 @@ import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
 import { boundYoungGeneration } from './heap.js';
 import { createLog, type Logger } from './log.js';
+import { fetchLogs, gatewayOf, logsText } from './logs.js';
 import { parseCommandLine, UsageError } from './parse.js';
 import { type Offer, welcomeText } from './quickstart.js';
 import { logProblems, type Reloadable, Reloads } from './reload.js';
@@ -60,15 +61,17 @@ export async function main(argv: readonly string[], given: Partial<Surroundings>
       io.stdout(`${version()}\n`);
       return 0;
     }
-    const { command, flags } = invocation;
-    const file = typeof flags['config'] === 'string' ? flags['config'] : undefined;
+    const { command, flags, operand } = invocation;
+    const file = textOf(flags['config']);
     switch (command.name) {
       case 'serve':
         return await withReloads((reloads) => serve(file, io, reloads));
       case 'stdio': {
-        const server = typeof flags['server'] === 'string' ? flags['server'] : undefined;
+        const server = textOf(flags['server']);
         return await withReloads((reloads) => stdio(file, server, io, reloads));
       }
+      case 'logs':
+        return await logs(operand!, { file, url: textOf(flags['url']), json: flags['json'] === true }, io);
       case 'config check':
         return check(file, flags['json'] === true, io);
     }
@@ -76,6 +79,8 @@ export async function main(argv: readonly string[], given: Partial<Surroundings>
     return report(error, io);
   }
 }
+
+const textOf = (flag: string | true | undefined): string | undefined => (typeof flag === 'string' ? flag : undefined);
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
@@ -176,6 +181,18 @@ async function stdioFile(
   const log = createLog(config.log);
   const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
   await startStdio(config, { log, started, ...(server !== undefined && { server }) });
+  return 0;
+}
+
+async function logs(
+  server: string,
+  { file, url, json }: { file: string | undefined; url: string | undefined; json: boolean },
+  io: Surroundings,
+): Promise<number> {
+  const quickstart = !hasConfiguration({ ...io, file });
+  const { config } = loadConfig({ ...io, file: quickstart ? io.quickstart : file });
+  const found = await fetchLogs(gatewayOf(config, url), server);
+  io.stdout(json ? `${JSON.stringify(found, null, 2)}\n` : logsText(found));
   return 0;
 }
 

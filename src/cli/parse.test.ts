@@ -22,6 +22,7 @@ test.each([
   ['--config x.yaml serve', 'serve', { config: 'x.yaml' }],
   ['stdio --server weather -c x.yaml', 'stdio', { server: 'weather', config: 'x.yaml' }],
   ['config check', 'config check', {}],
+  ['logs files --json', 'logs', { json: true }],
   ['config check --json --config x.json', 'config check', { json: true, config: 'x.json' }],
   ['config --json check', 'config check', { json: true }],
 ])('parley %s', (line, name, flags) => {
@@ -44,6 +45,12 @@ test.each([
   expect(invocation.kind === 'help' && invocation.command?.name).toBe(name);
 });
 
+test('what follows a command that needs it', () => {
+  expect(parse('logs files')).toMatchObject({ kind: 'run', operand: 'files' });
+  expect(parse('--url http://x logs files')).toMatchObject({ operand: 'files', flags: { url: 'http://x' } });
+  expect(parse('serve')).not.toHaveProperty('operand');
+});
+
 test('the version', () => {
   expect(parse('--version')).toEqual({ kind: 'version' });
   expect(parse('-V')).toEqual({ kind: 'version' });
@@ -52,12 +59,14 @@ test('the version', () => {
 
 describe('what is not understood', () => {
   test.each([
-    ['', 'a command is missing: serve, stdio, config check'],
+    ['', 'a command is missing: serve, stdio, config check, logs'],
     ['srve', 'unknown command "srve"; did you mean serve?'],
     ['studio', 'unknown command "studio"; did you mean stdio?'],
-    ['xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check'],
-    ['help xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check'],
+    ['xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check, logs'],
+    ['help xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check, logs'],
     ['config', 'config needs one of: check'],
+    ['logs', 'logs needs a name: parley logs SERVER'],
+    ['logs files others', '"others" is not expected'],
     ['config chekc', 'unknown command "chekc"; did you mean check?'],
     ['serve --confg x', 'unknown option --confg; did you mean --config?'],
     ['serve --json', 'unknown option --json; it belongs to parley config check'],
@@ -80,7 +89,10 @@ describe('what is not understood', () => {
 describe('help', () => {
   test('of the program names every command and every option of its own', () => {
     const text = helpText();
-    for (const { name, summary } of COMMANDS) expect(text).toContain(`${name}`.padEnd(12).concat('  ', summary));
+    for (const { name, operand, summary } of COMMANDS) {
+      const typed = operand === undefined ? name : `${name} ${operand}`;
+      expect(text).toContain(typed.padEnd(12).concat('  ', summary));
+    }
     for (const { name } of TOP_FLAGS) expect(text).toContain(`--${name}`);
   });
 
@@ -88,7 +100,8 @@ describe('help', () => {
     'of %s names every option',
     (name, command) => {
       const text = helpText(command);
-      expect(text).toContain(`Usage: parley ${name} [options]`);
+      const { operand } = command;
+      expect(text).toContain(`Usage: parley ${operand === undefined ? name : `${name} ${operand}`} [options]`);
       for (const { name: flag, short, value, description } of command.flags) {
         expect(text).toContain(value === undefined ? `--${flag} ` : `--${flag} ${value} `);
         expect(text).toContain(description);

@@ -17,7 +17,12 @@ export class UsageError extends Error {
 export type Invocation =
   | { readonly kind: 'help'; readonly command?: Command }
   | { readonly kind: 'version' }
-  | { readonly kind: 'run'; readonly command: Command; readonly flags: Readonly<Record<string, string | true>> };
+  | {
+      readonly kind: 'run';
+      readonly command: Command;
+      readonly flags: Readonly<Record<string, string | true>>;
+      readonly operand?: string;
+    };
 
 export function parseCommandLine(argv: readonly string[]): Invocation {
   const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
@@ -47,12 +52,16 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   if (flags['version'] !== undefined) return { kind: 'version' };
   if (given === undefined) throw new UsageError(`a command is missing: ${list(COMMANDS.map(({ name }) => name))}`);
 
-  const extra = words[given.name.split(' ').length];
+  const rest = words.slice(given.name.split(' ').length);
+  const operand = given.operand === undefined ? undefined : rest.shift();
+  if (given.operand !== undefined && operand === undefined)
+    throw new UsageError(`${given.name} needs a name: parley ${given.name} ${given.operand}`, given);
+  const [extra] = rest;
   if (extra !== undefined) {
     const hint = /\.(ya?ml|jsonc?)$/i.test(extra) ? `; a configuration is given with --config ${extra}` : '';
     throw new UsageError(`${JSON.stringify(extra)} is not expected${hint}`, given);
   }
-  return { kind: 'run', command: given, flags };
+  return { kind: 'run', command: given, flags, ...(operand !== undefined && { operand }) };
 }
 
 function parserOption({ value, short }: Flag): { type: 'string' | 'boolean'; short?: string } {

@@ -3,7 +3,7 @@ import { readFault, readOutcome, writeFault } from '../core/bridge/outcome-text.
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
-import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
+import type { ServerOutput, Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import {
@@ -85,6 +85,7 @@ export class OwnedUpstream implements Upstream {
         this.held.abandon(String(id), String(reason));
         return null;
       }),
+      cluster.handle(this.subject('output'), async () => (await this.outputHere()) as unknown as JsonValue),
       cluster.handle(this.subject('watch'), (payload, asked) => this.serveWatch(payload as JsonObject, asked)),
     ];
     this.sweeper = setInterval(
@@ -373,6 +374,22 @@ export class OwnedUpstream implements Upstream {
   health(): UpstreamHealth {
     const health = this.local.health();
     return this.ownership.held ? health : { status: this.reached, speaks: health.speaks };
+  }
+
+  /** The replica that runs the process has its output; where none does, this one tells what it knows. */
+  async output(): Promise<ServerOutput> {
+    const owner = await this.ownership.holder();
+    if (owner === undefined || owner === this.cluster.self) return this.outputHere();
+    try {
+      return (await this.cluster.ask(owner, this.subject('output'), null)) as unknown as ServerOutput;
+    } catch (error) {
+      throw error instanceof ReplicaGone ? this.gone('not_executed') : error;
+    }
+  }
+
+  private async outputHere(): Promise<ServerOutput> {
+    const output = await this.local.output?.();
+    return { state: 'idle', lines: [], ...output, replica: this.cluster.self };
   }
 
   async close(): Promise<void> {

@@ -60,6 +60,17 @@ export class Ownership {
     return this.looking;
   }
 
+  /** The owner at the moment; undefined where there is none. Asking makes nobody the owner. */
+  async holder(): Promise<string | undefined> {
+    if (this.held) return this.cluster.self;
+    try {
+      const holder = await this.bus.holder(this.key);
+      return holder && (await this.cluster.alive(holder.owner)) ? holder.owner : undefined;
+    } catch (error) {
+      throw isStateError(error) ? unreachable('not_executed') : error;
+    }
+  }
+
   /** The replica that was believed to be the owner is not. */
   forget(): void {
     this.known = undefined;

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import path from 'node:path';
+import { hideCredentials } from '../identity/secrets.js';
 import { type FieldOptions, type Present, Refusal, type Scalar, scalarField } from './field.js';
-import { hideCredentials } from './problem.js';
 
 /** Where the gateway listens. `host` is a name or an address without brackets. */
 export interface ListenAddress {

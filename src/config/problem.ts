@@ -1,3 +1,5 @@
+import { hideCredentials, MASK } from '../identity/secrets.js';
+
 /** Where a value was written: a line of a file, or an environment variable. */
 export interface Origin {
   readonly file?: string;
@@ -89,29 +91,11 @@ export function formatProblem(problem: Problem): string {
   return `${problem.severity}: ${where === '' ? '' : `${where}: `}${key}${problem.message}\n  fix: ${problem.fix}`;
 }
 
-export const MASK = '********';
-
 /** A value as it is shown in a message: short, on one line, and never a secret. */
 export function show(value: unknown, secret = false): string {
   if (secret) return MASK;
   const text = typeof value === 'string' ? JSON.stringify(hideCredentials(value)) : String(value);
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
-}
-
-const SECRET_NAME = /key|token|secret|passw|credential|auth|signature|^sig$/i;
-
-/** Does a name (of a query parameter, flag or variable) promise a secret? */
-export function isSecretName(name: string): boolean {
-  return SECRET_NAME.test(name);
-}
-
-/** Hides what a URL gives away: user and password, and query values whose name promises a secret. */
-export function hideCredentials(text: string): string {
-  return text
-    .replace(/(:\/\/)[^/?#\s]*@/g, `$1${MASK}@`)
-    .replace(/([?&])([^=&#\s]+)=([^&#\s]*)/g, (whole, lead: string, name: string) =>
-      isSecretName(name) ? `${lead}${name}=${MASK}` : whole,
-    );
 }
 
 /** The entry of `candidates` closest to `name`, if it is close enough to be a slip of the hand. */

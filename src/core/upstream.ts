@@ -49,7 +49,28 @@ export interface UpstreamHealth {
   readonly status: UpstreamStatus;
   /** The revisions it was found to speak. */
   readonly speaks: readonly string[];
+  /** What is wrong, in words that callers may read. */
   readonly detail?: string;
+  /** What is wrong, for operators only: it names commands and paths, and quotes what the server wrote. */
+  readonly cause?: string;
+}
+
+/** One line that a process of a server wrote to stderr or, where it is no message, to stdout; or, of `process`, a line of its life. */
+export interface OutputLine {
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly pid: number;
+  readonly stream: 'stderr' | 'stdout' | 'process';
+  readonly text: string;
+}
+
+/** The output of a server that is a process, for operators: it may hold whatever the server logs. */
+export interface ServerOutput {
+  /** The replica that runs the process; the gateway itself where it is alone. */
+  readonly replica: string;
+  readonly state: string;
+  readonly problem?: string;
+  readonly lines: readonly OutputLine[];
 }
 
 /** One configured server, whatever it speaks. */
@@ -71,5 +92,7 @@ export interface Upstream {
   /** The client whose session this was is gone. */
   release(session: string): void;
   health(): UpstreamHealth;
+  /** What its process wrote last; undefined where the server is not a process. */
+  output?(): Promise<ServerOutput> | undefined;
   close(): Promise<void>;
 }

@@ -10,6 +10,10 @@ import { eventually, type Reply } from '../input/support/wire.js';
 import { startWorld, type World } from '../input/support/world.js';
 import { ROGUE_PROGRAM } from './rogue-program.js';
 
+/** Callers that are known by a token are not told what an operator is (S25). */
+const TOKEN = 'c1f0e2d3b4a5968778695a4b3c2d1e0f';
+const as = { authorization: `Bearer ${TOKEN}` };
+
 let folder: string;
 let world: World;
 const starts = (name: string): string => join(folder, `${name}.starts`);
@@ -33,16 +37,20 @@ beforeAll(async () => {
     args: [file, starts(name), how],
     revision: 'legacy',
   });
-  world = await startWorld({
-    timeouts: { call: '20s' },
-    servers: {
-      rogue: server('rogue'),
-      probed: { ...server('probed'), revision: 'auto' },
-      dies: server('dies', 'dies'),
-      stubborn: server('stubborn', 'stubborn'),
-      missing: { command: join(folder, 'no-such-program'), revision: 'legacy' },
+  world = await startWorld(
+    {
+      timeouts: { call: '20s' },
+      auth: { tokens: [{ name: 'ada', token: TOKEN }] },
+      servers: {
+        rogue: server('rogue'),
+        probed: { ...server('probed'), revision: 'auto' },
+        dies: server('dies', 'dies'),
+        stubborn: server('stubborn', 'stubborn'),
+        missing: { command: join(folder, 'no-such-program'), revision: 'legacy' },
+      },
     },
-  });
+    { bystander: as },
+  );
 });
 afterAll(async () => {
   await world?.close();
@@ -51,7 +59,7 @@ afterAll(async () => {
 afterEach(() => world.wellBehaved());
 
 const call = (tool: string, args: object = {}, server = 'rogue'): Promise<Reply> =>
-  modernCall(world.mcp, `${server}__${tool}`, args, { id: 'one' });
+  modernCall(world.mcp, `${server}__${tool}`, args, { id: 'one', headers: as });
 
 describe('case 22: stdio servers', () => {
   it.each(['die', 'kill', 'half-line'])(
@@ -69,7 +77,7 @@ describe('case 22: stdio servers', () => {
   );
 
   it('case 22: others who were waiting on the same process are told too, each once', async () => {
-    const session = await Session.open(world.mcp, '2025-06-18');
+    const session = await Session.open(world.mcp, '2025-06-18', as);
     const [one, two] = await Promise.all([call('noise'), session.call('rogue__die', {}, 'two')]);
     expect(two.json.error).toMatchObject({ code: -32603, data: { outcome: 'unknown' } });
     expect(one.json).toHaveProperty('id', 'one');
@@ -125,7 +133,7 @@ describe('case 22: stdio servers', () => {
     }
     // 1, 2, 4 and 8 seconds lie between the first starts, give or take a fifth, whoever asks.
     expect((await startsOf('dies')).length).toBeLessThanOrEqual(6);
-    const listed = await modern(world.mcp, 'tools/list');
+    const listed = await modern(world.mcp, 'tools/list', {}, { headers: as });
     expect(listed.json.result.tools.map(({ name }) => name)).toContain('rogue__fine');
   });
 

@@ -53,6 +53,7 @@ export async function startLoose(
         headers: [],
         timeouts: { connect: 10_000, call: 60_000, callMax: 60_000, ...timeouts },
         limits: { event: 1_000_000, reply: 1_000_000 },
+        explains: false,
         clientInfo: { name: 'test', version: '1' },
         log,
       };

@@ -13,6 +13,8 @@ export interface Doors {
   readonly health: Health;
   readonly catalog: Catalog;
   readonly a2a?: AgentDoors | 'off';
+  /** Routes of administrators. */
+  readonly admin?: Router;
 }
 
 /** The doors of A2A: cards and the catalogue of agents, callbacks of agents, and the agents themselves. */
@@ -39,7 +41,7 @@ function agentRoute(a2a: AgentDoors | 'off' | undefined, path: string): Route | 
 }
 
 /** Every path the gateway serves, in one place. */
-export function routes({ mcp, sse, health, catalog, a2a }: Doors): Router {
+export function routes({ mcp, sse, health, catalog, a2a, admin }: Doors): Router {
   const endpoint = (view: View): Route =>
     mcp === 'off'
       ? MCP_OFF
@@ -67,7 +69,7 @@ export function routes({ mcp, sse, health, catalog, a2a }: Doors): Router {
   }
   return (given) => {
     const path = given.length > 1 && given.endsWith('/') ? given.slice(0, -1) : given;
-    const known = fixed.get(path);
+    const known = fixed.get(path) ?? admin?.(path);
     if (known) return known;
     const match = /^\/mcp\/([^/]+)(\/sse|\/messages)?$/.exec(path) ?? /^\/([^/]+)\/mcp$/.exec(path);
     const server = match?.[1]?.toLowerCase();

@@ -29,6 +29,10 @@ export interface Surroundings {
   readonly clientInfo: Implementation;
   readonly log: Log;
   readonly verdicts: VerdictStore;
+  /** Whether callers may read what operators may. */
+  readonly explains: boolean;
+  /** How an operator reads the output of a server's process, where that is possible. */
+  readonly showsOutput?: ((server: string) => string) | undefined;
 }
 
 /** Verdicts of all servers, by what they were found out about. */
@@ -41,7 +45,7 @@ export interface VerdictStore {
 const REPLY_FACTOR = 16;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: Surroundings): Upstream {
-  const { http, limits, log, clientInfo, verdicts, sessionIdle } = around;
+  const { http, limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput } = around;
   const context: UpstreamContext = {
     name,
     http,
@@ -49,6 +53,8 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
     timeouts: settings.timeouts,
     limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },
     clientInfo,
+    explains,
+    showsOutput: showsOutput?.(name),
     log,
   };
   const setting = revisionSetting(settings.revision);

@@ -3,6 +3,7 @@ import type { Implementation } from '../../protocol/mcp/model.js';
 import type { HttpClient } from '../http/index.js';
 
 export interface Log {
+  isLevelEnabled?(level: string): boolean;
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
@@ -19,6 +20,10 @@ export interface UpstreamContext {
   readonly limits: { readonly event: number; readonly reply: number };
   /** How the gateway introduces itself. */
   readonly clientInfo: Implementation;
+  /** Whether callers may read what operators may: commands, paths, and what the process of the server wrote. */
+  readonly explains: boolean;
+  /** How an operator reads the output of the server's process. */
+  readonly showsOutput?: string | undefined;
   readonly log: Log;
 }
 

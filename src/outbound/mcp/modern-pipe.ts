@@ -26,7 +26,7 @@ import type { Child } from '../stdio/process.js';
 import { broken, invalidReply, nextId, timedOut, type UpstreamContext, unavailable } from './context.js';
 import { Deadline } from './deadline.js';
 import type { OpenWatch } from './peer.js';
-import { problemOf } from './session/stdio-problem.js';
+import { endingOf, problemOf } from './session/stdio-problem.js';
 
 interface Waiting {
   readonly call: UpstreamCall;
@@ -56,8 +56,7 @@ export class ModernPipe {
   ) {
     this.child = start({
       message: (line) => this.message(line),
-      exit: ({ code, signal }) =>
-        this.exit(signal ? `its process was ended by ${signal}` : `its process ended with code ${code}`),
+      exit: (info) => this.exit(endingOf(this.context, info)),
     });
   }
 
@@ -155,7 +154,7 @@ export class ModernPipe {
       this.child.send(message);
       return undefined;
     } catch (error) {
-      return problemOf(error);
+      return problemOf(this.context, error);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/caller.js';
 import type { Outcome, ParkedCall } from '../../core/gateway.js';
-import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Evidence } from '../../protocol/mcp/probe.js';
@@ -41,6 +41,8 @@ export interface Link {
   rootsChanged?(session: string): void;
   /** A client's session is over; what was dedicated to it can go. */
   release?(session: string): void;
-  health(): { readonly detail?: string };
+  health(): { readonly detail?: string; readonly cause?: string };
+  /** What its process wrote last, where it is one. */
+  output?(): Omit<ServerOutput, 'replica'>;
   close(): Promise<void>;
 }

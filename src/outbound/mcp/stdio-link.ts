@@ -1,5 +1,5 @@
 import { failed, type Outcome } from '../../core/gateway.js';
-import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { ClientCapabilities, Notification, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
@@ -53,7 +53,7 @@ export class StdioLink implements Link {
         if (key === MODERN) return new ModernPipe(context, modernOffer, start);
         return LegacySession.open({
           context,
-          channel: new StdioChannel(context.name, start),
+          channel: new StdioChannel(context, start),
           capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
           offer: legacyOffer,
           listen: key === CANONICAL,
@@ -66,6 +66,16 @@ export class StdioLink implements Link {
   /** A process of its own takes the question: some servers end at the first word that is no handshake (mcp.md 5.2). */
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
+    // The errors of a process are for operators; callers get their part of it.
+    try {
+      return await this.ask(revision);
+    } catch (error) {
+      throw asProtocolError(context, error);
+    }
+  }
+
+  private ask(revision: Revision): Promise<Evidence> {
+    const { context } = this.options;
     const patient = { ...context, timeouts: { ...context.timeouts, call: PROBE_TIMEOUT } };
     return this.supervisor.sibling(async (start) => {
       const outcome = await new ModernPipe(patient, revision, start).send({}, ownCall('server/discover'));
@@ -77,11 +87,11 @@ export class StdioLink implements Link {
   readonly overheard = (deliver: (event: WatchEvent) => void): void => this.watching.overhear(deliver);
 
   modern(revision: Revision): Peer {
-    return new ModernPeer(new PipeWire(this.options.context.name, revision, this.supervisor, this.patience));
+    return new ModernPeer(new PipeWire(this.options.context, revision, this.supervisor, this.patience));
   }
 
   legacy(): Peer {
-    return new StdioSessions(this.options.context.name, this.supervisor, this.watching, this.patience);
+    return new StdioSessions(this.options.context, this.supervisor, this.watching, this.patience);
   }
 
   /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */
@@ -89,9 +99,15 @@ export class StdioLink implements Link {
     return Math.max(START_TIMEOUT, this.options.context.timeouts.call);
   }
 
-  health(): { detail?: string } {
+  health(): { detail: string; cause?: string } {
+    const { state, lastError, lastSummary } = this.supervisor.health();
+    const told = this.options.context.explains ? lastError : lastSummary;
+    return { detail: told ? `${state}: ${told}` : state, ...(lastError && { cause: lastError }) };
+  }
+
+  output(): Omit<ServerOutput, 'replica'> {
     const { state, lastError } = this.supervisor.health();
-    return { detail: lastError ? `${state}: ${lastError}` : state };
+    return { state, ...(lastError && { problem: lastError }), lines: this.supervisor.output() };
   }
 
   close(): Promise<void> {
@@ -101,18 +117,22 @@ export class StdioLink implements Link {
 
 class PipeWire implements ModernWire {
   constructor(
-    readonly name: string,
+    private readonly context: UpstreamContext,
     readonly revision: Revision,
     private readonly supervisor: SessionSupervisor,
     private readonly patience: number,
   ) {}
 
+  get name(): string {
+    return this.context.name;
+  }
+
   async send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
     let lease: Lease;
     try {
-      lease = await leaseFor(this.supervisor, { key: MODERN }, call, this.patience);
+      lease = await leaseFor(this.context, this.supervisor, { key: MODERN }, call, this.patience);
     } catch (error) {
-      return failed(asProtocolError(this.name, error));
+      return failed(asProtocolError(this.context, error));
     }
     try {
       return await pipe(lease).send(capabilities, call);
@@ -127,7 +147,7 @@ class PipeWire implements ModernWire {
     lost: (why: string) => void,
   ): Promise<OpenWatch> {
     const lease = await this.supervisor.acquire({ key: MODERN }).catch((error: unknown) => {
-      throw asProtocolError(this.name, error);
+      throw asProtocolError(this.context, error);
     });
     const release = (): void => lease.release();
     try {

@@ -1,6 +1,15 @@
 import type { Caller } from '../../core/caller.js';
+import { ALONE } from '../../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
-import type { Upstream, UpstreamCall, UpstreamHealth, UpstreamStatus, Watch, WatchEvent } from '../../core/upstream.js';
+import type {
+  ServerOutput,
+  Upstream,
+  UpstreamCall,
+  UpstreamHealth,
+  UpstreamStatus,
+  Watch,
+  WatchEvent,
+} from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
@@ -132,8 +141,15 @@ export class McpUpstream implements Upstream {
   }
 
   health(): UpstreamHealth {
-    const detail = this.problem ?? this.options.link.health().detail;
-    return { status: this.status, speaks: this.verdict ? spoken(this.verdict) : [], ...(detail && { detail }) };
+    const { detail: found, cause } = this.options.link.health();
+    const detail = this.problem ?? found;
+    const speaks = this.verdict ? spoken(this.verdict) : [];
+    return { status: this.status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
+  }
+
+  output(): Promise<ServerOutput> | undefined {
+    const output = this.options.link.output?.();
+    return output && Promise.resolve({ replica: ALONE.self, ...output });
   }
 
   async close(): Promise<void> {

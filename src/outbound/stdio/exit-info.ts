@@ -1,3 +1,5 @@
+import type { Failure } from './failure.js';
+
 export interface ExitInfo {
   /** Exactly one of the two is set, unless the process could not even be killed: then neither is. */
   code: number | null;
@@ -7,4 +9,6 @@ export interface ExitInfo {
   uptimeMs: number;
   /** Wall-clock time, for people. */
   at: Date;
+  /** Why, where it ended on its own. */
+  failure?: Failure | undefined;
 }

@@ -21,7 +21,7 @@ export interface SupervisorOptions<S> {
   name: string;
   command: StdioCommand;
   open: Open<S>;
-  child: Omit<ChildOptions, 'log'>;
+  child: Omit<ChildOptions, 'log' | 'output'>;
   /** Processes of this command at most. Exclusive leases leave one of them to shared use, if there is more than one. */
   max?: number | undefined;
   /** Exclusive leases at most, where that is less than `max` leaves. */
@@ -65,6 +65,8 @@ export interface SupervisorHealth {
   restarts: number;
   lastExit: ExitInfo | undefined;
   lastError: string | undefined;
+  /** The same in words that callers may read. */
+  lastSummary: string | undefined;
   /** In `backoff` and `failed`: time until the next attempt is allowed. */
   retryInMs: number | undefined;
   badLines: number;

@@ -3,4 +3,5 @@ export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
+  isLevelEnabled?(level: string): boolean;
 }

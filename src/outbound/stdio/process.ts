@@ -8,6 +8,7 @@ import type { ExitInfo } from './exit-info.js';
 import { Group } from './group.js';
 import { guard } from './guard.js';
 import type { Log } from './log.js';
+import { TextLines } from './output-log.js';
 import { startFailure } from './start-failure.js';
 import { Tail } from './tail.js';
 
@@ -31,11 +32,14 @@ export interface ChildOptions {
   maxQueue?: number | undefined;
   /** How long a child has after the end of its stdin, and again after SIGTERM (STD-07). */
   grace?: { eofMs: number; termMs: number } | undefined;
+  /** Hears every line on stderr, and on stdout every line that is no message. */
+  output?: ((stream: 'stderr' | 'stdout', line: string) => void) | undefined;
   log?: Log | undefined;
 }
 
 const GRACE = { eofMs: 2000, termMs: 5000 };
 const STDERR_TAIL = 64 * 1024;
+const STRAY_LINES = 5;
 /** After the process is gone its last output is waited for this long; a stray that inherited the pipe may keep it open. */
 const DRAIN_MS = 500;
 /** SIGKILL cannot be refused, but a process in a dead file system may not come back from the kernel. */
@@ -58,6 +62,8 @@ export class Child {
   readonly #maxQueue: number;
   readonly #lines: LineReader;
   readonly #stderr = new Tail(STDERR_TAIL);
+  readonly #output: ChildOptions['output'];
+  readonly #strayLines: string[] = [];
   readonly #startedAt = performance.now();
   readonly #exited: Promise<void>;
   #resolveExited!: () => void;
@@ -103,11 +109,12 @@ export class Child {
     this.#group = new Group(pid);
     this.#events = events;
     this.#log = options.log;
+    this.#output = options.output;
     this.#grace = options.grace ?? GRACE;
     this.#maxQueue = options.maxQueue ?? Math.max(4 * options.maxLine, 1024 * 1024);
     this.#lines = new LineReader(options.maxLine, {
       message: (line) => this.#call(() => this.#events.message(line)),
-      bad: (preview) => this.#bad(preview.toString('utf8')),
+      bad: (preview) => this.#stray(preview.toString('utf8')),
       tooLong: () => {
         this.#longLines++;
         this.#bad(`(over ${options.maxLine} bytes)`);
@@ -137,6 +144,11 @@ export class Child {
   /** The last 64 kB of stderr. It may hold whatever the server logs, so it is for operators. */
   get stderrTail(): string {
     return this.#stderr.toString();
+  }
+
+  /** The beginnings of the last lines on stdout that were no messages. */
+  get strayLines(): readonly string[] {
+    return this.#strayLines;
   }
 
   /** Lines on stdout that were no messages, those over the limit included. */
@@ -231,7 +243,11 @@ export class Child {
     stdout?.on('data', (chunk: Buffer) => this.#lines.push(chunk));
     stdout?.on('error', () => {});
     stdout?.on('end', () => this.#deaf('it closed its stdout'));
-    stderr?.on('data', (chunk: Buffer) => this.#stderr.push(chunk));
+    const errors = new TextLines((line) => this.#call(() => this.#output?.('stderr', line)));
+    stderr?.on('data', (chunk: Buffer) => {
+      this.#stderr.push(chunk);
+      errors.push(chunk);
+    });
     stderr?.on('error', () => {});
     const closed = new Promise<void>((resolve) => this.#process.once('close', () => resolve()));
     await this.#exited;
@@ -241,6 +257,7 @@ export class Child {
     stdout?.removeAllListeners('data').destroy();
     stderr?.removeAllListeners('data').destroy();
     this.#lines.end();
+    errors.end();
     const info = this.#exit!;
     this.#log?.info({ pid: this.pid, code: info.code, signal: info.signal }, 'child process ended');
     this.#call(() => this.#events.exit(info));
@@ -252,6 +269,13 @@ export class Child {
     if (this.#windingDown !== undefined) return;
     this.#log?.debug({ pid: this.pid, why }, 'a child process no longer communicates and is ended');
     void this.#windDown();
+  }
+
+  #stray(line: string): void {
+    this.#strayLines.push(line);
+    if (this.#strayLines.length > STRAY_LINES) this.#strayLines.shift();
+    this.#call(() => this.#output?.('stdout', line));
+    this.#bad(line);
   }
 
   #bad(line: string): void {

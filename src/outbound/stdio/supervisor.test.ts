@@ -166,10 +166,19 @@ describe('Supervisor: on demand', () => {
   });
 
   it('a start that ends in an exit gives the reason', async () => {
-    const { supervisor } = supervise(node(`console.error('KEY is not set'); process.exitCode = 2`));
+    const { supervisor } = supervise(node(`console.error('KEY is not set'); process.exit(2)`));
     const error = await failure(supervisor.acquire());
     expect(error).toMatchObject({ reason: 'exited', exit: { code: 2 } });
-    expect(error.message).toBe('test: the process exited with code 2; its last words: KEY is not set');
+    expect(error.message).toBe(
+      `\`${process.execPath} -e "console.error('KEY is not set'); process.exit(2)"\` exited with code 2 while it was ` +
+        'starting: KEY is not set; set it in "env" of this server, because the environment of the gateway is not passed on',
+    );
+    expect(error.summary).toBe('its process exited with code 2 while it was starting: a setting it needs is missing');
+    expect(supervisor.output().map(({ stream, text }) => [stream, text])).toEqual([
+      ['process', expect.stringMatching(/^started: `/)],
+      ['stderr', 'KEY is not set'],
+      ['process', 'ended with code 2'],
+    ]);
     expect(supervisor.health()).toMatchObject({
       state: 'backoff',
       lastExit: { code: 2 },

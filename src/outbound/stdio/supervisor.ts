@@ -1,4 +1,6 @@
+import type { OutputLine } from '../../core/upstream.js';
 import { StdioError } from './errors.js';
+import { type Ending, FailureReport } from './failure.js';
 import {
   type AcquireOptions,
   type Clock,
@@ -8,7 +10,8 @@ import {
   type SupervisorOptions,
   systemClock,
 } from './lease.js';
-import { Child, type ChildEvents, type ChildOptions, type ExitInfo, type Log } from './process.js';
+import { OutputLog } from './output-log.js';
+import { Child, type ChildEvents, type ExitInfo, type Log } from './process.js';
 import { RESTART, RestartPolicy } from './restart-policy.js';
 
 interface Slot<S> {
@@ -34,6 +37,8 @@ interface Waiter<S> {
 
 /** How soon a start is tried again after there were no descriptors for it. */
 const SCARCE_MS = 500;
+/** Lines of a server's output that are logged in a second, at the level debug. */
+const MAX_LOGGED = 200;
 /** Waiting changes nothing about these. */
 const MISCONFIGURED: readonly string[] = ['not_found', 'not_executable', 'bad_cwd', 'invalid'];
 
@@ -66,6 +71,10 @@ export class Supervisor<S> {
   #last: Child | undefined;
   #lastExit: ExitInfo | undefined;
   #lastError: string | undefined;
+  #lastSummary: string | undefined;
+  readonly #report: FailureReport;
+  readonly #output = new OutputLog();
+  #logging = { second: 0, lines: 0 };
   #closed = false;
 
   constructor(options: SupervisorOptions<S>) {
@@ -76,6 +85,7 @@ export class Supervisor<S> {
     this.#clock = options.clock ?? systemClock;
     this.#policy = new RestartPolicy({ ...RESTART, ...options.restart }, options.random);
     this.#log = options.log;
+    this.#report = new FailureReport(options.command);
   }
 
   /**
@@ -121,7 +131,7 @@ export class Supervisor<S> {
     try {
       return await use((events) => {
         if (over || child !== undefined) throw new Error('a sibling is started once');
-        child = this.#startChild(events);
+        child = this.#startChild(events, () => true);
         return child;
       });
     } finally {
@@ -148,10 +158,16 @@ export class Supervisor<S> {
       restarts: this.#restarts,
       lastExit: this.#lastExit,
       lastError: this.#lastError,
+      lastSummary: this.#lastSummary,
       retryInMs: left > 0 ? left : undefined,
       badLines: slots.reduce((sum, slot) => sum + (slot.child?.badLines ?? 0), 0),
       stderrTail: this.#last?.stderrTail ?? '',
     };
+  }
+
+  /** What its processes wrote last, with secrets hidden. */
+  output(): readonly OutputLine[] {
+    return this.#output.lines().map((line) => ({ ...line, text: this.#report.hide(line.text) }));
   }
 
   /** Stops all children and refuses everybody, now and later. Resolves when the last process is reaped. */
@@ -273,12 +289,17 @@ export class Supervisor<S> {
     const abort = new AbortController();
     const openMs = this.#options.openMs ?? 60_000;
     const cancel = this.#clock.after(openMs, () => {
-      fail(new StdioError('timeout', `${this.name}: not ready after ${openMs} ms${this.#lastWords(slot.child)}`));
+      const { problem, summary } = this.#report.silent(slot.child, openMs);
+      fail(new StdioError('timeout', problem, { summary }));
     });
     const start: Start = (events) => {
       if (slot.state !== 'opening') throw this.#closedError();
       if (slot.child !== undefined) throw new Error('a session starts one child');
-      slot.child = this.#startChild(events, (info) => this.#exited(slot, info));
+      slot.child = this.#startChild(
+        events,
+        () => slot.state === 'opening',
+        (info) => this.#exited(slot, info),
+      );
       this.#last = slot.child;
       return slot.child;
     };
@@ -288,13 +309,14 @@ export class Supervisor<S> {
       const opened = (async () => this.#options.open(start, { key, signal: abort.signal }))();
       slot.session = await Promise.race([opened, failure]);
       if (slot.state !== 'opening') throw this.#closedError();
-      if (!slot.child?.alive) throw this.#exitedError(undefined, slot.child);
+      if (!slot.child?.alive) throw this.#exitedError({ code: null, signal: null }, slot.child);
       slot.state = 'ready';
       slot.openedAt = this.#clock.now();
       slot.usedAt = slot.openedAt;
       this.#failed = false;
       this.#hopeless = undefined;
       this.#lastError = undefined;
+      this.#lastSummary = undefined;
       this.#wanted.delete(key);
     } catch (error) {
       abort.abort(error);
@@ -306,9 +328,12 @@ export class Supervisor<S> {
     if (slot.state === 'ready') this.#idle(slot);
   }
 
-  #startChild(events: ChildEvents, onExit?: (info: ExitInfo) => void): Child {
-    const exit = (info: ExitInfo) => {
+  #startChild(events: ChildEvents, starting: () => boolean, onExit?: (info: ExitInfo) => void): Child {
+    const exit = (ended: ExitInfo) => {
       void child.stop().then(() => this.#children.delete(child));
+      const failure = ended.expected ? undefined : this.#report.ended(child, ended, starting());
+      const info = { ...ended, failure };
+      this.#wrote(child.pid, 'process', `ended with ${info.signal ?? `code ${info.code ?? 'unknown'}`}`);
       try {
         events.exit(info);
       } finally {
@@ -316,10 +341,29 @@ export class Supervisor<S> {
       }
     };
     const wrapped: ChildEvents = { message: (line) => events.message(line), exit, drain: () => events.drain?.() };
-    const child = Child.start(this.#options.command, wrapped, this.#childOptions());
+    const child = Child.start(this.#options.command, wrapped, {
+      ...this.#options.child,
+      log: this.#log,
+      output: (stream, line) => this.#wrote(child.pid, stream, line),
+    });
     this.#children.add(child);
+    this.#wrote(child.pid, 'process', `started: ${this.#report.command}`);
     this.#log?.info({ server: this.name, pid: child.pid, restarts: this.#restarts }, 'child process started');
     return child;
+  }
+
+  #wrote(pid: number, stream: OutputLine['stream'], text: string): void {
+    this.#output.add({ at: Date.now(), pid, stream, text });
+    if (stream === 'process' || this.#log?.isLevelEnabled?.('debug') === false) return;
+    // A server that floods its stderr must not flood the log of the gateway as well.
+    const second = Math.floor(this.#clock.now() / 1000);
+    if (this.#logging.second !== second) this.#logging = { second, lines: 0 };
+    if (++this.#logging.lines > MAX_LOGGED) return;
+    const left = this.#logging.lines === MAX_LOGGED ? { note: 'further lines of this second are left out' } : {};
+    this.#log?.debug(
+      { server: this.name, pid, [stream]: this.#report.hide(text), ...left },
+      'output of a stdio server',
+    );
   }
 
   #openFailed(slot: Slot<S>, error: unknown): void {
@@ -328,6 +372,7 @@ export class Supervisor<S> {
     else this.#slots.delete(slot);
     if (this.#closed) return;
     this.#lastError = error instanceof Error ? error.message : String(error);
+    this.#lastSummary = error instanceof StdioError ? error.summary : undefined;
     const reason = error instanceof StdioError ? error.reason : undefined;
     const scarce = reason === 'resources' && ((error as StdioError).cause as NodeJS.ErrnoException)?.code === 'EMFILE';
     this.#hopeless = scarce || (reason && MISCONFIGURED.includes(reason)) ? (error as StdioError) : undefined;
@@ -347,7 +392,8 @@ export class Supervisor<S> {
     slot.cancelIdle?.();
     this.#slots.delete(slot);
     if (slot.state === 'ready' && !info.expected) {
-      this.#lastError = this.#exitedError(info, slot.child).message;
+      this.#lastError = info.failure?.problem;
+      this.#lastSummary = info.failure?.summary;
       if (slot.shared > 0 || slot.exclusive) this.#wanted.add(slot.key);
       this.#pause(this.#clock.now() - slot.openedAt);
     }
@@ -442,30 +488,24 @@ export class Supervisor<S> {
     void slot.child?.stop();
   }
 
-  #childOptions(): ChildOptions {
-    return { ...this.#options.child, log: this.#log };
-  }
-
-  #exitedError(info: ExitInfo | undefined, child: Child | undefined): StdioError {
-    const how = info?.signal ? `was killed by ${info.signal}` : `exited with code ${info?.code ?? 'unknown'}`;
-    return new StdioError('exited', `${this.name}: the process ${how}${this.#lastWords(child)}`, { exit: info });
+  #exitedError(info: ExitInfo | Ending, child: Child | undefined): StdioError {
+    const witness = child ?? { stderrTail: '', strayLines: [] };
+    const failure = 'failure' in info ? info.failure : undefined;
+    const { problem, summary, unrunnable } = failure ?? this.#report.ended(witness, info, true);
+    return new StdioError('exited', problem, { ...('at' in info && { exit: info }), summary, unrunnable });
   }
 
   #failedError(): StdioError {
     const retryAfterMs = Math.max(0, this.#notBefore - this.#clock.now());
-    const message =
-      `${this.name}: failed ${this.#policy.failures} times in a row and is left alone for ` +
-      `${Math.ceil(retryAfterMs / 1000)} s; last: ${this.#lastError ?? 'unknown'}`;
-    return new StdioError('failed', message, { exit: this.#lastExit, retryAfterMs });
+    const failed = `it failed ${this.#policy.failures} times in a row and is left alone for ${Math.ceil(retryAfterMs / 1000)} s`;
+    return new StdioError('failed', `${failed}; last: ${this.#lastError ?? 'unknown'}`, {
+      exit: this.#lastExit,
+      retryAfterMs,
+      summary: this.#lastSummary === undefined ? failed : `${failed}; last: ${this.#lastSummary}`,
+    });
   }
 
   #closedError(): StdioError {
-    return new StdioError('closed', `${this.name}: is being shut down`);
-  }
-
-  /** The last line on stderr is usually the reason. */
-  #lastWords(child: Child | undefined): string {
-    const line = child?.stderrTail.trimEnd().split('\n').at(-1)?.trim().slice(0, 300);
-    return line ? `; its last words: ${line}` : '';
+    return new StdioError('closed', `${this.#report.command} is being shut down`);
   }
 }

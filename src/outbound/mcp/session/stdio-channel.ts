@@ -1,7 +1,8 @@
 import type { Start } from '../../stdio/lease.js';
 import type { Child } from '../../stdio/process.js';
+import type { UpstreamContext } from '../context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { asProtocolError } from './stdio-problem.js';
+import { asProtocolError, endingOf } from './stdio-problem.js';
 
 /** A process that speaks the handshake era on its pipes. */
 export class StdioChannel implements Channel {
@@ -10,7 +11,7 @@ export class StdioChannel implements Channel {
   private child: Child | undefined;
 
   constructor(
-    private readonly name: string,
+    private readonly context: UpstreamContext,
     private readonly start: Start,
   ) {}
 
@@ -18,8 +19,7 @@ export class StdioChannel implements Channel {
     this.events = events;
     this.child = this.start({
       message: (line) => events.message(line, undefined),
-      exit: ({ code, signal }) =>
-        events.closed(signal ? `its process was ended by ${signal}` : `its process ended with code ${code}`),
+      exit: (info) => events.closed(endingOf(this.context, info)),
     });
   }
 
@@ -32,7 +32,7 @@ export class StdioChannel implements Channel {
       this.child!.send(message);
     } catch (error) {
       if (!ticket) return;
-      this.events.lost(ticket, asProtocolError(this.name, error));
+      this.events.lost(ticket, asProtocolError(this.context, error));
     }
   }
 

@@ -6,6 +6,8 @@ import { leaseFor } from './stdio-lease.js';
 let supervisor: Supervisor<string> | undefined;
 afterEach(() => supervisor?.close());
 
+const CONTEXT = { name: 'local', explains: false };
+
 /** One process, which is given to one call at a time. */
 function single(): Supervisor<string> {
   supervisor = new Supervisor<string>({
@@ -25,22 +27,22 @@ function single(): Supervisor<string> {
 test('a call waits for a process only so long, and is not executed then', async () => {
   const processes = single();
   const wanted = { key: 'k', exclusive: true };
-  const first = await leaseFor(processes, wanted, { cancellation: new Cancellation() }, 10_000);
-  await expect(leaseFor(processes, wanted, { cancellation: new Cancellation() }, 50)).rejects.toMatchObject({
+  const first = await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000);
+  await expect(leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 50)).rejects.toMatchObject({
     reason: 'upstream_timeout',
     detail: { outcome: 'not_executed' },
   });
   expect(processes.health().waiting).toBe(0);
   first.release();
-  (await leaseFor(processes, wanted, { cancellation: new Cancellation() }, 10_000)).release();
+  (await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000)).release();
 });
 
 test('a call that nobody wants any more does not wait', async () => {
   const processes = single();
   const wanted = { key: 'k', exclusive: true };
-  const first = await leaseFor(processes, wanted, { cancellation: new Cancellation() }, 10_000);
+  const first = await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000);
   const cancellation = new Cancellation();
-  const waiting = leaseFor(processes, wanted, { cancellation }, 10_000);
+  const waiting = leaseFor(CONTEXT, processes, wanted, { cancellation }, 10_000);
   cancellation.cancel();
   await expect(waiting).rejects.toMatchObject({ reason: 'cancelled', detail: { outcome: 'not_executed' } });
   expect(processes.health().waiting).toBe(0);

@@ -2,6 +2,7 @@ import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
+import type { UpstreamContext } from '../context.js';
 import type { ModernPipe } from '../modern-pipe.js';
 import type { LegacySession } from './session.js';
 import { asProtocolError } from './stdio-problem.js';
@@ -12,12 +13,13 @@ export type Lease = ChildLease<LegacySession | ModernPipe>;
 
 /** A lease for one call: waited for only so long, and only while somebody wants the answer. */
 export async function leaseFor<S>(
+  context: Pick<UpstreamContext, 'name' | 'explains' | 'showsOutput'>,
   supervisor: Supervisor<S>,
   wanted: { readonly key: string; readonly exclusive?: boolean },
   { cancellation, permit }: Pick<UpstreamCall, 'cancellation' | 'permit'>,
   patience: number,
 ): Promise<ChildLease<S>> {
-  const { name } = supervisor;
+  const { name } = context;
   const waiting = new AbortController();
   const refused = { outcome: 'not_executed', data: { server: name } } as const;
   const tooLong = `Server "${name}" had no process to spare within ${patience / 1000} s`;
@@ -32,7 +34,7 @@ export async function leaseFor<S>(
     return lease;
   } catch (error) {
     lease?.release();
-    throw asProtocolError(name, error);
+    throw asProtocolError(context, error);
   } finally {
     clearTimeout(timer);
     forget();

@@ -4,6 +4,7 @@ import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { INTERACTIVE_METHODS, type ServerDescription, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
+import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './session.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
@@ -13,7 +14,7 @@ import type { Watching } from './watching.js';
 /** The sessions with one server of the handshake era on the pipes of its processes. */
 export class StdioSessions implements Peer {
   constructor(
-    private readonly name: string,
+    private readonly context: UpstreamContext,
     private readonly supervisor: SessionSupervisor,
     private readonly watching: Watching,
     /** How long a call may wait for a process. */
@@ -25,9 +26,9 @@ export class StdioSessions implements Peer {
     const key = interactive ? `legacy|${capabilityFingerprint(withoutRootsChanges(caller.capabilities))}` : CANONICAL;
     let lease: Lease;
     try {
-      lease = await leaseFor(this.supervisor, { key, exclusive: interactive }, call, this.patience);
+      lease = await leaseFor(this.context, this.supervisor, { key, exclusive: interactive }, call, this.patience);
     } catch (error) {
-      return failed(asProtocolError(this.name, error));
+      return failed(asProtocolError(this.context, error));
     }
     const session = legacy(lease);
     const outcome = await session.request(caller, call);
@@ -50,7 +51,7 @@ export class StdioSessions implements Peer {
 
   private acquire(): Promise<Lease> {
     return this.supervisor.acquire({ key: CANONICAL }).catch((error: unknown) => {
-      throw asProtocolError(this.name, error);
+      throw asProtocolError(this.context, error);
     });
   }
 

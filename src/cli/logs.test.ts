@@ -1,0 +1,83 @@
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, describe, expect, test } from 'vitest';
+import { configFrom } from '../config/load.js';
+import { fetchLogs, gatewayOf, logsText } from './logs.js';
+
+const config = (value: object) => configFrom({ servers: { x: { command: 'y' } }, ...value }).config;
+const ADA = { name: 'ada', token: '5b1c8e0f9a7d4c3e5b1c8e0f9a7d4c3e' };
+
+describe('the gateway of a configuration', () => {
+  test('is where it listens, seen from this machine', () => {
+    expect(gatewayOf(config({}), undefined)).toEqual({ url: 'http://127.0.0.1:4600', token: undefined });
+    expect(gatewayOf(config({ listen: '[::1]:4700' }), undefined).url).toBe('http://[::1]:4700');
+    const open = { listen: '0.0.0.0:4700', auth: { tokens: [{ ...ADA, admin: true }] } };
+    expect(gatewayOf(config(open), undefined)).toEqual({ url: 'http://127.0.0.1:4700', token: ADA.token });
+    expect(gatewayOf(config(open), 'http://127.0.0.1:1/').url).toBe('http://127.0.0.1:1');
+  });
+
+  test('is not guessed', () => {
+    expect(() => gatewayOf(config({ listen: '127.0.0.1:0' }), undefined)).toThrow('--url');
+    expect(() => gatewayOf(config({ auth: { tokens: [ADA] } }), undefined)).toThrow('admin: true');
+  });
+});
+
+describe('asking a gateway', () => {
+  let server: Server | undefined;
+  afterEach(() => void server?.close());
+
+  async function answering(handle: (path: string | undefined, res: ServerResponse, token?: string) => void) {
+    server = createServer((req, res) => handle(req.url, res, req.headers.authorization));
+    await new Promise<void>((resolve) => server!.listen(0, '127.0.0.1', resolve));
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, token: 'secret' };
+  }
+
+  test('sends the token and reads the lines', async () => {
+    const asked: unknown[] = [];
+    const gateway = await answering((path, res, token) => {
+      asked.push(path, token);
+      res.end(JSON.stringify({ server: 'files', state: 'idle', lines: [] }));
+    });
+    expect(await fetchLogs(gateway, 'files')).toEqual({ server: 'files', state: 'idle', lines: [] });
+    expect(asked).toEqual(['/servers/files/logs', 'Bearer secret']);
+  });
+
+  test('passes on what the gateway refuses, and says so where it is none', async () => {
+    const gateway = await answering((path, res) => {
+      res.statusCode = 404;
+      res.end(path === '/servers/x/logs' ? '{"error":{"message":"There is no server"}}' : '<html>');
+    });
+    await expect(fetchLogs(gateway, 'x')).rejects.toThrow('There is no server');
+    await expect(fetchLogs(gateway, 'y')).rejects.toThrow(
+      `what answers at ${gateway.url} is not a Parley gateway (HTTP 404)`,
+    );
+    server!.close();
+    server!.closeAllConnections();
+    await expect(fetchLogs(gateway, 'x')).rejects.toThrow(
+      `no gateway answers at ${gateway.url}; start it with parley serve, or name another with --url`,
+    );
+  });
+});
+
+test('lines for people, which cannot steer the terminal', () => {
+  const at = Date.UTC(2026, 6, 28, 12);
+  const text = logsText({
+    server: 'files',
+    replica: 'abc',
+    state: 'failed',
+    problem: 'it exited',
+    lines: [
+      { at, pid: 7, stream: 'process', text: 'started: `x`' },
+      { at, pid: 7, stream: 'stderr', text: '\u001b[31mred\u001b[0m\u0007\r\u009b2J' },
+      { at, pid: 7, stream: 'stdout', text: 'banner' },
+    ],
+  });
+  expect(text).toBe(`# files is failed, on replica abc: it exited
+2026-07-28T12:00:00.000Z 7 (process) started: \`x\`
+2026-07-28T12:00:00.000Z 7 red
+2026-07-28T12:00:00.000Z 7 (stdout) banner
+`);
+  expect(logsText({ server: 'files', state: 'idle', lines: [] })).toBe(
+    '# files is idle\n# it has written nothing yet\n',
+  );
+});

@@ -1,0 +1,73 @@
+import { stripVTControlCharacters } from 'node:util';
+import { isLoopback } from '../config/address.js';
+import type { Config } from '../config/schema.js';
+
+/** Where the gateway is, and how its operator is known to it. */
+export interface Gateway {
+  readonly url: string;
+  readonly token: string | undefined;
+}
+
+interface Logs {
+  readonly server: string;
+  readonly replica?: string;
+  readonly state: string;
+  readonly problem?: string;
+  readonly lines: readonly {
+    readonly at: number;
+    readonly pid: number;
+    readonly stream: 'stderr' | 'stdout' | 'process';
+    readonly text: string;
+  }[];
+}
+
+const PATIENCE = 10_000;
+
+/** The gateway that a configuration starts. Throws where the configuration does not say where it is. */
+export function gatewayOf({ listen, auth }: Config, url: string | undefined): Gateway {
+  const admin = auth.tokens.find((token) => token.admin);
+  if (auth.tokens.length > 0 && admin === undefined)
+    throw new Error('no token in auth.tokens has admin: true, which the output of servers needs; add one');
+  if (url === undefined && listen.port === 0)
+    throw new Error('listen has no fixed port; name the gateway with --url, as it said at its start');
+  const host = isLoopback(listen.host) || !isEveryAddress(listen.host) ? listen.host : '127.0.0.1';
+  const address = `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
+  return { url: (url ?? address).replace(/\/+$/, ''), token: admin?.token };
+}
+
+const isEveryAddress = (host: string): boolean => host === '0.0.0.0' || host === '::';
+
+/** Asks the running gateway for the output of one of its servers. */
+export async function fetchLogs({ url, token }: Gateway, server: string): Promise<Logs> {
+  let response: Response;
+  try {
+    response = await fetch(`${url}/servers/${encodeURIComponent(server)}/logs`, {
+      headers: { Accept: 'application/json', ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
+      redirect: 'manual',
+      signal: AbortSignal.timeout(PATIENCE),
+    });
+  } catch (error) {
+    if ((error as Error).name === 'TimeoutError')
+      throw new Error(`the gateway at ${url} did not answer within ${PATIENCE / 1000} s`);
+    throw new Error(`no gateway answers at ${url}; start it with parley serve, or name another with --url`);
+  }
+  const body = (await response.json().catch(() => undefined)) as (Logs & { error?: { message?: string } }) | undefined;
+  if (response.ok && Array.isArray(body?.lines)) return body;
+  throw new Error(body?.error?.message ?? `what answers at ${url} is not a Parley gateway (HTTP ${response.status})`);
+}
+
+/** For people: the state, then a line for each line, with its time and process. */
+export function logsText({ server, replica, state, problem, lines }: Logs): string {
+  const where = replica === undefined ? '' : `, on replica ${replica}`;
+  const head = `# ${server} is ${state}${where}${problem === undefined ? '' : `: ${plain(problem)}`}`;
+  const rows = lines.map(({ at, pid, stream, text }) => {
+    const mark = stream === 'stderr' ? '' : `(${stream}) `;
+    return `${new Date(at).toISOString()} ${pid} ${mark}${plain(text)}`;
+  });
+  return `${[head, ...(rows.length > 0 ? rows : ['# it has written nothing yet'])].join('\n')}\n`;
+}
+
+/** A server may write anything: nothing of it may steer the terminal. */
+function plain(text: string): string {
+  return stripVTControlCharacters(text).replace(/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/g, '');
+}

@@ -1,0 +1,71 @@
+/** Keeps secrets out of texts that people read: messages, logs, the configuration in effect. */
+
+export const MASK = '********';
+
+const SECRET_NAME = /key|token|secret|passw|credential|auth|signature|^sig$/i;
+
+/** Does a name (of a query parameter, flag or variable) promise a secret? */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}
+
+/** Hides what a URL gives away: user and password, and query values whose name promises a secret. */
+export function hideCredentials(text: string): string {
+  return text
+    .replace(/(:\/\/)[^/?#\s]*@/g, `$1${MASK}@`)
+    .replace(/([?&])([^=&#\s]+)=([^&#\s]*)/g, (whole, lead: string, name: string) =>
+      isSecretName(name) ? `${lead}${name}=${MASK}` : whole,
+    );
+}
+
+/** Replaces the given secrets wherever they stand. Very short ones are left: they would hide half of every text. */
+export function hiding(secrets: Iterable<string>): (text: string) => string {
+  const hidden = [...secrets].filter((secret) => secret.length >= 6).sort((a, b) => b.length - a.length);
+  return (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, MASK), text);
+}
+
+/** Programs take secrets as `--api-key=…` or `--api-key …`. */
+export function maskArguments(args: readonly string[]): string[] {
+  return args.map((arg, index) => {
+    const [name = '', value] = splitOnce(arg, '=');
+    if (value !== undefined && isSecretName(name)) return `${name}=${MASK}`;
+    const before = args[index - 1] ?? '';
+    const followsFlag = before.startsWith('--') && !before.includes('=') && isSecretName(before);
+    return followsFlag && !arg.startsWith('-') ? MASK : arg;
+  });
+}
+
+/** Tokens that are known by their form, and `name=value` where the name promises a secret. */
+const TOKENS: readonly RegExp[] = [
+  /\b(?:sk|pk|rk|glpat|xox[abeprs])-[\w-]{10,}/g,
+  /\b(?:gh[opsur]|github_pat|hf|npm|pypi)_[\w-]{16,}/g,
+  /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/g,
+  /\bAIza[\w-]{30,}/g,
+  /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g,
+];
+const NAMED =
+  /(?<![\w-])([\w-]*(?:key|token|secret|passw(?:or)?d|credential)[\w-]*["']?\s*=\s*["']?)([^\s"',;&]{6,})/gi;
+const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi;
+
+/** Hides what looks like a secret in the output of a program, of which nothing else is known. For single lines of bounded length. */
+export function hideTokens(text: string): string {
+  const masked = TOKENS.reduce((shown, token) => shown.replace(token, MASK), hideCredentials(text));
+  return masked.replace(NAMED, `$1${MASK}`).replace(BEARER, `$1 ${MASK}`);
+}
+
+/**
+ * The values of an environment that should not be shown: those whose name promises a secret, and those that look random.
+ * Paths, words and numbers stay readable: hiding `production` or `/srv/files` would only spoil the text.
+ */
+export function secretsIn(env: Readonly<Record<string, string>>): string[] {
+  return Object.entries(env).flatMap(([name, value]) => (isSecretName(name) || looksRandom(value) ? [value] : []));
+}
+
+function looksRandom(value: string): boolean {
+  return value.length >= 20 && /^[\w.~+=-]+$/.test(value) && /\d/.test(value) && /[a-z]/i.test(value);
+}
+
+function splitOnce(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at === -1 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}

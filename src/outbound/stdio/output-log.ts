@@ -1,0 +1,70 @@
+import type { OutputLine } from '../../core/upstream.js';
+
+const MAX_LINES = 500;
+const MAX_CHARACTERS = 64 * 1024;
+
+/** The last lines of all processes of one server, bounded in number and size. */
+export class OutputLog {
+  readonly #lines: OutputLine[] = [];
+  #characters = 0;
+
+  add(line: OutputLine): void {
+    this.#lines.push(line);
+    this.#characters += line.text.length;
+    while (this.#lines.length > MAX_LINES || this.#characters > MAX_CHARACTERS)
+      this.#characters -= this.#lines.shift()!.text.length;
+  }
+
+  lines(): readonly OutputLine[] {
+    return [...this.#lines];
+  }
+}
+
+const LF = 0x0a;
+/** A longer line is cut, and its rest skipped. */
+const MAX_BYTES = 2000;
+
+/**
+ * Cuts an endless stream of text into lines. Memory is bounded whatever arrives, and no line is a slice of its chunk, which
+ * would keep the whole chunk in memory.
+ */
+export class TextLines {
+  readonly #line: (text: string) => void;
+  #held = Buffer.alloc(0);
+  #skipping = false;
+
+  constructor(line: (text: string) => void) {
+    this.#line = line;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
+      if (!this.#skipping) this.#finish(chunk.subarray(start, end));
+      this.#skipping = false;
+      start = end + 1;
+    }
+    if (this.#skipping || start === chunk.length) return;
+    const rest = chunk.subarray(start);
+    if (this.#held.length + rest.length <= MAX_BYTES) this.#held = Buffer.concat([this.#held, rest]);
+    else {
+      this.#finish(rest);
+      this.#skipping = true;
+    }
+  }
+
+  /** The stream ended: what is held is its last line. */
+  end(): void {
+    if (this.#held.length > 0) this.#finish(Buffer.alloc(0));
+  }
+
+  #finish(rest: Buffer): void {
+    const room = MAX_BYTES - this.#held.length;
+    const bytes =
+      this.#held.length === 0 ? rest.subarray(0, room) : Buffer.concat([this.#held, rest.subarray(0, room)]);
+    this.#held = Buffer.alloc(0);
+    // The cut may go through a character.
+    const text = bytes.toString('utf8');
+    this.#line(rest.length > room ? `${text.replace(/\uFFFD+$/, '')}…` : text);
+  }
+}
