@@ -32,6 +32,7 @@ const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', '
 const ONLY_IN = {
   'node:tls': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
   'node:https': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
+  undici: { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
   'node:child_process': { place: 'outbound/stdio/', why: 'children are started where they are guarded' },
 };
 

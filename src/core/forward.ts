@@ -145,7 +145,6 @@ export class Forwarder {
       cancellation: call.cancellation,
       mirrored: route.item?.mirrored ?? [],
       tasks: manner.tasks,
-      lender: call.lender,
       timeouts: manner.timeouts,
       after: state?.kind === 'again' && state.after.length > 0 ? state.after : undefined,
       notify: (notification) => call.notify(notification),

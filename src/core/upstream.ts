@@ -3,7 +3,6 @@ import type { MirroredParam } from '../protocol/mcp/headers.js';
 import type { LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Outcome, ParkedCall } from './gateway.js';
-import type { Lender } from './loans.js';
 
 /** A request to one upstream, under the names the upstream gave. */
 export interface UpstreamCall {
@@ -23,8 +22,6 @@ export interface UpstreamCall {
   readonly after?: readonly string[];
   /** Arguments this tool wants repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
-  /** Where a large answer may be read to: only into the outcome of this call, and into nothing that is kept. */
-  readonly lender?: Lender | undefined;
   notify(notification: Notification): void;
   /** Throws where the call may no longer be run; asked right before a process is given the call. */
   permit?(): void;

@@ -8,8 +8,6 @@ import { ask, Ear } from './raw-http.js';
 
 export interface Asked {
   readonly url: string;
-  /** Gives the body a place of its own. */
-  readonly roomy?: boolean;
   /** Holds the reply up, from the beginning or at each part, for some milliseconds. */
   readonly hold?: 'connecting' | 'parts';
   /** The next is asked for within the end of this one. */
@@ -24,8 +22,8 @@ export interface Told {
 
 const http = new HttpClient({ connectTimeout: 5_000 });
 const told: Told[] = [];
-for (const { url, roomy = false, hold, hurried } of JSON.parse(await text(process.stdin)) as Asked[]) {
-  const ear = new Ear(roomy);
+for (const { url, hold, hurried } of JSON.parse(await text(process.stdin)) as Asked[]) {
+  const ear = new Ear();
   const wait = (): void => {
     ear.exchange!.pause!();
     setTimeout(() => ear.exchange!.resume!(), 5);
@@ -38,7 +36,7 @@ for (const { url, roomy = false, hold, hurried } of JSON.parse(await text(proces
     setTimeout(() => ear.exchange!.resume!(), 200);
   }
   await ear.over;
-  const whole = ear.given?.toString('latin1') ?? ear.body;
+  const whole = ear.body;
   const outcome = ear.failure ? ear.outcome : { status: ear.status, body: whole.length > 100 ? unitOf(whole) : whole };
   told.push({ outcome, sent: ear.failure?.sent, size: ear.size });
   // Leaves time to come for what the server says after the handshake, such as a ticket for the next one.

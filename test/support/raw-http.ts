@@ -19,8 +19,6 @@ export class Ear implements HttpReply {
   /** How often `end` and `fail` came together. */
   ends = 0;
   failure: HttpFailure | undefined;
-  /** The buffer the body was to be read into. */
-  given: Buffer | undefined;
   exchange: Abortable | undefined;
   onStart: (() => void) | undefined;
   onData: ((size: number) => void) | undefined;
@@ -29,8 +27,6 @@ export class Ear implements HttpReply {
   readonly over = new Promise<void>((resolve) => {
     this.settle = resolve;
   });
-
-  constructor(private readonly roomy = false) {}
 
   get body(): string {
     return Buffer.concat(this.parts).toString('latin1');
@@ -51,11 +47,6 @@ export class Ear implements HttpReply {
     this.status = status;
     this.headers = headers;
     this.onStart?.();
-  }
-
-  room(length: number): Buffer | undefined {
-    if (this.roomy) this.given = Buffer.alloc(length);
-    return this.given;
   }
 
   data(chunk: Buffer): void {

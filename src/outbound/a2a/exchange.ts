@@ -60,8 +60,6 @@ class Running implements HttpReply, Abortable {
   private status = 0;
   private headers: HttpHeaders = [];
   private readonly parts = new Parts();
-  /** Where a body of known length is read to. */
-  private body: Buffer | undefined;
   private size = 0;
   private reader: SseReader | undefined;
   private over = false;
@@ -129,12 +127,6 @@ class Running implements HttpReply, Abortable {
     this.resolve(undefined);
   }
 
-  room(length: number): Buffer | undefined {
-    if (this.over || this.reader || length > this.call.limit) return undefined;
-    this.body = Buffer.allocUnsafeSlow(length);
-    return this.body;
-  }
-
   data(chunk: Buffer): void {
     if (this.over) return;
     if (this.reader) {
@@ -150,7 +142,7 @@ class Running implements HttpReply, Abortable {
     if (this.size > 0) this.deadline.extend();
     this.size += chunk.length;
     if (this.size > this.call.limit) this.stop(this.tooLarge());
-    else if (!this.body) this.parts.add(chunk);
+    else this.parts.add(chunk);
   }
 
   private tooLarge(): ProtocolError {
@@ -161,10 +153,7 @@ class Running implements HttpReply, Abortable {
     if (this.over) return;
     this.finish();
     if (this.reader) this.sink!.end();
-    else {
-      const body = this.body ?? this.parts.take();
-      this.resolve({ status: this.status, headers: this.headers, body });
-    }
+    else this.resolve({ status: this.status, headers: this.headers, body: this.parts.take() });
   }
 
   fail({ sent, error }: HttpFailure): void {

@@ -1,50 +1,41 @@
 /** The only place that opens an HTTP connection. */
-import type { LookupFunction } from 'node:net';
-import type { Egress } from '../egress.js';
-import { Bounded, type Bounds } from './bounded.js';
-import { Exchange } from './connection.js';
+import { Pool } from 'undici';
+import { type ConnectOptions, Connector } from './connect.js';
+import { Connection } from './connection.js';
+import { Exchange } from './dispatch.js';
 import { type Abortable, HttpError, type HttpReply, type HttpRequest, type HttpTarget } from './exchange.js';
-import { Pool, type PoolOptions } from './pool.js';
-import { requestHead } from './request.js';
 
-export interface HttpClientOptions extends Bounds {
-  /** Milliseconds a connection may take, TLS included. */
-  readonly connectTimeout: number;
-  /** Checks every address before it is dialled: for URLs that are a caller's or an agent's word. */
-  readonly egress?: Egress;
-}
+export type HttpClientOptions = ConnectOptions;
 
-/** Of origins that strangers name no more than so many are kept open. */
+/** Milliseconds an idle connection is kept, unless the server names a longer time: many servers close after 5 s. */
+const KEEP_ALIVE = 4_000;
+const KEEP_ALIVE_MAX = 600_000;
+/** Longer heads are refused, so that nobody can make us collect one without end. */
+const HEAD_LIMIT = 32 * 1024;
+/** Pools that are kept open for origins which callers and cards name. */
 const MOST_ORIGINS = 256;
-const SWEEP_EVERY = 5_000;
+/** How often connections that were needed once are forgotten. */
+const SWEEP_EVERY = 60_000;
 
-/** Keep-alive connections per origin; no redirects; what is not bounded here is bounded by the caller's deadline. */
+/** Keep-alive connections per origin; no pipelining, no retries. Time and size are bounded by the caller. */
 export class HttpClient {
   private readonly pools = new Map<string, Pool>();
-  private readonly pooled: PoolOptions;
+  private readonly connector: Connector;
   private sweeping: NodeJS.Timeout | undefined;
   private closed = false;
 
   constructor(private readonly options: HttpClientOptions) {
-    const { connectTimeout, egress } = options;
-    this.pooled = {
-      connectTimeout,
-      ...(egress && {
-        lookup: egress.lookup as LookupFunction,
-        check: (host, port) => egress.checkAuthority(host, port),
-      }),
-    };
+    this.connector = new Connector(options);
   }
 
-  private pool(origin: string): Pool {
-    let pool = this.pools.get(origin);
-    if (!pool) {
-      pool = new Pool(origin, this.pooled);
-      if (this.options.egress && this.pools.size >= MOST_ORIGINS) this.retire();
-      this.pools.set(origin, pool);
-      this.sweeping ??= setInterval(() => this.sweep(), SWEEP_EVERY).unref();
+  request(target: HttpTarget, request: HttpRequest, reply: HttpReply): Abortable {
+    const exchange = new Exchange(request, reply);
+    try {
+      exchange.start(this.pool(target.origin), target.path);
+    } catch (error) {
+      exchange.onError(error as Error);
     }
-    return pool;
+    return exchange;
   }
 
   /** How many origins connections are kept to. */
@@ -52,44 +43,55 @@ export class HttpClient {
     return this.pools.size;
   }
 
+  private pool(origin: string): Pool {
+    if (this.closed) throw new HttpError('ECONNRESET', 'the client is closed');
+    let pool = this.pools.get(origin);
+    if (!pool) {
+      if (!/^https?:\/\//.test(origin)) throw new HttpError('HTTP_UNSENDABLE', 'the URL is neither http nor https');
+      pool = new Pool(origin, {
+        connect: this.connector.connect,
+        factory: (url, options) => new Connection(url, options),
+        pipelining: 1,
+        keepAliveTimeout: KEEP_ALIVE,
+        keepAliveMaxTimeout: KEEP_ALIVE_MAX,
+        maxHeaderSize: HEAD_LIMIT,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      });
+      if (this.options.egress && this.pools.size >= MOST_ORIGINS) this.retire();
+      this.pools.set(origin, pool);
+      this.sweeping ??= setInterval(() => this.sweep(), SWEEP_EVERY).unref();
+    }
+    return pool;
+  }
+
   /** Closes the oldest pool that nobody uses. */
   private retire(): void {
     for (const [origin, pool] of this.pools) {
-      if (!pool.idle) continue;
-      this.pools.delete(origin);
-      pool.close();
+      if (pool.stats.size > 0) continue;
+      this.drop(origin, pool);
       return;
     }
   }
 
+  /** A pool remembers as many connections as were ever open at once. */
   private sweep(): void {
-    const now = performance.now();
-    for (const pool of this.pools.values()) pool.sweep(now);
+    for (const [origin, pool] of this.pools)
+      if (pool.stats.size === 0 && pool.stats.connected === 0) this.drop(origin, pool);
   }
 
-  request(target: HttpTarget, request: HttpRequest, reply: HttpReply): Abortable {
-    const { timeout, maxReply } = this.options;
-    const bounded = timeout === undefined && maxReply === undefined ? undefined : new Bounded(reply, this.options);
-    let exchange: Exchange;
-    try {
-      if (this.closed) throw new HttpError('ECONNRESET', 'the client is closed');
-      const pool = this.pool(target.origin);
-      exchange = new Exchange(requestHead(target.path, pool.authority, request), request.body, bounded ?? reply);
-      pool.send(exchange);
-    } catch (error) {
-      exchange = new Exchange('', undefined, bounded ?? reply);
-      queueMicrotask(() => exchange.fail(error as Error));
-    }
-    if (!bounded) return exchange;
-    bounded.exchange = exchange;
-    return bounded;
+  private drop(origin: string, pool: Pool): void {
+    this.pools.delete(origin);
+    void pool.destroy();
   }
 
-  /** What still runs fails. */
+  /** Whatever is under way fails. */
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeping);
-    for (const pool of this.pools.values()) pool.close();
+    const pools = [...this.pools.values()];
     this.pools.clear();
+    this.connector.close();
+    await Promise.all(pools.map((pool) => pool.destroy()));
   }
 }

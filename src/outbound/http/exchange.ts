@@ -1,5 +1,5 @@
-/** What a user of the client says and hears. */
-import type { HttpHeaders } from '../../protocol/http/fields.js';
+/** The interface of the HTTP client: a target, a request, and the callbacks that receive the reply. */
+import type { HttpHeaders } from '../../protocol/http/headers.js';
 
 export interface HttpTarget {
   readonly origin: string;
@@ -25,16 +25,11 @@ export interface HttpFailure {
 }
 
 /**
- * Hears of one exchange. `end` or `fail` comes last, exactly once, unless the exchange was aborted. Where one of the
- * others throws, the exchange fails with what it threw.
+ * Receives one reply. `end` or `fail` comes last, exactly once, unless the exchange was aborted. Where one of the others
+ * throws, the exchange fails with that error.
  */
 export interface HttpReply {
   start(status: number, headers: HttpHeaders): void;
-  /**
-   * A body of so many bytes follows, not all of which have come yet. Where this returns a buffer of that length the body
-   * is read straight into it, and what `data` hands over are parts of that buffer.
-   */
-  room?(length: number): Buffer | undefined;
   data(chunk: Buffer): void;
   end(): void;
   fail(failure: HttpFailure): void;
@@ -42,23 +37,20 @@ export interface HttpReply {
 
 export interface Abortable {
   abort(): void;
-  /**
-   * No more of the reply is read until `resume`, so that whoever writes it has to wait. One that was complete by then
-   * still ends.
-   */
+  /** Stops reading until `resume`, so that the server has to wait. A reply that is complete by then still ends. */
   pause?(): void;
   resume?(): void;
 }
 
 export type HttpErrorCode =
-  /** No connection within the time there is for one. */
+  /** No connection within the connect timeout. */
   | 'ETIMEDOUT'
-  /** The connection went away before the reply was complete. */
+  /** The connection ended before the reply was complete. */
   | 'ECONNRESET'
   /** The request cannot be written as HTTP. */
   | 'HTTP_UNSENDABLE'
-  /** The reply went beyond what the client allows. */
-  | 'HTTP_LIMIT';
+  /** The reply is not HTTP/1.1. */
+  | 'HTTP_INVALID';
 
 export class HttpError extends Error {
   override readonly name = 'HttpError';

@@ -1,4 +1,4 @@
-export { type HttpHeaders, headerOf } from '../../protocol/http/fields.js';
+export { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 export { HttpClient, type HttpClientOptions } from './client.js';
 export {
   type Abortable,

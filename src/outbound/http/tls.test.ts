@@ -93,9 +93,7 @@ const CASES: readonly (readonly [string, string, Partial<Asked>])[] = [
   ['resumed', 'good/', {}],
   ['by address', 'address/', {}],
   ['large', 'good/large', {}],
-  ['large in its place', 'good/large', { roomy: true }],
   ['large and held up', 'good/large', { hold: 'parts' }],
-  ['large in its place and held up', 'good/large', { roomy: true, hold: 'parts' }],
   ['chunks', 'good/chunks', {}],
   ['chunks and held up', 'good/chunks', { hold: 'parts' }],
   ['after all that', 'good/', {}],
@@ -168,14 +166,7 @@ describe('over TLS', () => {
     expect(handshakes[2]).toEqual({ alpn: 'http/1.1', name: false, reused: false });
   });
 
-  it.each([
-    'large',
-    'large in its place',
-    'large and held up',
-    'large in its place and held up',
-    'chunks',
-    'chunks and held up',
-  ])('%s comes whole', (name) => {
+  it.each(['large', 'large and held up', 'chunks', 'chunks and held up'])('%s comes whole', (name) => {
     expect(of(name)).toMatchObject({ outcome: { status: 200, body: 'abcdefg' }, size: SIZE });
   });
 

@@ -139,10 +139,6 @@ class Exchange implements PostEvents {
     this.streamed = isEventStream(headerOf(headers, 'content-type'));
   }
 
-  room(length: number): Buffer | undefined {
-    return this.settled ? undefined : this.call.lender?.room?.(length);
-  }
-
   message(text: Buffer): void {
     let messages: RpcMessage[];
     try {

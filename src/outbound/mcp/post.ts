@@ -15,8 +15,6 @@ import {
 export interface PostEvents {
   /** 2xx: the reply begins. */
   accepted?(status: number, headers: HttpHeaders): void;
-  /** Where to read a message of so many bytes to; without it memory is found here. */
-  room?(length: number): Buffer | undefined;
   /** One JSON text: the whole body, or the data of one event. */
   message(text: Buffer): void;
   /** An event's id moves the point from which the stream can be resumed. */
@@ -40,8 +38,6 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  /** Where a body of known length is read to. */
-  private body: Buffer | undefined;
   private parts: Parts | undefined;
   private size = 0;
   private total = 0;
@@ -75,12 +71,6 @@ export class PostReply implements HttpReply {
     }
   }
 
-  room(length: number): Buffer | undefined {
-    if (this.over || this.sse || this.status >= 300 || length > this.limits.event) return undefined;
-    this.body = this.events.room?.(length) ?? Buffer.allocUnsafeSlow(length);
-    return this.body;
-  }
-
   data(chunk: Buffer): void {
     if (this.over) return;
     if (this.sse) {
@@ -102,7 +92,7 @@ export class PostReply implements HttpReply {
     if (this.status >= 300) {
       if (this.size <= REFUSAL_LIMIT) this.keep(chunk);
     } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
-    else if (!this.body) this.keep(chunk);
+    else this.keep(chunk);
   }
 
   private keep(chunk: Buffer): void {
@@ -117,14 +107,13 @@ export class PostReply implements HttpReply {
   private stop(failure: HttpFailure): void {
     this.over = true;
     this.parts = undefined;
-    this.body = undefined;
     this.exchange?.abort();
     this.events.fail(failure);
   }
 
   end(): void {
     if (this.over) return;
-    const body = this.body ?? this.parts?.take() ?? EMPTY;
+    const body = this.parts?.take() ?? EMPTY;
     if (this.status >= 300) {
       this.events.refused(this.status, this.headers, body);
       return;

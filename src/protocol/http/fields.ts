@@ -1,19 +1,14 @@
 /** The lines of an HTTP/1.1 message before its body, as both sides of the gateway read and write them. */
 
+import { type HttpHeaders, headerOf } from './headers.js';
+
 /** What came is no HTTP/1.1, or could be read in two ways. */
 export class HttpSyntaxError extends Error {
   override readonly name = 'HttpSyntaxError';
   readonly code = 'HTTP_INVALID';
 }
 
-/** Headers in the order in which they came: names, in lower case, and values in turn. */
-export type HttpHeaders = readonly string[];
-
-/** A header that stands once; of several the first counts. `name` is in lower case. */
-export function headerOf(headers: HttpHeaders, name: string): string | undefined {
-  for (let i = 0; i < headers.length; i += 2) if (headers[i] === name) return headers[i + 1];
-  return undefined;
-}
+export { type HttpHeaders, headerOf };
 
 /** The name of a header, or a method. */
 export const TOKEN = /^[\w!#$%&'*+\-.^`|~]+$/;

@@ -1,4 +1,4 @@
-import { type HttpHeaders, headerOf } from './fields.js';
+import { type HttpHeaders, headerOf } from './headers.js';
 
 const SECONDS = /^\d{1,10}$/;
 /** A date in each of the three forms that a recipient has to know (RFC 9110 §5.6.7). */

@@ -6,8 +6,6 @@ export interface Ticket {
   readonly done: boolean;
   /** The last event id of its reply stream: from there the stream can be resumed. */
   lastEventId: string | undefined;
-  /** Where its answer may be read to, where somebody lends the memory. */
-  room?(length: number): Buffer | undefined;
   /** The server closed the reply stream to be asked again later, which the channel does. */
   polling(retry: number): void;
 }

@@ -285,10 +285,6 @@ class Reply implements PostEvents, Abortable {
     this.channel.accepted(headers);
   }
 
-  room(length: number): Buffer | undefined {
-    return this.ticket?.room?.(length);
-  }
-
   message(text: Buffer): void {
     this.channel.received(text, this.ticket);
     if (this.streamed && this.ticket?.done) this.grace ??= new Grace(this);

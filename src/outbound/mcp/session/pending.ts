@@ -1,6 +1,5 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
-import type { Lender } from '../../../core/loans.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
@@ -60,7 +59,6 @@ export class PendingCall implements Ticket, ParkedCall {
   /** What the server asked for in vain: a failure that follows is the lack of it. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
-  private lender: Lender | undefined;
   /** Nothing is answered before the reply is read again: what follows the answer may come at once, and once only. */
   ready: Promise<void> | undefined;
   /** It is written down somewhere, and the session it waits on must not be ended. */
@@ -76,7 +74,6 @@ export class PendingCall implements Ticket, ParkedCall {
   ) {
     this.waiter = resolve;
     this.notify = (notification) => call.notify(notification);
-    this.lender = call.lender;
     this.attend(call.cancellation);
   }
 
@@ -180,10 +177,6 @@ export class PendingCall implements Ticket, ParkedCall {
     waiter?.(outcome);
   }
 
-  room(length: number): Buffer | undefined {
-    return this.done ? undefined : this.lender?.room?.(length);
-  }
-
   /** The server let go of the reply and will be asked again. */
   polling(retry: number): void {
     this.call.polling?.(retry);
@@ -214,8 +207,6 @@ export class PendingCall implements Ticket, ParkedCall {
       this.host.answer(id, request, given);
       return;
     }
-    // It may go on without the request it began with, and its outcome may wait for another.
-    this.lender = undefined;
     const taken = name === undefined || this.asked.has(name);
     this.asked.set(taken ? `${request.method}-${++this.asking}` : name, { id, request });
     if (!this.parked) this.batch ??= setTimeout(() => this.park(), BATCH_WINDOW);
