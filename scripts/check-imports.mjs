@@ -26,7 +26,17 @@ const ROOMS = {
 };
 
 /** The composition root knows every room; nobody but the command line knows it. */
-const ROOT_FILES = new Set(['app', 'house', 'records', 'agency', 'registered', 'agent-records', 'quickstart', 'cores']);
+const ROOT_FILES = new Set([
+  'app',
+  'house',
+  'records',
+  'agency',
+  'registered',
+  'agent-records',
+  'quickstart',
+  'overview',
+  'cores',
+]);
 
 /** What only one place may do. */
 const ONLY_IN = {

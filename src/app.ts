@@ -1,6 +1,7 @@
 /** The composition root: the only file that knows every room. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { RunningGateway } from './cli/running.js';
 import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
 import { Catalogue } from './core/a2a/catalogue.js';
@@ -29,9 +30,10 @@ import { type Carrier, Sessions } from './inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseDoor } from './inbound/mcp/sse-door.js';
 import { StdioDoor } from './inbound/mcp/stdio-door.js';
 import type { Log } from './outbound/mcp/context.js';
+import { baseUrl, endpointsOf, logChange, monitorOf, shortSnippets } from './overview.js';
 import { DIALECTS } from './protocol/a2a/index.js';
 import type { Implementation } from './protocol/mcp/model.js';
-import { type Offer, offerOf } from './quickstart.js';
+import { offerOf } from './quickstart.js';
 import { sessionRecords } from './records.js';
 import { atMost } from './state/clock.js';
 
@@ -42,6 +44,8 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 /** After a word that it is not ready, so long a gateway serves what comes all the same. */
 const LAST_CALLS = 1_000;
 const LAST_WORDS = 2_000;
+/** How long the summary waits for the skills of agents. */
+const SKILLS = 500;
 
 const INFO: Implementation = { name: 'parley', title: 'Parley', version };
 
@@ -60,19 +64,8 @@ function mayStayAwake({ stayAwake }: Config): boolean {
 
 export { startExamples } from './quickstart.js';
 
-export interface Running {
-  readonly url: string;
-  /** What was found behind it, under the names callers see; looked for in the quickstart only. */
-  readonly offer: Offer | undefined;
-  /** Applies the servers and agents of another configuration; returns its other keys that differ and need a restart. */
-  reload(config: Config): Promise<readonly string[]>;
-  close(): Promise<void>;
-}
-
-export async function startServe(
-  config: Config,
-  { log, quickstart }: { log: Log; quickstart: boolean },
-): Promise<Running> {
+export async function startServe(config: Config, { log }: { log: Log }): Promise<RunningGateway> {
+  const began = performance.now();
   const house = await House.build(config, INFO, log, (name) => `parley logs ${name}`);
   stayAwake(mayStayAwake(config));
   const { aggregate, gateway, catalog, seal } = house;
@@ -103,7 +96,8 @@ export async function startServe(
         })
       : undefined;
   const loopback = isLoopback(config.listen.host);
-  const guard = new Guard(config.auth.tokens.length > 0 ? config.auth.tokens : undefined);
+  const guarded = config.auth.tokens.length > 0;
+  const guard = new Guard(guarded ? config.auth.tokens : undefined);
   const failed = (error: unknown, path?: string): void => {
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
     else log.error({ err: error, path }, 'a request failed in the gateway');
@@ -143,16 +137,41 @@ export async function startServe(
   });
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   const url = `http://${host}:${address.port}`;
-  if (a2a) house.agency.opened(url, await a2a.listen());
+  const grpc = await a2a?.listen();
+  if (a2a) house.agency.opened(url, grpc);
   health.accepting = true;
-  void catalog
-    .warm()
-    .then(() => log.info({ servers: catalog.servers.length }, 'the servers were asked for their lists'));
+  const monitor = monitorOf(house, began);
+  monitor.start();
+  void catalog.warm();
+  const base = baseUrl(config, address.address, address.port);
+  const { directory } = house.agency;
   return {
     url,
-    offer: quickstart ? await offerOf(catalog) : undefined,
     reload: (next) => house.reload(next),
+    settled: async (milliseconds) => {
+      await monitor.settled(milliseconds);
+      // The skills of an agent made of tools are known once its servers are.
+      await atMost(SKILLS, Promise.allSettled(directory.names().map((name) => directory.get(name)?.facts())));
+      monitor.sample();
+    },
+    summary: () => ({
+      upstreams: monitor.states(),
+      endpoints: endpointsOf({
+        base,
+        mcp: config.mcp.enabled,
+        sse: sse !== undefined,
+        agents: directory.names().length > 0,
+        grpc,
+      }),
+      paste: config.mcp.enabled ? shortSnippets(`${base}/mcp`, guarded) : [],
+      page: config.mcp.enabled && !guarded ? `${base}/` : undefined,
+    }),
+    offer: () => offerOf(catalog),
+    reportChanges: () => {
+      monitor.onChange((change) => logChange(log, change));
+    },
     close: async () => {
+      monitor.close();
       health.accepting = false;
       const sendAway = (): void => {
         modern.endListens();
@@ -235,7 +254,7 @@ async function drained(busy: () => number, patience: number): Promise<void> {
 
 export async function startStdio(
   config: Config,
-  { log, server, started }: { log: Log; server?: string; started?: (gateway: Pick<Running, 'reload'>) => void },
+  { log, server, started }: { log: Log; server?: string; started?: (gateway: Pick<RunningGateway, 'reload'>) => void },
 ): Promise<void> {
   const house = await House.build(config, INFO, log);
   const sessions = new Sessions<Carrier>(house.sessionsOptions());

@@ -1,12 +1,20 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
 import type { Config } from '../config/schema.js';
+import { phraseOf } from './phrases.js';
+import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
 
 export type { Logger } from 'pino';
 
+/** Whether the log is lines for people or JSON for programs. */
+export function writesText({ format }: Config['log'], terminal: boolean): boolean {
+  return format === 'text' || (format === 'auto' && terminal);
+}
+
 /** The log of a process, on stderr: stdout belongs to the protocol (`parley stdio`) or to what was asked for. */
 export function createLog(settings: Config['log'], terminal = process.stderr.isTTY === true): Logger {
-  const asText = settings.format === 'text' || (settings.format === 'auto' && terminal);
-  const destination = asText ? textDestination((line) => process.stderr.write(line)) : jsonDestination();
+  const destination = writesText(settings, terminal)
+    ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
+    : jsonDestination();
   return pino({ level: settings.level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
 }
 
@@ -23,26 +31,37 @@ function jsonDestination(): DestinationStream {
   return destination;
 }
 
+const COLORS: Readonly<Record<string, 'dim' | 'yellow' | 'red'>> = {
+  trace: 'dim',
+  debug: 'dim',
+  warn: 'yellow',
+  error: 'red',
+  fatal: 'red',
+};
+
 /** Turns pino's JSON lines into lines for people: time, level, message, then the rest as `key=value`. */
-export function textDestination(write: (line: string) => void): DestinationStream {
+export function textDestination(write: (line: string) => void, style: Style = PLAIN): DestinationStream {
   return {
     write(line) {
-      const { level, time, msg, err, ...rest } = JSON.parse(line) as Record<string, unknown>;
-      const label = (pino.levels.labels[Number(level)] ?? String(level)).toUpperCase().padEnd(5);
-      const clock = String(time).slice(11, 23);
-      const fields = Object.entries(rest).map(([key, value]) => ` ${key}=${plain(value)}`);
-      const failure = (err as { message?: string } | undefined)?.message;
-      const cause = failure === undefined || failure === msg ? '' : `: ${oneLine(failure)}`;
-      write(`${clock} ${label} ${oneLine(String(msg ?? ''))}${cause}${fields.join('')}\n`);
+      const { level, time, ...said } = JSON.parse(line) as Record<string, unknown>;
+      const label = pino.levels.labels[Number(level)] ?? String(level);
+      const shown = label.toUpperCase().padEnd(5);
+      const color = COLORS[label];
+      write(`${String(time).slice(11, 23)} ${color ? paint(style, color, shown) : shown} ${textOf(said)}\n`);
     },
   };
 }
 
-function plain(value: unknown): string {
-  return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
+function textOf(said: Record<string, unknown>): string {
+  const phrase = phraseOf(said);
+  if (phrase !== undefined) return oneLine(phrase);
+  const { msg, err, ...rest } = said;
+  const fields = Object.entries(rest).map(([key, value]) => ` ${key}=${plain(value)}`);
+  const failure = (err as { message?: string } | undefined)?.message;
+  const cause = failure === undefined || failure === msg ? '' : `: ${failure}`;
+  return oneLine(`${String(msg ?? '')}${cause}${fields.join('')}`);
 }
 
-/** A message may quote what a stranger sent; control characters must not reach a terminal or forge a line. */
-function oneLine(text: string): string {
-  return text.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029]/g, (char) => JSON.stringify(char).slice(1, -1));
+function plain(value: unknown): string {
+  return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
 }

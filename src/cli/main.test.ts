@@ -6,6 +6,8 @@ import { parse } from 'yaml';
 import type { Environment } from '../config/expand.js';
 import type { Config } from '../config/schema.js';
 import { main, type Starters, version } from './main.js';
+import { PLAIN } from './style.js';
+import type { Summary } from './summary.js';
 
 let folder: string;
 beforeEach(() => {
@@ -24,18 +26,28 @@ interface Call {
   readonly options: { quickstart?: boolean; server?: string };
 }
 
+const SUMMARY: Summary = {
+  upstreams: [{ kind: 'server', name: 'weather', state: 'up', count: 3, took: 120 }],
+  endpoints: [{ label: 'MCP', address: 'http://127.0.0.1:4600/mcp' }],
+  paste: [{ title: 'Claude Code', text: 'claude mcp add' }],
+  page: 'http://127.0.0.1:4600/',
+};
+
 /** Runs one command line in `folder`, with starters that note how they were called. */
-async function run(line: string, env: Environment = {}, starters: Partial<Starters> = {}) {
+async function run(line: string, env: Environment = {}, starters: Partial<Starters> = {}, terminal = false) {
   let stdout = '';
   let stderr = '';
   const calls: Call[] = [];
   let closed = 0;
+  let reported = 0;
   const code = await main(
     line.split(' ').filter((word) => word !== ''),
     {
       cwd: folder,
       env,
       quickstart: path.join(folder, 'quickstart.yaml'),
+      style: PLAIN,
+      terminal,
       stdout: (text) => {
         stdout += text;
       },
@@ -49,6 +61,12 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
           return {
             url: 'http://127.0.0.1:4600',
             reload: async () => [],
+            settled: async () => {},
+            summary: () => SUMMARY,
+            offer: async () => ({ servers: [], missing: [] }),
+            reportChanges: () => {
+              reported += 1;
+            },
             async close() {
               closed += 1;
             },
@@ -61,7 +79,7 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
       }),
     },
   );
-  return { code, stdout, stderr, calls, closed };
+  return { code, stdout, stderr, calls, closed, reported };
 }
 
 const SERVERS =
@@ -95,11 +113,23 @@ describe('serve', () => {
   test('starts with the configuration, says where, stops at SIGTERM', async () => {
     write('parley.yaml', SERVERS);
     const before = process.listenerCount('SIGTERM');
-    const { code, stdout, calls, closed } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
-    expect({ code, closed }).toEqual({ code: 0, closed: 1 });
+    const { code, stdout, calls, closed, reported } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
+    expect({ code, closed, reported }).toEqual({ code: 0, closed: 1, reported: 1 });
     expect(stdout).toBe('Parley is listening on http://127.0.0.1:4600\n');
     expect(calls).toMatchObject([{ config: { listen: { port: 9 } }, options: { quickstart: false } }]);
     expect(process.listenerCount('SIGTERM')).toBe(before);
+  });
+
+  test('shows a summary where the log is for people', async () => {
+    write('parley.yaml', SERVERS);
+    const { code, stdout } = await run('serve', {}, {}, true);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^Parley is listening on .*\n\nServers\n {2}weather {2}up {2}3 tools {2}120 ms\n/);
+    expect(stdout).toMatch(/\nStop with Ctrl-C\.\n$/);
+    expect((await run('serve', { PARLEY_LOG_FORMAT: 'json' }, {}, true)).stdout).toBe(
+      'Parley is listening on http://127.0.0.1:4600\n',
+    );
+    expect((await run('serve', { PARLEY_LOG_FORMAT: 'text' })).stdout).toContain('\nServers\n');
   });
 
   test('--config names the file', async () => {

@@ -9,18 +9,18 @@ import type { Config } from '../config/schema.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
 import { boundYoungGeneration } from './heap.js';
-import { createLog, type Logger } from './log.js';
+import { createLog, type Logger, writesText } from './log.js';
 import { fetchLogs, gatewayOf, logsText } from './logs.js';
 import { parseCommandLine, UsageError } from './parse.js';
-import { type Offer, welcomeText } from './quickstart.js';
+import { welcomeText } from './quickstart.js';
 import { logProblems, type Reloadable, Reloads } from './reload.js';
+import type { RunningGateway } from './running.js';
+import { type Style, styleOf } from './style.js';
+import { summaryText } from './summary.js';
 
 /** What starts the gateway. The command line knows nothing of it but this. */
 export interface Starters {
-  startServe(
-    config: Config,
-    io: { log: Logger; quickstart: boolean },
-  ): Promise<Reloadable & { url: string; offer?: Offer | undefined; close(): Promise<void> }>;
+  startServe(config: Config, io: { log: Logger; quickstart: boolean }): Promise<RunningGateway>;
   startStdio(
     config: Config,
     options: { log: Logger; server?: string; started?: (gateway: Reloadable) => void },
@@ -35,6 +35,10 @@ export interface Surroundings {
   readonly quickstart: string;
   stdout(text: string): void;
   stderr(text: string): void;
+  /** How stdout is read: by a person at a terminal, or by a program. */
+  readonly style: Style;
+  /** Whether stderr is a terminal. */
+  readonly terminal: boolean;
   starters(): Promise<Starters>;
 }
 
@@ -44,6 +48,8 @@ const surroundings: Surroundings = {
   quickstart: fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url)),
   stdout: (text) => process.stdout.write(text),
   stderr: (text) => process.stderr.write(text),
+  style: styleOf(process.stdout),
+  terminal: process.stderr.isTTY === true,
   // Loaded when needed: help and checks answer at once.
   starters: () => import('../app.js'),
 };
@@ -114,7 +120,7 @@ async function serveFile(
 ): Promise<number> {
   const load = () => loadConfig({ ...io, file });
   const { config, warnings } = load();
-  const log = createLog(config.log);
+  const log = createLog(config.log, io.terminal);
   logProblems(warnings, log);
   const { startServe } = await io.starters();
   const stop = stopSignal();
@@ -123,11 +129,14 @@ async function serveFile(
     boundYoungGeneration();
     reloads.follow(load, running, log);
     io.stdout(`Parley is listening on ${running.url}\n`);
-    if (running.offer) {
-      const { url, offer } = running;
-      io.stdout(welcomeText({ url, offer, file: io.quickstart, data: config.data, cwd: io.cwd }));
+    const { signal } = stop;
+    if (quickstart || writesText(config.log, io.terminal)) {
+      const text = quickstart ? welcome(running, config, io) : summarize(running, io);
+      // Whoever stops the gateway meanwhile does not want to read it any more.
+      io.stdout(await Promise.race([text, signal.then(() => '')]));
     }
-    log.info({ signal: await stop.signal }, 'stopping');
+    running.reportChanges();
+    log.info({ signal: await signal }, 'stopping');
     await reloads.stop();
     await running.close();
     return 0;
@@ -136,6 +145,21 @@ async function serveFile(
   } finally {
     stop.release();
   }
+}
+
+/** The summary waits so long for servers that start; those that take longer are reported when they are there. */
+const SUMMARY_WAIT = 2_000;
+const WELCOME_WAIT = 15_000;
+
+async function summarize(running: RunningGateway, io: Surroundings): Promise<string> {
+  await running.settled(SUMMARY_WAIT);
+  return `${summaryText(running.summary(), io.style)}\nStop with Ctrl-C.\n`;
+}
+
+async function welcome(running: RunningGateway, { data }: Config, io: Surroundings): Promise<string> {
+  await running.settled(WELCOME_WAIT);
+  const { url } = running;
+  return welcomeText({ url, offer: await running.offer(), file: io.quickstart, data, cwd: io.cwd });
 }
 
 /** The quickstart's own configuration, named by its path: it needs its examples all the same. */

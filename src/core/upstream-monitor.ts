@@ -36,6 +36,8 @@ export interface StateChange extends UpstreamState {
 export interface UpstreamMonitorOptions {
   /** Every server and agent there is at the moment. */
   readonly upstreams: () => readonly Monitored[];
+  /** When those that are there at the first look were started; by default at that moment. */
+  readonly began?: number;
   readonly now?: () => number;
 }
 
@@ -62,10 +64,11 @@ export class UpstreamMonitor {
   private readonly now: () => number;
   private readonly began: number;
   private timer: NodeJS.Timeout | undefined;
+  private looked = false;
 
   constructor(private readonly options: UpstreamMonitorOptions) {
     this.now = options.now ?? (() => performance.now());
-    this.began = this.now();
+    this.began = options.began ?? this.now();
   }
 
   start(): void {
@@ -112,14 +115,15 @@ export class UpstreamMonitor {
     for (const upstream of this.options.upstreams()) {
       const key = `${upstream.kind} ${upstream.name}`;
       const before = this.entries.get(key);
-      const first = before?.first ?? now;
+      const first = before?.first ?? (this.looked ? now : this.began);
       const state = stateOf(upstream, before?.state, now - first);
       const changed = state.state !== (before?.state.state ?? 'starting');
-      entries.set(key, { state, first, since: changed || !before ? now : before.since });
+      entries.set(key, { state, first, since: changed ? now : (before?.since ?? first) });
       if (changed)
-        changes.push({ ...state, before: before?.state.state ?? 'starting', lasted: now - (before?.since ?? now) });
+        changes.push({ ...state, before: before?.state.state ?? 'starting', lasted: now - (before?.since ?? first) });
     }
     this.entries = entries;
+    this.looked = true;
     for (const change of changes) for (const listener of [...this.listeners]) listener(change);
     if (!this.startsSomething) for (const done of [...this.waiting]) done();
   }

@@ -41,7 +41,8 @@ export interface Link {
   rootsChanged?(session: string): void;
   /** A client's session is over; what was dedicated to it can go. */
   release?(session: string): void;
-  health(): { readonly detail?: string; readonly cause?: string };
+  /** `down` where the link knows by itself that the server is not there, such as a process that ended. */
+  health(): { readonly detail?: string; readonly cause?: string; readonly down?: boolean };
   /** What its process wrote last, where it is one. */
   output?(): Omit<ServerOutput, 'replica'>;
   close(): Promise<void>;

@@ -99,10 +99,12 @@ export class StdioLink implements Link {
     return Math.max(START_TIMEOUT, this.options.context.timeouts.call);
   }
 
-  health(): { detail: string; cause?: string } {
+  health(): { detail: string; cause?: string; down: boolean } {
     const { state, lastError, lastSummary } = this.supervisor.health();
     const told = this.options.context.explains ? lastError : lastSummary;
-    return { detail: told ? `${state}: ${told}` : state, ...(lastError && { cause: lastError }) };
+    const detail = told ? `${state}: ${told}` : state;
+    const down = lastError !== undefined && state !== 'running';
+    return { detail, down, ...(lastError && { cause: lastError }) };
   }
 
   output(): Omit<ServerOutput, 'replica'> {

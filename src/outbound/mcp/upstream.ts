@@ -141,10 +141,10 @@ export class McpUpstream implements Upstream {
   }
 
   health(): UpstreamHealth {
-    const { detail: found, cause } = this.options.link.health();
+    const { detail: found, cause, down } = this.options.link.health();
     const detail = this.problem ?? found;
     const speaks = this.verdict ? spoken(this.verdict) : [];
-    return { status: this.status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
+    return { status: down ? 'down' : this.status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
   }
 
   output(): Promise<ServerOutput> | undefined {

@@ -259,7 +259,7 @@ export class Child {
     this.#lines.end();
     errors.end();
     const info = this.#exit!;
-    this.#log?.info({ pid: this.pid, code: info.code, signal: info.signal }, 'child process ended');
+    this.#log?.debug({ pid: this.pid, code: info.code, signal: info.signal }, 'child process ended');
     this.#call(() => this.#events.exit(info));
     return info;
   }

@@ -348,7 +348,7 @@ export class Supervisor<S> {
     });
     this.#children.add(child);
     this.#wrote(child.pid, 'process', `started: ${this.#report.command}`);
-    this.#log?.info({ server: this.name, pid: child.pid, restarts: this.#restarts }, 'child process started');
+    this.#log?.debug({ server: this.name, pid: child.pid, restarts: this.#restarts }, 'child process started');
     return child;
   }
 
@@ -405,7 +405,12 @@ export class Supervisor<S> {
     const { pauseMs, failed } = this.#policy.ended(servedMs);
     this.#endedOnItsOwn = true;
     this.#failed = failed;
-    const fields = { server: this.name, failures: this.#policy.failures, pauseMs, error: this.#lastError };
+    const fields = {
+      server: this.name,
+      failures: this.#policy.failures,
+      pauseMs: Math.round(pauseMs),
+      error: this.#lastError,
+    };
     if (failed) {
       this.#notBefore = this.#clock.now() + pauseMs;
       this.#cancelPause?.();
@@ -415,7 +420,7 @@ export class Supervisor<S> {
       for (const key of new Set(this.#waiters.map((waiter) => waiter.key))) this.#refuse(key, this.#failedError());
       return;
     }
-    this.#log?.warn(fields, 'stdio server ended and is restarted after a pause');
+    this.#log?.debug(fields, 'stdio server ended and is restarted after a pause');
     this.#rest(pauseMs);
   }
 
@@ -476,7 +481,7 @@ export class Supervisor<S> {
     const reap = () => {
       if (slot.state !== 'ready' || slot.shared > 0 || slot.exclusive) return;
       if (this.#count((other) => other.state === 'ready') <= (this.#options.keep ?? 0)) return this.#idle(slot);
-      this.#log?.info({ server: this.name, pid: slot.child?.pid }, 'unused child process is stopped');
+      this.#log?.debug({ server: this.name, pid: slot.child?.pid }, 'unused child process is stopped');
       this.#end(slot);
     };
     slot.cancelIdle = this.#clock.after(this.#idleMs, reap, true);

@@ -1,0 +1,48 @@
+import { duration, plural } from './style.js';
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The sentence a person reads for a log line with an event; undefined for all other lines. */
+export function phraseOf(fields: Fields): string | undefined {
+  const { event } = fields;
+  return typeof event === 'string' && Object.hasOwn(PHRASES, event) ? PHRASES[event]!(fields) : undefined;
+}
+
+const PHRASES: Readonly<Record<string, (fields: Fields) => string>> = {
+  'server.up': ({ server, tools, why, startMs, awayMs }) => up('server', server, tools, 'tool', why, startMs, awayMs),
+  'agent.up': ({ agent, skills, why, startMs, awayMs }) => up('agent', agent, skills, 'skill', why, startMs, awayMs),
+  'server.down': ({ server, why }) => down('server', server, why),
+  'agent.down': ({ agent, why }) => down('agent', agent, why),
+};
+
+function up(
+  kind: string,
+  name: unknown,
+  count: unknown,
+  noun: string,
+  why: unknown,
+  startMs: unknown,
+  awayMs: unknown,
+): string {
+  const time =
+    typeof awayMs === 'number'
+      ? ` again, after ${duration(awayMs)} away`
+      : typeof startMs === 'number'
+        ? `, after ${duration(startMs)}`
+        : '';
+  const offer = typeof count === 'number' ? `: ${plural(count, noun)}` : '';
+  return `${kind} ${String(name)} is up${time}${offer}${why === undefined ? '' : `; ${joined(why)}`}`;
+}
+
+function down(kind: string, name: unknown, why: unknown): string {
+  return `${kind} ${String(name)} is down: ${why === undefined ? 'it does not answer' : joined(why)}`;
+}
+
+/** A reason may quote several lines, such as those a program wrote before it ended. */
+function joined(why: unknown): string {
+  const lines = String(why).split('\n');
+  return lines
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .join(' | ');
+}

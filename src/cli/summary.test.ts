@@ -1,0 +1,98 @@
+import { describe, expect, test } from 'vitest';
+import { PLAIN } from './style.js';
+import { type Summary, summaryText, type UpstreamRow, upstreamTable } from './summary.js';
+
+const ROWS: readonly UpstreamRow[] = [
+  { kind: 'server', name: 'weather', state: 'up', count: 12, took: 1_234 },
+  { kind: 'server', name: 'fs', state: 'up', count: 1, took: 80.4 },
+  { kind: 'server', name: 'slow', state: 'starting' },
+  {
+    kind: 'server',
+    name: 'gone',
+    state: 'down',
+    took: 5,
+    problem: 'Server "gone" cannot be reached: connection refused at http://127.0.0.1:9/mcp; start the server there',
+  },
+];
+
+describe('the table', () => {
+  test('has one row for each server, and the problem beside its row', () => {
+    expect(upstreamTable(ROWS, PLAIN)).toBe(
+      [
+        '  weather  up        12 tools  1.2 s',
+        '  fs       up          1 tool  80 ms',
+        '  slow     starting',
+        '  gone     down                       cannot be reached: connection refused at http://127.0.0.1:9/mcp; start the server there',
+      ].join('\n'),
+    );
+  });
+
+  test('breaks a problem where the line ends', () => {
+    const lines = upstreamTable(ROWS, { width: 80, color: false }).split('\n');
+    expect(lines.slice(3)).toEqual([
+      '  gone     down                       cannot be reached: connection refused at',
+      '                                      http://127.0.0.1:9/mcp; start the server',
+      '                                      there',
+    ]);
+  });
+
+  test('puts a problem below its row on a narrow terminal, and no line is wider than that', () => {
+    const text = upstreamTable(ROWS, { width: 40, color: false });
+    expect(text).toContain('  gone     down\n      cannot be reached: connection\n      refused at');
+    for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
+  });
+
+  test('shows a bounded part of a long problem, and no control character of it', () => {
+    const problem = `it ended:\n${'line \u001b[31m of output\n'.repeat(100)}`;
+    const text = upstreamTable([{ kind: 'server', name: 'loud', state: 'down', problem }], PLAIN);
+    expect(text.split('\n')).toHaveLength(8);
+    expect(text).toMatch(/\.\.\.$/);
+    expect(text).not.toContain('\u001b');
+  });
+
+  test('colors states only', () => {
+    const [row] = upstreamTable(ROWS, { width: 80, color: true }).split('\n');
+    expect(row).toBe('  weather  \u001b[32mup      \u001b[0m  12 tools  1.2 s');
+  });
+});
+
+describe('the summary', () => {
+  const summary: Summary = {
+    upstreams: [ROWS[0]!, { kind: 'agent', name: 'planner', state: 'up', count: 1, took: 300 }],
+    endpoints: [
+      { label: 'MCP', address: 'http://127.0.0.1:4600/mcp' },
+      { label: 'A2A gRPC', address: '127.0.0.1:4601' },
+    ],
+    paste: [{ title: 'Claude Code', text: 'claude mcp add --transport http parley http://127.0.0.1:4600/mcp' }],
+    page: 'http://127.0.0.1:4600/',
+  };
+
+  test('says what is there, where it is and what to paste', () => {
+    expect(summaryText(summary, PLAIN)).toBe(`
+Servers
+  weather  up  12 tools  1.2 s
+
+Agents
+  planner  up  1 skill  300 ms
+
+Endpoints
+  MCP       http://127.0.0.1:4600/mcp
+  A2A gRPC  127.0.0.1:4601
+
+Paste into a client
+  Claude Code  claude mcp add --transport http parley http://127.0.0.1:4600/mcp
+  For other clients open http://127.0.0.1:4600/ in a browser.
+`);
+  });
+
+  test('sends nobody to a page that asks for a token, and says so where there are no servers', () => {
+    const text = summaryText({ ...summary, upstreams: [], page: undefined }, PLAIN);
+    expect(text).toContain('\nThere are no servers.\n');
+    expect(text).toContain('  For other clients see README.md.\n');
+    expect(text).not.toContain('Agents');
+  });
+
+  test('has ASCII characters only', () => {
+    expect(summaryText(summary, { width: 60, color: false })).toMatch(/^[\n\x20-\x7e]*$/);
+  });
+});

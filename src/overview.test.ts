@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest';
+import { baseUrl, endpointsOf, logChange, shortSnippets } from './overview.js';
+
+test('clients are given a URL they can reach', () => {
+  expect(baseUrl({ publicUrl: undefined }, '127.0.0.1', 4600)).toBe('http://127.0.0.1:4600');
+  expect(baseUrl({ publicUrl: undefined }, '::1', 4600)).toBe('http://[::1]:4600');
+  expect(baseUrl({ publicUrl: undefined }, '0.0.0.0', 4600)).toBe('http://127.0.0.1:4600');
+  expect(baseUrl({ publicUrl: undefined }, '::', 4600)).toBe('http://[::1]:4600');
+  expect(baseUrl({ publicUrl: 'https://tools.example.com/gateway/' }, '0.0.0.0', 4600)).toBe(
+    'https://tools.example.com/gateway',
+  );
+});
+
+test('the endpoints are those that are served', () => {
+  const all = endpointsOf({ base: 'http://h', mcp: true, sse: true, agents: true, grpc: '127.0.0.1:4601' });
+  expect(all.map(({ address }) => address)).toEqual([
+    'http://h/mcp',
+    'http://h/mcp/<server>',
+    'http://h/sse',
+    'http://h/a2a',
+    'http://h/a2a/<agent>',
+    '127.0.0.1:4601',
+  ]);
+  const none = endpointsOf({ base: 'http://h', mcp: true, sse: false, agents: false, grpc: undefined });
+  expect(none.map(({ label }) => label)).toEqual(['MCP', 'one server']);
+});
+
+test('what is pasted at a terminal is one line each, with a placeholder where a token is asked for', () => {
+  for (const guarded of [false, true]) {
+    for (const { text } of shortSnippets('http://h/mcp', guarded)) {
+      expect(text).not.toContain('\n');
+      expect(text.includes('YOUR_TOKEN')).toBe(guarded);
+    }
+  }
+});
+
+describe('a change in the log', () => {
+  const lines: [string, object, string][] = [];
+  const write = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
+  const log = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+  const logged = (change: Parameters<typeof logChange>[1]): unknown => {
+    lines.length = 0;
+    logChange(log, change);
+    return lines[0];
+  };
+
+  test('has an event, the name, and times without digits nobody needs', () => {
+    expect(
+      logged({ kind: 'server', name: 'a', state: 'up', count: 3, took: 1, before: 'starting', lasted: 12.34 }),
+    ).toEqual(['info', { event: 'server.up', server: 'a', tools: 3, startMs: 12 }, 'server is up']);
+    expect(
+      logged({ kind: 'agent', name: 'a', state: 'up', count: 2, took: 1, before: 'down', lasted: 5_000.5 }),
+    ).toEqual(['info', { event: 'agent.up', agent: 'a', skills: 2, awayMs: 5_001 }, 'agent is up again']);
+  });
+
+  test('is a warning where something is wrong', () => {
+    expect(
+      logged({ kind: 'server', name: 'a', state: 'down', problem: 'connection refused', before: 'up', lasted: 9 }),
+    ).toEqual(['warn', { event: 'server.down', server: 'a', why: 'connection refused', upMs: 9 }, 'server is down']);
+    expect(
+      logged({ kind: 'server', name: 'a', state: 'up', problem: 'no list', before: 'starting', lasted: 9 }),
+    ).toEqual([
+      'warn',
+      { event: 'server.up', server: 'a', why: 'no list', startMs: 9 },
+      'server is up, with a problem',
+    ]);
+  });
+});

@@ -1,0 +1,86 @@
+/** What the gateway serves, for the terminal and the page: its endpoints, and the state of all that is behind it. */
+import { isIP } from 'node:net';
+import type { Endpoint, Paste } from './cli/summary.js';
+import type { Config } from './config/schema.js';
+import { AgentUpstream } from './core/a2a/bridge/agent-upstream.js';
+import { type Monitored, type StateChange, UpstreamMonitor } from './core/upstream-monitor.js';
+import type { House } from './house.js';
+import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from './inbound/mcp/client-snippets.js';
+import type { Log } from './outbound/mcp/context.js';
+
+/** `began` is when the servers and agents of the configuration were started. */
+export function monitorOf({ catalog, agency }: Pick<House, 'catalog' | 'agency'>, began: number): UpstreamMonitor {
+  const servers = (): Monitored[] =>
+    catalog.servers.flatMap((name): Monitored[] => {
+      const upstream = catalog.upstream(name);
+      // An agent is shown as an agent, though its skills are tools too.
+      if (!upstream || upstream instanceof AgentUpstream) return [];
+      return [{ kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) }];
+    });
+  const agents = (): Monitored[] =>
+    agency.directory.names().flatMap((name): Monitored[] => {
+      const agent = agency.directory.get(name);
+      if (!agent) return [];
+      const offer = (): { known: boolean; count?: number } => {
+        const skills = agent.known()?.card.skills;
+        return { known: true, ...(skills && { count: skills.length }) };
+      };
+      return [{ kind: 'agent', name, health: () => agent.health(), offer }];
+    });
+  return new UpstreamMonitor({ upstreams: () => [...servers(), ...agents()], began });
+}
+
+/** One line for each change, with an event that programs can count on. */
+export function logChange(log: Log, { kind, name, state, count, problem, before, lasted }: StateChange): void {
+  const milliseconds = Math.round(lasted);
+  const fields = {
+    event: `${kind}.${state}`,
+    [kind]: name,
+    ...(count !== undefined && { [kind === 'server' ? 'tools' : 'skills']: count }),
+    ...(problem !== undefined && { why: problem }),
+    ...(before === 'starting' && { startMs: milliseconds }),
+    ...(before === 'down' && { awayMs: milliseconds }),
+    ...(before === 'up' && { upMs: milliseconds }),
+  };
+  if (state === 'down') log.warn(fields, `${kind} is down`);
+  else if (problem !== undefined) log.warn(fields, `${kind} is up, with a problem`);
+  else log.info(fields, `${kind} is up${before === 'down' ? ' again' : ''}`);
+}
+
+/** The URL that clients of the gateway use. An unspecified address is none, so this machine's own takes its place. */
+export function baseUrl({ publicUrl }: Pick<Config, 'publicUrl'>, host: string, port: number): string {
+  if (publicUrl !== undefined) return publicUrl.replace(/\/+$/, '');
+  const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `http://${isIP(reached) === 6 ? `[${reached}]` : reached}:${port}`;
+}
+
+export interface Served {
+  readonly base: string;
+  readonly mcp: boolean;
+  readonly sse: boolean;
+  /** Whether there are agents to reach. */
+  readonly agents: boolean;
+  readonly grpc: string | undefined;
+}
+
+export function endpointsOf({ base, mcp, sse, agents, grpc }: Served): Endpoint[] {
+  const endpoint = (there: boolean, label: string, address: string): Endpoint[] => (there ? [{ label, address }] : []);
+  return [
+    ...endpoint(mcp, 'MCP', `${base}/mcp`),
+    ...endpoint(mcp, 'one server', `${base}/mcp/<server>`),
+    ...endpoint(sse, 'HTTP+SSE', `${base}/sse`),
+    ...endpoint(agents, 'A2A', `${base}/a2a`),
+    ...endpoint(agents, 'one agent', `${base}/a2a/<agent>`),
+    ...(grpc === undefined ? [] : endpoint(true, 'A2A gRPC', grpc)),
+  ];
+}
+
+/** The snippets that fit on a line. */
+export function shortSnippets(url: string, guarded: boolean): Paste[] {
+  return clientSnippets(url, guarded ? { token: TOKEN_PLACEHOLDER } : {})
+    .filter(({ id }) => id === 'claude-code' || id === 'cursor')
+    .map(({ title, language, text }: ClientSnippet) => ({
+      title,
+      text: language === 'json' ? JSON.stringify(JSON.parse(text)) : text,
+    }));
+}
