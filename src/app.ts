@@ -8,6 +8,7 @@ import { Catalogue } from './core/a2a/catalogue.js';
 import { stayAwake } from './core/awake.js';
 import { ALL_SERVERS } from './core/gateway.js';
 import { coresAllotted } from './cores.js';
+import { type CallLog, withAgentCallLog } from './features/call-log.js';
 import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
 import { CardDoor } from './inbound/a2a/card-door.js';
@@ -64,9 +65,15 @@ function mayStayAwake({ stayAwake }: Config): boolean {
 
 export { startExamples } from './quickstart.js';
 
-export async function startServe(config: Config, { log }: { log: Log }): Promise<RunningGateway> {
+export async function startServe(
+  config: Config,
+  { log, calls }: { log: Log; calls?: CallLog },
+): Promise<RunningGateway> {
   const began = performance.now();
-  const house = await House.build(config, INFO, log, (name) => `parley logs ${name}`);
+  const house = await House.build(config, INFO, log, {
+    showsOutput: (name) => `parley logs ${name}`,
+    ...(calls && { calls }),
+  });
   stayAwake(mayStayAwake(config));
   const { aggregate, gateway, catalog, seal } = house;
   const modern = new ModernDoor(gateway, INFO);
@@ -102,7 +109,7 @@ export async function startServe(config: Config, { log }: { log: Log }): Promise
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
     else log.error({ err: error, path }, 'a request failed in the gateway');
   };
-  const a2a = config.a2a.enabled ? agentDoors(house, guard, failed) : undefined;
+  const a2a = config.a2a.enabled ? agentDoors(house, guard, failed, calls) : undefined;
   const server = new HttpServer({
     guard,
     origins: new Origins({
@@ -198,13 +205,19 @@ export async function startServe(config: Config, { log }: { log: Log }): Promise
 }
 
 /** The doors of A2A, over HTTP and gRPC. */
-function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: string) => void) {
+function agentDoors(
+  house: House,
+  guard: Guard,
+  failed: (error: unknown, path: string) => void,
+  calls: CallLog | undefined,
+) {
   const { agency, config, state } = house;
   const { a2a, limits, grpc } = config;
   const { hall, directory, cards, keys, callbacks, records, deadLetters } = agency;
   const profile = a2a.errorProfile;
   const identified = config.auth.tokens.length > 0;
-  const door = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
+  const gateway = calls ? withAgentCallLog(hall, calls) : hall;
+  const door = new A2aDoor({ gateway, agents: directory, limits, profile, failed });
   const cardDoor = new CardDoor({
     cards,
     catalogue: new Catalogue(cards),
@@ -231,7 +244,7 @@ function agentDoors(house: House, guard: Guard, failed: (error: unknown, path: s
       // Loaded by those who want it: it is the largest library of all.
       const { GrpcDoor } = await import('./inbound/a2a/grpc-door.js');
       grpcDoor = new GrpcDoor({
-        gateway: hall,
+        gateway,
         guard,
         knows: (name) => !!directory.get(name),
         profile,
@@ -252,11 +265,20 @@ async function drained(busy: () => number, patience: number): Promise<void> {
   }
 }
 
-export async function startStdio(
-  config: Config,
-  { log, server, started }: { log: Log; server?: string; started?: (gateway: Pick<RunningGateway, 'reload'>) => void },
-): Promise<void> {
-  const house = await House.build(config, INFO, log);
+export interface StdioOptions {
+  readonly log: Log;
+  readonly calls?: CallLog;
+  /** The only server to serve; all of them without it. */
+  readonly server?: string;
+  readonly started?: (gateway: Pick<RunningGateway, 'reload'>) => void;
+}
+
+export async function startStdio(config: Config, { log, calls, server, started }: StdioOptions): Promise<void> {
+  const began = performance.now();
+  const house = await House.build(config, INFO, log, calls ? { calls } : {});
+  const monitor = monitorOf(house, began);
+  monitor.onChange((change) => logChange(log, change));
+  monitor.start();
   const sessions = new Sessions<Carrier>(house.sessionsOptions());
   const modern = new ModernDoor(house.gateway, INFO);
   const door = new StdioDoor(
@@ -275,6 +297,7 @@ export async function startStdio(
   });
   await Promise.race([door.serve(process.stdin), stopped]);
   process.stdin.destroy();
+  monitor.close();
   door.end();
   sessions.close();
   await house.close();

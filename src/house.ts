@@ -20,6 +20,7 @@ import type { Gateway } from './core/gateway.js';
 import { Seal } from './core/seal.js';
 import type { Upstream } from './core/upstream.js';
 import { withApproval } from './features/approval.js';
+import { type CallLog, withCallLog } from './features/call-log.js';
 import type { SessionsOptions } from './inbound/mcp/session/sessions.js';
 import type { SharedStreams } from './inbound/mcp/session/shared-streams.js';
 import { HttpClient } from './outbound/http/index.js';
@@ -48,6 +49,14 @@ interface Replica {
 
 const SINGLE: Replica = { cluster: ALONE, streams: undefined, leave: async () => {} };
 
+/** What the gateway tells beside its log. */
+export interface Reporting {
+  /** Takes a line for each call. */
+  readonly calls?: CallLog;
+  /** How an operator reads the output of a server's process, where this gateway can be asked for it. */
+  readonly showsOutput?: (server: string) => string;
+}
+
 export class House {
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
@@ -69,7 +78,7 @@ export class House {
     private readonly replica: Replica,
     private readonly verdicts: VerdictStore,
     readonly log: Log,
-    private readonly showsOutput: ((server: string) => string) | undefined,
+    private readonly reporting: Reporting,
   ) {
     this.seal = new Seal(state.keyring, wallMs);
     this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
@@ -110,19 +119,15 @@ export class House {
       tasks,
       bridge,
     });
-    this.gateway = withApproval(this.aggregate, config.policy.approve, catalog, states);
+    const approving = withApproval(this.aggregate, config.policy.approve, catalog, states);
+    const { calls } = reporting;
+    this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway, http } = this;
     const shared = replica !== SINGLE;
     this.agency = new Agency({ config, info, state, shared, cluster, seal, http, admission, catalog, gateway, log });
   }
 
-  /** `showsOutput` says how an operator reads the output of a server's process, where this gateway can be asked for it. */
-  static async build(
-    config: Config,
-    info: Implementation,
-    log: Log,
-    showsOutput?: (server: string) => string,
-  ): Promise<House> {
+  static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<House> {
     const { db, bus, keys } = config.state;
     const state = await openState({
       data: config.data,
@@ -132,7 +137,7 @@ export class House {
       ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
     });
     const replica = db === undefined ? SINGLE : await join(state, log);
-    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log, showsOutput);
+    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log, reporting);
     await house.servers.start();
     if (config.a2a.enabled) await house.agency.start();
     return house;
@@ -160,7 +165,7 @@ export class House {
         verdicts,
         // Without tokens everybody who can call is on this machine, and an operator.
         explains: config.auth.tokens.length === 0,
-        showsOutput: this.showsOutput,
+        showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
     return replica === SINGLE || settings.command === undefined

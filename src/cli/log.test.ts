@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { expect, test } from 'vitest';
-import { createLog, textDestination } from './log.js';
+import { callLog, createLog, textDestination } from './log.js';
 
 function lines(write: (log: pino.Logger) => void): string[] {
   const out: string[] = [];
@@ -35,4 +37,35 @@ test('what a stranger sent can neither forge a line nor move the cursor', () => 
 test('the level is the one configured', () => {
   expect(createLog({ level: 'warn', format: 'text' }).level).toBe('warn');
   expect(createLog({ level: 'silent', format: 'json' }).level).toBe('silent');
+});
+
+test('lines for people have colors where they are wanted', () => {
+  const out: string[] = [];
+  const destination = textDestination((line) => out.push(line), { width: 80, color: true });
+  const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+  log.warn({ event: 'server.down', server: 'fs', why: 'it ended' }, 'server is down');
+  log.info('plain');
+  expect(out[0]).toMatch(/^\S+ \u001b\[33mWARN \u001b\[0m server fs is down: it ended\n$/);
+  expect(out[1]).toMatch(/^\S+ INFO {2}plain\n$/);
+});
+
+test('calls are written at info for programs and at debug for people', () => {
+  const at = (format: 'json' | 'text', level: 'info' | 'debug') =>
+    callLog(createLog({ format, level }), { format, level }, false).enabled();
+  expect([at('json', 'info'), at('text', 'info'), at('text', 'debug')]).toEqual([true, false, true]);
+});
+
+test.each(['process.exit(3)', ''])('no line is lost where the process ends with "%s"', (end) => {
+  const file = fileURLToPath(new URL('./log.ts', import.meta.url));
+  const loader = fileURLToPath(new URL('../../test/support/ts.mjs', import.meta.url));
+  const program = `
+    import { createLog } from ${JSON.stringify(file)};
+    const log = createLog({ level: 'info', format: 'json' });
+    for (let line = 0; line < 1000; line++) log.info({ line }, 'said');
+    ${end}`;
+  const { stderr } = spawnSync(process.execPath, ['--import', loader, '--input-type=module', '--eval', program]);
+  const lines = stderr.toString().trimEnd().split('\n');
+  expect(lines).toHaveLength(1000);
+  expect(JSON.parse(lines[999]!)).toMatchObject({ level: 30, line: 999, msg: 'said' });
+  expect(JSON.parse(lines[999]!).time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 });

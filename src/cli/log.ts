@@ -14,15 +14,55 @@ export function writesText({ format }: Config['log'], terminal: boolean): boolea
 export function createLog(settings: Config['log'], terminal = process.stderr.isTTY === true): Logger {
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
-    : jsonDestination();
-  return pino({ level: settings.level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+    : gathered(jsonDestination());
+  return pino({ level: settings.level, base: null, timestamp: isoTime }, destination);
+}
+
+/** Lines are written together: a call for each of many in a second would cost more than all the rest of the log. */
+const GATHER = 20;
+const GATHERED = 8_192;
+
+type SonicBoom = ReturnType<typeof pino.destination>;
+
+function gathered(destination: SonicBoom): DestinationStream {
+  let waiting = false;
+  const flush = (): void => {
+    waiting = false;
+    destination.flush();
+  };
+  return {
+    write(line) {
+      destination.write(line);
+      if (waiting) return;
+      waiting = true;
+      setTimeout(flush, GATHER).unref();
+    },
+  };
+}
+
+let moment = { at: 0, text: '' };
+
+/** The text of a moment is made once for all lines of its millisecond. */
+function isoTime(): string {
+  const now = Date.now();
+  if (now !== moment.at) moment = { at: now, text: `,"time":"${new Date(now).toISOString()}"` };
+  return moment.text;
+}
+
+/** Calls are news to a program that reads the log, and too many lines for a person who did not ask for them. */
+export function callLog(log: Logger, settings: Config['log'], terminal = process.stderr.isTTY === true) {
+  const level = writesText(settings, terminal) ? 'debug' : 'info';
+  return {
+    enabled: (): boolean => log.isLevelEnabled(level),
+    write: (fields: object): void => log[level](fields, 'call'),
+  };
 }
 
 /** So much may wait for a reader of stderr that does not read; further lines are dropped. */
 const MAX_UNREAD = 8 * 1024 * 1024;
 
-function jsonDestination(): DestinationStream {
-  const destination = pino.destination({ fd: 2, sync: false, maxLength: MAX_UNREAD });
+function jsonDestination(): SonicBoom {
+  const destination = pino.destination({ fd: 2, sync: false, minLength: GATHERED, maxLength: MAX_UNREAD });
   destination.on('error', (error: NodeJS.ErrnoException) => {
     // The terminal was closed and does not come back. The lines that wait for it must not end the process, or keep it.
     if (error.code === 'EIO')

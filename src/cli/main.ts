@@ -9,7 +9,7 @@ import type { Config } from '../config/schema.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
 import { boundYoungGeneration } from './heap.js';
-import { createLog, type Logger, writesText } from './log.js';
+import { callLog, createLog, type Logger, writesText } from './log.js';
 import { fetchLogs, gatewayOf, logsText } from './logs.js';
 import { parseCommandLine, UsageError } from './parse.js';
 import { welcomeText } from './quickstart.js';
@@ -20,10 +20,18 @@ import { summaryText } from './summary.js';
 
 /** What starts the gateway. The command line knows nothing of it but this. */
 export interface Starters {
-  startServe(config: Config, io: { log: Logger; quickstart: boolean }): Promise<RunningGateway>;
+  startServe(
+    config: Config,
+    io: { log: Logger; calls: ReturnType<typeof callLog>; quickstart: boolean },
+  ): Promise<RunningGateway>;
   startStdio(
     config: Config,
-    options: { log: Logger; server?: string; started?: (gateway: Reloadable) => void },
+    options: {
+      log: Logger;
+      calls: ReturnType<typeof callLog>;
+      server?: string;
+      started?: (gateway: Reloadable) => void;
+    },
   ): Promise<void>;
   /** Starts what the quickstart's configuration refers to; its variables say where that is. */
   startExamples?(): Promise<{ env: Environment; stop(): Promise<void> }>;
@@ -125,7 +133,8 @@ async function serveFile(
   const { startServe } = await io.starters();
   const stop = stopSignal();
   try {
-    const running = await startServe(config, { log, quickstart });
+    const calls = callLog(log, config.log, io.terminal);
+    const running = await startServe(config, { log, calls, quickstart });
     boundYoungGeneration();
     reloads.follow(load, running, log);
     io.stdout(`Parley is listening on ${running.url}\n`);
@@ -202,9 +211,14 @@ async function stdioFile(
   const server = wanted?.toLowerCase();
   if (server !== undefined && config.servers[server]?.enabled !== true) throw noSuchServer(server, config);
   const { startStdio } = await io.starters();
-  const log = createLog(config.log);
+  const log = createLog(config.log, io.terminal);
   const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
-  await startStdio(config, { log, started, ...(server !== undefined && { server }) });
+  await startStdio(config, {
+    log,
+    calls: callLog(log, config.log, io.terminal),
+    started,
+    ...(server !== undefined && { server }),
+  });
   return 0;
 }
 

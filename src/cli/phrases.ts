@@ -13,7 +13,25 @@ const PHRASES: Readonly<Record<string, (fields: Fields) => string>> = {
   'agent.up': ({ agent, skills, why, startMs, awayMs }) => up('agent', agent, skills, 'skill', why, startMs, awayMs),
   'server.down': ({ server, why }) => down('server', server, why),
   'agent.down': ({ agent, why }) => down('agent', agent, why),
+  call,
 };
+
+function call({ id, caller, client, method, server, agent, tool, prompt, resource, ...said }: Fields): string {
+  const { outcome, error, ms, events, revision, serverRevision } = said;
+  const target = [server ?? agent, tool ?? prompt ?? resource].filter((part) => part !== undefined).join('/');
+  const revisions = serverRevision === undefined ? revision : `${String(revision)} -> ${String(serverRevision)}`;
+  const about = [caller, client, revisions, id === undefined ? undefined : `id ${String(id)}`];
+  return [
+    method,
+    target === '' ? undefined : target,
+    outcome === 'error' ? `failed (${String(error)})` : outcome,
+    events === undefined ? undefined : `with ${plural(Number(events), 'event')}`,
+    typeof ms === 'number' ? `in ${duration(ms)}` : undefined,
+    `[${about.filter((part) => part !== undefined).join(', ')}]`,
+  ]
+    .filter((part) => part !== undefined)
+    .join(' ');
+}
 
 function up(
   kind: string,

@@ -54,6 +54,7 @@ export class Forwarder {
   async forward(caller: Caller, call: Call, route: Route): Promise<Outcome> {
     const { admission, states } = this.parts;
     const { target } = route;
+    call.routed?.(target);
     admission.admit(caller, target);
     const upstream = this.upstream(target.server);
     const sealed = call.params.get('requestState');

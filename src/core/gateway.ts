@@ -1,4 +1,5 @@
 import type { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import type { Id } from '../protocol/jsonrpc/message.js';
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type {
   InputRequests,
@@ -7,6 +8,7 @@ import type {
   Notification,
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
+import type { Target } from './admission.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Lender } from './loans.js';
 
@@ -19,6 +21,8 @@ export const ALL_SERVERS: View = { server: undefined };
 
 /** One request, in the newest revision's words. The names in it are those the caller saw in its view. */
 export interface Call {
+  /** The id of the client's request, where it has one: for the log. */
+  readonly requestId?: Id;
   readonly method: string;
   readonly params: RawObject;
   readonly view: View;
@@ -35,6 +39,8 @@ export interface Call {
   notify(notification: Notification): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
   polling?(retry: number): void;
+  /** Takes the target, once it is known. Set by a step around the call that wants to know it. */
+  routed?: (target: Target) => void;
 }
 
 /** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */

@@ -91,5 +91,7 @@ export interface Upstream {
   health(): UpstreamHealth;
   /** What its process wrote last; undefined where the server is not a process. */
   output?(): Promise<ServerOutput> | undefined;
+  /** The revision in which requests of this caller are sent, where it is known. */
+  revisionFor?(caller: Caller): string | undefined;
   close(): Promise<void>;
 }

@@ -13,6 +13,8 @@ export interface AgentCall {
   /** How the caller writes: a task or a push configuration made now is remembered to be of this dialect. */
   readonly dialect: DialectId;
   readonly exchange: Exchange;
+  /** Takes the name of the agent that the front agent found. Set by a step around the call that wants to know it. */
+  routed?: (agent: string) => void;
 }
 
 export type AgentAnswer = {

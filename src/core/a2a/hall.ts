@@ -121,6 +121,7 @@ export class Hall implements AgentGateway {
       default: {
         const { name, agent, decision } =
           call.agent === undefined ? await this.routed(caller, call) : this.admitted(caller, call.agent);
+        if (call.agent === undefined) call.routed?.(name);
         if (operation === 'SendMessage' || operation === 'SendStreamingMessage') {
           const turn = await this.turns.begin(caller, call, name, agent);
           const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));

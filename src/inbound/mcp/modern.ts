@@ -74,6 +74,7 @@ export class ModernDoor {
     this.calls++;
     try {
       const outcome = await this.gateway.call(caller, {
+        requestId: id,
         method,
         params,
         view: request.view,

@@ -59,6 +59,8 @@ export class McpUpstream implements Upstream {
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private status: UpstreamStatus = 'unknown';
   private problem: string | undefined;
+  /** What the handshake with the server last agreed on. */
+  private agreed: string | undefined;
   private unreached = 0;
   private restsUntil = 0;
 
@@ -81,7 +83,15 @@ export class McpUpstream implements Upstream {
   }
 
   async describe(): Promise<ServerDescription> {
-    return this.noting(async () => (await this.primary()).describe());
+    const description = await this.noting(async () => (await this.primary()).describe());
+    this.agreed = description.revision;
+    return description;
+  }
+
+  revisionFor(caller: Caller): string | undefined {
+    const { verdict } = this;
+    if (!verdict) return undefined;
+    return erasFor(caller.revision, verdict)[0] === 'modern' && verdict.modern ? verdict.modern : this.agreed;
   }
 
   /** What callers hear while the server is left alone. */

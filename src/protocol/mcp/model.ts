@@ -84,6 +84,8 @@ export interface ServerDescription {
   readonly instructions?: string;
   /** The server takes calls as tasks, in the way its revision has. */
   readonly tasks?: boolean;
+  /** The revision that was agreed on with a server of the handshake. */
+  readonly revision?: string;
 }
 
 export interface SubscriptionFilter extends JsonObject {

@@ -267,6 +267,7 @@ export class ClientSession {
     });
     for (let round = 0; ; round++) {
       const said = await this.setup.gateway.call(caller, {
+        requestId: message.id,
         method,
         params,
         view: this.view,

@@ -169,6 +169,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
       ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
       ...(typeof instructions === 'string' && { instructions }),
       tasks: takesTasks(result['capabilities']),
+      revision: revision.date,
     };
     channel.established(revision);
     channel.send(writeNotification('notifications/initialized'));

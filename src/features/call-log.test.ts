@@ -1,0 +1,218 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { AgentAnswer, AgentCall, AgentGateway } from '../core/a2a/gateway.js';
+import type { Target } from '../core/admission.js';
+import { type Caller, Cancellation, GATEWAY } from '../core/caller.js';
+import { ALL_SERVERS, type Call, complete, failed, type Gateway, type Outcome } from '../core/gateway.js';
+import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import { RawObject } from '../protocol/jsonrpc/raw.js';
+import { NEWEST } from '../protocol/mcp/revisions/index.js';
+import { withAgentCallLog, withCallLog } from './call-log.js';
+
+let enabled: boolean;
+let lines: Record<string, unknown>[];
+const log = {
+  enabled: () => enabled,
+  write: (fields: object) => void lines.push(fields as Record<string, unknown>),
+};
+beforeEach(() => {
+  enabled = true;
+  lines = [];
+});
+
+const CALLER: Caller = {
+  principal: { name: 'ada', admin: false },
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: { name: 'claude-code', version: '2.1' },
+  session: undefined,
+};
+const CATALOG = { upstream: () => ({ revisionFor: () => 'older' }) as never };
+
+const callOf = (params: object, more: Partial<Call> = {}): Call => ({
+  requestId: 7,
+  method: 'tools/call',
+  params: RawObject.from(params as never),
+  view: ALL_SERVERS,
+  wantsProgress: false,
+  logLevel: undefined,
+  cancellation: new Cancellation(),
+  header: undefined,
+  notify: () => {},
+  ...more,
+});
+
+function gatewayOf(outcome: Outcome | Error, target?: Target): Gateway {
+  const inner: Gateway = {
+    listen: () => Promise.reject(new Error('not here')),
+    call: async (_, call) => {
+      if (target) call.routed?.(target);
+      if (outcome instanceof Error) throw outcome;
+      return outcome;
+    },
+  };
+  return withCallLog(inner, log, CATALOG);
+}
+
+const CONVERT: Target = { server: 'units', kind: 'tool', name: 'convert' };
+const SECRET = 'hunter2';
+const PARAMS = { name: 'units__convert', arguments: { password: SECRET } };
+
+describe('an MCP call', () => {
+  test('leaves one line: request, caller, method, target, outcome, time, revisions', async () => {
+    const outcome = complete(RawObject.from({ content: [SECRET] }));
+    expect(await gatewayOf(outcome, CONVERT).call(CALLER, callOf(PARAMS))).toBe(outcome);
+    expect(lines).toEqual([
+      {
+        event: 'call',
+        protocol: 'mcp',
+        id: 7,
+        caller: 'ada',
+        client: 'claude-code 2.1',
+        method: 'tools/call',
+        server: 'units',
+        tool: 'convert',
+        outcome: 'ok',
+        ms: expect.any(Number),
+        revision: NEWEST.date,
+        serverRevision: 'older',
+      },
+    ]);
+    expect(Number.isInteger((lines[0]!['ms'] as number) * 10)).toBe(true);
+  });
+
+  test.each([
+    [
+      failed(new ProtocolError('tool_not_found', `Unknown tool: ${SECRET}`)),
+      { outcome: 'error', error: 'tool_not_found' },
+    ],
+    [failed(new UpstreamRpcError(-32603, SECRET, { SECRET })), { outcome: 'error', error: -32603 }],
+    [
+      { kind: 'input_required', inputRequests: undefined, requestState: SECRET } as const,
+      { outcome: 'input_required' },
+    ],
+    [new Error(SECRET), { outcome: 'error', error: 'internal' }],
+  ])('that does not simply succeed says so, and quotes nothing', async (outcome, fields) => {
+    await gatewayOf(outcome)
+      .call(CALLER, callOf(PARAMS))
+      .catch(() => {});
+    expect(lines).toEqual([expect.objectContaining({ ...fields, tool: 'units__convert' })]);
+    expect(JSON.stringify(lines)).not.toContain(SECRET);
+  });
+
+  test('that nobody waits for any more is cancelled', async () => {
+    const cancellation = new Cancellation();
+    cancellation.cancel('gone');
+    await gatewayOf(complete(RawObject.from({})), CONVERT).call(CALLER, callOf(PARAMS, { cancellation }));
+    expect(lines).toEqual([expect.objectContaining({ outcome: 'cancelled' })]);
+  });
+
+  test('of a resource names it without query and credentials', async () => {
+    const target: Target = {
+      server: 'db',
+      kind: 'resource',
+      name: `https://ada:${SECRET}@h/path?key=${SECRET}#${SECRET}`,
+    };
+    const call = callOf({ uri: target.name }, { method: 'resources/read' });
+    await gatewayOf(complete(RawObject.from({})), target).call(CALLER, call);
+    expect(lines).toEqual([expect.objectContaining({ server: 'db', resource: 'https://h/path' })]);
+  });
+
+  test('with long names leaves a short line', async () => {
+    const long = 'x'.repeat(100_000);
+    const caller = { ...CALLER, clientInfo: { name: long, version: long } };
+    await gatewayOf(failed(new ProtocolError('tool_not_found', ''))).call(
+      caller,
+      callOf({ name: long }, { requestId: long, method: 'tools/call' }),
+    );
+    expect(JSON.stringify(lines[0]).length).toBeLessThan(1_000);
+  });
+
+  test('costs nothing while the level is off, and the gateway itself leaves no lines', async () => {
+    const outcome = complete(RawObject.from({}));
+    const call = callOf(PARAMS);
+    let seen: Call | undefined;
+    const inner: Gateway = {
+      listen: () => Promise.reject(new Error('not here')),
+      call: async (_, given) => {
+        seen = given;
+        return outcome;
+      },
+    };
+    const gateway = withCallLog(inner, log, CATALOG);
+    await gateway.call(GATEWAY, call);
+    enabled = false;
+    await gateway.call(CALLER, call);
+    expect(seen).toBe(call);
+    expect(lines).toEqual([]);
+  });
+});
+
+describe('an A2A call', () => {
+  const CALL = {
+    agent: undefined,
+    operation: 'SendMessage',
+    request: { value: {} },
+    dialect: '1.0',
+  } as unknown as AgentCall;
+  const agentGateway = (answer: AgentAnswer | Error, agent?: string): AgentGateway =>
+    withAgentCallLog(
+      {
+        handle: async (_, call) => {
+          if (agent !== undefined) call.routed?.(agent);
+          if (answer instanceof Error) throw answer;
+          return answer;
+        },
+      },
+      log,
+    );
+
+  test('leaves one line, with the agent that was found for it', async () => {
+    await agentGateway({ kind: 'result', result: { value: SECRET } }, 'planner').handle(CALLER, CALL);
+    expect(lines).toEqual([
+      {
+        event: 'call',
+        protocol: 'a2a',
+        caller: 'ada',
+        client: 'claude-code 2.1',
+        method: 'SendMessage',
+        agent: 'planner',
+        outcome: 'ok',
+        ms: expect.any(Number),
+        revision: '1.0',
+      },
+    ]);
+  });
+
+  test('that fails says why', async () => {
+    const gateway = agentGateway(new ProtocolError('agent_not_found', SECRET));
+    await expect(gateway.handle(CALLER, { ...CALL, agent: 'nobody' })).rejects.toThrow();
+    expect(lines).toEqual([expect.objectContaining({ agent: 'nobody', outcome: 'error', error: 'agent_not_found' })]);
+  });
+
+  async function* events(error?: Error) {
+    yield { value: {} };
+    yield { value: {} };
+    if (error) throw error;
+  }
+
+  test.each([
+    ['to its end', undefined, 'all', { outcome: 'ok', events: 2 }],
+    [
+      'to its failure',
+      new ProtocolError('upstream_error', SECRET),
+      'all',
+      { outcome: 'error', error: 'upstream_error', events: 2 },
+    ],
+    ['and left', undefined, 'one', { outcome: 'left', events: 1 }],
+  ] as const)('whose stream is read %s leaves its line then', async (_, error, read, fields) => {
+    const gateway = agentGateway({ kind: 'stream', events: events(error) as never });
+    const answer = await gateway.handle(CALLER, CALL);
+    expect(lines).toEqual([]);
+    try {
+      for await (const _ of (answer as AgentAnswer & { kind: 'stream' }).events) if (read === 'one') break;
+    } catch (failure) {
+      expect(failure).toBe(error);
+    }
+    expect(lines).toEqual([expect.objectContaining(fields)]);
+  });
+});
