@@ -34,9 +34,11 @@ export const COMMANDS: readonly Command[] = [
     name: 'serve',
     summary: 'Serve the gateway over HTTP.',
     details:
-      'Puts the configured MCP servers behind one endpoint. Without a configuration it starts a quickstart with two\n' +
-      'example servers. Stops at SIGINT and SIGTERM, after outstanding calls have finished. SIGHUP reads the\n' +
-      'configuration again: servers, agents and log.level change at once, the log names keys that need a restart.',
+      'Puts the configured MCP servers and A2A agents behind one endpoint: MCP at /mcp, A2A at /a2a, a page for people\n' +
+      'at /. Without a configuration it starts a quickstart with two example servers. On a terminal it shows the state of\n' +
+      'each server, then a line for each change; with log.level debug also one for each call.\n' +
+      'Stops at SIGINT and SIGTERM, after outstanding calls have finished. SIGHUP reads the configuration again:\n' +
+      'servers, agents and log.level change at once, the log names keys that need a restart.',
     flags: [CONFIG, HELP],
     examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
   },
@@ -44,8 +46,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'stdio',
     summary: 'Serve the same gateway on stdin and stdout.',
     details:
-      'For clients that start their servers as programs. Opens no port, and ends when stdin closes. The log goes to\n' +
-      'stderr. SIGHUP reads the configuration again.',
+      'MCP only, for clients that start their servers as programs. Opens no port, and ends when stdin closes. The log\n' +
+      'goes to stderr. SIGHUP reads the configuration again.',
     flags: [
       CONFIG,
       {
@@ -92,11 +94,11 @@ export function helpText(command?: Command): string {
   if (command === undefined) {
     const rows = COMMANDS.map((known): [string, string] => [usageOf(known), known.summary]);
     return [
-      'Parley puts many MCP servers behind one endpoint and speaks every MCP revision to either side.',
+      'Parley puts many MCP servers and A2A agents behind one endpoint and speaks every version of both to either side.',
       'Usage: parley <command> [options]',
       `Commands:\n${columns(rows)}`,
       `Options:\n${columns(TOP_FLAGS.map(flagRow))}`,
-      'Every key of the configuration can also be set by a PARLEY_… variable; see docs/configuration.md.\n' +
+      'Every key of the configuration can also be set by a PARLEY_* variable; see docs/configuration.md.\n' +
         'parley <command> --help tells more about a command.\n',
     ].join('\n\n');
   }

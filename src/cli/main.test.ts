@@ -92,6 +92,12 @@ describe('help and version', () => {
       stdout: expect.stringContaining('Usage: parley'),
       stderr: '',
     });
+    for (const line of ['--help', 'serve --help']) {
+      const { stdout } = await run(line);
+      expect(stdout).toMatch(/\bMCP\b/);
+      expect(stdout).toMatch(/\bA2A\b/);
+      expect(stdout).toMatch(/^([\x20-\x7e]{0,120}\n)*$/);
+    }
     expect(await run('stdio --help')).toMatchObject({ code: 0, stdout: expect.stringContaining('--server NAME') });
     const { version: expected } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await run('--version')).toMatchObject({ code: 0, stdout: `${expected}\n` });

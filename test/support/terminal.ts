@@ -1,0 +1,66 @@
+/** Runs a program at a pseudo-terminal, as a person does: `script` of util-linux opens it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+export interface TerminalOptions {
+  readonly cwd: string;
+  readonly columns: number;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export class Terminal {
+  private text = '';
+  private readonly listeners = new Set<() => void>();
+  private readonly ended: Promise<unknown>;
+
+  private constructor(private readonly process: ChildProcess) {
+    const take = (chunk: Buffer): void => {
+      this.text += chunk.toString();
+      for (const listener of [...this.listeners]) listener();
+    };
+    process.stdout!.on('data', take);
+    process.stderr!.on('data', take);
+    this.ended = once(process, 'close').then(() => {
+      for (const listener of [...this.listeners]) listener();
+    });
+  }
+
+  /** `command` is a line for a shell. */
+  static run(command: string, { cwd, columns, env }: TerminalOptions): Terminal {
+    const line = `stty rows 24 cols ${columns} && exec ${command}`;
+    return new Terminal(spawn('script', ['-qfec', line, '/dev/null'], { cwd, env, stdio: 'pipe' }));
+  }
+
+  /** All that was shown so far, with the line ends of a file. */
+  get output(): string {
+    return this.text.replaceAll('\r\n', '\n');
+  }
+
+  /** Waits until the output matches; fails when the program ends before. */
+  async shows(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const found = pattern.exec(this.output);
+      if (found) return found[0];
+      if (this.process.exitCode !== null || this.process.signalCode !== null)
+        throw new Error(`the program ended before it showed ${pattern}:\n${this.output}`);
+      await new Promise<void>((resolve) => {
+        const listener = (): void => {
+          this.listeners.delete(listener);
+          resolve();
+        };
+        this.listeners.add(listener);
+      });
+    }
+  }
+
+  type(text: string): void {
+    this.process.stdin!.write(text);
+  }
+
+  /** Presses Ctrl-C and waits for the end; returns the exit code. */
+  async interrupt(): Promise<number | null> {
+    if (this.process.exitCode === null && this.process.signalCode === null) this.type('\x03');
+    await this.ended;
+    return this.process.exitCode;
+  }
+}
