@@ -59,6 +59,9 @@ class AskingProcess implements Upstream {
     return { honoured: {}, close: () => {} };
   }
   async keepWatching(): Promise<void> {}
+  listNews() {
+    return 'polled' as const;
+  }
   rootsChanged(): void {}
   release(): void {}
   health() {

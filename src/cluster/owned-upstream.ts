@@ -3,12 +3,21 @@ import { readFault, readOutcome, writeFault } from '../core/bridge/outcome-text.
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
-import type { ServerOutput, Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../core/upstream.js';
+import type {
+  ListNews,
+  ServerOutput,
+  Upstream,
+  UpstreamCall,
+  UpstreamHealth,
+  Watch,
+  WatchEvent,
+} from '../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import {
   type InputResponses,
   LIST_KINDS,
+  type ListKind,
   type Notification,
   type ServerDescription,
   type SubscriptionFilter,
@@ -361,6 +370,11 @@ export class OwnedUpstream implements Upstream {
     this.listeners.add((event) => {
       if (event.kind !== 'resourceUpdated' && event.kind !== 'task' && filter[event.kind]) deliver(event);
     });
+  }
+
+  /** The owner tells the other replicas of everything it hears. */
+  listNews(kind: ListKind): ListNews {
+    return this.ownership.held ? this.local.listNews(kind) : 'pushed';
   }
 
   rootsChanged(session: string): void {

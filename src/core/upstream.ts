@@ -1,6 +1,6 @@
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { MirroredParam } from '../protocol/mcp/headers.js';
-import type { LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
+import type { ListKind, LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Outcome, ParkedCall } from './gateway.js';
 
@@ -30,9 +30,19 @@ export interface UpstreamCall {
 }
 
 export type WatchEvent =
-  | { readonly kind: 'toolsListChanged' | 'promptsListChanged' | 'resourcesListChanged' }
+  | {
+      readonly kind: ListKind;
+      /** Nothing is known to have changed, but a change may have gone unnoticed. */
+      readonly lapsed?: true;
+    }
   | { readonly kind: 'resourceUpdated'; readonly uri: string }
   | { readonly kind: 'task'; readonly params: Notification['params'] };
+
+/**
+ * How the gateway learns that a list changed: the server announces it, the gateway has to ask, or neither, because the
+ * server is a program that is stopped while nobody uses it.
+ */
+export type ListNews = 'pushed' | 'polled' | 'paused';
 
 export interface Watch {
   /** The part of the filter the upstream confirmed. */
@@ -82,6 +92,8 @@ export interface Upstream {
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
+  /** How changes of a list that is kept become known at the moment. */
+  listNews(kind: ListKind): ListNews;
   /** Goes on with a call that another process parked, from what `ParkedCall.portable` gave. */
   adopt?(call: JsonValue): ParkedCall | undefined;
   /** The roots of the client with this session changed. */

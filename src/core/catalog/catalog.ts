@@ -1,7 +1,8 @@
-import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import {
   isObject,
+  LIST_KINDS,
   LIST_METHODS,
   type ListKind,
   type ListMethod,
@@ -11,8 +12,9 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { View } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
-import { type Item, Listing, type Snapshot } from './listing.js';
+import type { Item } from './listing.js';
 import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
+import { CatalogServer, type KnownOffer, type Missing, type Part } from './server.js';
 import { matchesTemplate, uriRoot } from './templates.js';
 
 export interface CatalogOptions {
@@ -22,43 +24,9 @@ export interface CatalogOptions {
   readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
-const KIND_OF: Readonly<Record<ListMethod, ListKind>> = {
-  'tools/list': 'toolsListChanged',
-  'prompts/list': 'promptsListChanged',
-  'resources/list': 'resourcesListChanged',
-  'resources/templates/list': 'resourcesListChanged',
-};
-
-const CAPABILITY_OF: Readonly<Record<ListMethod, 'tools' | 'prompts' | 'resources'>> = {
-  'tools/list': 'tools',
-  'prompts/list': 'prompts',
-  'resources/list': 'resources',
-  'resources/templates/list': 'resources',
-};
-
-/** Why a server's part of a list is not there. */
-export interface Missing {
-  readonly server: string;
-  readonly reason: string;
-}
-
-/** One server's part of a list. */
-export interface Part {
-  readonly server: string;
-  readonly snapshot: Snapshot;
-  readonly watched: boolean;
-}
-
-interface Entry {
-  readonly upstream: Upstream;
-  readonly listings: Readonly<Record<ListMethod, Listing>>;
-  description: ServerDescription | undefined;
-  watching: boolean;
-}
-
 /** What the upstreams offer, under which names. */
 export class Catalog {
-  private readonly entries = new Map<string, Entry>();
+  private readonly entries = new Map<string, CatalogServer>();
   private readonly listeners = new Set<(kind: ListKind, server: string) => void>();
   private readonly pending = new Map<string, NodeJS.Timeout>();
   private warmed = false;
@@ -69,27 +37,13 @@ export class Catalog {
   put(upstream: Upstream): Upstream | undefined {
     const { name } = upstream;
     const before = this.entries.get(name);
-    const entry: Entry = {
-      upstream,
-      description: undefined,
-      watching: false,
-      listings: Object.fromEntries(
-        LIST_METHODS.map((method) => [
-          method,
-          new Listing(
-            upstream,
-            method,
-            () => this.isWatched(entry, method),
-            () => this.announce(KIND_OF[method], name),
-            (message) => this.options.log.warn({ server: name }, message),
-          ),
-        ]),
-      ) as Record<ListMethod, Listing>,
-    };
+    const { patience, log } = this.options;
+    const entry = new CatalogServer({ upstream, patience, log, announce: (kind) => this.announce(kind, name) });
     this.entries.set(name, entry);
     if (before || this.warmed) {
-      for (const kind of Object.values(KIND_OF)) this.announce(kind, name);
-      void this.warmEntry(entry);
+      for (const kind of LIST_KINDS) this.announce(kind, name);
+      for (const method of LIST_METHODS) entry.lists[method].owe();
+      void entry.warm();
     }
     return before?.upstream;
   }
@@ -97,7 +51,7 @@ export class Catalog {
   remove(name: string): Upstream | undefined {
     const entry = this.entries.get(name);
     this.entries.delete(name);
-    if (entry) for (const kind of Object.values(KIND_OF)) this.announce(kind, name);
+    if (entry) for (const kind of LIST_KINDS) this.announce(kind, name);
     return entry?.upstream;
   }
 
@@ -114,7 +68,7 @@ export class Catalog {
     return this.entriesOf(view).map((entry) => entry.upstream);
   }
 
-  private entriesOf(view: View): Entry[] {
+  private entriesOf(view: View): CatalogServer[] {
     if (view.server === undefined) return [...this.entries.values()];
     const entry = this.entries.get(view.server);
     return entry ? [entry] : [];
@@ -138,51 +92,10 @@ export class Catalog {
     );
   }
 
-  private isWatched(entry: Entry, method: ListMethod): boolean {
-    return entry.watching && entry.description?.capabilities[CAPABILITY_OF[method]]?.['listChanged'] === true;
-  }
-
   /** Connects to every server and reads its lists, so that the first caller need not wait. Never fails. */
   async warm(): Promise<void> {
     this.warmed = true;
-    await Promise.all([...this.entries.values()].map((entry) => this.warmEntry(entry)));
-  }
-
-  private async warmEntry(entry: Entry): Promise<void> {
-    try {
-      await this.describeEntry(entry);
-      await Promise.all(LIST_METHODS.map((method) => this.offers(entry, method) && entry.listings[method].load()));
-    } catch (error) {
-      this.options.log.debug(
-        { server: entry.upstream.name, why: (error as Error).message },
-        'a server is not available yet',
-      );
-    }
-  }
-
-  private async describeEntry(entry: Entry): Promise<ServerDescription> {
-    entry.description = await entry.upstream.describe();
-    if (!entry.watching) {
-      entry.watching = true;
-      const { tools, prompts, resources } = entry.description.capabilities;
-      const filter = {
-        ...(tools?.['listChanged'] === true && { toolsListChanged: true }),
-        ...(prompts?.['listChanged'] === true && { promptsListChanged: true }),
-        ...(resources?.['listChanged'] === true && { resourcesListChanged: true }),
-      };
-      if (Object.keys(filter).length > 0) {
-        await entry.upstream.keepWatching(filter, (event) => {
-          if (event.kind === 'resourceUpdated' || event.kind === 'task') return;
-          for (const method of LIST_METHODS) if (KIND_OF[method] === event.kind) entry.listings[method].invalidate();
-          this.announce(event.kind, entry.upstream.name);
-        });
-      }
-    }
-    return entry.description;
-  }
-
-  private offers(entry: Entry, method: ListMethod): boolean {
-    return entry.description?.capabilities[CAPABILITY_OF[method]] !== undefined;
+    await Promise.all([...this.entries.values()].map((entry) => entry.warm()));
   }
 
   /** What the servers of a view say of themselves, as far as that can be had in reasonable time. */
@@ -192,16 +105,15 @@ export class Catalog {
   }> {
     const entries = this.entriesOf(view);
     if (view.server !== undefined && entries[0]) {
-      return { known: [{ server: view.server, description: await this.describeEntry(entries[0]) }], missing: [] };
+      return { known: [{ server: view.server, description: await entries[0].describe() }], missing: [] };
     }
     const known: { server: string; description: ServerDescription }[] = [];
     const missing: Missing[] = [];
     await Promise.all(
       entries.map(async (entry) => {
-        const description = await this.describeWithin(entry);
-        const server = entry.upstream.name;
-        if (description) known.push({ server, description });
-        else missing.push({ server, reason: entry.upstream.health().detail ?? 'it did not answer in time' });
+        const description = await entry.described();
+        if (description) known.push({ server: entry.name, description });
+        else missing.push(entry.missing(entry.upstream.health().detail));
       }),
     );
     known.sort((a, b) => this.order(a.server) - this.order(b.server));
@@ -212,49 +124,21 @@ export class Catalog {
     return this.servers.indexOf(server);
   }
 
-  private async describeWithin(entry: Entry): Promise<ServerDescription | undefined> {
-    if (entry.description) {
-      this.describeEntry(entry).catch(() => {});
-      return entry.description;
-    }
-    // Who is known to be down is not waited for.
-    const patience = entry.upstream.health().status === 'down' ? 100 : this.options.patience;
-    return within(this.describeEntry(entry), patience);
-  }
-
-  /** The parts of a list, in the order of the servers. One slow or broken server never delays or empties the rest. */
-  async parts(view: View, method: ListMethod): Promise<{ readonly parts: Part[]; readonly missing: Missing[] }> {
+  /**
+   * The parts of a list, in the order of the servers. One slow or broken server never delays or empties the rest. The
+   * pages of a list that a caller goes on with are those of its beginning.
+   */
+  async parts(
+    view: View,
+    method: ListMethod,
+    continuing = false,
+  ): Promise<{ readonly parts: Part[]; readonly missing: Missing[] }> {
     const entries = this.entriesOf(view);
     if (view.server !== undefined && entries[0]) {
-      const [entry] = entries;
-      await this.describeEntry(entry);
-      if (!this.offers(entry, method)) return { parts: [], missing: [] };
-      return {
-        parts: [
-          {
-            server: view.server,
-            snapshot: await entry.listings[method].load(),
-            watched: this.isWatched(entry, method),
-          },
-        ],
-        missing: [],
-      };
+      const part = await entries[0].partAlone(method, continuing);
+      return { parts: part ? [part] : [], missing: [] };
     }
-    const found = await Promise.all(
-      entries.map(async (entry): Promise<Part | Missing | undefined> => {
-        const server = entry.upstream.name;
-        const listing = entry.listings[method];
-        if (!(await this.describeWithin(entry))) {
-          return listing.snapshot
-            ? { server, snapshot: listing.snapshot, watched: false }
-            : { server, reason: entry.upstream.health().detail ?? 'it did not answer in time' };
-        }
-        if (!this.offers(entry, method)) return undefined;
-        const snapshot = await listing.within(this.options.patience);
-        if (snapshot) return { server, snapshot, watched: this.isWatched(entry, method) };
-        return { server, reason: listing.failure?.error.message ?? 'it did not answer in time' };
-      }),
-    );
+    const found = await Promise.all(entries.map((entry) => entry.part(method, continuing)));
     const parts: Part[] = [];
     const missing: Missing[] = [];
     for (const part of found) {
@@ -324,7 +208,7 @@ export class Catalog {
   /** The full name behind one that was shortened. */
   private async lengthen(split: Resolved, name: string, method: 'tools/list' | 'prompts/list'): Promise<Resolved> {
     const { server } = split;
-    const snapshot = await this.entries.get(server)!.listings[method].within(this.options.patience);
+    const snapshot = await this.entries.get(server)!.lists[method].within(this.options.patience);
     const found = snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name);
     return found ? { server, own: found.key } : split;
   }
@@ -336,21 +220,12 @@ export class Catalog {
 
   /** A tool as it is known at the moment; asks nobody. */
   knownTool(server: string, own: string): Item | undefined {
-    return this.entries.get(server)?.listings['tools/list'].snapshot?.byKey.get(own);
+    return this.entries.get(server)?.lists['tools/list'].snapshot?.byKey.get(own);
   }
 
-  /** What is known of a server's tools at the moment: their number, or why there is none. Asks nobody. */
-  offer(server: string): { readonly known: boolean; readonly count?: number; readonly problem?: string } {
-    const entry = this.entries.get(server);
-    if (!entry?.description) return { known: false };
-    if (!this.offers(entry, 'tools/list')) return { known: true, count: 0 };
-    const { snapshot, failure } = entry.listings['tools/list'];
-    const problem = failure?.error.message;
-    return {
-      known: snapshot !== undefined || problem !== undefined,
-      ...(snapshot && { count: snapshot.items.length }),
-      ...(problem !== undefined && { problem }),
-    };
+  /** What is known of a server's tools at the moment; asks nobody. */
+  offer(server: string): KnownOffer {
+    return this.entries.get(server)?.offer() ?? { known: false };
   }
 
   /**
@@ -358,7 +233,7 @@ export class Catalog {
    * there and the tool is not in it; undefined where the list cannot be had, and the server itself has to say.
    */
   async tool(server: string, own: string): Promise<Item | undefined> {
-    const snapshot = await this.entries.get(server)?.listings['tools/list'].within(this.options.patience);
+    const snapshot = await this.entries.get(server)?.lists['tools/list'].within(this.options.patience);
     if (!snapshot) return undefined;
     const item = snapshot.byKey.get(own);
     if (item) return item;
@@ -366,7 +241,7 @@ export class Catalog {
   }
 
   async refresh(server: string, method: ListMethod): Promise<void> {
-    const listing = this.entries.get(server)?.listings[method];
+    const listing = this.entries.get(server)?.lists[method];
     listing?.invalidate();
     await listing?.load().catch(() => {});
   }
@@ -427,23 +302,6 @@ function uiResource(tool: JsonObject): unknown {
 
 /** Changes come in flocks: a server that adds ten tools says so ten times. */
 const COALESCE = 10;
-
-async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    return await Promise.race([
-      promise,
-      new Promise<undefined>((resolve) => {
-        timer = setTimeout(() => resolve(undefined), milliseconds);
-      }),
-    ]);
-  } catch (error) {
-    if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return undefined;
-    throw error;
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 /** The capabilities of several servers as one: whatever one of them can do, the gateway can be asked for. */
 export function unionOf(descriptions: readonly ServerDescription[]): ServerCapabilities {

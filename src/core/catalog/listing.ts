@@ -1,9 +1,10 @@
+import { createHash } from 'node:crypto';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
-import { Cancellation, GATEWAY } from '../caller.js';
-import type { Upstream } from '../upstream.js';
+import { type Caller, Cancellation } from '../caller.js';
+import type { ListNews, Upstream } from '../upstream.js';
 
 /** One thing a server offers, as the server wrote it. */
 export interface Item {
@@ -14,13 +15,28 @@ export interface Item {
   readonly mirrored: readonly MirroredParam[];
 }
 
+/** A list as the server gave it. Equal lists share `items` and `byKey`, so what is made from them is made once. */
 export interface Snapshot {
   readonly items: readonly Item[];
   readonly byKey: ReadonlyMap<string, Item>;
+  /** Equal for equal lists. */
+  readonly digest: string;
   readonly at: number;
-  /** Until when it may be used without asking again; undefined where the server's revision has no word for that. */
-  readonly freshUntil: number | undefined;
+  /** How long the server says the list is fresh, in milliseconds; undefined where its revision has no word for that. */
+  readonly ttl: number | undefined;
   readonly scope: 'public' | 'private';
+}
+
+export interface ListingOptions {
+  readonly upstream: Upstream;
+  readonly method: ListMethod;
+  /** On whose behalf the list is asked for. */
+  readonly caller: Caller;
+  /** How a change of the list becomes known. */
+  news(): ListNews;
+  /** Called when callers hold an older list than the one that came in, and no announcement was made. */
+  changed(): void;
+  warn(message: string): void;
 }
 
 const NO_MIRRORS: readonly MirroredParam[] = [];
@@ -28,6 +44,31 @@ const NO_MIRRORS: readonly MirroredParam[] = [];
 /** Bounds on what one server may put into the catalogue. */
 const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
+const MOST_WARNINGS = 1_000;
+
+/** How long a list is used where the server gives no time itself, by how its changes become known. */
+const INTERVAL: Readonly<Record<ListNews, number>> = {
+  // The server announces changes; asking again now and then heals an announcement that was lost.
+  pushed: 10 * 60_000,
+  polled: 60_000,
+  // The server is not running, so its list does not change; a new version of it may be installed meanwhile.
+  paused: 60 * 60_000,
+};
+
+/** A server that wants no caching at all (`ttlMs: 0`) is asked once in this time, however many callers list. */
+const LEAST_INTERVAL = 1_000;
+
+/** The longest time a server may ask for. */
+const MOST_TTL = 24 * 60 * 60_000;
+
+/** What callers are told of lists whose server gives no time. */
+const OWN_TTL = 60_000;
+
+/** For so long after a failure nobody waits for the next attempt. */
+const FAILURE_PAUSE = 5_000;
+
+/** How long an outdated list is held back in the hope of a newer one. */
+const STALE_PATIENCE = 1_000;
 
 const KEY: Readonly<Record<ListMethod, string>> = {
   'tools/list': 'name',
@@ -36,92 +77,156 @@ const KEY: Readonly<Record<ListMethod, string>> = {
   'resources/templates/list': 'uriTemplate',
 };
 
-/** One list of one server: fetched when asked for, kept while it is fresh, and kept beyond that while nothing newer is to be had. */
+type Failure = ProtocolError | UpstreamRpcError;
+
+/**
+ * One list of one server: fetched once for all callers that want it, used while it is fresh, and used beyond that while
+ * nothing newer is to be had.
+ */
 export class Listing {
   snapshot: Snapshot | undefined;
   private fetching: { readonly promise: Promise<Snapshot>; readonly since: number } | undefined;
+  /** The fetch that follows the one under way, which began before the list changed. */
+  private next: Promise<Snapshot> | undefined;
   /** Why the last attempt failed, and when; cleared by the next that works. */
-  failure: { readonly error: ProtocolError | UpstreamRpcError; readonly at: number } | undefined;
-  private dirty = true;
+  failure: { readonly error: Failure; readonly at: number } | undefined;
+  private outdated = false;
+  /** The server announced the change, and so did the gateway. */
   private announced = false;
+  /** Callers were answered without the list. */
+  private owed = false;
+  /** A caller waited in vain. Nobody waits again until the server answers. */
+  private slow = false;
   private readonly warned = new Set<string>();
 
-  constructor(
-    private readonly upstream: Upstream,
-    readonly method: ListMethod,
-    /** Whether changes are announced, so that a list stays good until one is. */
-    private readonly watched: () => boolean,
-    private readonly changed: () => void,
-    private readonly warn: (message: string) => void,
-  ) {}
+  constructor(private readonly options: ListingOptions) {}
 
-  /** The server said that it changed; whoever listens has been told. */
+  get method(): ListMethod {
+    return this.options.method;
+  }
+
+  /** The server announced a change, and callers were told. */
   invalidate(): void {
-    this.dirty = true;
+    this.outdated = true;
     this.announced = true;
   }
 
-  get fresh(): boolean {
-    if (!this.snapshot || this.dirty) return false;
-    return this.watched() || (this.snapshot.freshUntil ?? 0) > performance.now();
+  /** A change may have gone unnoticed. A list that is being fetched is newer than that. */
+  lapse(): void {
+    if (!this.fetching) this.outdated = true;
+  }
+
+  /** Callers were answered without this list: they are told when it is there. */
+  owe(): void {
+    this.owed = true;
+  }
+
+  /** Whether the list can be used as it is. The further pages of a list come from where its first page came from. */
+  isFresh(continuing = false): boolean {
+    const { snapshot } = this;
+    if (!snapshot || this.outdated || this.fetching) return false;
+    const interval = this.interval(snapshot);
+    return performance.now() - snapshot.at < (continuing ? Math.max(interval, INTERVAL.polled) : interval);
+  }
+
+  private interval({ ttl }: Snapshot): number {
+    const news = this.options.news();
+    if (news === 'paused') return Math.max(ttl ?? 0, INTERVAL.paused);
+    if (ttl === undefined) return INTERVAL[news];
+    if (ttl > 0) return ttl;
+    return news === 'pushed' ? INTERVAL.pushed : LEAST_INTERVAL;
+  }
+
+  /** How long callers may use the list, in milliseconds. */
+  get ttl(): number {
+    const { snapshot } = this;
+    if (!snapshot || this.outdated || this.fetching) return 0;
+    const remaining = snapshot.at + this.interval(snapshot) - performance.now();
+    if (snapshot.ttl !== undefined && snapshot.ttl > 0) return Math.max(0, Math.floor(remaining));
+    if (snapshot.ttl === 0 && this.options.news() === 'polled') return 0;
+    return Math.max(0, Math.floor(Math.min(remaining, OWN_TTL)));
   }
 
   /** The newest list, fetched now unless it is fresh. */
-  load(): Promise<Snapshot> {
-    if (this.fresh) return Promise.resolve(this.snapshot!);
-    if (!this.fetching) {
-      const promise = this.fetch();
-      this.fetching = { promise, since: performance.now() };
-      promise
-        .catch(() => {})
-        .finally(() => {
-          this.fetching = undefined;
-        });
-    }
-    return this.fetching.promise;
+  load(continuing = false): Promise<Snapshot> {
+    if (this.isFresh(continuing)) return Promise.resolve(this.snapshot!);
+    if (!this.fetching) return this.begin();
+    // What is under way was asked for before the change.
+    if (!this.outdated) return this.fetching.promise;
+    this.next ??= this.fetching.promise
+      .catch(() => {})
+      .then(() => {
+        this.next = undefined;
+        return this.load();
+      });
+    return this.next;
+  }
+
+  private begin(): Promise<Snapshot> {
+    const promise = this.fetch();
+    this.fetching = { promise, since: performance.now() };
+    const over = (): void => {
+      this.fetching = undefined;
+    };
+    promise.then(over, over);
+    return promise;
   }
 
   /**
-   * The list as far as it can be had without waiting longer than `bound`. A server that has already kept others waiting
-   * that long keeps nobody waiting again until it answers.
+   * The list as far as it can be had without waiting longer than `patience` in all: callers share one wait, and a server
+   * that was waited for in vain keeps nobody waiting again until it answers.
    */
-  async within(bound: number): Promise<Snapshot | undefined> {
-    if (this.fresh) return this.snapshot;
+  async within(patience: number, continuing = false): Promise<Snapshot | undefined> {
+    if (this.isFresh(continuing)) return this.snapshot;
     const failedLately = this.failure && performance.now() - this.failure.at < FAILURE_PAUSE;
-    const loading = this.load();
-    if (failedLately) {
-      loading.catch(() => {});
-      return this.snapshot;
-    }
+    const loading = this.load(continuing);
+    loading.catch(() => {});
     const waited = this.fetching ? performance.now() - this.fetching.since : 0;
-    const patience = this.snapshot ? Math.min(bound, STALE_PATIENCE) : bound;
-    if (waited >= patience) return this.snapshot;
+    const left = (this.snapshot ? Math.min(patience, STALE_PATIENCE) : patience) - waited;
+    if (failedLately || this.slow || left <= 0) {
+      this.slow ||= left <= 0;
+      return this.withoutWaiting();
+    }
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), patience - waited);
+      timer = setTimeout(() => {
+        this.slow = true;
+        resolve(undefined);
+      }, left);
     });
     try {
-      return (await Promise.race([loading, late])) ?? this.snapshot;
+      return (await Promise.race([loading, late])) ?? this.withoutWaiting();
     } catch {
-      return this.snapshot;
+      return this.withoutWaiting();
     } finally {
       clearTimeout(timer);
     }
   }
 
+  /** What a caller gets that does not wait any longer; it is told if something else comes in. */
+  private withoutWaiting(): Snapshot | undefined {
+    if (this.snapshot) this.announced = false;
+    else this.owe();
+    return this.snapshot;
+  }
+
   private async fetch(): Promise<Snapshot> {
-    this.dirty = false;
+    this.outdated = false;
     try {
-      const snapshot = await this.readAll();
+      const fetched = await this.readAll();
       const before = this.snapshot;
+      const same = before?.digest === fetched.digest;
+      const snapshot = same ? { ...fetched, items: before.items, byKey: before.byKey } : fetched;
       this.snapshot = snapshot;
       this.failure = undefined;
-      const { announced } = this;
+      this.slow = false;
+      const unknown = this.owed || (before !== undefined && !same && !this.announced);
+      this.owed = false;
       this.announced = false;
-      if (!announced && !(before && sameItems(before, snapshot))) this.changed();
+      if (unknown) this.options.changed();
       return snapshot;
     } catch (error) {
-      this.dirty = true;
+      this.outdated = true;
       const known =
         error instanceof ProtocolError || error instanceof UpstreamRpcError
           ? error
@@ -137,20 +242,17 @@ export class Listing {
     let cursor: string | undefined;
     let ttl: number | undefined = Number.POSITIVE_INFINITY;
     let scope: 'public' | 'private' = 'public';
-    for (let page = 0; page < MOST_PAGES; page++) {
+    reading: for (let page = 0; page < MOST_PAGES; page++) {
       const result = await this.page(cursor);
-      ttl =
-        typeof result['ttlMs'] === 'number' && ttl !== undefined
-          ? Math.min(ttl, Math.max(0, result['ttlMs']))
-          : undefined;
+      ttl = typeof result['ttlMs'] === 'number' && ttl !== undefined ? Math.min(ttl, result['ttlMs']) : undefined;
       if (result['cacheScope'] !== 'public') scope = 'private';
       const members = result[LIST_MEMBER[this.method]];
       for (const value of Array.isArray(members) ? members : []) {
         const item = isObject(value) ? this.item(value) : undefined;
         if (!item || byKey.has(item.key)) continue;
         if (items.length >= MOST_ITEMS) {
-          this.warn(`${this.method} of server "${this.upstream.name}" is cut at ${MOST_ITEMS} entries`);
-          return this.made(items, byKey, ttl, scope);
+          this.options.warn(`${this.method} of server "${this.options.upstream.name}" is cut at ${MOST_ITEMS} entries`);
+          break reading;
         }
         items.push(item);
         byKey.set(item.key, item);
@@ -160,22 +262,21 @@ export class Listing {
       if (typeof next !== 'string' || next === cursor) break;
       cursor = next;
     }
-    return this.made(items, byKey, ttl, scope);
-  }
-
-  private made(
-    items: Item[],
-    byKey: Map<string, Item>,
-    ttl: number | undefined,
-    scope: 'public' | 'private',
-  ): Snapshot {
-    const at = performance.now();
-    return { items, byKey, at, freshUntil: ttl === undefined ? undefined : at + ttl, scope };
+    return {
+      items,
+      byKey,
+      digest: digestOf(items),
+      at: performance.now(),
+      // CACHE-04: a negative time is none.
+      ttl: ttl === undefined ? undefined : Math.min(Math.max(0, ttl), MOST_TTL),
+      scope,
+    };
   }
 
   private async page(cursor: string | undefined): Promise<JsonObject> {
-    const outcome = await this.upstream.request(GATEWAY, {
-      method: this.method,
+    const { upstream, method, caller } = this.options;
+    const outcome = await upstream.request(caller, {
+      method,
       params: RawObject.from(cursor === undefined ? {} : { cursor }),
       wantsProgress: false,
       logLevel: undefined,
@@ -190,7 +291,7 @@ export class Listing {
       return {};
     throw outcome.kind === 'error'
       ? outcome.error
-      : new ProtocolError('upstream_invalid', `Server "${this.upstream.name}" asked something in the middle of a list`);
+      : new ProtocolError('upstream_invalid', `Server "${upstream.name}" asked something in the middle of a list`);
   }
 
   private item(value: JsonObject): Item | undefined {
@@ -200,9 +301,10 @@ export class Listing {
     const mirrored = mirroredParams(value['inputSchema']);
     if ('invalid' in mirrored) {
       // XMH-04: such a tool cannot be called over HTTP, so it is not offered.
-      if (!this.warned.has(key))
-        this.warn(`tool "${key}" of server "${this.upstream.name}" is left out: ${mirrored.invalid}`);
-      this.warned.add(key);
+      if (!this.warned.has(key) && this.warned.size < MOST_WARNINGS) {
+        this.warned.add(key);
+        this.options.warn(`tool "${key}" of server "${this.options.upstream.name}" is left out: ${mirrored.invalid}`);
+      }
       return undefined;
     }
     return {
@@ -213,13 +315,8 @@ export class Listing {
   }
 }
 
-/** For so long after a failure nobody waits for the next attempt. */
-const FAILURE_PAUSE = 5_000;
-
-/** How long an old list is held back in the hope of a newer one. */
-const STALE_PATIENCE = 1_000;
-
-function sameItems(a: Snapshot, b: Snapshot): boolean {
-  if (a.items.length !== b.items.length) return false;
-  return JSON.stringify(a.items.map((item) => item.value)) === JSON.stringify(b.items.map((item) => item.value));
+function digestOf(items: readonly Item[]): string {
+  const hash = createHash('sha256');
+  for (const { value } of items) hash.update(JSON.stringify(value)).update('\n');
+  return hash.digest('base64url');
 }

@@ -18,6 +18,12 @@ interface Fake {
   scope?: string;
   fail?: boolean;
   hang?: boolean;
+  /** Whether it announces changes. */
+  announces?: boolean;
+  /** How often its list was asked for. */
+  lists?: number;
+  /** Announces a change of its tools, once it is watched. */
+  announce?: () => void;
 }
 
 /** A server that is only a list of names. */
@@ -26,6 +32,7 @@ function upstream(name: string, fake: Fake): Upstream {
     if (fake.hang) return new Promise(() => {});
     if (fake.fail) return failed(new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached`));
     if (call.method !== 'tools/list') return complete(RawObject.from({}));
+    fake.lists = (fake.lists ?? 0) + 1;
     const tools = fake.tools.map((tool) => ({ name: tool, inputSchema: { type: 'object' } }));
     return complete(RawObject.from({ tools, ttlMs: fake.ttlMs ?? 0, cacheScope: fake.scope ?? 'public' }));
   };
@@ -34,11 +41,14 @@ function upstream(name: string, fake: Fake): Upstream {
     describe: async () => {
       if (fake.hang) return new Promise(() => {});
       if (fake.fail) throw new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached`);
-      return { capabilities: { tools: {} } };
+      return { capabilities: { tools: { listChanged: fake.announces === true } } };
     },
     request: (_, call) => answer(call),
     watch: async () => ({ honoured: {}, close: () => {} }),
-    keepWatching: async () => {},
+    keepWatching: async (_, deliver) => {
+      fake.announce = () => deliver({ kind: 'toolsListChanged' });
+    },
+    listNews: () => (fake.announces ? 'pushed' : 'polled'),
     rootsChanged: () => {},
     release: () => {},
     health: () => ({ status: fake.fail ? 'down' : 'up', speaks: [] }),
@@ -94,13 +104,15 @@ describe('lists of many servers', () => {
   });
 
   it('go on from where a page ended though the list has changed', async () => {
-    const fake: Fake = { tools: ['a', 'b', 'c', 'd'] };
+    const fake: Fake = { tools: ['a', 'b', 'c', 'd'], announces: true };
     const { page } = house({ s: fake }, 2);
     const first = await page();
     fake.tools = ['new', 'a', 'b', 'c', 'd', 'e'];
+    fake.announce?.();
     const second = await page(first['nextCursor'] as string);
     expect((second['tools'] as { name: string }[]).map((tool) => tool.name)).toEqual(['s__c', 's__d']);
     fake.tools = ['e'];
+    fake.announce?.();
     await expect(page(second['nextCursor'] as string)).resolves.toMatchObject({ tools: expect.any(Array) });
   });
 
@@ -150,6 +162,38 @@ describe('lists of many servers', () => {
     const took = performance.now() - started;
     clearInterval(watch);
     expect(longest).toBeLessThanOrEqual(Math.max(took, 5));
+  });
+});
+
+describe('lists are kept', () => {
+  const countOf = (fakes: Record<string, Fake>): number =>
+    Object.values(fakes).reduce((sum, { lists = 0 }) => sum + lists, 0);
+  const twenty = (fake: Omit<Fake, 'tools'>): Record<string, Fake> =>
+    Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`s${i}`, { ...fake, tools: ['a', 'b', 'c'] }]));
+
+  it.each<[string, Omit<Fake, 'tools'>]>([
+    ['announce changes', { announces: true }],
+    ['give a time', { ttlMs: 60_000 }],
+    ['do neither', {}],
+  ])('of 20 servers that %s, 20 lists are asked for, whatever the number of pages', async (_, fake) => {
+    const fakes = twenty(fake);
+    const { all } = house(fakes, 7);
+    expect(await all()).toHaveLength(60);
+    expect(countOf(fakes)).toBe(20);
+  });
+
+  it('a second list asks nobody, a change one server, and 100 callers ask once', async () => {
+    const fakes = twenty({ announces: true });
+    const { all } = house(fakes);
+    const names = await Promise.all(Array.from({ length: 100 }, () => all()));
+    expect(names.every((each) => each.length === 60)).toBe(true);
+    expect(countOf(fakes)).toBe(20);
+    await all();
+    expect(countOf(fakes)).toBe(20);
+    fakes['s3']!.tools = ['new'];
+    fakes['s3']!.announce?.();
+    expect((await Promise.all(Array.from({ length: 100 }, () => all())))[99]).toHaveLength(58);
+    expect(countOf(fakes)).toBe(21);
   });
 });
 

@@ -7,13 +7,11 @@ import type { Admission, TargetKind } from '../admission.js';
 import type { Caller } from '../caller.js';
 import type { View } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';
-import type { Catalog, Missing, Part } from './catalog.js';
-import type { Item, Snapshot } from './listing.js';
+import type { Catalog } from './catalog.js';
+import type { Item } from './listing.js';
+import type { Missing, Part } from './server.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
-
-/** A list of a server whose changes are announced and whose revision has no word for freshness is good for so long. */
-const WATCHED_TTL = 60_000;
 
 const TARGET: Readonly<Record<ListMethod, TargetKind>> = {
   'tools/list': 'tool',
@@ -33,7 +31,7 @@ interface Position {
 
 /** Lists of many servers, page by page. Items are written once for each revision and reused until their list changes. */
 export class Pages {
-  private readonly written = new WeakMap<Snapshot, Map<string, Buffer[]>>();
+  private readonly written = new WeakMap<readonly Item[], Map<string, Buffer[]>>();
 
   constructor(
     private readonly catalog: Catalog,
@@ -44,7 +42,7 @@ export class Pages {
 
   async page(caller: Caller, view: View, method: ListMethod, cursor: string | undefined): Promise<RawObject> {
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
-    const { parts, missing } = await this.catalog.parts(view, method);
+    const { parts, missing } = await this.catalog.parts(view, method, after !== undefined);
     // A method behind a capability nobody offers is one that is not there (BASE-20); tools are what a gateway is for.
     if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
       throw new ProtocolError('method_not_found', `No server here offers ${LIST_MEMBER[method]}`);
@@ -105,11 +103,11 @@ export class Pages {
     revision: Revision,
     clashes: ReadonlySet<string>,
   ): Buffer[] {
-    const key = `${revision.date} ${view.server ?? ''}`;
-    let byKey = this.written.get(part.snapshot);
+    const key = `${revision.date} ${view.server ?? ''} ${this.catalog.hasTasks(part.server)}`;
+    let byKey = this.written.get(part.snapshot.items);
     if (!byKey) {
       byKey = new Map();
-      this.written.set(part.snapshot, byKey);
+      this.written.set(part.snapshot.items, byKey);
     }
     let texts = clashes.size > 0 ? undefined : byKey.get(key);
     if (!texts) {
@@ -189,12 +187,4 @@ function isLast(parts: readonly Part[], position: Position): boolean {
 }
 
 /** An aggregate is as fresh as its stalest part (mcp.md 4.9). */
-function ttlOf(parts: readonly Part[]): number {
-  let ttl = parts.length === 0 ? 0 : Number.POSITIVE_INFINITY;
-  const now = performance.now();
-  for (const { snapshot, watched } of parts) {
-    const remaining = snapshot.freshUntil === undefined ? (watched ? WATCHED_TTL : 0) : snapshot.freshUntil - now;
-    ttl = Math.min(ttl, Math.max(0, Math.floor(remaining)));
-  }
-  return Number.isFinite(ttl) ? ttl : WATCHED_TTL;
-}
+const ttlOf = (parts: readonly Part[]): number => (parts.length === 0 ? 0 : Math.min(...parts.map(({ ttl }) => ttl)));

@@ -21,6 +21,8 @@ export interface Peer {
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
   ): Promise<OpenWatch>;
+  /** Whether what the server says unasked is heard at the moment, where that does not take a watch of its own. */
+  readonly hears?: boolean;
   /** See `Upstream.adopt`. */
   adopt?(call: JsonValue): ParkedCall | undefined;
   close(): Promise<void>;
@@ -37,6 +39,8 @@ export interface Link {
    * only keeps a cache fresh uses these and does not keep the process alive.
    */
   readonly overheard?: (deliver: (event: WatchEvent) => void) => void;
+  /** Whether the server is a program that is not running because nobody uses it. */
+  readonly paused?: boolean;
   /** The roots of a client changed. */
   rootsChanged?(session: string): void;
   /** A client's session is over; what was dedicated to it can go. */

@@ -51,7 +51,7 @@ export class StdioLink implements Link {
       log: context.log,
       open: async (start, { key }) => {
         if (key === MODERN) return new ModernPipe(context, modernOffer, start);
-        return LegacySession.open({
+        const session = await LegacySession.open({
           context,
           channel: new StdioChannel(context, start),
           capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
@@ -59,6 +59,8 @@ export class StdioLink implements Link {
           listen: key === CANONICAL,
           events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
         });
+        if (key === CANONICAL) this.watching.begun(session);
+        return session;
       },
     });
   }
@@ -92,6 +94,10 @@ export class StdioLink implements Link {
 
   legacy(): Peer {
     return new StdioSessions(this.options.context, this.supervisor, this.watching, this.patience);
+  }
+
+  get paused(): boolean {
+    return this.supervisor.health().state === 'idle';
   }
 
   /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */

@@ -2,6 +2,7 @@ import type { Caller } from '../../core/caller.js';
 import { ALONE } from '../../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
 import type {
+  ListNews,
   ServerOutput,
   Upstream,
   UpstreamCall,
@@ -12,7 +13,7 @@ import type {
 } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
-import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { ListKind, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import {
   contradictsModern,
   erasFor,
@@ -136,6 +137,12 @@ export class McpUpstream implements Upstream {
     if (!this.options.link.overheard) return this.hub.watch(filter, deliver, true);
     this.overhearing.push(deliver);
     return Promise.resolve();
+  }
+
+  listNews(kind: ListKind): ListNews {
+    const heard = this.verdict?.modern ? this.hub.hears(kind) : this.legacyPeer?.hears === true;
+    if (heard) return 'pushed';
+    return this.options.link.paused ? 'paused' : 'polled';
   }
 
   adopt(call: JsonValue): ParkedCall | undefined {

@@ -1,5 +1,5 @@
 import type { Watch, WatchEvent } from '../../core/upstream.js';
-import { LIST_KINDS, type SubscriptionFilter } from '../../protocol/mcp/model.js';
+import { LIST_KINDS, type ListKind, type SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Log } from './context.js';
 import type { OpenWatch } from './peer.js';
 
@@ -60,6 +60,11 @@ export class WatchHub {
         this.align().catch(() => {});
       },
     };
+  }
+
+  /** Whether the server tells of changes of this list at the moment. */
+  hears(kind: ListKind): boolean {
+    return this.current?.honoured[kind] === true;
   }
 
   /** Hears whatever is heard for others, and asks for nothing itself. */

@@ -256,6 +256,11 @@ export class AgentUpstream implements Upstream {
     return this.watch(filter, deliver);
   }
 
+  /** Its lists say themselves how long they are fresh. */
+  listNews(): 'polled' {
+    return 'polled';
+  }
+
   rootsChanged(): void {}
 
   release(session: string): void {

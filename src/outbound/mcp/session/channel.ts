@@ -27,7 +27,8 @@ export interface ChannelEvents {
 export interface Channel {
   /** Whether replies carry the request they belong to; otherwise only one interactive call may be under way. */
   readonly correlates: boolean;
-  /** The only revision this transport belongs to, or undefined where any may be offered. */
+  /** Whether messages that belong to no request would arrive at the moment. */
+  readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
   send(message: Buffer, ticket?: Ticket): void;
   /** The handshake is over: from here on the channel names the session and its version. */

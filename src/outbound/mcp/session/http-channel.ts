@@ -31,6 +31,8 @@ export class HttpChannel implements Channel {
   private sessionId: string | undefined;
   private revision: Revision | undefined;
   private unsolicited: EventStream | undefined;
+  /** Whether the stream for messages that belong to no request is open. */
+  hears = false;
   /** What is under way, and the request whose reply it carries. */
   private readonly open_ = new Map<Abortable, Ticket | undefined>();
   /** The headers of every POST, until one of them changes. */
@@ -191,6 +193,7 @@ export class HttpChannel implements Channel {
       {
         open: () => {
           opened = true;
+          this.hears = true;
           // Without an event id to resume from, what was sent in between is gone.
           if (attempt > 0 && lastEventId === undefined) this.events.gap();
         },
@@ -207,7 +210,10 @@ export class HttpChannel implements Channel {
           else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
           else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
         },
-        end: () => this.later(wait, () => this.listenFrom(last, opened ? 1 : attempt + 1)),
+        end: () => {
+          this.hears = false;
+          this.later(wait, () => this.listenFrom(last, opened ? 1 : attempt + 1));
+        },
       },
       this.context.limits.event,
     );
@@ -225,6 +231,7 @@ export class HttpChannel implements Channel {
 
   private leave(): void {
     this.closed = true;
+    this.hears = false;
     for (const timer of this.timers) clearTimeout(timer);
     this.unsolicited?.close();
     for (const wire of this.open_.keys()) wire.abort();

@@ -120,7 +120,15 @@ export class HttpSessions implements Peer {
   }
 
   private canonical(): Promise<LegacySession> {
-    return this.keep('', () => this.open({}, true, this.watching));
+    return this.keep('', async () => {
+      const session = await this.open({}, true, this.watching);
+      this.watching.begun(session);
+      return session;
+    });
+  }
+
+  get hears(): boolean {
+    return this.watching.hears;
   }
 
   private async keep(key: string, open: () => Promise<LegacySession>): Promise<LegacySession> {

@@ -123,6 +123,11 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.over;
   }
 
+  /** Whether the server can say something unasked at the moment. */
+  get hears(): boolean {
+    return !this.over && this.options.channel.hears;
+  }
+
   get inFlight(): number {
     return this.pending.size;
   }

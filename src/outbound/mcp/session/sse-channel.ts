@@ -9,6 +9,7 @@ import type { Channel, ChannelEvents, Ticket } from './channel.js';
 /** HTTP+SSE of 2024-11-05: one stream for everything the server says, and a POST for everything it is told. */
 export class SseChannel implements Channel {
   readonly correlates = false;
+  readonly hears = true;
   private events!: ChannelEvents;
   private stream: EventStream | undefined;
   private endpoint: HttpTarget | undefined;

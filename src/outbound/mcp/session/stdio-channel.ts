@@ -7,6 +7,7 @@ import { asProtocolError, endingOf } from './stdio-problem.js';
 /** A process that speaks the handshake era on its pipes. */
 export class StdioChannel implements Channel {
   readonly correlates = false;
+  readonly hears = true;
   private events!: ChannelEvents;
   private child: Child | undefined;
 

@@ -49,6 +49,10 @@ export class StdioSessions implements Peer {
     return description;
   }
 
+  get hears(): boolean {
+    return this.watching.hears;
+  }
+
   private acquire(): Promise<Lease> {
     return this.supervisor.acquire({ key: CANONICAL }).catch((error: unknown) => {
       throw asProtocolError(this.context, error);

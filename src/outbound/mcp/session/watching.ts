@@ -21,6 +21,18 @@ export class Watching implements SessionEvents {
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private readonly subscribed = new Map<string, number>();
 
+  private session: LegacySession | undefined;
+
+  /** A session takes the place of the one before: its server may offer something else. */
+  begun(session: LegacySession): void {
+    this.session = session;
+    for (const kind of LIST_KINDS) for (const deliver of this.overhearing) deliver({ kind, lapsed: true });
+  }
+
+  get hears(): boolean {
+    return this.session?.hears === true;
+  }
+
   changed(event: WatchEvent): void {
     for (const deliver of this.overhearing) deliver(event);
     for (const listener of [...this.listeners]) listener.deliver(event);
