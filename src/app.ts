@@ -279,6 +279,8 @@ export async function startStdio(config: Config, { log, calls, server, started }
   const monitor = monitorOf(house, began);
   monitor.onChange((change) => logChange(log, change));
   monitor.start();
+  const view = server === undefined ? ALL_SERVERS : { server };
+  void house.catalog.warm(view);
   const sessions = new Sessions<Carrier>(house.sessionsOptions());
   const modern = new ModernDoor(house.gateway, INFO);
   const door = new StdioDoor(
@@ -286,7 +288,7 @@ export async function startStdio(config: Config, { log, calls, server, started }
       modern,
       sessions,
       principal: LOCAL,
-      view: server === undefined ? ALL_SERVERS : { server },
+      view,
       limits: config.limits,
     },
     process.stdout,

@@ -32,6 +32,9 @@ import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './reco
 import { Registered } from './registered.js';
 import { openState, Registry, type State, wallMs } from './state/index.js';
 
+/** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
+const PATIENCE = 1_000;
+
 /** How often a task is worth asking for. */
 const TASK_POLL = 500;
 /** The owner of a process holds a question a little longer than the replica of its caller does. */
@@ -82,7 +85,7 @@ export class House {
   ) {
     this.seal = new Seal(state.keyring, wallMs);
     this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
-    this.catalog = new Catalog({ naming: config.naming, patience: config.timeouts.connect, log });
+    this.catalog = new Catalog({ naming: config.naming, patience: Math.min(config.timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registered('server', config.servers, {
       registry: new Registry(state.db, state.bus),

@@ -4,11 +4,13 @@ import type { Offer } from './cli/quickstart.js';
 import type { Catalog } from './core/catalog/catalog.js';
 import { ALL_SERVERS } from './core/gateway.js';
 import { Child } from './outbound/stdio/process.js';
+import { atMost } from './state/clock.js';
 
 export type { Offer } from './cli/quickstart.js';
 
 /** The tools of every server, under the names callers see. Waits for servers that are still starting. */
 export async function offerOf(catalog: Catalog): Promise<Offer> {
+  await atMost(START_MS, catalog.warm());
   const { parts, missing } = await catalog.parts(ALL_SERVERS, 'tools/list');
   const clashes = catalog.clashes(parts);
   const servers = parts.map(({ server: name, snapshot }) => ({

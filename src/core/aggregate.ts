@@ -1,6 +1,6 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { quoted } from '../protocol/jsonrpc/pieces.js';
-import { RawObject } from '../protocol/jsonrpc/raw.js';
+import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import { paramMismatch } from '../protocol/mcp/headers.js';
 import {
   isListMethod,
@@ -20,7 +20,8 @@ import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { Caller } from './caller.js';
 import { type Catalog, unionOf } from './catalog/catalog.js';
-import type { Pages } from './catalog/pages.js';
+import { MISSING, type Pages } from './catalog/pages.js';
+import { type Missing, within } from './catalog/server.js';
 import type { Forwarder, Route } from './forward.js';
 import { type Call, complete, failed, type Gateway, type Outcome, type Subscription, type View } from './gateway.js';
 import type { Watch } from './upstream.js';
@@ -37,6 +38,18 @@ export interface AggregateParts {
 const MODERN_DATES = MODERN.map((revision) => revision.date);
 const INSTRUCTIONS_LIMIT = 8_192;
 const DISCOVER_TTL = 60_000;
+
+/** How long a subscription to everything waits for one server to confirm its part. */
+const LIST_PATIENCE = 1_000;
+const RESOURCE_PATIENCE = 5_000;
+
+/** What a view offers. */
+export interface Description {
+  readonly capabilities: ServerCapabilities;
+  readonly instructions: string | undefined;
+  /** The servers that have not answered yet. */
+  readonly missing: readonly Missing[];
+}
 
 /** Many servers as one: finds the server a request is for and hands it on. */
 export class Aggregate implements Gateway {
@@ -82,20 +95,22 @@ export class Aggregate implements Gateway {
   }
 
   private async discover(view: View): Promise<Outcome> {
-    const { capabilities, instructions } = await this.describe(view);
+    const { capabilities, instructions, missing } = await this.describe(view);
     return complete(
       RawObject.from({
         supportedVersions: MODERN_DATES,
         capabilities,
         ...(instructions !== undefined && { instructions }),
-        ttlMs: DISCOVER_TTL,
+        // What is missing now may be there at the next moment.
+        ttlMs: missing.length > 0 ? 0 : DISCOVER_TTL,
         cacheScope: 'private',
+        ...metaOf(missing),
       }),
     );
   }
 
   /** What the view offers, in the modern vocabulary. */
-  async describe(view: View): Promise<{ capabilities: ServerCapabilities; instructions: string | undefined }> {
+  async describe(view: View): Promise<Description> {
     const { known, missing } = await this.parts.catalog.describe(view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.parts.bridge.logging) delete capabilities.logging;
@@ -111,7 +126,7 @@ export class Aggregate implements Gateway {
           capabilities[name] = { ...capabilities[name], listChanged: true };
       }
     }
-    return { capabilities, instructions: mergeInstructions(known, view) };
+    return { capabilities, instructions: mergeInstructions(known, view), missing };
   }
 
   private async callTool(caller: Caller, call: Call): Promise<Outcome> {
@@ -188,27 +203,6 @@ export class Aggregate implements Gateway {
       throw new ProtocolError('not_found', `There is no server "${view.server}"`);
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(caller, view, filter.resourceSubscriptions ?? []);
-    const watches: Watch[] = [];
-    await Promise.all(
-      upstreams.map(async (upstream) => {
-        const uris = byServer.get(upstream.name) ?? [];
-        const part: SubscriptionFilter = {
-          ...Object.fromEntries(wanted.map((kind) => [kind, true])),
-          ...(uris.length > 0 && { resourceSubscriptions: uris }),
-        };
-        if (wanted.length === 0 && uris.length === 0) return;
-        try {
-          watches.push(
-            await upstream.watch(part, (event) => {
-              if (event.kind === 'resourceUpdated')
-                deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
-            }),
-          );
-        } catch {
-          // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
-        }
-      }),
-    );
     const taskIds = await this.parts.forwarder.ownedTasks(caller, filter.taskIds ?? []);
     const stopTasks = this.parts.tasks.onChange((record: TaskRecord) => {
       if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
@@ -217,9 +211,36 @@ export class Aggregate implements Gateway {
       if (filter[kind] && (view.server === undefined || view.server === server))
         deliver({ method: LIST_CHANGED[kind], params: {} });
     });
+    const watches: Watch[] = [];
+    let closed = false;
+    await Promise.all(
+      upstreams.map(async (upstream) => {
+        const uris = byServer.get(upstream.name) ?? [];
+        const part: SubscriptionFilter = {
+          ...Object.fromEntries(wanted.map((kind) => [kind, true])),
+          ...(uris.length > 0 && { resourceSubscriptions: uris }),
+        };
+        if (wanted.length === 0 && uris.length === 0) return;
+        const watching = upstream
+          .watch(part, (event) => {
+            if (event.kind === 'resourceUpdated')
+              deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
+          })
+          .then(
+            (watch) => void (closed ? watch.close() : watches.push(watch)),
+            // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
+            () => {},
+          );
+        if (view.server !== undefined) await watching;
+        // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
+        else if (uris.length > 0) await within(watching, RESOURCE_PATIENCE);
+        else if (catalog.hasAnswered(upstream.name)) await within(watching, LIST_PATIENCE);
+      }),
+    );
     return {
       honoured: { ...this.honoured(view, wanted, filter, watches), ...(taskIds.length > 0 && { taskIds }) },
       close: () => {
+        closed = true;
         stop();
         stopTasks();
         for (const watch of watches) watch.close();
@@ -268,6 +289,10 @@ function taskNotice(record: TaskRecord): Notification['params'] {
   const { resultType: _, ...task } = detailedTask(record);
   return task;
 }
+
+/** How an answer says which servers are not in it. */
+export const metaOf = (missing: readonly Missing[]): JsonObject =>
+  missing.length > 0 ? { _meta: { [MISSING]: missing as unknown as JsonValue } } : {};
 
 function stringParam(call: Call, key: string): string {
   const value = call.params.get(key);

@@ -43,7 +43,10 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     const spellings = [name, ...spellingsOf(target)];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return target;
     if (!policy.destructive) return undefined;
-    const annotations = (await catalog.tool(target.server, target.own))?.value['annotations'];
+    const tool = await catalog.tool(target.server, target.own);
+    // A tool whose description cannot be had may be destructive.
+    if (!tool) return target;
+    const { annotations } = tool.value;
     return isObject(annotations) && annotations['destructiveHint'] === true ? target : undefined;
   };
 

@@ -31,6 +31,39 @@ export interface GatewayOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Command and arguments to run node under, such as `taskset`. */
   readonly under?: readonly string[];
+  /** False where the test begins while servers are still being asked for their lists. */
+  readonly settled?: boolean;
+}
+
+/** How long a gateway may take to hear of all its servers; those that are not there by then are part of the test. */
+const SETTLING = 5_000;
+
+/** Waits until lists hold every server. */
+async function settle(url: string, { servers, auth }: GatewayConfig): Promise<void> {
+  if (Object.keys(servers ?? {}).length === 0) return;
+  const token = (auth as { tokens?: { token: string }[] } | undefined)?.tokens?.[0]?.token;
+  const prefix = 'io.modelcontextprotocol';
+  const request: RequestInit = {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': 'tools/list',
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/list',
+      params: { _meta: { [`${prefix}/protocolVersion`]: '2026-07-28', [`${prefix}/clientCapabilities`]: {} } },
+    }),
+  };
+  for (const end = Date.now() + SETTLING; Date.now() < end; ) {
+    const reply = await fetch(`${url}/mcp`, request);
+    if (!(await reply.text()).includes('"parley/missing"')) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 }
 
 export async function startGateway(config: GatewayConfig, options: GatewayOptions = {}): Promise<RunningGateway> {
@@ -53,6 +86,7 @@ export async function startGateway(config: GatewayConfig, options: GatewayOption
     });
     child.once('exit', (code) => reject(new Error(`the gateway ended with code ${code}: ${errors}`)));
   });
+  if (options.settled !== false) await settle(url, config);
   return {
     url,
     pid: child.pid!,

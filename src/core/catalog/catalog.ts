@@ -10,7 +10,7 @@ import {
   type ServerDescription,
   TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
-import type { View } from '../gateway.js';
+import { ALL_SERVERS, type View } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
 import type { Item } from './listing.js';
 import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
@@ -19,7 +19,7 @@ import { matchesTemplate, uriRoot } from './templates.js';
 
 export interface CatalogOptions {
   readonly naming: Naming;
-  /** How long a list waits for a server that has not answered yet. */
+  /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
   readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
@@ -28,8 +28,9 @@ export interface CatalogOptions {
 export class Catalog {
   private readonly entries = new Map<string, CatalogServer>();
   private readonly listeners = new Set<(kind: ListKind, server: string) => void>();
-  private readonly pending = new Map<string, NodeJS.Timeout>();
+  private readonly pending = new Map<string, { wanted: boolean; timer: NodeJS.Timeout }>();
   private warmed = false;
+  private noted = '';
 
   constructor(private readonly options: CatalogOptions) {}
 
@@ -40,6 +41,7 @@ export class Catalog {
     const { patience, log } = this.options;
     const entry = new CatalogServer({ upstream, patience, log, announce: (kind) => this.announce(kind, name) });
     this.entries.set(name, entry);
+    before?.close();
     if (before || this.warmed) {
       for (const kind of LIST_KINDS) this.announce(kind, name);
       for (const method of LIST_METHODS) entry.lists[method].owe();
@@ -51,6 +53,7 @@ export class Catalog {
   remove(name: string): Upstream | undefined {
     const entry = this.entries.get(name);
     this.entries.delete(name);
+    entry?.close();
     if (entry) for (const kind of LIST_KINDS) this.announce(kind, name);
     return entry?.upstream;
   }
@@ -82,20 +85,34 @@ export class Catalog {
 
   private announce(kind: ListKind, server: string): void {
     const key = `${kind} ${server}`;
-    if (this.pending.has(key)) return;
-    this.pending.set(
-      key,
-      setTimeout(() => {
+    const pending = this.pending.get(key);
+    if (pending) {
+      pending.wanted = true;
+      return;
+    }
+    const tell = (): void => {
+      if (!announcement.wanted) {
         this.pending.delete(key);
-        for (const listener of [...this.listeners]) listener(kind, server);
-      }, COALESCE),
-    );
+        return;
+      }
+      announcement.wanted = false;
+      // A server that announces without end is passed on a few times a second.
+      announcement.timer = setTimeout(tell, SPACING).unref();
+      for (const listener of [...this.listeners]) listener(kind, server);
+    };
+    const announcement = { wanted: true, timer: setTimeout(tell, COALESCE) };
+    this.pending.set(key, announcement);
   }
 
-  /** Connects to every server and reads its lists, so that the first caller need not wait. Never fails. */
-  async warm(): Promise<void> {
+  /** Connects to the servers and reads their lists, so that the first caller need not wait. Never fails. */
+  async warm(view: View = ALL_SERVERS): Promise<void> {
     this.warmed = true;
-    await Promise.all([...this.entries.values()].map((entry) => entry.warm()));
+    await Promise.all(this.entriesOf(view).map((entry) => entry.warm()));
+  }
+
+  /** Whether a server has answered yet. */
+  hasAnswered(server: string): boolean {
+    return this.entries.get(server)?.description !== undefined;
   }
 
   /** What the servers of a view say of themselves, as far as that can be had in reasonable time. */
@@ -113,7 +130,7 @@ export class Catalog {
       entries.map(async (entry) => {
         const description = await entry.described();
         if (description) known.push({ server: entry.name, description });
-        else missing.push(entry.missing(entry.upstream.health().detail));
+        else missing.push(entry.missing());
       }),
     );
     known.sort((a, b) => this.order(a.server) - this.order(b.server));
@@ -146,8 +163,16 @@ export class Catalog {
       if ('snapshot' in part) parts.push(part);
       else missing.push(part);
     }
-    if (missing.length > 0) this.options.log.debug({ method, missing }, 'a list is served without some servers');
+    this.note(missing);
     return { parts, missing };
+  }
+
+  /** Says once which servers lists are served without, and again when that changes. */
+  private note(missing: readonly Missing[]): void {
+    const names = missing.map(({ server }) => server).join(', ');
+    if (names === this.noted) return;
+    this.noted = names;
+    if (names !== '') this.options.log.debug({ missing }, 'lists are served without some servers');
   }
 
   /** The name an item carries in a view. */
@@ -280,7 +305,8 @@ export class Catalog {
   }
 
   async close(): Promise<void> {
-    for (const timer of this.pending.values()) clearTimeout(timer);
+    for (const { timer } of this.pending.values()) clearTimeout(timer);
+    for (const entry of this.entries.values()) entry.close();
     this.listeners.clear();
     await Promise.all([...this.entries.values()].map((entry) => entry.upstream.close()));
   }
@@ -302,6 +328,7 @@ function uiResource(tool: JsonObject): unknown {
 
 /** Changes come in flocks: a server that adds ten tools says so ten times. */
 const COALESCE = 10;
+const SPACING = 250;
 
 /** The capabilities of several servers as one: whatever one of them can do, the gateway can be asked for. */
 export function unionOf(descriptions: readonly ServerDescription[]): ServerCapabilities {

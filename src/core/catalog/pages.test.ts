@@ -67,8 +67,10 @@ const bob: Caller = { ...ada, principal: { name: 'bob', admin: false } };
 const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 
-function house(fakes: Record<string, Fake>, pageSize = 1_000, naming: Naming = { separator: '__', prefix: 'always' }) {
-  const catalog = new Catalog({ naming, patience: 100, log: { debug: () => {}, warn: () => {} } });
+const PREFIXED: Naming = { separator: '__', prefix: 'always' };
+
+function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
+  const catalog = new Catalog({ naming, patience, log: { debug: () => {}, warn: () => {} } });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
   const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
   const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>
@@ -125,7 +127,8 @@ describe('lists of many servers', () => {
   });
 
   it('are served without a server that is broken or silent, and say so', async () => {
-    const { page } = house({ bad: { tools: [], fail: true }, good: { tools: ['x'] }, mute: { tools: [], hang: true } });
+    const fakes = { bad: { tools: [], fail: true }, good: { tools: ['x'] }, mute: { tools: [], hang: true } };
+    const { page } = house(fakes, 10, PREFIXED, 1_000);
     const result = await page();
     expect((result['tools'] as { name: string }[]).map((tool) => tool.name)).toEqual(['good__x']);
     const missing = (result['_meta'] as JsonObject)[MISSING] as { server: string; reason: string }[];

@@ -49,7 +49,7 @@ export interface KnownOffer {
 
 export interface CatalogServerOptions {
   readonly upstream: Upstream;
-  /** How long a list waits for a server that has not answered yet. */
+  /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
   announce(kind: ListKind): void;
   readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
@@ -61,16 +61,27 @@ const DESCRIPTION_INTERVAL = 60_000;
 /** How long the lists wait for the watch that tells of their changes; one that comes later dates them. */
 const WATCH_PATIENCE = 500;
 
-/** A server that is known to be down is not waited for. */
-const DOWN_PATIENCE = 100;
+/** What is left of the patience for a server that did not answer, or failed, before. */
+const RETRY_PATIENCE = 100;
+
+/** Pauses between attempts to reach a server for the first time. */
+const FIRST_PAUSE = 1_000;
+const LONGEST_PAUSE = 60_000;
 
 /** One server in the catalogue: what it says of itself, and its lists. */
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;
   private describedAt = 0;
-  private describing: Promise<ServerDescription> | undefined;
+  private asking: Promise<ServerDescription> | undefined;
+  private askedAt = 0;
+  private attempts = 0;
+  private failure: string | undefined;
+  private failures = 0;
+  private warming: Promise<void> | undefined;
+  private retry: NodeJS.Timeout | undefined;
   private watching = false;
+  private closed = false;
   readonly lists: Readonly<Record<ListMethod, Listing>>;
 
   constructor(private readonly options: CatalogServerOptions) {
@@ -121,43 +132,92 @@ export class CatalogServer {
     };
   }
 
-  /** Connects and reads the lists, so that the first caller need not wait. Never fails. */
-  async warm(): Promise<void> {
+  /** Connects and reads the lists. Never fails; what does not work is tried again in the background. */
+  warm(): Promise<void> {
+    this.warming ??= this.connect().finally(() => {
+      this.warming = undefined;
+    });
+    return this.warming;
+  }
+
+  private async connect(): Promise<void> {
+    clearTimeout(this.retry);
     try {
-      await this.describe();
-      await Promise.all(LIST_METHODS.map((method) => this.offers(method) && this.lists[method].load()));
+      if (!this.description) await this.ask();
+      await Promise.all(LIST_METHODS.map((method) => this.fill(this.lists[method])));
+      this.failures = 0;
+      this.failure = undefined;
     } catch (error) {
-      this.options.log.debug({ server: this.name, why: (error as Error).message }, 'a server is not available yet');
+      const why = (error as Error).message;
+      if (this.closed) return;
+      if (why !== this.failure) this.options.log.debug({ server: this.name, why }, 'a server is not available yet');
+      this.failure = why;
+      const pause = Math.min(FIRST_PAUSE * 2 ** this.failures++, LONGEST_PAUSE) * (0.5 + Math.random());
+      this.retry = setTimeout(() => void this.warm(), pause).unref();
     }
   }
 
-  /** What the server says of itself; asked once for all who want to know. */
+  private async fill(listing: Listing): Promise<void> {
+    if (this.offers(listing.method) && !listing.snapshot) await listing.load();
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.retry);
+  }
+
+  /** What the server says of itself. A caller that has nothing else to show waits, and is told of a failure. */
   async describe(): Promise<ServerDescription> {
-    if (!this.description) return this.ask();
+    if (!this.description) return this.first();
     // A program that nobody uses is not started for this.
     const old = performance.now() - this.describedAt > DESCRIPTION_INTERVAL;
     if (old && this.upstream.listNews('toolsListChanged') !== 'paused') this.ask().catch(() => {});
     return this.description;
   }
 
+  /**
+   * What the server says of itself, as far as that can be had now. A server that has not answered yet is waited for once,
+   * by all callers together; after that they are told when it comes.
+   */
+  async described(): Promise<ServerDescription | undefined> {
+    if (this.description) return this.describe();
+    const asking = this.first();
+    const patience = this.attempts > 1 ? RETRY_PATIENCE : this.options.patience;
+    const left = this.askedAt + patience - performance.now();
+    const description = left > 0 ? await within(asking, left) : undefined;
+    if (!description) for (const method of LIST_METHODS) this.lists[method].owe();
+    return description;
+  }
+
+  /** The lists follow, so that callers that were answered without this server are told. */
+  private first(): Promise<ServerDescription> {
+    void this.warm();
+    return this.ask();
+  }
+
+  /** Asked once for all who want to know. */
   private ask(): Promise<ServerDescription> {
-    this.describing ??= this.learn().finally(() => {
-      this.describing = undefined;
-    });
-    return this.describing;
+    if (!this.asking) {
+      this.attempts++;
+      this.askedAt = performance.now();
+      const over = (): void => {
+        this.asking = undefined;
+      };
+      this.asking = this.learn();
+      this.asking.then(over, over);
+    }
+    return this.asking;
   }
 
   private async learn(): Promise<ServerDescription> {
     const description = await this.upstream.describe();
     this.describedAt = performance.now();
-    const first = this.description === undefined;
     this.description = description;
-    if (first) await within(this.watch(description.capabilities), WATCH_PATIENCE);
+    if (!this.watching) await within(this.watch(description.capabilities), WATCH_PATIENCE);
     return description;
   }
 
   private async watch({ tools, prompts, resources }: ServerCapabilities): Promise<void> {
-    if (this.watching) return;
     this.watching = true;
     const filter = {
       ...(tools?.['listChanged'] === true && { toolsListChanged: true }),
@@ -182,13 +242,6 @@ export class CatalogServer {
     if (!event.lapsed) this.options.announce(event.kind);
   }
 
-  /** The description as far as it can be had in reasonable time. */
-  async described(): Promise<ServerDescription | undefined> {
-    if (this.description) return this.describe();
-    const patience = this.upstream.health().status === 'down' ? DOWN_PATIENCE : this.options.patience;
-    return within(this.describe(), patience);
-  }
-
   /** The server's part of a list, for a caller that sees this server alone: it waits, and is told of a failure. */
   async partAlone(method: ListMethod, continuing: boolean): Promise<Part | undefined> {
     await this.describe();
@@ -199,10 +252,7 @@ export class CatalogServer {
   /** The server's part of a list, for a caller that sees others too and does not wait for this one. */
   async part(method: ListMethod, continuing: boolean): Promise<Part | Missing | undefined> {
     const listing = this.lists[method];
-    if (!(await this.described())) {
-      listing.owe();
-      return this.missing(this.upstream.health().detail);
-    }
+    if (!(await this.described())) return this.missing();
     if (!this.offers(method)) return undefined;
     const snapshot = await listing.within(this.options.patience, continuing);
     return snapshot ? this.partOf(listing, snapshot) : this.missing(listing.failure?.error.message);
@@ -212,8 +262,8 @@ export class CatalogServer {
     return { server: this.name, snapshot, ttl: listing.ttl };
   }
 
-  missing(reason: string | undefined): Missing {
-    return { server: this.name, reason: reason ?? 'it has not answered yet' };
+  missing(reason = this.failure ?? this.upstream.health().detail ?? 'it has not answered yet'): Missing {
+    return { server: this.name, reason };
   }
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { type Description, metaOf } from '../../../core/aggregate.js';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
@@ -7,7 +8,7 @@ import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
-import { type Implementation, isObject, type ServerCapabilities } from '../../../protocol/mcp/model.js';
+import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/project/capabilities.js';
 import { projectImplementation } from '../../../protocol/mcp/project/items.js';
 import {
@@ -26,7 +27,7 @@ import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
   readonly gateway: Gateway;
-  readonly describe: (view: View) => Promise<{ capabilities: ServerCapabilities; instructions: string | undefined }>;
+  readonly describe: (view: View) => Promise<Description>;
   readonly info: Implementation;
   readonly seal: Seal;
   readonly idle: number;
@@ -149,7 +150,7 @@ export class Sessions<C extends Carrier> {
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
     checkCapabilities(params.raw('capabilities')?.length ?? 0);
-    const { capabilities, instructions } = await this.options.describe(view);
+    const { capabilities, instructions, missing } = await this.options.describe(view);
     const room = await this.makeRoom(principal);
     const record: SessionRecord = {
       key: randomUUID(),
@@ -173,6 +174,7 @@ export class Sessions<C extends Carrier> {
         capabilities: { ...encodeServerCapabilities(capabilities, revision), ...tasks },
         serverInfo: projectImplementation(this.options.info, revision.expresses),
         ...(instructions !== undefined && { instructions }),
+        ...metaOf(missing),
       },
     };
   }
