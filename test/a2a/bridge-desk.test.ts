@@ -15,7 +15,7 @@ import type { Client, Row } from '../fixtures/a2a/client.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { type Part, type Task, TERMINAL, textOf } from '../fixtures/a2a/views.js';
 import { startGateway } from '../support/gateway.js';
-import { all, finished, idOf, mark, say, sleep, taskOf, until } from './case.js';
+import { all, finished, idOf, mark, say, taskOf, until } from './case.js';
 import { ADA, BOB, type House, openHouse } from './house.js';
 
 const ROUTE = 'https://parley.dev/a2a/route/v1';
@@ -244,8 +244,9 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     const { id } = taskOf(await desk.send({ ...call('old__pause', { ms: 150, tag: 'x' }), returnImmediately: true }));
     const done = await finished(desk, id);
     expect(textOf(partsOf(done))).toBe('paused x');
-    const other = await begin(desk, 'new__pause', { ms: 500, tag: 'y' });
-    const events = await all(desk.subscribe(other));
+    const tag = mark();
+    const other = await begin(desk, 'new__pause', { hold: true, tag });
+    const events = await all(desk.subscribe(other), () => modern.release(tag));
     const last = events.at(-1);
     expect(last?.kind === 'status' && last.state).toBe('completed');
     if (desk.list) {
@@ -354,14 +355,19 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     const before = await house.connect(ROW, 'desk');
     const tags = { asks: mark(), runs: mark(), followed: mark() };
     const asked = taskOf(await before.send(call('new__ask_form', { tag: tags.asks })));
-    const over = taskOf(await before.send({ ...call('new__pause', { ms: 50, tag: 'z' }), returnImmediately: true }));
+    const path = `/${mark()}`;
+    const push = { id: 'hook', url: `${house.webhook.url}${path}` };
+    const pause = { ...call('new__pause', { ms: 50, tag: 'z' }), returnImmediately: true, push };
+    const over = taskOf(await before.send(pause));
     const slots = taskOf(await before.send(call('weather__forecast', { city: 'Bergen' })));
     const runs = taskOf(await before.send({ ...call('old__slow', { tag: tags.runs }), returnImmediately: true }));
     const followed = all(before.stream(call('new__slow', { tag: tags.followed }))).catch(() => []);
     await until('the start', () => old.happened('started', tags.runs)[0]);
     await until('the start', () => modern.happened('started', tags.followed)[0]);
-    // Nobody asked for it meanwhile, and its end is kept all the same.
-    await sleep(500);
+    // Nobody asked for it meanwhile, and its end is kept all the same: it is written before anybody is notified.
+    await until('the notification of the end', () =>
+      house.webhook.at(path).find(({ body }) => JSON.stringify(body).includes('COMPLETED')),
+    );
     if (signal === 'SIGKILL') {
       house.gateway.process.kill(signal);
       await new Promise((resolve) => house.gateway.process.once('exit', resolve));

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Column, RunningAgent } from '../fixtures/a2a/agent.js';
+import { release } from '../fixtures/a2a/behaviours.js';
 import type { Client, Refusal, Row, Send, Sent } from '../fixtures/a2a/client.js';
 import { type Event, type Task, TERMINAL } from '../fixtures/a2a/views.js';
 import { refusalOf } from '../fixtures/a2a/wire.js';
@@ -41,16 +42,27 @@ export function taskOf(sent: Sent): Task {
   return sent.task;
 }
 
-export async function all(events: AsyncIterable<Event>): Promise<Event[]> {
+/** Every event of a stream. `opened` is called when the first has come: from then on nothing is missed. */
+export async function all(events: AsyncIterable<Event>, opened = (): void => {}): Promise<Event[]> {
   const list: Event[] = [];
-  for await (const event of events) list.push(event);
+  for await (const event of events) if (list.push(event) === 1) opened();
   return list;
+}
+
+/** A task that works until it is released: however slow the machine is, it is not over before. */
+export async function held(client: Client): Promise<{ readonly id: string; release(): void }> {
+  const word = mark();
+  for await (const event of client.stream(say(`hold ${word}`))) {
+    const id = idOf(event);
+    if (id !== undefined) return { id, release: () => release(word) };
+  }
+  throw new Error('the stream named no task');
 }
 
 export async function until<T>(
   what: string,
   find: () => Promise<T | undefined> | T | undefined,
-  limit = 10_000,
+  limit = 60_000,
 ): Promise<T> {
   const end = Date.now() + limit;
   for (;;) {

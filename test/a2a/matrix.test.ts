@@ -25,7 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => house?.close());
 
-test.concurrent.each(pairs)('a client of %s and the agent %s', async (rowName, columnName) => {
+// All at once, each some fifty cases: on a busy machine that takes minutes.
+test.concurrent.each(pairs)('a client of %s and the agent %s', { timeout: 600_000 }, async (rowName, columnName) => {
   const row = ROWS.find(({ name }) => name === rowName)!;
   const column = COLUMNS.find(({ name }) => name === columnName)!;
   const outcomes = await runCell(house, row, column, CASES);

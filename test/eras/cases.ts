@@ -39,7 +39,7 @@ export interface Case {
 export const PAGE_SIZE = 4;
 
 /** How long a refusal may take. */
-export const REFUSAL_TIME = 5_000;
+export const REFUSAL_TIME = 20_000;
 
 const always = (): Verdict => 'crosses';
 /** There is something to see only from servers of this revision on; clients of every revision get it in some form. */
@@ -69,7 +69,7 @@ export const textOf = (result: Json): string =>
     .join('');
 
 /** Waits for something to become true; the time is a bound on failure, not a measure. */
-export async function eventually<T>(what: string, look: () => T | undefined | false, patience = 5_000): Promise<T> {
+export async function eventually<T>(what: string, look: () => T | undefined | false, patience = 30_000): Promise<T> {
   for (const end = Date.now() + patience; ; ) {
     const seen = look();
     if (seen !== undefined && seen !== false) return seen;

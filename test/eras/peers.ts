@@ -1,7 +1,7 @@
 /** The genuine SDK client of each revision, behind one small interface, and the fixture servers they talk to. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -56,6 +56,8 @@ export interface FixtureServer {
   readonly url: string | undefined;
   /** What happened inside it, in all of its processes. */
   happened(event: string, tag?: unknown): Entry[];
+  /** Ends the call of its tool `pause` that was told to hold. */
+  release(tag: string): void;
   close(): Promise<void>;
 }
 
@@ -84,6 +86,7 @@ export async function startServer(
     url,
     happened: (event, tag) =>
       entries(file).filter((entry) => entry.event === event && (tag === undefined || entry.tag === tag)),
+    release: (tag) => appendFileSync(file, `${JSON.stringify({ event: 'released', tag, pid: process.pid })}\n`),
     close: async () => {
       if (child && child.exitCode === null) {
         const exit = once(child, 'exit');

@@ -146,13 +146,14 @@ describe('legacy client, modern server', () => {
     const stream = await openStream(url, {
       method: 'POST',
       headers,
-      body: JSON.stringify(callOf(7, 'pause', { tag, ms: 600 })),
+      body: JSON.stringify(callOf(7, 'pause', { tag, hold: true })),
     });
     const { id } = await eventually('an event with an id', () => stream.events.find((event) => event.id !== undefined));
     stream.close();
     const resumed = await openStream(url, {
       headers: { ...session.headers, accept: 'text/event-stream', 'last-event-id': id! },
     });
+    house.server(MODERN, 'http').release(tag);
     const answer = await eventually('the result', () => resumed.messages().find((message) => message.id === 7));
     expect(textOf(answer.result!)).toBe(`paused ${tag}`);
     resumed.close();

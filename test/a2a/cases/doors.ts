@@ -1,5 +1,6 @@
 /** What the doors do with requests that no SDK writes, and the cards: plain requests, with one agent each. */
 
+import { release } from '../../fixtures/a2a/behaviours.js';
 import { assert, type Case, type Cell, mark } from '../case.js';
 import { ADA } from '../house.js';
 
@@ -121,15 +122,16 @@ export const DOORS: readonly Case[] = [
       assert.match((await type({ 'content-type': 'application/a2a+json' })) ?? '', /^application\/a2a\+json/);
       assert.equal((await post(`${url}/`, rpc('SendMessage', v1('echo')), ONE)).status, 200);
       for (const method of ['GET', 'POST']) {
-        const sent = await post(
-          `${url}/message:send`,
-          { ...v1('slow 150'), configuration: { returnImmediately: true } },
-          ONE,
-        );
+        const word = mark();
+        const held = { ...v1(`hold ${word}`), configuration: { returnImmediately: true } };
+        const sent = await post(`${url}/message:send`, held, ONE);
         const { id } = sent.body['task'] as { id: string };
-        const stream = await ask(`${url}/tasks/${id}:subscribe`, { method, headers: ONE });
-        assert.match(stream.headers.get('content-type') ?? '', /^text\/event-stream/, `${method}: ${stream.text}`);
-        assert.match(stream.text, /TASK_STATE_COMPLETED/);
+        const headers = { authorization: `Bearer ${ADA}`, ...ONE };
+        const stream = await fetch(`${url}/tasks/${id}:subscribe`, { method, headers });
+        release(word);
+        const text = await stream.text();
+        assert.match(stream.headers.get('content-type') ?? '', /^text\/event-stream/, `${method}: ${text}`);
+        assert.match(text, /TASK_STATE_COMPLETED/);
       }
       const snake = { message: { message_id: mark(), role: 'ROLE_USER', parts: [{ text: 'echo' }] } };
       assert.equal((await post(`${url}/message:send`, snake, ONE)).status, 200, 'snake_case members');

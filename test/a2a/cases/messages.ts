@@ -1,6 +1,7 @@
 /** Sending, and what comes back: tasks, direct replies, turns, states. */
 
 import { requestWith } from '../../fixtures/a2a/agent.js';
+import { release } from '../../fixtures/a2a/behaviours.js';
 import type { Row } from '../../fixtures/a2a/client.js';
 import { ROWS } from '../../fixtures/a2a/clients.js';
 import { SETTLED, textOf } from '../../fixtures/a2a/views.js';
@@ -36,8 +37,10 @@ export const MESSAGES: readonly Case[] = [
     ids: ['S-23'],
     applies: (row) => row.version !== '0.1',
     run: async ({ client }) => {
-      const task = taskOf(await client.send(say(`slow 400 ${mark()}`, { returnImmediately: true })));
+      const word = mark();
+      const task = taskOf(await client.send(say(`hold ${word}`, { returnImmediately: true })));
       assert.ok(!SETTLED.has(task.state), `the task is ${task.state} already`);
+      release(word);
       const end = await finished(client, task.id);
       assert.equal(end.state, 'completed');
       assert.equal(end.artifacts.length, 1);

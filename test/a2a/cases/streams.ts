@@ -1,6 +1,6 @@
 /** Streams: their order, their end, those that join later. */
 import { type Event, textOf } from '../../fixtures/a2a/views.js';
-import { all, assert, type Case, expectError, idOf, mark, say, taskOf } from '../case.js';
+import { all, assert, type Case, expectError, held, idOf, mark, say, taskOf } from '../case.js';
 
 const pieces = (events: readonly Event[]): Extract<Event, { kind: 'artifact' }>[] =>
   events.flatMap((event) => (event.kind === 'artifact' ? [event] : []));
@@ -117,12 +117,8 @@ export const STREAMS: readonly Case[] = [
     name: 'joining a task that is under way',
     ids: ['S-43', 'G-25', 'G-40'],
     run: async ({ client, row }) => {
-      let id: string | undefined;
-      for await (const event of client.stream(say(`slow 500 ${mark()}`))) {
-        id = idOf(event);
-        break;
-      }
-      const events = await all(client.subscribe(id!));
+      const { id, release } = await held(client);
+      const events = await all(client.subscribe(id), release);
       if (row.version === '1.0') assert.equal(events[0]?.kind, 'task');
       const last = events.at(-1);
       assert.ok(last?.kind === 'status' && last.state === 'completed', `the last event is ${JSON.stringify(last)}`);
@@ -134,18 +130,19 @@ export const STREAMS: readonly Case[] = [
     ids: ['S-42'],
     run: async ({ client, connect }) => {
       const other = await connect();
-      let id: string | undefined;
-      for await (const event of client.stream(say(`slow 400 ${mark()}`))) {
-        id = idOf(event);
-        break;
-      }
-      const [one, two] = await Promise.all([all(client.subscribe(id!)), all(other.subscribe(id!))]);
+      const { id, release } = await held(client);
+      let joined = 0;
+      const opened = (): void => {
+        joined += 1;
+        if (joined === 2) release();
+      };
+      const [one, two] = await Promise.all([client, other].map((each) => all(each.subscribe(id), opened)));
       const shape = (events: readonly Event[]): unknown[] =>
         events
           .filter(({ kind }) => kind !== 'task')
           .map((event) => (event.kind === 'status' ? event.state : event.kind));
       // Who joined later has missed what was said before, and nothing else.
-      const [short, long] = [shape(one), shape(two)].sort((a, b) => a.length - b.length);
+      const [short, long] = [shape(one!), shape(two!)].sort((a, b) => a.length - b.length);
       assert.ok(short!.length > 0, 'nothing was heard');
       assert.deepEqual(long!.slice(-short!.length), short);
       other.close();

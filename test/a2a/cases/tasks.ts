@@ -1,5 +1,6 @@
 /** Cancelling, listing, and what is refused. */
 
+import { requestWith } from '../../fixtures/a2a/agent.js';
 import type { Client } from '../../fixtures/a2a/client.js';
 import { textOf } from '../../fixtures/a2a/views.js';
 import { all, assert, type Case, expectError, finished, idOf, mark, refused, say, taskOf } from '../case.js';
@@ -90,9 +91,9 @@ export const TASKS: readonly Case[] = [
     name: 'a message without parts',
     ids: ['S-30'],
     run: async ({ client, agent }) => {
-      const before = agent.heard.length;
-      await expectError(client, 'INVALID_PARAMS', () => client.send({ parts: [] }));
-      assert.equal(agent.heard.length, before, 'it went on to the agent');
+      const word = mark();
+      await expectError(client, 'INVALID_PARAMS', () => client.send({ parts: [], metadata: { word } }));
+      assert.equal(requestWith(agent, word), undefined, 'it went on to the agent');
     },
   },
   {
