@@ -6,7 +6,7 @@ import { isStateError } from '../state/errors.js';
 import type { Presence } from './presence.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
-import { StreamWriter } from './stream-writer.js';
+import { QueueBudget, StreamWriter } from './stream-writer.js';
 import { unreachable } from './unreachable.js';
 
 /**
@@ -15,6 +15,7 @@ import { unreachable } from './unreachable.js';
  */
 export class BusStreams implements SharedStreams {
   private logs = 0;
+  private readonly budget = new QueueBudget();
 
   constructor(
     private readonly bus: Bus,
@@ -28,7 +29,13 @@ export class BusStreams implements SharedStreams {
   }
 
   open(session: string, stream: string, request: Id | undefined, endedElsewhere?: () => void): StreamCopy {
-    return new StreamWriter(this.bus, this.presence, streamOf(session, stream), request, this.log, endedElsewhere);
+    const { bus, presence, budget, log } = this;
+    return new StreamWriter({ bus, presence, name: streamOf(session, stream), request, budget, log, endedElsewhere });
+  }
+
+  /** Bytes of events that wait for the bus. */
+  get waitingBytes(): number {
+    return this.budget.used;
   }
 
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {

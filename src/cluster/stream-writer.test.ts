@@ -8,6 +8,7 @@ import { StateError } from '../state/errors.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { Presence } from './presence.js';
 import { BusStreams } from './shared-streams.js';
+import { MOST_QUEUED } from './stream-writer.js';
 
 const LEASE = { lease: 600, renew: 150 };
 const QUIET = { warn: () => {} };
@@ -32,6 +33,8 @@ interface Way {
   cut: boolean;
   /** The next append is made, and its answer lost. */
   mute: boolean;
+  /** How long an append takes. */
+  delay?: number;
 }
 
 /** The bus as one replica reaches it. */
@@ -43,6 +46,7 @@ function reached(way: Way): Bus {
       if (name === 'wake') return method.bind(bus);
       return async (...args: unknown[]) => {
         if (way.cut) throw lost();
+        if (name === 'append' && way.delay) await sleep(way.delay);
         const answer = await method.apply(bus, args);
         if (name !== 'append' || !way.mute) return answer;
         way.mute = false;
@@ -114,3 +118,56 @@ test('what was taken while the bus was away is withdrawn where others ended the 
   await again.over;
   expect(again.heard).toEqual(heard);
 });
+
+test('P6: what waits for a bus that is away is bounded in bytes, for one stream and for all', async () => {
+  const way = { cut: false, mute: false };
+  const [a, b] = [await replica('a', way), await replica('b')];
+  const names = Array.from({ length: 40 }, (_, i) => `${a.prefix()}r${i}`);
+  const copies = names.map((name) => a.open('session', name, 7));
+  await Promise.all(copies.map((copy) => copy.append('first')));
+  way.cut = true;
+  /** 10 MB for the client of each stream, who is served all the same; returns the most that waited. */
+  const flood = async (streams: readonly StreamCopy[]): Promise<number> => {
+    let most = 0;
+    const client = async (copy: StreamCopy): Promise<void> => {
+      for (let i = 0; i < 100; i++) {
+        expect(await copy.append('x'.repeat(100_000))).toBe(true);
+        most = Math.max(most, a.waitingBytes);
+      }
+    };
+    await Promise.all(streams.map(client));
+    return most;
+  };
+  const ofOne = await flood(copies.slice(0, 1));
+  expect(ofOne).toBeGreaterThan(MOST_QUEUED / 2);
+  expect(ofOne).toBeLessThanOrEqual(MOST_QUEUED);
+  const ofAll = await flood(copies.slice(1));
+  expect(ofAll).toBeGreaterThan(MOST_QUEUED);
+  expect(ofAll).toBeLessThanOrEqual(64 * 1024 * 1024);
+  way.cut = false;
+  // Streams that were given up are removed: nobody waits elsewhere for what never comes.
+  await expect.poll(() => a.waitingBytes, { timeout: 20_000 }).toBe(0);
+  const gone = async (name: string): Promise<boolean> =>
+    b.find('session', name, 2).then(
+      (found) => found === undefined,
+      () => true,
+    );
+  await expect.poll(async () => (await Promise.all(names.map(gone))).every(Boolean), { timeout: 20_000 }).toBe(true);
+}, 60_000);
+
+test('P3: a burst larger than the bus takes at once is shared before it is sent, however long that takes', async () => {
+  const way = { cut: false, mute: false, delay: 20 };
+  const [a, b] = [await replica('a', way), await replica('b')];
+  const name = `${a.prefix()}r1`;
+  const copy = a.open('session', name, 7);
+  // Each append takes a while: together far longer than clients wait for one.
+  const appended = Array.from({ length: 350 }, (_, i) =>
+    copy.append(`event ${i}`).then(() => state.bus.tail(`ev:session:${name}`)),
+  );
+  const tails = await Promise.all(appended);
+  for (const [i, tail] of tails.entries()) expect(Number(tail.split('-')[1])).toBeGreaterThanOrEqual(i + 2);
+  const { heard, over } = await listen(b, name);
+  expect(await copy.finish()).toBe(true);
+  await over;
+  expect(heard).toEqual(Array.from({ length: 350 }, (_, i) => `event ${i}`));
+}, 60_000);

@@ -6,17 +6,66 @@ import { newId } from '../state/ids.js';
 import type { Fence, Presence } from './presence.js';
 import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
 
-/** So long the client waits for its event to be safe; when the bus is away it is served all the same. */
+/** How long clients wait for an event to reach the bus; when the bus is away they are served all the same. */
 const PATIENCE = 5_000;
 const PAUSE = 500;
 const REMOVE_PAUSE = 2_000;
 
+/** Bytes of one stream that wait for the bus at most, beside one event of any size. */
+export const MOST_QUEUED = 4 * 1024 * 1024;
+/** What an entry costs beside its text. */
+const OVERHEAD = 256;
+
+/** Bytes that wait for the bus in all streams of a replica. */
+export class QueueBudget {
+  private taken = 0;
+
+  constructor(private readonly limit = 64 * 1024 * 1024) {}
+
+  get used(): number {
+    return this.taken;
+  }
+
+  take(bytes: number): boolean {
+    if (this.taken > 0 && this.taken + bytes > this.limit) return false;
+    this.taken += bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.taken -= bytes;
+  }
+}
+
+interface Queued {
+  readonly text: string;
+  readonly mark: string;
+  readonly bytes: number;
+}
+
+export interface StreamWriterOptions {
+  readonly bus: Bus;
+  readonly presence: Presence;
+  /** The stream on the Bus. */
+  readonly name: string;
+  readonly request: Id | undefined;
+  readonly budget: QueueBudget;
+  readonly log: { warn(fields: object, message: string): void };
+  /** Another replica has ended the stream. */
+  readonly endedElsewhere?: (() => void) | undefined;
+}
+
 /**
  * The copy of one stream that its maker keeps on the Bus: one event after the other, each once, under the maker's fence.
- * While the bus is away the copy falls behind and catches up later; who asks for more than it holds is told so.
+ * While the bus is away the copy falls behind and catches up later; who asks for more than it holds is told so. What waits
+ * is bounded in bytes: beyond that the stream is known to its maker only.
  */
 export class StreamWriter implements StreamCopy {
-  private readonly queue: { readonly text: string; readonly mark: string }[] = [];
+  private readonly bus: Bus;
+  private readonly presence: Presence;
+  private readonly name: string;
+  private readonly queue: Queued[] = [];
+  private queued = 0;
   private readonly waiting: { readonly length: number; resolve(): void }[] = [];
   private fence: Fence;
   private last: string = START;
@@ -24,17 +73,13 @@ export class StreamWriter implements StreamCopy {
   private added = 0;
   private state: 'well' | 'behind' | 'given up' | 'ended elsewhere' = 'well';
   private sending = false;
+  private patience: NodeJS.Timeout | undefined;
 
-  constructor(
-    private readonly bus: Bus,
-    private readonly presence: Presence,
-    private readonly name: string,
-    private readonly request: Id | undefined,
-    private readonly log: { warn(fields: object, message: string): void },
-    /** Another replica has ended the stream. */
-    private readonly endedElsewhere: () => void = () => {},
-  ) {
-    this.fence = presence.fence;
+  constructor(private readonly options: StreamWriterOptions) {
+    this.bus = options.bus;
+    this.presence = options.presence;
+    this.name = options.name;
+    this.fence = options.presence.fence;
     void this.add('h', '');
   }
 
@@ -48,35 +93,56 @@ export class StreamWriter implements StreamCopy {
 
   private async add(kind: EntryKind, text: string): Promise<boolean> {
     if (this.state === 'well' || this.state === 'behind') {
-      this.queue.push({ text: writeEntry({ kind, request: this.request, text }), mark: newId() });
       const length = ++this.added;
-      if (this.queue.length > KEPT.maxLen) this.giveUp('too many events wait for the bus');
+      if (!this.enqueue(writeEntry({ kind, request: this.options.request, text })))
+        this.giveUp('too many events wait for the bus');
       else if (!this.sending) void this.send();
       if (this.state === 'well') await this.safe(length);
     }
     return this.state !== 'ended elsewhere';
   }
 
+  private enqueue(text: string): boolean {
+    const bytes = Buffer.byteLength(text) + OVERHEAD;
+    const full = this.queued > 0 && this.queued + bytes > MOST_QUEUED;
+    if (full || !this.options.budget.take(bytes)) return false;
+    this.queue.push({ text, mark: newId(), bytes });
+    this.queued += bytes;
+    return true;
+  }
+
+  /** Takes the first entry off the queue, or all of them. */
+  private dequeue(count: number): void {
+    for (const { bytes } of this.queue.splice(0, count)) {
+      this.queued -= bytes;
+      this.options.budget.giveBack(bytes);
+    }
+  }
+
   /** Resolves when so many entries are on the Bus, or when it makes no sense to wait for that. */
   private safe(length: number): Promise<void> {
     return new Promise((resolve) => {
-      let timer = setTimeout(() => {
-        // It was not the bus that took so long, and others may have gone on without us.
-        if (this.presence.dazed) timer = setTimeout(() => this.fallBehind(), PATIENCE).unref();
-        else this.fallBehind();
-      }, PATIENCE).unref();
-      const done = (): void => {
-        clearTimeout(timer);
-        resolve();
-      };
-      this.waiting.push({ length, resolve: done });
+      this.waiting.push({ length, resolve });
+      this.patience ??= this.beginPatience();
       this.release();
     });
+  }
+
+  /** Runs out when no entry reached the bus for so long, however many wait behind it. */
+  private beginPatience(again = false): NodeJS.Timeout {
+    return setTimeout(() => {
+      // It was not the bus that took so long, and others may have gone on without us.
+      if (!again && this.presence.dazed) this.patience = this.beginPatience(true);
+      else this.fallBehind();
+    }, PATIENCE).unref();
   }
 
   private release(): void {
     while (this.waiting[0] && (this.state !== 'well' || this.waiting[0].length <= this.appended))
       this.waiting.shift()?.resolve();
+    if (this.waiting.length > 0) return;
+    clearTimeout(this.patience);
+    this.patience = undefined;
   }
 
   private fallBehind(): void {
@@ -102,6 +168,8 @@ export class StreamWriter implements StreamCopy {
   private async sendFirst(): Promise<void> {
     const { text, mark } = this.queue[0]!;
     const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
+    // Given up meanwhile: the copy is being removed.
+    if (this.queue[0]?.mark !== mark) return;
     const before = parseId(this.last);
     const now = parseId(id);
     if (now?.seq !== this.appended + 1 || (before && before.epoch !== now.epoch)) {
@@ -111,8 +179,10 @@ export class StreamWriter implements StreamCopy {
     }
     this.last = id;
     this.appended++;
-    this.queue.shift();
+    this.dequeue(1);
     if (this.state === 'behind' && this.queue.length === 0) this.state = 'well';
+    clearTimeout(this.patience);
+    this.patience = this.waiting.length > 0 ? this.beginPatience() : undefined;
     this.release();
   }
 
@@ -134,8 +204,8 @@ export class StreamWriter implements StreamCopy {
         return;
       }
       this.state = 'ended elsewhere';
-      this.queue.length = 0;
-      this.endedElsewhere();
+      this.dequeue(this.queue.length);
+      this.options.endedElsewhere?.();
     } catch (error) {
       if (!isStateError(error)) throw error;
       if (isStateError(error, 'gap')) this.giveUp('the copy was lost');
@@ -145,9 +215,9 @@ export class StreamWriter implements StreamCopy {
 
   /** From here on the stream is known to this replica only. */
   private giveUp(why: string): void {
-    this.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
+    this.options.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
     this.state = 'given up';
-    this.queue.length = 0;
+    this.dequeue(this.queue.length);
     this.release();
     void this.remove();
   }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { EventLog, LOG_LIMITS } from './event-log.js';
+import { EventLog, LOG_LIMITS, LoggedStream } from './event-log.js';
 import { FinishedReplies } from './finished-replies.js';
 import type { EventSink } from './shared-streams.js';
 
@@ -162,6 +162,30 @@ describe('a stream', () => {
     stream.append(text('two'));
     stream.finish();
     expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two']);
+    expect(ear.ends).toBe(1);
+  });
+});
+
+describe('a stream that other replicas can read', () => {
+  it('P6: has every event at its copy at once, where what waits is bounded, and sends them once they are shared', async () => {
+    const waiting: [text: string, shared: (kept: boolean) => void][] = [];
+    const copy = {
+      append: (said: string) => new Promise<boolean>((resolve) => waiting.push([said, resolve])),
+      finish: () => new Promise<boolean>((resolve) => waiting.push(['end', resolve])),
+    };
+    const stream = new LoggedStream('s', LOG_LIMITS, copy);
+    const ear = new Ear();
+    stream.connect(ear);
+    for (const said of ['one', 'two', 'three']) stream.append(text(said));
+    stream.finish();
+    expect(waiting.map(([said]) => said)).toEqual(['one', 'two', 'three', 'end']);
+    expect(ear.heard).toEqual([]);
+    for (const [, shared] of waiting.slice(1)) shared(true);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(ear).toMatchObject({ heard: [], ends: 0 });
+    waiting[0]![1](true);
+    await vi.advanceTimersByTimeAsync(0);
+    expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two', 'three']);
     expect(ear.ends).toBe(1);
   });
 });

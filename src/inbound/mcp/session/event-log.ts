@@ -84,9 +84,10 @@ export class LoggedStream implements Resumable {
       return;
     }
     // What a client has seen, every replica must know: it may come back to another one.
-    const text = Buffer.concat(data).toString('utf8');
+    // The copy has the event at once, because the copy bounds what may wait.
+    const shared = copy.append(Buffer.concat(data).toString('utf8'));
     this.inTurn(async () => {
-      if (await copy.append(text)) this.add(data);
+      if (await shared) this.add(data);
       else this.giveAway();
     });
   }
@@ -112,8 +113,9 @@ export class LoggedStream implements Resumable {
       this.close();
       return;
     }
+    const shared = copy.finish();
     this.inTurn(async () => {
-      if (await copy.finish()) this.close();
+      if (await shared) this.close();
       else this.giveAway();
     });
   }
