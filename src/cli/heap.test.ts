@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-const MODULE = new URL('../../dist/cli/heap.js', import.meta.url);
+const MODULE = new URL('./heap.ts', import.meta.url);
+const LOADER = new URL('../../test/support/ts.mjs', import.meta.url).href;
 
 /** Makes much that outlives a collection and little that stays; says how large the young generation became, in MiB. */
 const WORK = `
@@ -26,7 +27,7 @@ const WORK = `
 `;
 
 const youngAfter = async (how: 'bounded' | 'free'): Promise<number> => {
-  const args = ['--input-type=module', '-e', WORK, how, MODULE.href];
+  const args = ['--import', LOADER, '--input-type=module', '-e', WORK, how, MODULE.href];
   const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: fileURLToPath(new URL('.', MODULE)) });
   return Number(stdout);
 };

@@ -23,13 +23,17 @@ test('needs nothing but a folder', async () => {
   expect(await state.health()).toMatchObject({ ok: false });
 });
 
+/** A program of its own runs the sources, not a build that may be older. */
+const LOADER = new URL('../../test/support/ts.mjs', import.meta.url).href;
+
 test('the embedded gateway loads neither driver of the cluster', async () => {
   const program = `import { Module } from 'node:module';
     const { openState } = await import(process.argv[1]);
     await (await openState({ data: process.argv[2] })).close();
     console.log(Object.keys(Module._cache).filter((file) => /node_modules.(?:pg|ioredis)./.test(file)).length)`;
-  const module = new URL('../../dist/state/index.js', import.meta.url).href;
-  const out = spawnSync(process.execPath, ['--input-type=module', '-e', program, module, data], { encoding: 'utf8' });
+  const module = new URL('./index.ts', import.meta.url).href;
+  const args = ['--import', LOADER, '--input-type=module', '-e', program, module, data];
+  const out = spawnSync(process.execPath, args, { encoding: 'utf8' });
   expect(out.status, out.stderr).toBe(0);
   expect(out.stdout.trim()).toBe('0');
 });

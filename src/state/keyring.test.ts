@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfiguredKeyring, FileKeyring } from './keyring.js';
 
@@ -67,13 +66,13 @@ describe('keys in a file', () => {
   });
 
   test('are the same for all processes that start at once', async () => {
-    const module = fileURLToPath(new URL('../../dist/state/keyring.js', import.meta.url));
-    expect(existsSync(module)).toBe(true);
+    const module = new URL('./keyring.ts', import.meta.url).href;
+    const loader = new URL('../../test/support/ts.mjs', import.meta.url).href;
     const program = `import { FileKeyring } from ${JSON.stringify(module)};
       console.log((await FileKeyring.open(process.argv[1])).active.id)`;
     const start = (): Promise<string> =>
       new Promise((resolve, reject) => {
-        const child = spawn(process.execPath, ['--input-type=module', '-e', program, path]);
+        const child = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', program, path]);
         let out = '';
         child.stdout.on('data', (chunk) => {
           out += chunk;

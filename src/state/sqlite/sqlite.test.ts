@@ -1,7 +1,9 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { SqliteOptions } from './sqlite.js';
@@ -167,3 +169,30 @@ test('a file that is no database is refused with its name', async () => {
   });
   await sleep(10);
 });
+
+test('sources run their own thread, whatever a build has left in dist/', () => {
+  const root = fileURLToPath(new URL('../../..', import.meta.url));
+  const copy = mkdtempSync(join(tmpdir(), 'parley-sources-'));
+  try {
+    cpSync(join(root, 'src/state'), join(copy, 'src/state'), { recursive: true });
+    for (const name of ['ts.mjs', 'ts-worker.mjs'])
+      cpSync(join(root, 'test/support', name), join(copy, 'test/support', name));
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    writeFileSync(join(copy, 'package.json'), '{ "type": "module" }');
+    mkdirSync(join(copy, 'dist/state/sqlite'), { recursive: true });
+    writeFileSync(join(copy, 'dist/state/sqlite/worker.js'), `throw new Error('an old build');`);
+    const program = `
+      const { SqliteDb } = await import(process.argv[1]);
+      const db = await SqliteDb.open(process.argv[2]);
+      console.log(JSON.stringify(await db.q('SELECT 1 AS one')));
+      await db.close();`;
+    const module = pathToFileURL(join(copy, 'src/state/sqlite/sqlite.ts')).href;
+    const loader = pathToFileURL(join(copy, 'test/support/ts.mjs')).href;
+    const args = ['--import', loader, '--input-type=module', '-e', program, module, join(copy, 'x.db')];
+    const out = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect(out.stderr).toBe('');
+    expect(out.stdout.trim()).toBe('[{"one":1}]');
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}, 60_000);

@@ -1,7 +1,5 @@
-import { existsSync } from 'node:fs';
 import { chmod, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { monotonicMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
@@ -26,13 +24,16 @@ interface Waiting {
 
 const READ = /^\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i;
 
-/** Beside this file once compiled. Sources run by a test runner have no compiled neighbour: theirs is in `dist/`. */
-function workerFile(): URL {
-  const beside = new URL('./worker.js', import.meta.url);
-  if (!import.meta.url.endsWith('.ts')) return beside;
-  const built = new URL(beside.href.replace('/src/state/', '/dist/state/'));
-  if (!existsSync(built)) throw new StateError('config', `${fileURLToPath(built)} is missing: run npm run build`);
-  return built;
+/**
+ * The thread's program stands beside this file. Sources that a test runner or a benchmark runs start the source of the
+ * thread, through the loader of the tests: a compiled one could be older.
+ */
+function workerProgram(): { file: URL; execArgv: string[] } {
+  // None of the parent's flags: some of them (--input-type, --inspect) make a worker fail.
+  const execArgv = ['--disable-warning=ExperimentalWarning'];
+  if (!import.meta.url.endsWith('.ts')) return { file: new URL('./worker.js', import.meta.url), execArgv };
+  const loader = new URL('../../../test/support/ts-worker.mjs', import.meta.url).href;
+  return { file: new URL('./worker.ts', import.meta.url), execArgv: [...execArgv, '--import', loader] };
 }
 
 export class SqliteDb implements Db {
@@ -156,9 +157,8 @@ export class SqliteDb implements Db {
     if (this.#worker) return Promise.resolve(this.#worker);
     this.#starting ??= new Promise<Worker>((resolve, reject) => {
       const workerData: WorkerOptions = { path: this.#path, busyTimeoutMs: this.#busyTimeoutMs };
-      // None of the parent's flags: some of them (--input-type, --inspect) make a worker fail.
-      const execArgv = ['--disable-warning=ExperimentalWarning'];
-      const worker = new Worker(workerFile(), { workerData, execArgv, name: 'parley-sqlite' });
+      const { file, execArgv } = workerProgram();
+      const worker = new Worker(file, { workerData, execArgv, name: 'parley-sqlite' });
       worker.on('message', (message: FromWorker) => {
         if (message.opened) {
           this.#worker = worker;
