@@ -1,7 +1,7 @@
 /** What somebody who has just cloned the project does, in the order of the README. */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,23 +11,11 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cleanCopy } from '../support/clean-copy.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TOOLS = ['clock__now', 'clock__convert', 'units__convert', 'units__list_units'];
 const run = promisify(execFile);
-
-/** Every file git would clone, as it is now; the packages are those that are installed. */
-function clone(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'parley-clone-'));
-  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });
-  for (const name of listed.toString().split('\0').filter(Boolean)) {
-    if (!existsSync(path.join(ROOT, name))) continue;
-    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
-    cpSync(path.join(ROOT, name), path.join(folder, name));
-  }
-  symlinkSync(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'), 'dir');
-  return folder;
-}
 
 interface Quickstart {
   readonly process: ChildProcess;
@@ -88,7 +76,7 @@ async function nothingRuns(folder: string): Promise<void> {
 let folder: string;
 let quickstart: Quickstart;
 beforeAll(async () => {
-  folder = clone();
+  folder = cleanCopy();
   quickstart = await start(folder, 'npm', ['start']);
 });
 afterAll(async () => {

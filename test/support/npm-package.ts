@@ -5,10 +5,10 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { alone } from './alone.js';
 
 const INSTALL_LIMIT_MS = 300_000;
 
@@ -28,8 +28,10 @@ export async function npmPackage(wanted: NpmPackage, cache = defaultCache()): Pr
   const folder = join(target, 'node_modules', name);
   if (existsSync(folder)) return folder;
   await mkdir(cache, { recursive: true });
+  // Two installations at once are safe, and one is a waste.
   await alone(
     `${target}.lock`,
+    INSTALL_LIMIT_MS,
     () => existsSync(folder),
     () => installInto(target, cache, wanted),
   );
@@ -73,45 +75,4 @@ async function npm(args: string[], cwd: string): Promise<void> {
   });
   clearTimeout(timer);
   if (ended) throw new Error(`npm ${args.join(' ')} ${ended}. The tests need the npm registry for it.\n${output}`);
-}
-
-/**
- * Runs `work` in one process at a time, and not at all once it is `done`. The lock only saves work: `installInto` is
- * safe without it, so a lock of a process that died, or one held for too long, is passed over.
- */
-async function alone(lock: string, done: () => boolean, work: () => Promise<void>): Promise<void> {
-  const deadline = Date.now() + INSTALL_LIMIT_MS;
-  while (!done()) {
-    const locked = await writeFile(lock, String(process.pid), { flag: 'wx' }).then(
-      () => true,
-      () => false,
-    );
-    if (!locked && Date.now() < deadline && (await isHeld(lock))) {
-      await delay(100);
-      continue;
-    }
-    try {
-      return done() ? undefined : await work();
-    } finally {
-      await rm(lock, { force: true });
-    }
-  }
-}
-
-async function isHeld(lock: string): Promise<boolean> {
-  const [owner, age] = await Promise.all([
-    readFile(lock, 'utf8').then(Number, () => 0),
-    stat(lock).then(
-      ({ mtimeMs }) => Date.now() - mtimeMs,
-      () => 0,
-    ),
-  ]);
-  // An empty file is one that its owner is about to write.
-  if (!owner) return age < 10_000;
-  try {
-    process.kill(owner, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }

@@ -3,12 +3,25 @@
  * process id. A missing server is installed where this is possible without asking (Debian, as root); elsewhere the test
  * fails with the command to run. It is never skipped.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, connect as netConnect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { alone } from './alone.js';
+
+const run = promisify(execFile);
 
 export interface Service {
   readonly url: string;
@@ -36,11 +49,20 @@ export interface PostgresService extends Service {
 const PACKAGES = { postgres: 'postgresql', 'redis-server': 'redis-server' } as const;
 type Program = keyof typeof PACKAGES;
 
-function find(program: Program | 'initdb'): string | undefined {
-  const folders = (process.env['PATH'] ?? '').split(':');
-  const versions = existsSync('/usr/lib/postgresql') ? readdirSync('/usr/lib/postgresql') : [];
-  versions.sort((a, b) => Number(b) - Number(a));
-  folders.push(...versions.map((v) => `/usr/lib/postgresql/${v}/bin`), '/usr/local/bin', '/opt/homebrew/bin');
+/** Where packages put their servers, whether or not the folder is on the PATH. */
+function standardFolders(): string[] {
+  const debian = existsSync('/usr/lib/postgresql') ? readdirSync('/usr/lib/postgresql') : [];
+  debian.sort((a, b) => Number(b) - Number(a));
+  const homebrew = existsSync('/opt/homebrew/opt') ? readdirSync('/opt/homebrew/opt') : [];
+  return [
+    ...debian.map((version) => `/usr/lib/postgresql/${version}/bin`),
+    ...['/usr/local/bin', '/usr/bin', '/usr/sbin', '/usr/local/pgsql/bin', '/opt/homebrew/bin'],
+    ...homebrew.filter((name) => name.startsWith('postgresql')).map((name) => `/opt/homebrew/opt/${name}/bin`),
+  ];
+}
+
+function find(program: Program): string | undefined {
+  const folders = [...(process.env['PATH'] ?? '').split(':').filter(Boolean), ...standardFolders()];
   return folders.map((folder) => join(folder, program)).find((path) => existsSync(path));
 }
 
@@ -49,27 +71,46 @@ function isRoot(): boolean {
 }
 
 /** Where the program is, after installing it if need be. */
-function need(program: Program): string {
+async function need(program: Program): Promise<string> {
   const found = find(program);
   if (found) return found;
   const pkg = PACKAGES[program];
   const command = `apt-get install -y --no-install-recommends ${pkg}`;
   if (!isRoot() || !existsSync('/etc/debian_version')) {
-    throw new Error(`${program} is not installed, and these tests need the real one. Run: sudo ${command}`);
+    const debian = `on Debian and Ubuntu run: sudo ${command}`;
+    const places = 'The tests look on the PATH and where packages put it';
+    throw new Error(`${program} is not installed, and these tests need the real one. ${places}; ${debian}`);
   }
-  // RUNLEVEL=1 keeps the package from starting its own system-wide server.
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
-  const options = { env, stdio: 'pipe', timeout: 300_000 } as const;
-  const lock = ['-o', 'DPkg::Lock::Timeout=120'];
-  try {
-    execFileSync('apt-get', [...lock, 'install', '-y', '--no-install-recommends', pkg], options);
-  } catch {
-    execFileSync('apt-get', [...lock, 'update', '-qq'], options);
-    execFileSync('apt-get', [...lock, 'install', '-y', '--no-install-recommends', pkg], options);
-  }
+  // Test files ask at the same time, and apt refuses to run twice.
+  const lock = join(tmpdir(), 'parley-tests-apt.lock');
+  await alone(
+    lock,
+    2 * APT_LIMIT_MS,
+    () => find(program) !== undefined,
+    () => install(program, pkg, command),
+  );
   const installed = find(program);
   if (!installed) throw new Error(`${program} is still missing after: ${command}`);
   return installed;
+}
+
+const APT_LIMIT_MS = 300_000;
+
+async function install(program: Program, pkg: string, command: string): Promise<void> {
+  // RUNLEVEL=1 keeps the package from starting its own system-wide server.
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
+  const apt = (...args: string[]) =>
+    run('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], { env, timeout: APT_LIMIT_MS });
+  try {
+    // A fresh machine has no list of packages, or an old one.
+    await apt('install', '-y', '--no-install-recommends', pkg).catch(async () => {
+      await apt('update', '-qq');
+      await apt('install', '-y', '--no-install-recommends', pkg);
+    });
+  } catch (error) {
+    const said = (error as { stderr?: string }).stderr || (error as Error).message;
+    throw new Error(`${program} is not installed, and "${command}" failed:\n${said}`, { cause: error });
+  }
 }
 
 export async function freePort(): Promise<number> {
@@ -119,7 +160,7 @@ interface Plan {
   end: NodeJS.Signals;
 }
 
-async function run(plan: Plan): Promise<Service> {
+async function serve(plan: Plan): Promise<Service> {
   let child: ChildProcess;
   let log = '';
   const start = async (): Promise<void> => {
@@ -196,11 +237,18 @@ async function run(plan: Plan): Promise<Service> {
   };
 }
 
-/** PostgreSQL refuses to run as root. */
+/** PostgreSQL refuses to run as root: its own user runs it, or nobody where its package made none. */
 function postgresUser(): { uid: number; gid: number } | undefined {
   if (!isRoot()) return undefined;
-  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
-  return { uid: id('-u'), gid: id('-g') };
+  for (const name of ['postgres', 'nobody']) {
+    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8', stdio: 'pipe' }));
+    try {
+      return { uid: id('-u'), gid: id('-g') };
+    } catch {
+      // There is no such user.
+    }
+  }
+  throw new Error('PostgreSQL refuses to run as root, and this machine has no user "postgres" or "nobody" to run it');
 }
 
 export interface PostgresSettings {
@@ -210,8 +258,9 @@ export interface PostgresSettings {
 }
 
 export async function startPostgres({ fsync = false, settings = {} }: PostgresSettings = {}): Promise<PostgresService> {
-  const command = need('postgres');
-  const initdb = find('initdb') ?? join(command, '..', 'initdb');
+  const command = await need('postgres');
+  // Of the same version: the one beside the server, where a link leads to it.
+  const initdb = join(realpathSync(command), '..', 'initdb');
   const folder = mkdtempSync(join(tmpdir(), 'parley-pg-'));
   const user = postgresUser();
   if (user) chownSync(folder, user.uid, user.gid);
@@ -239,7 +288,7 @@ export async function startPostgres({ fsync = false, settings = {} }: PostgresSe
   const hello = Buffer.concat([head, body]);
   const ready = (): Promise<boolean> => answers(port, hello, /^R/);
   const url = `${base}/postgres`;
-  const service = await run({ folder, port, url, command, args, user, ready, end: 'SIGINT' });
+  const service = await serve({ folder, port, url, command, args, user, ready, end: 'SIGINT' });
   let databases = 0;
   return Object.assign(service, {
     async createDatabase() {
@@ -263,7 +312,7 @@ export interface RedisSettings {
 }
 
 export async function startRedis({ aof = true, settings = {}, ...given }: RedisSettings = {}): Promise<Service> {
-  const command = need('redis-server');
+  const command = await need('redis-server');
   const folder = mkdtempSync(join(tmpdir(), 'parley-redis-'));
   const port = given.port ?? (await freePort());
   const all = {
@@ -281,5 +330,5 @@ export async function startRedis({ aof = true, settings = {}, ...given }: RedisS
   writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
   const ready = (): Promise<boolean> => answers(port, 'PING\r\n', /^\+PONG/);
   const url = `redis://127.0.0.1:${port}`;
-  return run({ folder, port, url, command, args: [file], ready, end: 'SIGTERM' });
+  return serve({ folder, port, url, command, args: [file], ready, end: 'SIGTERM' });
 }

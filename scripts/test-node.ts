@@ -1,0 +1,30 @@
+/**
+ * Runs the tests under another version of Node: `npm run test:node -- 22` runs all that `npm test` runs, and
+ * `npm run test:node -- 22 src/core` the tests of those files, as `vitest run src/core` does.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { nodeOfMajor } from '../test/support/other-node.js';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const [version = '', ...tests] = process.argv.slice(2);
+const major = Number(version.replace(/^v/, '').split('.')[0]);
+if (!(major >= 20)) {
+  console.error('Say which Node: npm run test:node -- 22 [tests]. The gateway needs Node 20 or later.');
+  process.exit(2);
+}
+
+// First on the PATH, so that every program that starts with `#!/usr/bin/env node` gets this one, npm among them.
+const folder = mkdtempSync(join(tmpdir(), 'parley-node-'));
+symlinkSync(await nodeOfMajor(major), join(folder, 'node'));
+const env = { ...process.env, PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}` };
+const command = tests.length > 0 ? ['exec', '--', 'vitest', 'run', ...tests] : ['test'];
+const child = spawn('npm', command, { cwd: ROOT, env, stdio: 'inherit' });
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
+child.once('close', (code, signal) => {
+  rmSync(folder, { recursive: true, force: true });
+  process.exitCode = signal ? 1 : (code ?? 1);
+});
