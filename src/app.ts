@@ -45,7 +45,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 /** After a word that it is not ready, so long a gateway serves what comes all the same. */
 const LAST_CALLS = 1_000;
 const LAST_WORDS = 2_000;
-/** How long the summary waits for the skills of agents. */
+/** How long a summary waits for the skills of agents. */
 const SKILLS = 500;
 
 const INFO: Implementation = { name: 'parley', title: 'Parley', version };
@@ -82,7 +82,32 @@ export async function startServe(
     records: sessionRecords(house.state, house.cluster),
   });
   const sseSessions = new Sessions<SseCarrier>(house.sessionsOptions());
-  const info = new InfoPage(gateway, (view) => aggregate.describe(view), INFO);
+  const monitor = monitorOf(house, began);
+  const { directory } = house.agency;
+  let grpc: string | undefined;
+  const sseServed = config.mcp.enabled && config.mcp.sse && !config.mcp.legacyMode;
+  const endpoints = (base: string) =>
+    endpointsOf({ base, mcp: config.mcp.enabled, sse: sseServed, agents: directory.names().length > 0, grpc });
+  /** The skills of an agent made of tools are known once its servers are and somebody asks. */
+  const skillsKnown = async (): Promise<void> => {
+    const agents = directory.names().flatMap((name) => directory.get(name) ?? []);
+    const unknown = agents.filter((agent) => agent.health().status === 'up' && !agent.known());
+    if (unknown.length > 0) await atMost(SKILLS, Promise.allSettled(unknown.map((agent) => agent.facts())));
+    monitor.sample();
+  };
+  const guarded = config.auth.tokens.length > 0;
+  const info = new InfoPage({
+    gateway,
+    info: INFO,
+    capabilitiesOf: (view) => aggregate.describe(view),
+    states: async () => {
+      await skillsKnown();
+      return monitor.states();
+    },
+    endpoints,
+    publicUrl: config.publicUrl,
+    guarded,
+  });
   const health = new Health(catalog, version, () => sessions.size + sseSessions.size);
   const mcp = new HttpDoor({
     modern,
@@ -93,17 +118,15 @@ export async function startServe(
     strictAccept: config.mcp.strictAccept,
     clientTermination: config.session.clientTermination,
   });
-  const sse =
-    config.mcp.enabled && config.mcp.sse && !config.mcp.legacyMode
-      ? new SseDoor({
-          sessions: sseSessions,
-          info,
-          limits: config.limits,
-          mintId: (principal) => seal.close('session', principal.name, randomUUID(), config.session.idle),
-        })
-      : undefined;
+  const sse = sseServed
+    ? new SseDoor({
+        sessions: sseSessions,
+        info,
+        limits: config.limits,
+        mintId: (principal) => seal.close('session', principal.name, randomUUID(), config.session.idle),
+      })
+    : undefined;
   const loopback = isLoopback(config.listen.host);
-  const guarded = config.auth.tokens.length > 0;
   const guard = new Guard(guarded ? config.auth.tokens : undefined);
   const failed = (error: unknown, path?: string): void => {
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
@@ -144,32 +167,22 @@ export async function startServe(
   });
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   const url = `http://${host}:${address.port}`;
-  const grpc = await a2a?.listen();
+  grpc = await a2a?.listen();
   if (a2a) house.agency.opened(url, grpc);
   health.accepting = true;
-  const monitor = monitorOf(house, began);
   monitor.start();
   void catalog.warm();
   const base = baseUrl(config, address.address, address.port);
-  const { directory } = house.agency;
   return {
     url,
     reload: (next) => house.reload(next),
     settled: async (milliseconds) => {
       await monitor.settled(milliseconds);
-      // The skills of an agent made of tools are known once its servers are.
-      await atMost(SKILLS, Promise.allSettled(directory.names().map((name) => directory.get(name)?.facts())));
-      monitor.sample();
+      await skillsKnown();
     },
     summary: () => ({
       upstreams: monitor.states(),
-      endpoints: endpointsOf({
-        base,
-        mcp: config.mcp.enabled,
-        sse: sse !== undefined,
-        agents: directory.names().length > 0,
-        grpc,
-      }),
+      endpoints: endpoints(base),
       paste: config.mcp.enabled ? shortSnippets(`${base}/mcp`, guarded) : [],
       page: config.mcp.enabled && !guarded ? `${base}/` : undefined,
     }),

@@ -22,7 +22,7 @@ test('the endpoints are those that are served', () => {
     '127.0.0.1:4601',
   ]);
   const none = endpointsOf({ base: 'http://h', mcp: true, sse: false, agents: false, grpc: undefined });
-  expect(none.map(({ label }) => label)).toEqual(['MCP', 'one server']);
+  expect(none.map(({ label }) => label)).toEqual(['MCP', 'MCP, one server']);
 });
 
 test('what is pasted at a terminal is one line each, with a placeholder where a token is asked for', () => {

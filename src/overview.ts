@@ -67,10 +67,10 @@ export function endpointsOf({ base, mcp, sse, agents, grpc }: Served): Endpoint[
   const endpoint = (there: boolean, label: string, address: string): Endpoint[] => (there ? [{ label, address }] : []);
   return [
     ...endpoint(mcp, 'MCP', `${base}/mcp`),
-    ...endpoint(mcp, 'one server', `${base}/mcp/<server>`),
+    ...endpoint(mcp, 'MCP, one server', `${base}/mcp/<server>`),
     ...endpoint(sse, 'HTTP+SSE', `${base}/sse`),
     ...endpoint(agents, 'A2A', `${base}/a2a`),
-    ...endpoint(agents, 'one agent', `${base}/a2a/<agent>`),
+    ...endpoint(agents, 'A2A, one agent', `${base}/a2a/<agent>`),
     ...(grpc === undefined ? [] : endpoint(true, 'A2A gRPC', grpc)),
   ];
 }

@@ -42,6 +42,31 @@ afterAll(async () => {
   await Promise.all([world.close(), free.close()]);
 });
 
+describe('a browser', () => {
+  const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
+
+  it.each(['/', '/mcp', '/mcp/echo', '/mcp/unknown', '/sse'])('at %s without a token learns nothing', async (path) => {
+    const reply = await ask(`${world.url}${path}`, { method: 'GET', headers: browser });
+    expect(reply.status).toBe(401);
+    expect(reply.headers['www-authenticate']).toMatch(/^Bearer/);
+    expect(reply.body).not.toMatch(/echo|<html/);
+  });
+
+  it('with a token reads the page, which shows a placeholder for the token', async () => {
+    const reply = await ask(`${world.url}/mcp`, { method: 'GET', headers: { ...browser, ...as(ADA) } });
+    expect(reply.status).toBe(200);
+    expect(reply.body).toContain('Bearer YOUR_TOKEN');
+    expect(reply.body).toContain('<a href="/mcp/echo">echo</a>');
+    expect(reply.body).not.toContain(ADA);
+  });
+
+  it('is shown the name it used for the gateway', async () => {
+    const headers = { ...browser, host: 'gateway.example' };
+    const reply = await ask(`${free.url}/mcp`, { method: 'GET', headers });
+    expect(reply.body).toContain('<code class="copy">http://gateway.example/mcp</code>');
+  });
+});
+
 /** Every route there is, and some that are not. */
 const GUARDED: readonly (readonly [method: string, path: string])[] = [
   ...['/mcp', '/', '/mcp/', '/mcp/echo', '/echo/mcp'].flatMap((path) =>

@@ -34,6 +34,14 @@ const PATHS = ['/mcp', '/', '/mcp/', '/mcp/echo', '/echo/mcp'];
 const at = (path: string): string => `${world.url}${path}`;
 const ALL = [...LEGACY, MODERN];
 
+it.each(['/sse', '/mcp/echo/sse'])('%s is that page for those who take nothing but pages', async (path) => {
+  const reply = await ask(at(path), { method: 'GET', headers: { accept: 'text/html' } });
+  expect({ status: reply.status, type: reply.headers['content-type'] }).toEqual({
+    status: 200,
+    type: 'text/html; charset=utf-8',
+  });
+});
+
 describe.each(PATHS)('the methods of %s', (path) => {
   it('C-01.1 HM-12: GET with the modern version is 405, Allow: POST, with a JSON-RPC body', async () => {
     const reply = await ask(at(path), {
@@ -56,7 +64,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     expect(unknown.status).toBe(404);
   });
 
-  it.each([['application/json'], ['*/*'], [undefined], ['text/html, application/json;q=0.5'], ['application/*']])(
+  it.each([['application/json'], ['*/*'], [undefined], ['application/json, text/html;q=0.5'], ['application/*']])(
     'C-01.3 S3-01: GET with Accept %s is a page about the endpoint',
     async (accept) => {
       const reply = await ask(at(path), { method: 'GET', headers: accept === undefined ? {} : { accept } });
@@ -74,7 +82,30 @@ describe.each(PATHS)('the methods of %s', (path) => {
     },
   );
 
-  it.each(['text/html', 'image/*', 'application/json;q=0', 'application/xml'])(
+  it.each([
+    'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8',
+    'text/html',
+    'application/xhtml+xml',
+    'text/html, application/json;q=0.5',
+  ])('GET with Accept %s is a page for people', async (accept) => {
+    const reply = await ask(at(path), { method: 'GET', headers: { accept } });
+    expect(reply.status).toBe(200);
+    expect(reply.headers['content-type']).toBe('text/html; charset=utf-8');
+    expect(reply.headers.vary).toMatch(/Accept/);
+    expect(reply.headers['content-security-policy']).toMatch(/^default-src 'none'; style-src 'sha256-[\w+/=]+';/);
+    expect(reply.headers['x-content-type-options']).toBe('nosniff');
+    expect(reply.body).toMatch(/^<!doctype html>\n<html lang="en">/);
+    const single = path.includes('echo');
+    const endpoint = `${world.url}/mcp${single ? '/echo' : ''}`;
+    expect(reply.body).toContain(`<code class="copy">${endpoint}</code>`);
+    expect(reply.body).toContain(`claude mcp add --transport http ${single ? 'echo' : 'parley'} ${endpoint}`);
+    expect(reply.body).toContain(`<dt><code>${single ? 'echo' : 'echo__echo'}</code></dt>`);
+    const head = await ask(at(path), { method: 'HEAD', headers: { accept } });
+    expect({ status: head.status, body: head.body }).toEqual({ status: 200, body: '' });
+    expect(head.headers['content-type']).toBe('text/html; charset=utf-8');
+  });
+
+  it.each(['image/*', 'application/json;q=0', 'application/xml', 'text/html;q=0'])(
     'C-01.4: GET with Accept %s is 406',
     async (accept) => {
       const reply = await ask(at(path), { method: 'GET', headers: { accept } });

@@ -84,12 +84,12 @@ Agents
   desk  up  2 skills TIME
 
 Endpoints
-  MCP         http://127.0.0.1:PORT/mcp
-  one server  http://127.0.0.1:PORT/mcp/<server>
-  HTTP+SSE    http://127.0.0.1:PORT/sse
-  A2A         http://127.0.0.1:PORT/a2a
-  one agent   http://127.0.0.1:PORT/a2a/<agent>
-  A2A gRPC    127.0.0.1:PORT
+  MCP              http://127.0.0.1:PORT/mcp
+  MCP, one server  http://127.0.0.1:PORT/mcp/<server>
+  HTTP+SSE         http://127.0.0.1:PORT/sse
+  A2A              http://127.0.0.1:PORT/a2a
+  A2A, one agent   http://127.0.0.1:PORT/a2a/<agent>
+  A2A gRPC         127.0.0.1:PORT
 
 Paste into a client
   Claude Code  claude mcp add --transport http parley http://127.0.0.1:PORT/mcp

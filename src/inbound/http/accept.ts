@@ -1,25 +1,41 @@
-/** Which of the two reply types a client takes (C-09). Only a client that names event streams is sent one. */
+/** Which of the reply types a client takes (C-09). Only a client that names event streams is sent one. */
 export interface Accepted {
   readonly json: boolean;
   readonly stream: boolean;
+  /** The client prefers a page for people to JSON, as browsers do. */
+  readonly html: boolean;
 }
 
-const BOTH: Accepted = { json: true, stream: true };
+const BOTH: Accepted = { json: true, stream: true, html: false };
 const USUAL = 'application/json, text/event-stream';
 
 export function accepted(header: string | undefined): Accepted {
   if (header === USUAL) return BOTH;
-  if (header === undefined || header.trim() === '') return { json: true, stream: false };
+  if (header === undefined || header.trim() === '') return { json: true, stream: false, html: false };
   let json = false;
   let stream = false;
+  let htmlWeight = 0;
+  let jsonWeight = 0;
   for (const part of header.split(',')) {
     const [type, ...parameters] = part.split(';').map((piece) => piece.trim().toLowerCase());
-    if (parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter))) continue;
+    const weight = weightOf(parameters);
+    if (weight === 0) continue;
     if (type === 'text/event-stream') stream = true;
     else if (type === 'application/json' || type === '*/*' || type === 'application/*') json = true;
     else if (type === 'text/*') stream = true;
+    if (type === 'application/json') jsonWeight = Math.max(jsonWeight, weight);
+    if (type === 'text/html' || type === 'application/xhtml+xml') htmlWeight = Math.max(htmlWeight, weight);
   }
-  return { json, stream };
+  return { json, stream, html: htmlWeight > jsonWeight };
+}
+
+/** The weight of a media range. What is not a weight counts as 1, as if it was not there. */
+function weightOf(parameters: readonly string[]): number {
+  for (const parameter of parameters) {
+    const given = /^q=([01](?:\.\d*)?)$/.exec(parameter)?.[1];
+    if (given !== undefined) return Math.min(Number(given), 1);
+  }
+  return 1;
 }
 
 export const isJson = (contentType: string | undefined): boolean =>

@@ -26,17 +26,18 @@ export interface ClientSnippet {
 }
 
 export interface SnippetOptions {
+  /** The name the client gives the gateway. */
+  readonly name?: string;
   /** The bearer token to show where the gateway asks for one: a placeholder, never a real token. */
   readonly token?: string;
 }
 
 export const TOKEN_PLACEHOLDER = 'YOUR_TOKEN';
 
-const NAME = 'parley';
 const TOKEN_VARIABLE = 'AUTHORIZATION';
 
 /** The snippets for the endpoint at `url`, in the order they are shown. */
-export function clientSnippets(url: string, { token }: SnippetOptions = {}): readonly ClientSnippet[] {
+export function clientSnippets(url: string, { name = 'parley', token }: SnippetOptions = {}): readonly ClientSnippet[] {
   const bearer = token === undefined ? undefined : `Bearer ${token}`;
   const headers = bearer === undefined ? {} : { headers: { Authorization: bearer } };
   return [
@@ -45,7 +46,7 @@ export function clientSnippets(url: string, { token }: SnippetOptions = {}): rea
       title: 'Claude Code',
       language: 'sh',
       text: [
-        `claude mcp add --transport http ${NAME} ${shellWord(url)}`,
+        `claude mcp add --transport http ${shellWord(name)} ${shellWord(url)}`,
         ...(bearer === undefined ? [] : [`--header ${shellWord(`Authorization: ${bearer}`)}`]),
       ].join(' '),
     },
@@ -54,28 +55,28 @@ export function clientSnippets(url: string, { token }: SnippetOptions = {}): rea
       title: 'Claude Desktop',
       language: 'json',
       file: 'claude_desktop_config.json',
-      text: json({ mcpServers: { [NAME]: remoteCommand(url, bearer) } }),
+      text: json({ mcpServers: { [name]: remoteCommand(url, bearer) } }),
     },
     {
       id: 'cursor',
       title: 'Cursor',
       language: 'json',
       file: '.cursor/mcp.json',
-      text: json({ mcpServers: { [NAME]: { url, ...headers } } }),
+      text: json({ mcpServers: { [name]: { url, ...headers } } }),
     },
     {
       id: 'vscode',
       title: 'VS Code',
       language: 'json',
       file: '.vscode/mcp.json',
-      text: json({ servers: { [NAME]: { type: 'http', url, ...headers } } }),
+      text: json({ servers: { [name]: { type: 'http', url, ...headers } } }),
     },
     {
       id: 'windsurf',
       title: 'Windsurf',
       language: 'json',
       file: '~/.codeium/windsurf/mcp_config.json',
-      text: json({ mcpServers: { [NAME]: { serverUrl: url, ...headers } } }),
+      text: json({ mcpServers: { [name]: { serverUrl: url, ...headers } } }),
     },
     {
       id: 'python-sdk',
@@ -96,14 +97,14 @@ export function clientSnippets(url: string, { token }: SnippetOptions = {}): rea
       title: 'OpenAI Agents SDK',
       language: 'python',
       install: 'pip install openai-agents',
-      text: openaiAgents(url, bearer),
+      text: openaiAgents(name, url, bearer),
     },
     {
       id: 'langchain',
       title: 'LangChain',
       language: 'python',
       install: 'pip install langchain-mcp-adapters',
-      text: langchain(url, bearer),
+      text: langchain(name, url, bearer),
     },
     {
       id: 'vercel-ai',
@@ -165,24 +166,24 @@ const { tools } = await client.listTools();
 console.log(tools.map((tool) => tool.name));
 await client.close();`;
 
-const openaiAgents = (url: string, bearer: string | undefined): string => `import asyncio
+const openaiAgents = (name: string, url: string, bearer: string | undefined): string => `import asyncio
 from agents import Agent
 from agents.mcp import MCPServerStreamableHttp
 
 async def main():
     params = {"url": ${quoted(url)}${pythonHeaders(bearer)}}
-    async with MCPServerStreamableHttp(name="${NAME}", params=params) as server:
+    async with MCPServerStreamableHttp(name=${quoted(name)}, params=params) as server:
         agent = Agent(name="assistant", mcp_servers=[server])
         print([tool.name for tool in await server.list_tools()])
 
 asyncio.run(main())`;
 
-const langchain = (url: string, bearer: string | undefined): string => `import asyncio
+const langchain = (name: string, url: string, bearer: string | undefined): string => `import asyncio
 from langchain_mcp_adapters.client import MultiServerMCPClient
 
 async def main():
     connection = {"transport": "streamable_http", "url": ${quoted(url)}${pythonHeaders(bearer)}}
-    client = MultiServerMCPClient({"${NAME}": connection})
+    client = MultiServerMCPClient({${quoted(name)}: connection})
     print([tool.name for tool in await client.get_tools()])
 
 asyncio.run(main())`;

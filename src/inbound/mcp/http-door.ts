@@ -27,6 +27,7 @@ import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import { STREAM_AGE } from '../http/stream.js';
+import { sendPage } from './html-page.js';
 import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernDoor } from './modern.js';
@@ -314,8 +315,12 @@ export class HttpDoor {
       await this.openStream(visit);
       return;
     }
+    if (accepts.html) {
+      await sendPage(res, base, this.options.info.html(visit.view, visit.principal, req.header('host')));
+      return;
+    }
     if (!accepts.json)
-      throw new ProtocolError('not_acceptable', 'Accept must allow application/json or text/event-stream');
+      throw new ProtocolError('not_acceptable', 'Accept must allow application/json, text/event-stream or text/html');
     const page = Buffer.from(JSON.stringify(await this.options.info.describe(visit.view, visit.principal)));
     const headers = [...withVersion(base, NEWEST), 'Vary', 'Accept'];
     sendJson(res, 200, headers, [page]);

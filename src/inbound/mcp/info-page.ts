@@ -1,28 +1,42 @@
 import { type Caller, Cancellation, type Principal } from '../../core/caller.js';
 import type { Gateway, View } from '../../core/gateway.js';
+import type { UpstreamState } from '../../core/upstream-monitor.js';
+import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
-import type { Implementation, ServerCapabilities } from '../../protocol/mcp/model.js';
+import { type Implementation, isObject, type ServerCapabilities } from '../../protocol/mcp/model.js';
 import { encodeServerCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import { NEWEST, NEWEST_LEGACY, REVISION_DATES } from '../../protocol/mcp/revisions/index.js';
+import { clientSnippets, TOKEN_PLACEHOLDER } from './client-snippets.js';
+import { htmlPage, type PageTool } from './html-page.js';
+
+export interface InfoPageOptions {
+  readonly gateway: Gateway;
+  readonly info: Implementation;
+  capabilitiesOf(view: View): Promise<{ capabilities: ServerCapabilities }>;
+  /** The servers and agents and how they are. */
+  states(): Promise<readonly UpstreamState[]>;
+  /** The endpoints below a URL. */
+  endpoints(base: string): readonly { readonly label: string; readonly address: string }[];
+  /** The URL callers use, where it is configured; otherwise each is shown the one it used. */
+  readonly publicUrl: string | undefined;
+  /** Whether callers need a token. */
+  readonly guarded: boolean;
+}
 
 /** What a plain GET of the endpoint shows: the endpoint, and the tools the caller may use (C-01). */
 export class InfoPage {
-  constructor(
-    private readonly gateway: Gateway,
-    private readonly capabilitiesOf: (view: View) => Promise<{ capabilities: ServerCapabilities }>,
-    private readonly info: Implementation,
-  ) {}
+  constructor(private readonly options: InfoPageOptions) {}
 
   async describe(view: View, principal: Principal): Promise<JsonObject> {
-    const { capabilities } = await this.capabilitiesOf(view);
-    const path = view.server === undefined ? '/mcp' : `/mcp/${view.server}`;
+    const { capabilities } = await this.options.capabilitiesOf(view);
+    const path = pathOf(view);
     return {
       jsonrpc: '2.0',
       result: {
         protocolVersion: NEWEST.date,
         capabilities: encodeServerCapabilities(capabilities, NEWEST_LEGACY),
-        serverInfo: this.info,
+        serverInfo: this.options.info,
         tools: await this.tools(view, principal),
         transport: 'streamable-http',
         endpoints: { jsonrpc: `POST ${path}`, info: `GET ${path}` },
@@ -32,12 +46,47 @@ export class InfoPage {
     };
   }
 
+  /** The same for people. A server that is away is shown as such; the page is there all the same. */
+  async html(view: View, principal: Principal, host: string | undefined): Promise<string> {
+    const { info, publicUrl, guarded } = this.options;
+    const base = publicUrl?.replace(/\/+$/, '') ?? `http://${hostOf(host)}`;
+    const { server } = view;
+    const url = `${base}${pathOf(view)}`;
+    const { tools, problem } = await this.toolsOrProblem(view, principal);
+    const states = await this.options.states();
+    return htmlPage({
+      version: info.version,
+      server,
+      root: new URL(base).pathname.replace(/\/+$/, ''),
+      endpoints: server === undefined ? this.options.endpoints(base) : [{ label: 'MCP', address: url }],
+      upstreams: states.filter(({ kind, name }) => server === undefined || (kind === 'server' && name === server)),
+      tools,
+      toolsProblem: problem,
+      snippets: clientSnippets(url, {
+        ...(server !== undefined && { name: server }),
+        ...(guarded && { token: TOKEN_PLACEHOLDER }),
+      }),
+    });
+  }
+
+  private async toolsOrProblem(
+    view: View,
+    principal: Principal,
+  ): Promise<{ readonly tools: readonly PageTool[]; readonly problem: string | undefined }> {
+    try {
+      return { tools: (await this.tools(view, principal)).filter(isObject).map(pageTool), problem: undefined };
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      return { tools: [], problem: error.message };
+    }
+  }
+
   private async tools(view: View, principal: Principal): Promise<JsonValue[]> {
     const caller: Caller = { principal, revision: NEWEST, capabilities: {}, clientInfo: undefined, session: undefined };
     const tools: JsonValue[] = [];
     let cursor: string | undefined;
     do {
-      const outcome = await this.gateway.call(caller, {
+      const outcome = await this.options.gateway.call(caller, {
         method: 'tools/list',
         params: RawObject.from(cursor === undefined ? {} : { cursor }),
         view,
@@ -54,4 +103,18 @@ export class InfoPage {
     } while (cursor !== undefined);
     return tools;
   }
+}
+
+const pathOf = ({ server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
+
+/** Away from loopback a Host may be anything; what is not the name of a host is not repeated. */
+function hostOf(host: string | undefined): string {
+  return host !== undefined && /^(\[[\da-f:.]+\]|[\w.-]+)(:\d{1,5})?$/i.test(host) && URL.canParse(`http://${host}`)
+    ? host
+    : 'localhost';
+}
+
+function pageTool({ name, title, description }: JsonObject): PageTool {
+  const said = [title, description].filter((text) => typeof text === 'string');
+  return { name: String(name), description: said.join(': ') };
 }

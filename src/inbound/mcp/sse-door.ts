@@ -10,6 +10,7 @@ import { sendBody } from '../http/reply.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
+import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';
 import type { Outlet } from './outlet.js';
 import { Batch } from './session/batch.js';
@@ -83,8 +84,11 @@ export class SseDoor {
         headers: { Allow: 'GET, OPTIONS' },
       });
     const accepts = accepted(req.header('accept'));
-    if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*'))
-      throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
+    if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*')) {
+      if (!accepts.html) throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
+      await sendPage(res, base, this.options.info.html(view, principal, req.header('host')));
+      return;
+    }
     if (catalog) {
       await this.catalog(res, view, principal, base);
       return;
