@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../test/support/engines.js';
 import {
   Channel,
   Core,
@@ -23,7 +23,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
   let cores: Core[];
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     states = await Promise.all([cluster.open(), cluster.open()]);
   }, 120_000);
   beforeEach(async () => {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/engines.js';
 import { FaultyBus, seeded } from '../../test/support/faulty.js';
 import { type AppendOptions, type Bus, isStateError, START, type State } from './index.js';
 
@@ -33,7 +33,7 @@ describe.each(ENGINES)('the Bus on %s', (engine) => {
   let b: State;
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     [a, b] = await Promise.all([cluster.open(), cluster.open()]);
   }, 120_000);
   afterAll(() => cluster.stop());

@@ -20,7 +20,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
   let b: State;
 
   beforeAll(async () => {
-    postgres = await startPostgres({ fsync: true });
+    postgres = await startPostgres();
     redis = engine === 'postgres' ? undefined : await startRedis();
     const db = await postgres.createDatabase();
     const keys = [{ id: 'k', key: randomBytes(32).toString('base64') }];

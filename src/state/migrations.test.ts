@@ -30,7 +30,7 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
   const opened: Db[] = [];
 
   beforeAll(async () => {
-    if (dialect === 'postgres') postgres = await startPostgres();
+    if (dialect === 'postgres') postgres = await startPostgres({ fsync: false });
   }, 120_000);
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'parley-migrate-'));

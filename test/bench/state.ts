@@ -194,7 +194,7 @@ try {
   }
   const keys = [{ id: 'bench', key: Buffer.alloc(32, 1).toString('base64') }];
   for (const name of ['postgres', 'redis'].filter(wanted)) {
-    const postgres = await startPostgres({ fsync: true });
+    const postgres = await startPostgres();
     const redis = name === 'redis' ? await startRedis() : undefined;
     const db = await postgres.createDatabase();
     const state = await openState({ data: join(folder, name), db, keys, ...(redis ? { bus: redis.url } : {}) });

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { openState, type State, type StateOptions } from '../../src/state/index.js';
 import { steps } from '../../src/state/migrations.js';
-import { type PostgresService, type Service, startPostgres, startRedis } from './services.js';
+import { type PostgresService, type PostgresSettings, type Service, startPostgres, startRedis } from './services.js';
 
 const TABLES = steps.flatMap(({ statements }) =>
   statements.flatMap((sql) => /^CREATE TABLE (\w+)/.exec(sql)?.[1] ?? []),
@@ -30,8 +30,11 @@ export interface Cluster {
   stop(): Promise<void>;
 }
 
-export async function startCluster(engine: Engine): Promise<Cluster> {
-  const postgres = engine === 'sqlite' ? undefined : await startPostgres();
+/** For unit tests, which do not kill anything: PostgreSQL does not wait for the disk. */
+export const QUICK: PostgresSettings = { fsync: false };
+
+export async function startCluster(engine: Engine, settings: PostgresSettings = {}): Promise<Cluster> {
+  const postgres = engine === 'sqlite' ? undefined : await startPostgres(settings);
   const redis = engine === 'postgres+redis' ? await startRedis() : undefined;
   const keys = [{ id: 'k1', key: randomBytes(32).toString('base64') }];
   const folder = mkdtempSync(join(tmpdir(), 'parley-state-'));
@@ -49,9 +52,9 @@ export async function startCluster(engine: Engine): Promise<Cluster> {
     if (redis) place.bus = `${redis.url}/${round % 16}`;
   };
   await reset();
-  const settings = (): StateOptions => ({ ...place, ...(postgres ? { keys } : {}), pollMs: 200, sweepMs: 0 });
+  const stateOptions = (): StateOptions => ({ ...place, ...(postgres ? { keys } : {}), pollMs: 200, sweepMs: 0 });
   const openReplica = async (options: Partial<StateOptions> = {}): Promise<State> => {
-    const state = await openState({ ...settings(), ...options });
+    const state = await openState({ ...stateOptions(), ...options });
     open.push(state);
     return state;
   };
@@ -60,7 +63,7 @@ export async function startCluster(engine: Engine): Promise<Cluster> {
     postgres,
     redis,
     get options() {
-      return settings();
+      return stateOptions();
     },
     open: openReplica,
     reset,

@@ -252,12 +252,12 @@ function postgresUser(): { uid: number; gid: number } | undefined {
 }
 
 export interface PostgresSettings {
-  /** Wait for the disk, as in earnest. Off by default: a killed server loses nothing by it, only a lost machine. */
+  /** Waits for the disk, as in production; on where not given. */
   fsync?: boolean;
   settings?: Record<string, string>;
 }
 
-export async function startPostgres({ fsync = false, settings = {} }: PostgresSettings = {}): Promise<PostgresService> {
+export async function startPostgres({ fsync = true, settings = {} }: PostgresSettings = {}): Promise<PostgresService> {
   const command = await need('postgres');
   // Of the same version: the one beside the server, where a link leads to it.
   const initdb = join(realpathSync(command), '..', 'initdb');

@@ -1,6 +1,6 @@
 /** Case 30 for tasks of agents: what their rows say of time is compared by the clock that replicas share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { followEngine } from '../clock.js';
 import { newId, type State, wallMs } from '../index.js';
 import type { AgentTaskWrite } from './agent-tasks.js';
@@ -25,7 +25,7 @@ describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) 
   const RealNow = Date.now;
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     state = await cluster.open();
     // SQLite has no clock to tell the time by: here it is told what PostgreSQL would say.
     if (engine === 'sqlite') followEngine(RealNow(), 0);

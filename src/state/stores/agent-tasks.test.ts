@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { agentRecords } from '../../agent-records.js';
 import type { TaskRecord } from '../../core/a2a/records.js';
 import type { TaskState } from '../../protocol/a2a/model.js';
@@ -26,7 +26,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
   let b: State;
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     [a, b] = await Promise.all([cluster.open(), cluster.open()]);
   }, 120_000);
   beforeEach(() => cluster.clear());

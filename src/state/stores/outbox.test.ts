@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import type { State } from '../index.js';
 
 describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
@@ -7,7 +7,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
   let state: State;
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     state = await cluster.open();
   }, 120_000);
   beforeEach(() => cluster.clear());

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, startCluster } from '../../../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { FaultyDb, seeded } from '../../../test/support/faulty.js';
 import { wallMs } from '../clock.js';
 import { type Db, isStateError, newId, Outbox, type State, Tasks } from '../index.js';
@@ -24,7 +24,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
   let b: State;
 
   beforeAll(async () => {
-    cluster = await startCluster(engine);
+    cluster = await startCluster(engine, QUICK);
     [a, b] = await Promise.all([cluster.open(), cluster.open()]);
   }, 120_000);
   beforeEach(() => cluster.clear());
