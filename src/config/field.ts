@@ -27,6 +27,8 @@ export interface Scalar<T> {
   readonly description: string;
   /** As a user would write it; read like any other value. */
   readonly default: RawValue | undefined;
+  /** The default in words, where it depends on other keys. */
+  readonly preset: string | undefined;
   readonly required: boolean;
   readonly secret: boolean;
   /** Environment names of other programs that mean the same key. */
@@ -83,6 +85,7 @@ type Flatten<T> = { [K in keyof T]: T[K] };
 interface Options {
   readonly description: string;
   readonly default?: RawValue;
+  readonly preset?: string;
   readonly required?: true;
   readonly secret?: true;
   readonly oldNames?: readonly string[];
@@ -104,6 +107,7 @@ function scalarField<T, const O extends Options>(kind: Kind<T>, options: O): Sca
     type: kind.type,
     description: options.description,
     default: options.default,
+    preset: options.preset,
     required: options.required ?? false,
     secret: options.secret ?? kind.secret ?? false,
     oldNames: options.oldNames ?? [],

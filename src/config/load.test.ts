@@ -382,11 +382,19 @@ describe('servers', () => {
         a: { command: 'x' },
         b: { command: 'x', timeouts: { connect: '1s', call: '1h' } },
         c: { command: 'x', timeouts: { callMax: '10s' } },
+        d: { url: 'http://127.0.0.1/' },
       },
     });
-    expect(config.servers['a']?.timeouts).toEqual({ connect: 5000, call: 30_000, callMax: 600_000 });
+    // A command may have to be fetched before it starts.
+    expect(config.servers['a']?.timeouts).toEqual({ connect: 60_000, call: 30_000, callMax: 600_000 });
     expect(config.servers['b']?.timeouts).toEqual({ connect: 1000, call: 3_600_000, callMax: 3_600_000 });
-    expect(config.servers['c']?.timeouts).toEqual({ connect: 5000, call: 10_000, callMax: 10_000 });
+    expect(config.servers['c']?.timeouts).toEqual({ connect: 60_000, call: 10_000, callMax: 10_000 });
+    expect([config.servers['d']?.timeouts.connect, config.timeouts.connect]).toEqual([5000, 5000]);
+    const { config: brisk } = configFrom({
+      timeouts: { connect: '2s' },
+      servers: { a: { command: 'x' }, d: { url: 'http://127.0.0.1/' } },
+    });
+    expect([brisk.servers['a']?.timeouts.connect, brisk.servers['d']?.timeouts.connect]).toEqual([2000, 2000]);
     expect(checkValue({ timeouts: { call: '20m' } })).toMatchObject([{ code: 'range', key: 'timeouts.callMax' }]);
     expect(servers({ a: { command: 'x', timeouts: { call: '5s', callMax: '1s' } } })).toMatchObject([
       { code: 'range', key: 'servers.a.timeouts.callMax', message: '1s is shorter than servers.a.timeouts.call, 5s' },

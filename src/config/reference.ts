@@ -107,7 +107,7 @@ function typeOf(field: Field): string {
 function presetOf(field: Field): string {
   if (field.kind === 'scalar') {
     if (field.required) return '*required*';
-    return field.default === undefined ? '' : `\`${field.default}\``;
+    return field.preset ?? (field.default === undefined ? '' : `\`${field.default}\``);
   }
   if (field.kind === 'list') return field.default.length === 0 ? '' : `\`[${field.default.join(', ')}]\``;
   return '';

@@ -5,7 +5,14 @@ import { formatListen, isLoopback } from './address.js';
 import { formatDuration } from './field.js';
 import { type Origin, type Problems, show } from './problem.js';
 import { join, type Reading } from './read.js';
-import { type AgentConfig, type Config, HEADER_NAME, type ServerConfig, type WrittenConfig } from './schema.js';
+import {
+  type AgentConfig,
+  CONNECT,
+  type Config,
+  HEADER_NAME,
+  type ServerConfig,
+  type WrittenConfig,
+} from './schema.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
@@ -24,7 +31,8 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   rules.tokens();
   rules.cors();
   rules.times('timeouts', written.timeouts);
-  return { ...written, servers: rules.servers(), agents: rules.agents() };
+  const timeouts = { ...written.timeouts, connect: written.timeouts.connect ?? CONNECT.url };
+  return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
 }
 
 class Rules {
@@ -223,8 +231,11 @@ class Rules {
     };
   }
 
-  private ownTimeouts({ timeouts }: Pick<WrittenServer, 'timeouts'>, key: string): ServerConfig['timeouts'] {
-    const { connect, call, callMax } = this.config.timeouts;
+  private ownTimeouts(
+    { timeouts, command }: Pick<WrittenServer, 'timeouts' | 'command'>,
+    key: string,
+  ): ServerConfig['timeouts'] {
+    const { connect = CONNECT[command === undefined ? 'url' : 'command'], call, callMax } = this.config.timeouts;
     // Where only the one is given for a server, the other follows it rather than contradict it.
     const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
     const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);

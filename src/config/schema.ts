@@ -16,12 +16,19 @@ const headers = map(
   { description: 'Headers sent with every request to `url`.', keys: 'header' },
 );
 
+/** How long it takes to reach a server where nothing is said: a command may have to be fetched before it starts. */
+export const CONNECT = { url: 5_000, command: 60_000 } as const;
+const CONNECT_DESCRIPTION =
+  'How long a connection to a `url` may take, or a `command` from its start until it answers; npx and uvx may have to ' +
+  'fetch the program first.';
+
 /** Overrides of `timeouts` for one server or agent. */
-const ownTimeouts = group('Times for this one only; what is left out is taken from `timeouts`.', {
-  connect: duration({ description: 'How long a connection, or the start of a command, may take.' }),
-  call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
-  callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
-});
+const ownTimeouts = (connect: string) =>
+  group('Times for this one only; what is left out is taken from `timeouts`.', {
+    connect: duration({ description: connect }),
+    call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
+    callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
+  });
 
 const server = group('One MCP server: an HTTP endpoint (`url`) or a program spoken to over stdio (`command`).', {
   url: httpUrl({ description: "The server's MCP endpoint." }),
@@ -56,7 +63,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
     max: 256,
     description: 'How many sessions are kept for calls that may ask something back.',
   }),
-  timeouts: ownTimeouts,
+  timeouts: ownTimeouts(CONNECT_DESCRIPTION),
 });
 
 const toolPattern = text({
@@ -88,7 +95,7 @@ const agent = group('One A2A agent: where it is (`url`), or the MCP tools it is 
   keys: text({ description: 'The keys its card is signed with: a JWKS as URL, path or JSON.' }),
   mcp: flag({ default: true, description: 'Whether its skills are MCP tools too.' }),
   enabled: flag({ default: true, description: 'Whether the agent takes part at all.' }),
-  timeouts: ownTimeouts,
+  timeouts: ownTimeouts('How long a connection may take.'),
 });
 
 const callerToken = group('A caller and its token.', {
@@ -175,7 +182,7 @@ export const SCHEMA = group('', {
     }),
   }),
   timeouts: group('How long things may take.', {
-    connect: duration({ default: '5s', description: 'How long a connection, or the start of a command, may take.' }),
+    connect: duration({ preset: '`5s`, a command `60s`', description: CONNECT_DESCRIPTION }),
     call: duration({ default: '60s', description: 'How long a call may be silent; progress starts it anew.' }),
     callMax: duration({ default: '10m', description: 'How long a call may take in all, progress or not.' }),
     drain: duration({ default: '30s', description: 'How long outstanding calls may take to finish at a stop.' }),
@@ -342,7 +349,8 @@ export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile'> & {
 export type AgentConfig = Omit<Written['agents'][string], 'timeouts'> & Pick<ServerConfig, 'timeouts'>;
 
 /** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
-export type Config = Omit<Written, 'servers' | 'agents'> & {
+export type Config = Omit<Written, 'servers' | 'agents' | 'timeouts'> & {
+  readonly timeouts: Written['timeouts'] & { readonly connect: number };
   readonly servers: Readonly<Record<string, ServerConfig>>;
   readonly agents: Readonly<Record<string, AgentConfig>>;
 };

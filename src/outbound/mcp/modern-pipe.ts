@@ -25,6 +25,7 @@ import type { Start } from '../stdio/lease.js';
 import type { Child } from '../stdio/process.js';
 import { broken, invalidReply, nextId, timedOut, type UpstreamContext, unavailable } from './context.js';
 import { Deadline } from './deadline.js';
+import { ownCall } from './own-call.js';
 import type { OpenWatch } from './peer.js';
 import { endingOf, problemOf } from './session/stdio-problem.js';
 
@@ -50,7 +51,7 @@ export class ModernPipe {
 
   constructor(
     private readonly context: UpstreamContext,
-    private readonly revision: Revision,
+    readonly revision: Revision,
     start: Start,
     private readonly ended: (why: string) => void = () => {},
   ) {
@@ -58,6 +59,11 @@ export class ModernPipe {
       message: (line) => this.message(line),
       exit: (info) => this.exit(endingOf(this.context, info)),
     });
+  }
+
+  /** Resolves when the process has answered a question: it is up. */
+  async answers(time: number): Promise<void> {
+    await this.send({}, { ...ownCall('server/discover'), timeouts: { call: time, callMax: time } });
   }
 
   send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {

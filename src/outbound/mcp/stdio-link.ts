@@ -30,7 +30,6 @@ export interface StdioLinkOptions {
 
 const MODERN = 'modern';
 const PROBE_TIMEOUT = 5_000;
-const START_TIMEOUT = 60_000;
 
 /** A server that is a program. Its processes are shared or lent; which era one speaks is settled when it starts. */
 export class StdioLink implements Link {
@@ -47,15 +46,21 @@ export class StdioLink implements Link {
       max: pool + 2,
       maxExclusive: pool,
       idleMs: idle,
-      openMs: START_TIMEOUT,
+      openMs: context.timeouts.connect,
       log: context.log,
       open: async (start, { key }) => {
-        if (key === MODERN) return new ModernPipe(context, modernOffer, start);
+        if (key === MODERN) {
+          const pipe = new ModernPipe(context, modernOffer, start);
+          await pipe.answers(2 * context.timeouts.connect);
+          return pipe;
+        }
         const session = await LegacySession.open({
           context,
           channel: new StdioChannel(context, start),
           capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
           offer: legacyOffer,
+          // How long a start may take is for the supervisor to say.
+          handshakeTime: 2 * context.timeouts.connect,
           listen: key === CANONICAL,
           events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
         });
@@ -102,7 +107,8 @@ export class StdioLink implements Link {
 
   /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */
   private get patience(): number {
-    return Math.max(START_TIMEOUT, this.options.context.timeouts.call);
+    const { connect, call } = this.options.context.timeouts;
+    return Math.max(connect, call);
   }
 
   health(): { detail: string; cause?: string; down: boolean } {

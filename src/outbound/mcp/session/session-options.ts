@@ -28,6 +28,8 @@ export interface SessionOptions {
   /** What is declared at the handshake, in the modern vocabulary. */
   readonly capabilities: ClientCapabilities;
   readonly offer: Revision;
+  /** How long the handshake may take, where that is not as long as a call. */
+  readonly handshakeTime?: number;
   /** Whether messages that belong to no request are wanted. */
   readonly listen: boolean;
   readonly events: SessionEvents;

@@ -144,12 +144,14 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   private async handshake(): Promise<void> {
-    const { context, channel, capabilities, offer } = this.options;
-    const result = await this.own('initialize', {
+    const { context, channel, capabilities, offer, handshakeTime } = this.options;
+    const params = {
       protocolVersion: offer.date,
       capabilities: encodeClientCapabilities(capabilities, offer),
       clientInfo: context.clientInfo,
-    }).catch((error: unknown) => {
+    };
+    const timeouts = handshakeTime === undefined ? undefined : { call: handshakeTime, callMax: handshakeTime };
+    const result = await this.own('initialize', params, timeouts).catch((error: unknown) => {
       if (error instanceof UpstreamRpcError)
         throw new HandshakeRefused(error.code, error.message, error.data, error.status);
       const status = error instanceof ProtocolError ? error.detail.data?.['status'] : undefined;
@@ -243,8 +245,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   /** A request of the gateway itself; rejects with what went wrong. */
-  async own(method: string, params: JsonObject = {}): Promise<JsonObject> {
-    const outcome = await this.dispatch(GATEWAY, ownCall(method, params));
+  async own(method: string, params: JsonObject = {}, timeouts?: UpstreamCall['timeouts']): Promise<JsonObject> {
+    const outcome = await this.dispatch(GATEWAY, { ...ownCall(method, params), ...(timeouts && { timeouts }) });
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error
