@@ -156,14 +156,14 @@ describe('parley stdio at SIGHUP', () => {
       (await request('tools/list')).result!.tools.map(({ name }) => name).sort();
     await request('initialize', initializeBody('2025-06-18'));
     parley.stdin!.write('{"jsonrpc":"2.0","method":"notifications/initialized"}\n');
-    expect(await tools()).toEqual(['one__pid', 'one__say']);
+    expect(await tools()).toEqual(['one__crash', 'one__pid', 'one__say']);
     await write({ two: server('say=two') });
     parley.kill('SIGHUP');
     await eventually(
       () => log,
       (text) => text.includes('configuration reloaded'),
     );
-    await eventually(tools, (names) => names.join() === 'two__pid,two__say');
+    await eventually(tools, (names) => names.join() === 'two__crash,two__pid,two__say');
     const exit = once(parley, 'exit');
     parley.stdin!.end();
     expect(await exit).toEqual([0, null]);

@@ -6,6 +6,7 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
 import type { UpstreamContext } from './context.js';
+import { ForeignVersions, firstContact } from './first-contact.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
 import { ModernPipe } from './modern-pipe.js';
 import { ownCall } from './own-call.js';
@@ -29,6 +30,8 @@ export interface StdioLinkOptions {
 }
 
 const MODERN = 'modern';
+/** A process whose era is not known yet. */
+const UNKNOWN = 'unknown';
 const PROBE_TIMEOUT = 5_000;
 
 /** A server that is a program. Its processes are shared or lent; which era one speaks is settled when it starts. */
@@ -37,7 +40,7 @@ export class StdioLink implements Link {
   private readonly watching = new Watching();
 
   constructor(private readonly options: StdioLinkOptions) {
-    const { context, command, maxLine, pool, idle, legacyOffer, modernOffer } = options;
+    const { context, command, maxLine, pool, idle, modernOffer } = options;
     this.supervisor = new Supervisor<LegacySession | ModernPipe>({
       name: context.name,
       command,
@@ -48,40 +51,65 @@ export class StdioLink implements Link {
       idleMs: idle,
       openMs: context.timeouts.connect,
       log: context.log,
-      open: async (start, { key }) => {
+      open: async (start, { key, become }) => {
         if (key === MODERN) {
           const pipe = new ModernPipe(context, modernOffer, start);
           await pipe.answers(2 * context.timeouts.connect);
           return pipe;
         }
-        const session = await LegacySession.open({
+        if (key !== UNKNOWN) return this.openLegacy(key, new StdioChannel(context, start));
+        const session = await firstContact(start, {
           context,
-          channel: new StdioChannel(context, start),
-          capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
-          offer: legacyOffer,
-          // How long a start may take is for the supervisor to say.
-          handshakeTime: 2 * context.timeouts.connect,
-          listen: key === CANONICAL,
-          events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
+          modernOffer,
+          patience: context.timeouts.connect,
+          openLegacy: (channel) => this.openLegacy(CANONICAL, channel),
         });
-        if (key === CANONICAL) this.watching.begun(session);
+        become(session instanceof ModernPipe ? MODERN : CANONICAL);
         return session;
       },
     });
   }
 
-  /** A process of its own takes the question: some servers end at the first word that is no handshake (mcp.md 5.2). */
+  private async openLegacy(key: string, channel: StdioChannel): Promise<LegacySession> {
+    const { context, legacyOffer } = this.options;
+    const session = await LegacySession.open({
+      context,
+      channel,
+      capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
+      offer: legacyOffer,
+      // How long a start may take is for the supervisor to say.
+      handshakeTime: 2 * context.timeouts.connect,
+      listen: key === CANONICAL,
+      events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
+    });
+    if (key === CANONICAL) this.watching.begun(session);
+    return session;
+  }
+
+  /** The first process that runs is asked, and goes on with what its answer shows; where others run, one more is asked. */
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
-    // The errors of a process are for operators; callers get their part of it.
     try {
-      return await this.ask(revision);
+      return this.supervisor.health().children > 0 ? await this.askAnother(revision) : await this.askFirst();
     } catch (error) {
+      if (error instanceof ForeignVersions) return error.evidence;
       throw asProtocolError(context, error);
     }
   }
 
-  private ask(revision: Revision): Promise<Evidence> {
+  private async askFirst(): Promise<Evidence> {
+    // Time for both starts where the first one does not survive the question.
+    const signal = AbortSignal.timeout(2 * this.patience);
+    const lease = await this.supervisor.acquire({ key: UNKNOWN, signal });
+    lease.release();
+    const { session } = lease;
+    return session instanceof ModernPipe
+      ? { kind: 'modern', revision: session.revision, discovered: undefined }
+      : { kind: 'legacy' };
+  }
+
+  /** A process of its own takes the question: some servers end at the first message that is no handshake (mcp.md 5.2). */
+  private askAnother(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     const patient = { ...context, timeouts: { ...context.timeouts, call: PROBE_TIMEOUT } };
     return this.supervisor.sibling(async (start) => {

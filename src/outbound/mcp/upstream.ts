@@ -97,9 +97,10 @@ export class McpUpstream implements Upstream {
 
   /** What callers hear while the server is left alone. */
   private resting(): ProtocolError | undefined {
-    return performance.now() < this.restsUntil
-      ? unavailable(this.name, 'it could not be reached several times')
-      : undefined;
+    if (performance.now() >= this.restsUntil) return undefined;
+    const { name, problem } = this;
+    if (problem === undefined) return unavailable(name, 'it could not be reached several times');
+    return new ProtocolError('upstream_unavailable', problem, { outcome: 'not_executed', data: { server: name } });
   }
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {

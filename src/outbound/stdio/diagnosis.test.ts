@@ -190,6 +190,22 @@ ${end}
       cause: 'a Python module is missing',
       unrunnable: true,
     });
+    expect(of(traceback("ImportError: cannot import name 'x' from 'y' (/srv/y.py)")).cause).toBe(
+      'the versions of its Python packages do not fit together',
+    );
+    const long = `pydantic_core._pydantic_core.ValidationError: 2 validation errors for ClientRequest
+PingRequest.method
+  Input should be 'ping' [type=literal_error, input_value='server/discover', input_type=str]
+    For further information visit https://errors.pydantic.dev/2.10/v/literal_error
+ListToolsRequest.method
+  Input should be 'tools/list'`;
+    expect(of(traceback(long)).lines).toEqual([
+      'pydantic_core._pydantic_core.ValidationError: 2 validation errors for ClientRequest',
+    ]);
+    expect(of(traceback('requests.exceptions.Timeout: too late')).lines).toEqual([
+      'requests.exceptions.Timeout: too late',
+    ]);
+    expect(of(traceback('KeyboardInterrupt')).lines).toEqual(['KeyboardInterrupt']);
     const group = `  + Exception Group Traceback (most recent call last):
   |   File "/srv/server.py", line 3, in <module>
   |     anyio.run(main)

@@ -170,16 +170,18 @@ function python(lines: readonly string[], args: readonly string[]): Recognised |
   if (!lines.some((line) => /Traceback \(most recent call last\):$/.test(line))) return undefined;
   // Groups of exceptions are drawn as a tree; the innermost one is the cause, and it is written last.
   const plain = lines.map((line) => line.replace(/^[\s|+-]+/, ''));
-  const raised = plain.filter(
-    (line, at) => /^[A-Za-z_][\w.]*(: |$)/.test(line) && !/^\s*(File|Traceback)/.test(lines[at]!),
-  );
-  const exception = raised.filter((line) => !/^(?:\w+\.)*(?:Base)?ExceptionGroup\b/.test(line)).at(-1);
+  const raised = plain.filter((line) => PYTHON_ERROR.test(line) && !/\b(?:Base)?ExceptionGroup\b/.test(line));
+  // Some messages go on over several lines, and some exceptions are named like anything else.
+  const exception = raised.at(-1) ?? plain.findLast((line) => /^[A-Za-z_][\w.]*: /.test(line));
   if (exception === undefined) return undefined;
+  if (/^ImportError: cannot import name/.test(exception)) return { ...UNFIT_PYTHON, lines: [exception] };
   if (/^(ModuleNotFoundError|ImportError): /.test(exception)) return { ...MISSING_PYTHON, lines: [exception] };
   if (/^FileNotFoundError: /.test(exception) && args.some((arg) => arg !== '' && exception.includes(`'${arg}'`)))
     return { ...MISSING_SCRIPT, lines: [exception] };
   return { lines: [exception], ...(!lacksVariable(exception) && { cause: 'a Python exception ended it' }) };
 }
+
+const PYTHON_ERROR = /^(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt|Exit)(?:: |$)/;
 
 const MISSING_SCRIPT = {
   cause: 'a file named in its arguments is missing',
@@ -189,6 +191,11 @@ const MISSING_SCRIPT = {
 const MISSING_PYTHON = {
   cause: 'a Python module is missing',
   advice: 'install the module for the Python that this command runs, or start the server with uvx or uv run',
+  unrunnable: true,
+} as const;
+const UNFIT_PYTHON = {
+  cause: 'the versions of its Python packages do not fit together',
+  advice: 'install the versions that the server asks for, or start it with uvx or uv run',
   unrunnable: true,
 } as const;
 

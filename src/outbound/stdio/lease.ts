@@ -1,14 +1,23 @@
 import type { Child, ChildEvents, ChildOptions, ExitInfo, Log, StdioCommand } from './process.js';
 import type { RestartOptions } from './restart-policy.js';
 
-/** Starts the child whose output goes to `events`; to be called once. */
-export type Start = (events: ChildEvents) => Child;
+export interface StartOptions {
+  /** The opening goes on when this child ends, and may start another one; how long it may take is up to the opening. */
+  readonly expendable?: boolean;
+}
+
+/** Starts the child whose output goes to `events`. A session has one at a time. */
+export type Start = (events: ChildEvents, options?: StartOptions) => Child;
 
 /**
  * Makes a session out of a child: starts it, does the handshake. Its rejection counts as a failed start. `key` is what
  * the session was asked for with; sessions of different keys never share a child. `signal` fires when it takes too long.
+ * `become` changes the key once the session is open, where it could not be known before.
  */
-export type Open<S> = (start: Start, context: { key: string; signal: AbortSignal }) => Promise<S>;
+export type Open<S> = (
+  start: Start,
+  context: { key: string; signal: AbortSignal; become(key: string): void },
+) => Promise<S>;
 
 export interface Clock {
   /** Monotonic milliseconds. */

@@ -186,6 +186,60 @@ describe('Supervisor: on demand', () => {
     });
   });
 
+  it('a child that is expendable may end while it is opened, and another takes its place', async () => {
+    const opened: number[] = [];
+    const { supervisor, clock, state } = supervise(node(`${ECHO} process.stdin.on('data', () => process.exit(3))`), {
+      openMs: 5000,
+      open: async (start, { key, become }) => {
+        const first = new Session(key);
+        first.child = start(first, { expendable: true });
+        expect(() => start(first)).toThrow('one child at a time');
+        opened.push(first.child.pid);
+        // How long it may take is up to the opening.
+        clock.advance(60_000);
+        await until(() => first.messages.length > 0);
+        first.child.send('{"id":1}');
+        await until(() => first.exits.length > 0);
+        expect(first.exits[0]).toMatchObject({ code: 3, failure: { summary: expect.stringContaining('code 3') } });
+        const second = new Session(key);
+        second.child = start(second);
+        opened.push(second.child.pid);
+        await until(() => second.messages.length > 0);
+        become('other');
+        return second;
+      },
+    });
+    const lease = await supervisor.acquire({ key: 'first' });
+    expect(new Set(opened).size).toBe(2);
+    expect(lease.child.pid).toBe(opened[1]);
+    expect(supervisor.health()).toMatchObject({ state: 'running', children: 1, restarts: 0, lastError: undefined });
+    // It goes by its new key from here on.
+    const shared = await supervisor.acquire({ key: 'other' });
+    expect(shared.child).toBe(lease.child);
+    shared.release();
+    lease.release();
+    // Its end is the end of the session now.
+    lease.child.send('{"id":1}');
+    await until(() => state() === 'backoff');
+  });
+
+  it('the child that takes the place of an expendable one has as long as any other', async () => {
+    const { supervisor, clock } = supervise(node('process.stdin.resume()'), {
+      openMs: 5000,
+      open: async (start, { key, signal }) => {
+        const first = new Session(key);
+        first.child = start(first, { expendable: true });
+        await first.child.stop();
+        const second = new Session(key);
+        second.child = start(second);
+        clock.advance(5000);
+        await until(() => signal.aborted);
+        return second;
+      },
+    });
+    expect(await failure(supervisor.acquire())).toMatchObject({ reason: 'timeout' });
+  });
+
   it('a command that is not there is named', async () => {
     const { supervisor, state } = supervise({ command: 'no-such-command-x' });
     expect(await failure(supervisor.acquire())).toMatchObject({ reason: 'not_found' });

@@ -15,7 +15,7 @@ import { Child, type ChildEvents, type ExitInfo, type Log } from './process.js';
 import { RESTART, RestartPolicy } from './restart-policy.js';
 
 interface Slot<S> {
-  readonly key: string;
+  key: string;
   state: 'opening' | 'ready' | 'ending';
   child: Child | undefined;
   session: S | undefined;
@@ -288,29 +288,39 @@ export class Supervisor<S> {
 
     const abort = new AbortController();
     const openMs = this.#options.openMs ?? 60_000;
-    const cancel = this.#clock.after(openMs, () => {
-      const { problem, summary } = this.#report.silent(slot.child, openMs);
-      fail(new StdioError('timeout', problem, { summary }));
-    });
-    const start: Start = (events) => {
+    const limit = () =>
+      this.#clock.after(openMs, () => {
+        const { problem, summary } = this.#report.silent(slot.child, openMs);
+        fail(new StdioError('timeout', problem, { summary }));
+      });
+    let cancel = limit();
+    const start: Start = (events, { expendable = false } = {}) => {
       if (slot.state !== 'opening') throw this.#closedError();
-      if (slot.child !== undefined) throw new Error('a session starts one child');
-      slot.child = this.#startChild(
-        events,
-        () => slot.state === 'opening',
-        (info) => this.#exited(slot, info),
-      );
-      this.#last = slot.child;
-      return slot.child;
+      if (slot.child?.alive) throw new Error('a session has one child at a time');
+      cancel();
+      if (!expendable) cancel = limit();
+      const opening = () => slot.state === 'opening';
+      const child = this.#startChild(events, opening, (info) => {
+        if (slot.child === child && !(expendable && opening())) this.#exited(slot, info);
+      });
+      slot.child = child;
+      this.#last = child;
+      return child;
+    };
+    let settled = key;
+    const become = (other: string): void => {
+      settled = other;
     };
 
     try {
       // `async` so that a throwing `open` is a rejecting one.
-      const opened = (async () => this.#options.open(start, { key, signal: abort.signal }))();
+      const opened = (async () => this.#options.open(start, { key, signal: abort.signal, become }))();
       slot.session = await Promise.race([opened, failure]);
       if (slot.state !== 'opening') throw this.#closedError();
       if (!slot.child?.alive) throw this.#exitedError({ code: null, signal: null }, slot.child);
       slot.state = 'ready';
+      slot.key = settled;
+      for (const waiter of this.#waiters) if (waiter.key === key) waiter.key = settled;
       slot.openedAt = this.#clock.now();
       slot.usedAt = slot.openedAt;
       this.#failed = false;

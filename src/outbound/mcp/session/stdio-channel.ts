@@ -8,7 +8,7 @@ import { asProtocolError, endingOf } from './stdio-problem.js';
 export class StdioChannel implements Channel {
   readonly correlates = false;
   readonly hears = true;
-  private events!: ChannelEvents;
+  protected events: ChannelEvents | undefined;
   private child: Child | undefined;
 
   constructor(
@@ -33,7 +33,7 @@ export class StdioChannel implements Channel {
       this.child!.send(message);
     } catch (error) {
       if (!ticket) return;
-      this.events.lost(ticket, asProtocolError(this.context, error));
+      this.events?.lost(ticket, asProtocolError(this.context, error));
     }
   }
 

@@ -1,0 +1,124 @@
+/**
+ * How often the process of a server is started: once, whatever era it speaks. Only one that does not survive the question
+ * about its era is started again, and that is remembered.
+ */
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { textOf } from '../input/support/message.js';
+import { LEGACY, MODERN, modern, modernCall } from '../input/support/speak.js';
+import { ask } from '../input/support/wire.js';
+import { type RunningGateway, startGateway } from '../support/gateway.js';
+
+const path = (file: string): string => fileURLToPath(new URL(`../fixtures/${file}`, import.meta.url));
+
+let folder: string;
+let gateway: RunningGateway;
+const file = (name: string): string => join(folder, name);
+const lines = async (name: string): Promise<string[]> =>
+  (await readFile(file(name), 'utf8').catch(() => '')).split('\n').filter(Boolean);
+
+/** A server on the SDK of its revision. */
+const onSdk = (revision: string): object => ({
+  command: process.execPath,
+  args: ['--import', path('stdio/count.mjs'), path('eras/server.mjs'), revision, 'stdio'],
+  env: { COUNT_FILE: file(`sdk-${revision}`) },
+});
+const byHand = (name: string, ...args: string[]): object => ({
+  command: process.execPath,
+  args: [path('stdio/server.mjs'), `count=${file(name)}`, `record=${file(`${name}.heard`)}`, ...args],
+});
+
+/** Older than the hesitation before the handshake: a server that is slow to start has both questions waiting for it. */
+const SLOW = 'delay=4000';
+
+const servers = (): Record<string, object> => ({
+  ...Object.fromEntries([...LEGACY, MODERN].map((revision) => [`sdk-${revision}`, onSdk(revision)])),
+  refuses: byHand('refuses', 'unknown=error'),
+  ignores: byHand('ignores', 'unknown=ignore'),
+  exits: byHand('exits', 'unknown=exit'),
+  throws: byHand('throws', 'unknown=throw'),
+  hangs: { ...byHand('hangs', 'unknown=hang'), timeouts: { connect: '15s' } },
+  slow: byHand('slow', 'unknown=error', SLOW),
+  modern: byHand('modern', 'era=modern'),
+  'slow-modern': byHand('slow-modern', 'era=modern', SLOW),
+  dual: byHand('dual', 'era=dual'),
+  'slow-dual': byHand('slow-dual', 'era=dual', SLOW),
+});
+const TWICE = ['exits', 'throws', 'hangs'];
+const NAMES = ['refuses', 'ignores', 'exits', 'throws', 'hangs', 'slow', 'modern', 'slow-modern', 'dual', 'slow-dual'];
+
+const started = async (): Promise<Record<string, number>> => {
+  const names = [...[...LEGACY, MODERN].map((revision) => `sdk-${revision}`), ...NAMES];
+  return Object.fromEntries(await Promise.all(names.map(async (name) => [name, (await lines(name)).length])));
+};
+
+async function begin(): Promise<void> {
+  gateway = await startGateway({ servers: servers() }, { data: file('data') });
+}
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'parley-starts-'));
+  await begin();
+});
+afterAll(async () => {
+  await gateway?.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Through the endpoint of the server alone, which waits for it. */
+async function useAll(): Promise<void> {
+  const listed = async (name: string) => {
+    const { json } = await modern(`${gateway.url}/mcp/${name}`, 'tools/list');
+    return (json.result.tools as unknown[]).length;
+  };
+  const said = async (name: string) => textOf((await modernCall(`${gateway.url}/mcp/${name}`, 'say')).json);
+  await Promise.all(
+    [...LEGACY, MODERN].map(async (revision) => expect(await listed(`sdk-${revision}`)).toBeGreaterThan(0)),
+  );
+  await Promise.all(NAMES.map(async (name) => expect([name, await said(name)]).toEqual([name, 'hello'])));
+}
+
+describe('with nothing remembered', () => {
+  it('each server is started once, and one that does not survive the question twice', async () => {
+    await useAll();
+    const expected = Object.fromEntries(
+      Object.keys(await started()).map((name) => [name, TWICE.includes(name) ? 2 : 1]),
+    );
+    expect(await started()).toEqual(expected);
+  });
+
+  it('the process that was asked is the one that serves', async () => {
+    expect(await lines('refuses.heard')).toEqual(
+      expect.arrayContaining(['server/discover', 'initialize', 'notifications/initialized', 'tools/call']),
+    );
+    for (const name of ['ignores', 'slow'])
+      expect((await lines(`${name}.heard`)).slice(0, 2)).toEqual(['server/discover', 'initialize']);
+    // The second process of one that did not survive hears the handshake at once.
+    for (const name of ['exits', 'throws'])
+      expect((await lines(`${name}.heard`)).slice(0, 2)).toEqual(['server/discover', 'initialize']);
+    expect(await lines('modern.heard')).not.toContain('initialize');
+  });
+
+  it('a modern server that was slow to start is spoken to as one', async () => {
+    for (const name of ['slow-modern', 'slow-dual', 'modern', 'dual'])
+      expect([name, (await lines(`${name}.heard`)).includes('notifications/initialized')]).toEqual([name, false]);
+    const { json } = await ask(`${gateway.url}/health`, { method: 'GET' });
+    expect(json).toMatchObject({ status: 'ok' });
+  });
+});
+
+describe('after a restart of the gateway', () => {
+  it('each is started once more', async () => {
+    const before = await started();
+    await gateway.close();
+    await begin();
+    await useAll();
+    const after = await started();
+    for (const name of Object.keys(before)) expect([name, after[name]! - before[name]!]).toEqual([name, 1]);
+    // Its era is known: neither is asked for.
+    for (const name of ['exits', 'throws', 'hangs', 'refuses'])
+      expect((await lines(`${name}.heard`)).filter((method) => method === 'server/discover')).toHaveLength(1);
+  });
+});
