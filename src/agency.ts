@@ -21,7 +21,7 @@ import type { Seal } from './core/seal.js';
 import { type CardKeyRecord, CardKeys } from './identity/card-keys.js';
 import { buildAgent } from './outbound/a2a/build.js';
 import { Egress } from './outbound/egress.js';
-import { HttpClient } from './outbound/http/index.js';
+import { HttpClient, proxyRule } from './outbound/http/index.js';
 import type { Log } from './outbound/mcp/context.js';
 import { DeadLetters } from './outbound/webhooks/dead-letters.js';
 import { WebhookSender } from './outbound/webhooks/sender.js';
@@ -38,7 +38,6 @@ export interface AgencyParts {
   readonly shared: boolean;
   readonly cluster: Cluster;
   readonly seal: Seal;
-  readonly http: HttpClient;
   readonly admission: Admission;
   /** The MCP side, for agents made of tools and for tools made of agents. */
   readonly catalog: Catalog;
@@ -76,7 +75,11 @@ export class Agency {
     const registry = new Registry<Entry>(state.db, state.bus);
     const identified = config.auth.tokens.length > 0;
     this.egress = new Egress(config.egress);
-    this.guarded = new HttpClient({ connectTimeout: config.timeouts.connect, egress: this.egress });
+    this.guarded = new HttpClient({
+      connectTimeout: config.timeouts.connect,
+      egress: this.egress,
+      proxy: proxyRule(config.egress.proxy ?? 'none'),
+    });
     this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: parts.shared }), () =>
       this.sender.nudge(),
     );
@@ -202,7 +205,7 @@ export class Agency {
   }
 
   private build(name: string, settings: AgentConfig): Agent {
-    const { config, http, log, gateway, catalog, seal, cluster } = this.parts;
+    const { config, log, gateway, catalog, seal, cluster } = this.parts;
     const { url, tools } = settings;
     if (url === undefined) {
       return new ToolAgent({
@@ -223,7 +226,6 @@ export class Agency {
     }
     const { guarded, egress } = this;
     return buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
-      http,
       guarded,
       egress,
       limits: config.limits,

@@ -23,7 +23,6 @@ import { withApproval } from './features/approval.js';
 import { type CallLog, withCallLog } from './features/call-log.js';
 import type { SessionsOptions } from './inbound/mcp/session/sessions.js';
 import type { SharedStreams } from './inbound/mcp/session/shared-streams.js';
-import { HttpClient } from './outbound/http/index.js';
 import { buildUpstream, type VerdictStore } from './outbound/mcp/build.js';
 import type { Log } from './outbound/mcp/context.js';
 import { stopAllChildren } from './outbound/stdio/process.js';
@@ -72,7 +71,6 @@ export class House {
   readonly gateway: Gateway;
   /** The same for A2A, and everything about agents. */
   readonly agency: Agency;
-  private readonly http: HttpClient;
 
   private constructor(
     readonly config: Config,
@@ -84,7 +82,6 @@ export class House {
     private readonly reporting: Reporting,
   ) {
     this.seal = new Seal(state.keyring, wallMs);
-    this.http = new HttpClient({ connectTimeout: config.timeouts.connect });
     this.catalog = new Catalog({ naming: config.naming, patience: Math.min(config.timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registered('server', config.servers, {
@@ -125,9 +122,9 @@ export class House {
     const approving = withApproval(this.aggregate, config.policy.approve, catalog, states);
     const { calls } = reporting;
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
-    const { gateway, http } = this;
+    const { gateway } = this;
     const shared = replica !== SINGLE;
-    this.agency = new Agency({ config, info, state, shared, cluster, seal, http, admission, catalog, gateway, log });
+    this.agency = new Agency({ config, info, state, shared, cluster, seal, admission, catalog, gateway, log });
   }
 
   static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<House> {
@@ -157,10 +154,9 @@ export class House {
   }
 
   private upstream(name: string, settings: ServerConfig): Upstream {
-    const { config, http, info, log, verdicts, replica, state } = this;
+    const { config, info, log, verdicts, replica, state } = this;
     const build = (): Upstream =>
       buildUpstream(name, settings, {
-        http,
         limits: config.limits,
         sessionIdle: config.session.idle,
         clientInfo: info,
@@ -224,7 +220,6 @@ export class House {
     this.tasks.close();
     await this.catalog.close();
     await stopAllChildren();
-    await this.http.close();
     await this.replica.leave();
     await this.state.close();
   }

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import path from 'node:path';
-import { hideCredentials } from '../identity/secrets.js';
+import { hideCredentials, MASK } from '../identity/secrets.js';
 import { type FieldOptions, type Present, Refusal, type Scalar, scalarField } from './field.js';
 
 /** Where the gateway listens. `host` is a name or an address without brackets. */
@@ -63,6 +63,27 @@ export function httpUrl<const O extends FieldOptions>(options: O): Scalar<Presen
   );
 }
 
+/** A forward proxy, or `none`. */
+export function proxyUrl<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
+  const fix = 'write an http:// or https:// URL, such as http://proxy.example.com:3128, or none';
+  return scalarField<string, O>(
+    {
+      type: 'URL',
+      read(value) {
+        const written = String(value).trim();
+        if (written === 'none') return written;
+        const url = parseUrl(written);
+        if (url === null) return new Refusal('is not a URL', fix);
+        if (url.protocol !== 'http:' && url.protocol !== 'https:')
+          return new Refusal(`has the scheme ${url.protocol}`, fix);
+        return written;
+      },
+      show: hideCredentials,
+    },
+    options,
+  );
+}
+
 export function urlField<const O extends FieldOptions>(
   protocols: readonly string[],
   type: string,
@@ -103,6 +124,27 @@ export function filePath<const O extends FieldOptions>(options: O): Scalar<Prese
     options,
   );
 }
+
+/** A PEM text as it is, or the path of a file with one, made absolute. */
+export function pemText<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
+  return scalarField<string, O>(
+    {
+      type: 'path or PEM',
+      read(value, context) {
+        const written = String(value);
+        if (isPem(written)) return written;
+        if (/[\0\r\n]/.test(written.trim()) || written.trim() === '')
+          return new Refusal('is neither PEM nor a path', PEM_FIX);
+        return path.resolve(context.directory, written.trim());
+      },
+      show: (value) => (isPem(value) ? MASK : value),
+    },
+    options,
+  );
+}
+
+export const isPem = (value: string): boolean => value.includes('-----BEGIN ');
+export const PEM_FIX = 'write the path of a PEM file, or the text itself from -----BEGIN to -----END';
 
 /** `scheme://host[:port]`, as a browser sends it in the Origin header; never a path. */
 export function webOrigin<const O extends FieldOptions & { any: boolean }>(options: O): Scalar<Present<string, O>> {

@@ -415,6 +415,34 @@ describe('servers', () => {
     ]);
   });
 
+  test('TLS names files that are there and hold PEM, and a certificate comes with its key', () => {
+    write('ca.pem', '-----BEGIN CERTIFICATE-----\n');
+    write('other.txt', 'nothing');
+    const inline = '-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n';
+    const at = (name: string): string => path.join(folder, name);
+    const one = (tls: object, more: object = {}) => servers({ a: { url: 'https://x.example', tls, ...more } });
+    expect(one({ ca: at('ca.pem'), cert: at('ca.pem'), key: inline, serverName: 'y.example' })).toEqual([]);
+    expect(one({ ca: '/no/such' })).toMatchObject([
+      { severity: 'error', code: 'file', key: 'servers.a.tls.ca', message: '"/no/such" cannot be read (ENOENT)' },
+    ]);
+    expect(one({ ca: '/no/such' }, { enabled: false })).toMatchObject([{ severity: 'warning' }]);
+    expect(one({ ca: at('other.txt') })).toMatchObject([{ code: 'file', message: expect.stringContaining('no PEM') }]);
+    expect(one({ cert: at('ca.pem') })).toMatchObject([{ code: 'required', message: 'cert is there without key' }]);
+    expect(one({ serverName: 'not a name' })).toMatchObject([{ code: 'type', key: 'servers.a.tls.serverName' }]);
+    expect(servers({ a: { url: 'http://x.example', tls: { serverName: 'y' } } })).toMatchObject([
+      { severity: 'warning', key: 'servers.a.tls', message: 'has no effect on an http:// url' },
+    ]);
+    expect(servers({ a: { command: 'x', proxy: 'none' } })).toMatchObject([
+      { severity: 'warning', key: 'servers.a.proxy' },
+    ]);
+  });
+
+  test('a proxy is an http or https URL, or none', () => {
+    const one = (proxy: string) => servers({ a: { url: 'https://x.example', proxy } });
+    for (const proxy of ['http://p:3128', 'https://ada:secret@p', 'none']) expect(one(proxy)).toEqual([]);
+    for (const proxy of ['socks5://p:1', 'p:3128', '']) expect(one(proxy)).toMatchObject([{ code: 'type' }]);
+  });
+
   test('relative paths start at the file', () => {
     mkdirSync(path.join(folder, 'sub'));
     write('sub/x.yaml', 'data: state\nservers: { a: { command: x, cwd: .. } }\n');

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { assessToken, TOKEN_FIX } from '../identity/tokens.js';
-import { formatListen, isLoopback } from './address.js';
+import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
 import { formatDuration } from './field.js';
 import { type Origin, type Problems, show } from './problem.js';
 import { join, type Reading } from './read.js';
@@ -131,6 +131,7 @@ class Rules {
       this.serverName(name, key);
       this.serverKind(server, key);
       this.headers(server, key);
+      this.tls(server, key);
       servers[name] = this.complete(server, key);
     }
     return servers;
@@ -158,7 +159,7 @@ class Rules {
       const message = 'has both a url and a command';
       this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'command')));
     }
-    const overHttp = server.transport === 'auto' ? ['headers'] : ['headers', 'transport'];
+    const overHttp = ['headers', 'proxy', 'tls', ...(server.transport === 'auto' ? [] : ['transport'])];
     const useless = command === undefined ? ['args', 'env', 'envFile', 'cwd'] : overHttp;
     for (const part of url === undefined && command === undefined ? [] : useless.filter(written)) {
       const message = `has no effect on a server with a ${command === undefined ? 'url' : 'command'}`;
@@ -178,6 +179,7 @@ class Rules {
       this.agentName(name, agent, key);
       this.agentKind(agent, key);
       this.headers(agent, key);
+      this.tls(agent, key);
       agents[name] = { ...agent, timeouts: this.ownTimeouts(agent, key) };
     }
     return agents;
@@ -205,7 +207,8 @@ class Rules {
       const message = 'has both a url and tools';
       this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'tools')));
     }
-    const useless = agent.url === undefined ? ['version', 'binding', 'headers', 'signatures', 'keys'] : [];
+    const remote = ['version', 'binding', 'headers', 'signatures', 'keys', 'proxy', 'tls'];
+    const useless = agent.url === undefined ? remote : [];
     for (const part of useless.filter(written)) {
       const message = 'has no effect on an agent made of tools';
       this.#problems.warn('conflict', join(key, part), message, 'remove it', this.at(join(key, part)));
@@ -218,6 +221,35 @@ class Rules {
       const at = join(join(key, 'headers'), name);
       const fix = 'write letters, digits and dashes, such as X-API-Key';
       this.#problems.error('type', at, `${show(name)} is not the name of a header`, fix, this.at(at));
+    }
+  }
+
+  private tls({ url, tls, enabled }: Pick<WrittenServer, 'url' | 'tls' | 'enabled'>, key: string): void {
+    const within = join(key, 'tls');
+    if (url?.startsWith('http:') && this.reading.origins.has(within)) {
+      const fix = 'write https:// in url, or remove tls';
+      this.#problems.warn('conflict', within, 'has no effect on an http:// url', fix, this.at(within));
+    }
+    if ((tls.cert === undefined) !== (tls.key === undefined)) {
+      const [there, missing] = tls.cert === undefined ? ['key', 'cert'] : ['cert', 'key'];
+      const message = `${there} is there without ${missing}`;
+      this.#problems.error('required', within, message, `add ${missing}`, this.at(join(within, there!)));
+    }
+    for (const part of ['ca', 'cert', 'key'] as const) {
+      const value = tls[part];
+      if (value === undefined || isPem(value)) continue;
+      const problem = this.pemFile(value);
+      const path = join(within, part);
+      const report = enabled ? this.#problems.error : this.#problems.warn;
+      if (problem) report.call(this.#problems, 'file', path, `${show(value)} ${problem}`, PEM_FIX, this.at(path));
+    }
+  }
+
+  private pemFile(file: string): string | undefined {
+    try {
+      return isPem(readFileSync(file, 'latin1')) ? undefined : 'holds no PEM text';
+    } catch (error) {
+      return `cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`;
     }
   }
 

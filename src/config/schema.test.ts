@@ -81,6 +81,7 @@ test('the defaults of a server', () => {
     invocation: true,
     enabled: true,
     pool: 4,
+    tls: {},
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
   });
 });
@@ -97,6 +98,7 @@ test('the defaults of an agent', () => {
       signatures: 'verify',
       mcp: true,
       enabled: true,
+      tls: {},
       timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
     },
   });

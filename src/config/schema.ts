@@ -1,6 +1,6 @@
 import { ERROR_PROFILES, type ErrorProfile, VERSIONS } from '../protocol/a2a/dialect.js';
 import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
-import { filePath, hostName, httpUrl, listenAddress, urlField, webOrigin } from './address.js';
+import { filePath, hostName, httpUrl, listenAddress, pemText, proxyUrl, urlField, webOrigin } from './address.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
 
 /** RFC 9110 token: what a header's name may hold. */
@@ -29,6 +29,28 @@ const ownTimeouts = (connect: string) =>
     call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
     callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
   });
+
+/** How TLS is spoken to one server or agent. */
+const ownTls = group(
+  'TLS toward `url`, where what the system trusts is not enough; files that change are read again.',
+  {
+    ca: pemText({ description: 'The authorities trusted here (PEM), instead of those of the system.' }),
+    cert: pemText({ description: 'The certificate the gateway shows (PEM), with those that sign it.' }),
+    key: pemText({ description: 'The private key of `cert` (PEM).' }),
+    serverName: text({
+      description: 'The name its certificate has to carry, where that is not the host of `url`.',
+      pattern: /^[A-Za-z0-9.-]+$/,
+      what: 'is not a name',
+      fix: 'write a host name, such as mcp.example.com',
+    }),
+  },
+);
+
+const ownProxy = proxyUrl({
+  description:
+    'The forward proxy that leads to `url`, or `none`; where it is left out `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` ' +
+    'decide.',
+});
 
 const server = group('One MCP server: an HTTP endpoint (`url`) or a program spoken to over stdio (`command`).', {
   url: httpUrl({ description: "The server's MCP endpoint." }),
@@ -63,6 +85,8 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
     max: 256,
     description: 'How many sessions are kept for calls that may ask something back.',
   }),
+  proxy: ownProxy,
+  tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
 });
 
@@ -95,6 +119,8 @@ const agent = group('One A2A agent: where it is (`url`), or the MCP tools it is 
   keys: text({ description: 'The keys its card is signed with: a JWKS as URL, path or JSON.' }),
   mcp: flag({ default: true, description: 'Whether its skills are MCP tools too.' }),
   enabled: flag({ default: true, description: 'Whether the agent takes part at all.' }),
+  proxy: ownProxy,
+  tls: ownTls,
   timeouts: ownTimeouts('How long a connection may take.'),
 });
 
@@ -169,6 +195,11 @@ export const SCHEMA = group('', {
     }),
     ports: list(integer({ min: 1, max: 65_535, description: 'One port.' }), {
       description: 'Ports allowed beside 80 and 443.',
+    }),
+    proxy: proxyUrl({
+      description:
+        'The forward proxy for these addresses, which is asked for tunnels to addresses that were checked and never for ' +
+        'names; proxies of the environment are not used here.',
     }),
   }),
   naming: group('How tools and prompts of several servers are told apart.', {

@@ -1,5 +1,5 @@
-/** Certificates for tests: made on the spot, signed by themselves, good for an hour. */
-import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
+/** Certificates for tests: made on the spot, signed by themselves or by an authority of the test, good for an hour. */
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 
 export interface Certificate {
@@ -31,33 +31,68 @@ const TRUE = der(0x01, [0xff]);
 const altName = (name: string): Buffer =>
   isIPv4(name) ? der(0x87, name.split('.').map(Number)) : der(0x82, Buffer.from(name));
 
-/** `names` are host names and IPv4 addresses. */
-export function selfSigned(...names: string[]): Certificate {
+const HOUR = 3_600_000;
+
+const nameOf = (commonName: string): Buffer =>
+  sequence(der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(commonName)))));
+
+interface Issuer {
+  readonly name: Buffer;
+  readonly key: KeyObject;
+}
+
+interface Wanted {
+  readonly commonName: string;
+  readonly names: readonly string[];
+  readonly authority: boolean;
+  /** Itself where there is none. */
+  readonly issuer?: Issuer;
+}
+
+function certify({ commonName, names, authority, issuer }: Wanted): Certificate & { readonly issuer: Issuer } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const hour = 3_600_000;
-  const subject = sequence(
-    der(0x31, sequence(COMMON_NAME, der(0x0c, Buffer.from(`test ${randomBytes(4).toString('hex')}`)))),
-  );
+  const name = nameOf(commonName);
+  const by = issuer ?? { name, key: privateKey };
+  const constraints = sequence(BASIC_CONSTRAINTS, TRUE, octets(authority ? sequence(TRUE) : sequence()));
+  const altNames = names.length > 0 ? [sequence(ALT_NAME, octets(sequence(...names.map(altName))))] : [];
   const toBeSigned = sequence(
     der(0xa0, der(0x02, [2])),
     der(0x02, [1, ...randomBytes(8)]),
     ECDSA_SHA256,
-    subject,
-    sequence(time(Date.now() - hour), time(Date.now() + hour)),
-    subject,
+    by.name,
+    sequence(time(Date.now() - HOUR), time(Date.now() + HOUR)),
+    name,
     publicKey.export({ type: 'spki', format: 'der' }),
-    der(
-      0xa3,
-      sequence(
-        sequence(BASIC_CONSTRAINTS, TRUE, octets(sequence(TRUE))),
-        sequence(ALT_NAME, octets(sequence(...names.map(altName)))),
-      ),
-    ),
+    der(0xa3, sequence(constraints, ...altNames)),
   );
-  const signature = sign('sha256', toBeSigned, privateKey);
+  const signature = sign('sha256', toBeSigned, by.key);
   const text = sequence(toBeSigned, ECDSA_SHA256, bits(signature)).toString('base64');
   return {
     cert: `-----BEGIN CERTIFICATE-----\n${text.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+    issuer: { name, key: privateKey },
   };
+}
+
+const anyName = (): string => `test ${randomBytes(4).toString('hex')}`;
+
+/** `names` are host names and IPv4 addresses. */
+export function selfSigned(...names: string[]): Certificate {
+  const { cert, key } = certify({ commonName: anyName(), names, authority: true });
+  return { cert, key };
+}
+
+/** Signs certificates of others. */
+export class Authority {
+  private readonly own = certify({ commonName: anyName(), names: [], authority: true });
+
+  /** Its own certificate as PEM. */
+  get cert(): string {
+    return this.own.cert;
+  }
+
+  sign(commonName: string, ...names: string[]): Certificate {
+    const { cert, key } = certify({ commonName, names, authority: false, issuer: this.own.issuer });
+    return { cert, key };
+  }
 }

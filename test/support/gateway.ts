@@ -66,13 +66,18 @@ async function settle(url: string, { servers, auth }: GatewayConfig): Promise<vo
   }
 }
 
+/** The proxies of this machine lead nowhere near the servers of a test. */
+const withoutProxies = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !/^(?:https?|no)_proxy$/i.test(name)));
+
 export async function startGateway(config: GatewayConfig, options: GatewayOptions = {}): Promise<RunningGateway> {
   const folder = await mkdtemp(join(tmpdir(), 'parley-test-'));
   const file = join(folder, 'parley.json');
   const settings = { listen: '127.0.0.1:0', data: options.data ?? join(folder, 'data'), ...config };
   await writeFile(file, JSON.stringify(settings), { mode: 0o600 });
   const [command, ...args] = [...(options.under ?? []), process.execPath, BIN, 'serve', '--config', file];
-  const child = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } });
+  const env = { ...withoutProxies(process.env), ...options.env };
+  const child = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
   let errors = '';
   child.stderr.on('data', (chunk: Buffer) => {
     errors = (errors + chunk.toString()).slice(-200_000);

@@ -50,7 +50,6 @@ export class Stage {
     { lookup, limit = 1024 * 1024, ...egress }: Partial<EgressSettings> & { lookup?: LookupAll; limit?: number } = {},
   ): Agent {
     const policy = new Egress({ allowPrivate: false, ports: [], ...egress }, lookup);
-    const http = new HttpClient({ connectTimeout: 2_000 });
     const guarded = new HttpClient({ connectTimeout: 2_000, egress: policy });
     const agent = buildAgent(
       'it',
@@ -59,15 +58,15 @@ export class Stage {
         version: 'auto',
         binding: 'auto',
         headers: {},
+        tls: {},
         signatures: 'verify',
         timeouts: { connect: 2_000, call: 5_000, callMax: 20_000 },
         ...settings,
       },
-      { http, guarded, egress: policy, limits: { event: limit }, log: LOG },
+      { guarded, egress: policy, limits: { event: limit }, log: LOG },
     );
     this.later(async () => {
       await agent.close();
-      await http.close();
       await guarded.close();
     });
     return agent;

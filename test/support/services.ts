@@ -1,5 +1,5 @@
 /**
- * Private PostgreSQL and Redis servers for tests: real ones, on free loopback ports, in a temporary folder, stopped by
+ * Private PostgreSQL and Redis servers and forward proxies for tests: real ones, on free loopback ports, in a temporary folder, stopped by
  * process id. A missing server is installed where this is possible without asking (Debian, as root); elsewhere the test
  * fails with the command to run. It is never skipped.
  */
@@ -10,6 +10,7 @@ import {
   existsSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   realpathSync,
   rmSync,
   writeFileSync,
@@ -46,7 +47,7 @@ export interface PostgresService extends Service {
   createDatabase(): Promise<string>;
 }
 
-const PACKAGES = { postgres: 'postgresql', 'redis-server': 'redis-server' } as const;
+const PACKAGES = { postgres: 'postgresql', 'redis-server': 'redis-server', tinyproxy: 'tinyproxy-bin' } as const;
 type Program = keyof typeof PACKAGES;
 
 /** Where packages put their servers, whether or not the folder is on the PATH. */
@@ -331,4 +332,33 @@ export async function startRedis({ aof = true, settings = {}, ...given }: RedisS
   const ready = (): Promise<boolean> => answers(port, 'PING\r\n', /^\+PONG/);
   const url = `redis://127.0.0.1:${port}`;
   return serve({ folder, port, url, command, args: [file], ready, end: 'SIGTERM' });
+}
+
+export interface ForwardProxy extends Service {
+  /** What it logged so far. */
+  log(): string;
+}
+
+/** A forward proxy; with `auth` it wants these credentials. */
+export async function startTinyproxy(auth?: { user: string; password: string }): Promise<ForwardProxy> {
+  const command = await need('tinyproxy');
+  const folder = mkdtempSync(join(tmpdir(), 'parley-proxy-'));
+  const port = await freePort();
+  const file = join(folder, 'tinyproxy.conf');
+  const log = join(folder, 'tinyproxy.log');
+  const lines = [
+    `Port ${port}`,
+    'Listen 127.0.0.1',
+    'Allow 127.0.0.1',
+    'Timeout 600',
+    'MaxClients 100',
+    `LogFile "${log}"`,
+    'LogLevel Connect',
+    ...(auth ? [`BasicAuth ${auth.user} ${auth.password}`] : []),
+  ];
+  writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
+  const ready = (): Promise<boolean> => answers(port, 'GET / HTTP/1.0\r\n\r\n', /^HTTP/);
+  const url = `http://127.0.0.1:${port}`;
+  const service = await serve({ folder, port, url, command, args: ['-d', '-c', file], ready, end: 'SIGTERM' });
+  return Object.assign(service, { log: () => readFileSync(log, 'utf8') });
 }

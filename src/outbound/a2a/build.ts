@@ -1,7 +1,7 @@
 import type { Agent } from '../../core/a2a/agent.js';
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
-import type { HttpClient } from '../http/index.js';
+import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { assumedCard } from './assumed.js';
 import type { AgentContext, Log } from './context.js';
 import { CardSource } from './discovery.js';
@@ -19,6 +19,10 @@ export interface AgentSettings {
   readonly binding: BindingSetting;
   /** The gateway's credentials for it. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The URL of a forward proxy, or `none`; undefined where the environment decides. */
+  readonly proxy?: string | undefined;
+  /** TLS toward the configured origin; other origins that its card names see nothing of it. */
+  readonly tls: TlsSettings;
   readonly signatures: SignaturePolicy;
   /** A JSON Web Key Set: inline, a file, or a URL. */
   readonly keys?: KeySetting | undefined;
@@ -26,8 +30,6 @@ export interface AgentSettings {
 }
 
 export interface AgentSurroundings {
-  /** For what the operator configured. */
-  readonly http: HttpClient;
   /** For URLs that a card supplies; it checks the addresses it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
@@ -39,7 +41,12 @@ export interface AgentSurroundings {
 const WAITING_EVENTS = 2;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentSurroundings): Agent {
-  const { http, guarded, egress, limits, log } = around;
+  const { guarded, egress, limits, log } = around;
+  const http = new HttpClient({
+    connectTimeout: settings.timeouts.connect,
+    proxy: proxyRule(settings.proxy),
+    tls: settings.tls,
+  });
   const { url, version, binding, keys, signatures: policy } = settings;
   const context: AgentContext = {
     name,
@@ -77,5 +84,6 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentS
         http: candidate.trusted ? http : guarded,
         egress: candidate.trusted ? undefined : egress,
       }),
+    close: () => http.close(),
   });
 }

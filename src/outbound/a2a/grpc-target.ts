@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { type ChannelCredentials, credentials } from '@grpc/grpc-js';
 import type { Egress } from '../egress.js';
+import { type HttpClientOptions, isPem, type ProxyRule } from '../http/index.js';
 
 /** Where a gRPC interface is, from what a card writes: `host:port`, or a URL in older cards. */
 export interface GrpcTarget {
@@ -33,21 +35,56 @@ export interface Dial {
   readonly options: Readonly<Record<string, string>>;
 }
 
-/** The address to dial: with an egress policy, one that was checked, under the name it was found by. */
-export async function dial(target: GrpcTarget, egress: Egress | undefined): Promise<Dial> {
+/**
+ * The address to dial: with an egress policy, one that was checked, under the name it was found by. TLS and proxy are
+ * those of the HTTP client for the same place.
+ */
+export async function dial(
+  target: GrpcTarget,
+  egress: Egress | undefined,
+  { tls, proxy }: Pick<HttpClientOptions, 'tls' | 'proxy'> = {},
+): Promise<Dial> {
   const { host, port, secure } = target;
-  const authority = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
-  const channel = secure ? credentials.createSsl() : credentials.createInsecure();
-  if (!egress) return { address: authority, credentials: channel, options: {} };
-  egress.checkAuthority(host, port);
-  const address = isIP(host) === 0 ? await checkedAddress(host, egress) : host;
+  const authority = `${bracketed(host)}:${port}`;
+  const channel = secure ? secureChannel(tls) : credentials.createInsecure();
+  const tunnel = tunnelBy(proxy, `${secure ? 'https' : 'http'}://${authority}`);
+  const name = tls?.serverName ?? (egress || tunnel ? host : undefined);
+  const named = {
+    ...((egress || tunnel) && { 'grpc.default_authority': authority }),
+    ...(secure && name !== undefined && { 'grpc.ssl_target_name_override': name }),
+  };
+  let address = authority;
+  if (egress) {
+    egress.checkAuthority(host, port);
+    const checked = isIP(host) === 0 ? await checkedAddress(host, egress) : host;
+    address = `${isIP(checked) === 6 ? 'ipv6' : 'ipv4'}:${bracketed(checked)}:${port}`;
+  }
+  if (!tunnel) return { address, credentials: channel, options: named };
+  const options = { ...named, ...tunnel.options, 'grpc.http_connect_target': address.replace(/^ipv[46]:/, '') };
+  return { address: tunnel.address, credentials: channel, options };
+}
+
+const bracketed = (host: string): string => (isIP(host) === 6 ? `[${host}]` : host);
+
+function secureChannel(tls: HttpClientOptions['tls']): ChannelCredentials {
+  const pem = (value: string | undefined): Buffer | null =>
+    value === undefined ? null : isPem(value) ? Buffer.from(value) : readFileSync(value);
+  return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
+}
+
+/** The library speaks plain HTTP to a proxy, and nothing else. */
+function tunnelBy(
+  rule: ProxyRule | undefined,
+  origin: string,
+): { readonly address: string; readonly options: Readonly<Record<string, string>> } | undefined {
+  const proxy = rule?.(origin);
+  if (!proxy) return undefined;
+  const { protocol, hostname, port } = new URL(proxy.origin);
+  if (protocol !== 'http:') throw new TypeError('gRPC goes through proxies with an http:// URL only');
+  const [, basic] = /^Basic (.*)$/.exec(proxy.headers[1] ?? '') ?? [];
   return {
-    address: `${isIP(address) === 6 ? `ipv6:[${address}]` : `ipv4:${address}`}:${port}`,
-    credentials: channel,
-    options: {
-      'grpc.default_authority': authority,
-      ...(secure && { 'grpc.ssl_target_name_override': host }),
-    },
+    address: `${hostname}:${port || 80}`,
+    options: basic === undefined ? {} : { 'grpc.http_connect_creds': Buffer.from(basic, 'base64').toString() },
   };
 }
 

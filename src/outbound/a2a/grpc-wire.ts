@@ -53,8 +53,8 @@ export class GrpcWire implements Wire {
   }
 
   private async connect(): Promise<Client> {
-    const { url, egress, context } = this.seat;
-    const { address, credentials, options } = await dial(grpcTarget(url), egress);
+    const { url, egress, context, http } = this.seat;
+    const { address, credentials, options } = await dial(grpcTarget(url), egress, http.options);
     return new Client(address, credentials, {
       ...options,
       'grpc.max_receive_message_length': context.limits.event,

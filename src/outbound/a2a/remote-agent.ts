@@ -28,6 +28,8 @@ export interface RemoteAgentOptions {
   readonly knowledge: Knowledge;
   readonly choice: Choice;
   readonly wire: (candidate: Candidate) => Wire;
+  /** Closes the connections that are this agent's own. */
+  readonly close: () => Promise<void>;
 }
 
 /** An agent somewhere on the network, called by whichever of its interfaces works. */
@@ -102,6 +104,7 @@ export class RemoteAgent implements Agent {
     this.options.knowledge.close();
     for (const wire of this.wires.values()) wire.close?.();
     this.wires.clear();
+    await this.options.close();
   }
 
   private async call<O extends Operation>(

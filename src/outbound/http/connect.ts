@@ -1,64 +1,165 @@
-/** How connections are made: which addresses are allowed, and how long it may take. */
+/** How connections are made: which addresses are allowed, through which proxy, with which certificates, and in which time. */
 import { isIP, type LookupFunction, type Socket } from 'node:net';
+import type { SecureContext } from 'node:tls';
 import { buildConnector } from 'undici';
 import type { Egress } from '../egress.js';
 import { HttpError } from './exchange.js';
 import { Unconnected } from './faults.js';
+import { type ForwardProxy, openTunnel } from './proxy.js';
+import { TlsMaterial, type TlsSettings } from './tls.js';
 
 export interface ConnectOptions {
-  /** Milliseconds a connection may take, TLS included. */
+  /** Milliseconds a connection may take, TLS and proxy included. */
   readonly connectTimeout: number;
   /** Checks every address before it is dialled: for URLs that come from a caller or from an agent's card. */
-  readonly egress?: Egress;
+  readonly egress?: Egress | undefined;
+  readonly tls?: TlsSettings | undefined;
 }
 
 type Target = buildConnector.Options;
+type Dial = buildConnector.connector;
 
 /** Makes the connections of a client, and gives up those that are under way when the client is closed. */
 export class Connector {
-  private readonly dial: buildConnector.connector;
   private readonly pending = new Set<(error: Error) => void>();
+  private readonly material: TlsMaterial | undefined;
+  private dialing: { readonly dial: Dial; readonly context: SecureContext | undefined } | undefined;
 
   constructor(private readonly options: ConnectOptions) {
-    const { egress } = options;
-    // The time is kept here: undici looks at its own timers only twice a second.
-    this.dial = buildConnector({ timeout: 0, ...(egress && { lookup: egress.lookup as LookupFunction }) });
+    const { tls } = options;
+    if (tls && (tls.ca ?? tls.cert ?? tls.key) !== undefined) this.material = new TlsMaterial(tls);
   }
 
-  readonly connect: buildConnector.connector = (to, done) => {
+  /** Dials the target itself. */
+  readonly direct: Dial = (to, done) =>
+    this.within(done, (attempt) => {
+      this.options.egress?.checkAuthority(to.hostname, portOf(to));
+      this.secured(to, attempt);
+    });
+
+  /** Dials the proxy as it is: neither checks nor certificates of the target are meant for it. */
+  readonly toProxy: Dial = (to, done) => this.within(done, (attempt) => attempt.dial(plainDial, named(to)));
+
+  /** Dials the target through a tunnel of the proxy. */
+  through(proxy: ForwardProxy): Dial {
+    return (to, done) =>
+      this.within(done, (attempt) => {
+        this.tunnel(to, proxy, attempt).catch((error: Error) => attempt.finish(error));
+      });
+  }
+
+  private async tunnel(to: Target, proxy: ForwardProxy, attempt: Attempt): Promise<void> {
+    const authority = await this.authorityOf(to);
+    const socket = await openTunnel(proxy, authority, this.toProxy, attempt.signal);
+    attempt.holds(socket);
+    if (to.protocol === 'https:') this.secured({ ...to, httpSocket: socket }, attempt);
+    else attempt.finish(undefined, socket);
+  }
+
+  /** What the proxy is asked to dial: an address that was checked, where addresses are, and otherwise the name. */
+  private async authorityOf(to: Target): Promise<string> {
+    const { egress } = this.options;
+    const port = portOf(to);
     const host = to.hostname;
-    let socket: Socket | undefined;
-    let over = false;
-    const finish = (error: Error | undefined, made?: Socket): void => {
-      if (over) return;
-      over = true;
-      clearTimeout(timer);
-      this.pending.delete(give);
-      if (made) done(null, made);
-      else done(new Unconnected(error!), null);
-    };
-    const give = (error: Error): void => {
-      finish(error);
-      socket?.on('error', () => {}).destroy();
-    };
-    const timer = setTimeout(
-      () => give(new HttpError('ETIMEDOUT', 'no connection within the time for one')),
-      this.options.connectTimeout,
-    );
-    this.pending.add(give);
-    try {
-      this.options.egress?.checkAuthority(host, portOf(to));
-      const target: Target = { ...to, servername: isIP(host) === 0 ? host : '' };
-      // It returns the socket, which its types do not say.
-      socket = this.dial(target, (error, made) => finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
-    } catch (error) {
-      finish(error as Error);
+    if (!egress) return `${bracketed(host)}:${port}`;
+    egress.checkAuthority(host, port);
+    if (isIP(host) !== 0) return `${bracketed(host)}:${port}`;
+    const address = await new Promise<string>((resolve, reject) => {
+      egress.lookup(host, {}, (error, found) => {
+        if (error) reject(error);
+        else resolve(String(found));
+      });
+    });
+    return `${bracketed(address)}:${port}`;
+  }
+
+  /** Dials, or speaks TLS on a tunnel, with the settings of this client. */
+  private secured(to: Target, attempt: Attempt): void {
+    const { tls, egress } = this.options;
+    const context = to.protocol === 'https:' ? this.material?.current : undefined;
+    if (!this.dialing || this.dialing.context !== context) {
+      const dial = buildConnector({
+        // The time is kept by `Attempt`: undici looks at its own timers only twice a second.
+        timeout: 0,
+        ...(egress && { lookup: egress.lookup as LookupFunction }),
+        ...(context && { secureContext: context }),
+      });
+      this.dialing = { dial, context };
     }
-  };
+    attempt.dial(this.dialing.dial, named(to, tls?.serverName));
+  }
+
+  private within(done: buildConnector.Callback, begin: (attempt: Attempt) => void): void {
+    const attempt = new Attempt(this.options.connectTimeout, this.pending, done);
+    try {
+      begin(attempt);
+    } catch (error) {
+      attempt.finish(error as Error);
+    }
+  }
 
   close(): void {
     for (const give of [...this.pending]) give(new HttpError('ECONNRESET', 'the client is closed'));
   }
 }
+
+/** One connection that is being made. It ends once: with a socket, or with the reason why there is none. */
+class Attempt {
+  private socket: Socket | undefined;
+  private over = false;
+  private given = false;
+  private readonly timer: NodeJS.Timeout;
+  private readonly aborting = new AbortController();
+  private readonly give = (error: Error): void => {
+    this.given = true;
+    this.finish(error);
+    this.aborting.abort();
+    this.socket?.on('error', () => {}).destroy();
+  };
+
+  constructor(
+    time: number,
+    private readonly pending: Set<(error: Error) => void>,
+    private readonly done: buildConnector.Callback,
+  ) {
+    this.timer = setTimeout(() => this.give(new HttpError('ETIMEDOUT', 'no connection within the time for one')), time);
+    pending.add(this.give);
+  }
+
+  get signal(): AbortSignal {
+    return this.aborting.signal;
+  }
+
+  dial(dial: Dial, to: Target): void {
+    // It returns the socket, which its types do not say.
+    const socket = dial(to, (error, made) => this.finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
+    this.holds(socket);
+  }
+
+  /** The socket that goes when the attempt is given up. */
+  holds(socket: Socket): void {
+    this.socket = socket;
+    if (this.given) socket.on('error', () => {}).destroy();
+  }
+
+  finish(error: Error | undefined, made?: Socket): void {
+    if (this.over) return;
+    this.over = true;
+    clearTimeout(this.timer);
+    this.pending.delete(this.give);
+    if (made) this.done(null, made);
+    else this.done(new Unconnected(error!), null);
+  }
+}
+
+const plainDial = buildConnector({ timeout: 0 });
+
+/** TLS asks for the host of the URL, whatever the `Host` header says, or for the name that is configured. */
+const named = (to: Target, serverName?: string): Target => ({
+  ...to,
+  servername: serverName ?? (isIP(to.hostname) === 0 ? to.hostname : ''),
+});
+
+const bracketed = (host: string): string => (isIP(host) === 6 ? `[${host}]` : host);
 
 const portOf = ({ port, protocol }: Target): number => (port ? Number(port) : protocol === 'https:' ? 443 : 80);

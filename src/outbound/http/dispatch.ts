@@ -2,11 +2,11 @@
  * One request and its reply, as undici's `dispatch` runs it. The handler has undici's older form (`onConnect`,
  * `onHeaders`, …): undici 7 wraps the newer form in two more objects for each request and makes an object of its headers.
  */
-import type { Dispatcher } from 'undici';
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 import type { Carried, Connection } from './connection.js';
 import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './exchange.js';
 import { replyError } from './faults.js';
+import type { Route } from './route.js';
 
 /** Above this many bytes of request a server may well answer before it has read everything. */
 const LARGE_REQUEST = 64 * 1024;
@@ -33,9 +33,18 @@ export class Exchange implements Abortable, Carried {
     private readonly reply: HttpReply,
   ) {}
 
-  start(dispatcher: Dispatcher, path: string): void {
+  start({ pool, prefix, headers: own }: Route, path: string): void {
     const { method, headers, body } = this.request;
-    dispatcher.dispatch({ path, method, headers: headers as string[], body: body ?? null, idempotent: false }, this);
+    pool.dispatch(
+      {
+        path: prefix + path,
+        method,
+        headers: (own ? own(headers) : headers) as string[],
+        body: body ?? null,
+        idempotent: false,
+      },
+      this,
+    );
     this.starting = false;
   }
 

@@ -50,7 +50,11 @@ export type HttpErrorCode =
   /** The request cannot be written as HTTP. */
   | 'HTTP_UNSENDABLE'
   /** The reply is not HTTP/1.1. */
-  | 'HTTP_INVALID';
+  | 'HTTP_INVALID'
+  /** The proxy opened no way to the server. */
+  | 'HTTP_PROXY'
+  /** Certificates or keys that are configured cannot be used. */
+  | 'TLS_SETTINGS';
 
 export class HttpError extends Error {
   override readonly name = 'HttpError';

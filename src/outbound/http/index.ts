@@ -9,3 +9,5 @@ export {
   type HttpTarget,
   httpTarget,
 } from './exchange.js';
+export { type Environment, type ProxyRule, proxyRule } from './proxy.js';
+export { isPem, type TlsSettings } from './tls.js';

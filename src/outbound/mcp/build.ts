@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Upstream } from '../../core/upstream.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
-import type { HttpClient } from '../http/index.js';
+import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import type { Log, UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { StdioLink } from './stdio-link.js';
@@ -16,6 +16,9 @@ export interface ServerSettings {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** The URL of a forward proxy, or `none`; undefined where the environment decides. */
+  readonly proxy?: string | undefined;
+  readonly tls: TlsSettings;
   readonly transport: 'auto' | 'http' | 'sse';
   readonly revision: string;
   readonly pool: number;
@@ -23,7 +26,6 @@ export interface ServerSettings {
 }
 
 export interface Surroundings {
-  readonly http: HttpClient;
   readonly limits: { readonly event: number };
   readonly sessionIdle: number;
   readonly clientInfo: Implementation;
@@ -45,10 +47,14 @@ export interface VerdictStore {
 const REPLY_FACTOR = 16;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: Surroundings): Upstream {
-  const { http, limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput } = around;
+  const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput } = around;
   const context: UpstreamContext = {
     name,
-    http,
+    http: new HttpClient({
+      connectTimeout: settings.timeouts.connect,
+      proxy: proxyRule(settings.proxy),
+      tls: settings.tls,
+    }),
     headers: Object.entries(settings.headers).flat(),
     timeouts: settings.timeouts,
     limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },

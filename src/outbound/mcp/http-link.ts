@@ -58,5 +58,6 @@ export class HttpLink implements Link {
 
   async close(): Promise<void> {
     await this.sessions?.close();
+    await this.options.context.http.close();
   }
 }

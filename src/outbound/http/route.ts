@@ -1,0 +1,60 @@
+/** The way to one origin: connections to it, or to the proxy in front of it. */
+import { type buildConnector, Pool } from 'undici';
+import type { Connector } from './connect.js';
+import { Connection } from './connection.js';
+import { HttpError } from './exchange.js';
+import type { ForwardProxy } from './proxy.js';
+
+export interface Route {
+  readonly pool: Pool;
+  /** What stands before the path in a request. */
+  readonly prefix: string;
+  /** The headers of a request, where the way needs some of its own. */
+  headers?(given: readonly string[]): readonly string[];
+}
+
+/** Milliseconds an idle connection is kept, unless the server names a longer time: many servers close after 5 s. */
+const KEEP_ALIVE = 4_000;
+const KEEP_ALIVE_MAX = 600_000;
+/** Longer heads are refused, so that nobody can make us collect one without end. */
+const HEAD_LIMIT = 32 * 1024;
+
+function poolOf(origin: string, connect: buildConnector.connector): Pool {
+  return new Pool(origin, {
+    connect,
+    factory: (url, options) => new Connection(url, options),
+    pipelining: 1,
+    keepAliveTimeout: KEEP_ALIVE,
+    keepAliveMaxTimeout: KEEP_ALIVE_MAX,
+    maxHeaderSize: HEAD_LIMIT,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+/**
+ * Through a proxy, http is asked for by its whole URL and https through a tunnel. `tunnels` asks for a tunnel in any case,
+ * so that the gateway and not the proxy decides which address is dialled.
+ */
+export function routeTo(
+  origin: string,
+  connector: Connector,
+  proxy: ForwardProxy | undefined,
+  tunnels: boolean,
+): Route {
+  const url = URL.canParse(origin) ? new URL(origin) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw new HttpError('HTTP_UNSENDABLE', 'the URL is neither http nor https');
+  if (!proxy) return { pool: poolOf(origin, connector.direct), prefix: '' };
+  if (tunnels || url.protocol === 'https:') return { pool: poolOf(origin, connector.through(proxy)), prefix: '' };
+  return {
+    pool: poolOf(proxy.origin, connector.toProxy),
+    prefix: origin,
+    headers: (given) => [...given, ...proxy.headers, ...(namesHost(given) ? [] : ['host', url.host])],
+  };
+}
+
+function namesHost(headers: readonly string[]): boolean {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === 'host') return true;
+  return false;
+}

@@ -1,0 +1,143 @@
+/** Servers behind forward proxies, private authorities and client certificates, as a configuration reaches them. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttp } from 'node:http';
+import { createServer as createHttps } from 'node:https';
+import type { AddressInfo, Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { TLSSocket } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { textOf } from '../input/support/message.js';
+import { modernCall } from '../input/support/speak.js';
+import { Authority } from '../support/certificate.js';
+import { type GatewayOptions, startGateway } from '../support/gateway.js';
+import { type ForwardProxy, startTinyproxy } from '../support/services.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'parley-reach-'));
+const authority = new Authority();
+const stranger = new Authority();
+const closing: (() => unknown)[] = [];
+let plain: string;
+let secure: string;
+let guarded: string;
+let proxy: ForwardProxy;
+
+const file = (name: string, text: string): string => {
+  const place = path.join(folder, name);
+  writeFileSync(place, text, { mode: 0o600 });
+  return place;
+};
+
+/** An MCP server with one tool, which says who asks and through what. */
+const answer: Parameters<typeof createHttp>[1] = async (req, res) => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req) chunks.push(chunk as Buffer);
+  const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: number; method: string };
+  const base = { resultType: 'complete', ttlMs: 60_000, cacheScope: 'public' };
+  const caller = (req.socket as TLSSocket).getPeerCertificate?.()?.subject?.CN ?? 'nobody';
+  const result =
+    method === 'server/discover'
+      ? { ...base, supportedVersions: ['2026-07-28'], capabilities: { tools: {} } }
+      : method === 'tools/list'
+        ? { ...base, tools: [{ name: 'who', inputSchema: { type: 'object' } }] }
+        : { ...base, content: [{ type: 'text', text: `${caller} via ${req.headers.via ?? 'nothing'}` }] };
+  res.setHeader('content-type', 'application/json').end(JSON.stringify({ jsonrpc: '2.0', id, result }));
+};
+
+async function listen(server: Server & { closeAllConnections?(): void }, scheme: string): Promise<string> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closing.push(() => {
+    server.closeAllConnections?.();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  return `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+beforeAll(async () => {
+  const certificate = authority.sign('server', '127.0.0.1');
+  plain = await listen(createHttp(answer), 'http');
+  secure = await listen(createHttps(certificate, answer), 'https');
+  guarded = await listen(createHttps({ ...certificate, ca: authority.cert, requestCert: true }, answer), 'https');
+  proxy = await startTinyproxy();
+  closing.push(() => proxy.stop());
+});
+afterAll(async () => {
+  for (const close of closing.reverse()) await close();
+  rmSync(folder, { recursive: true });
+});
+
+async function call(server: object, options: GatewayOptions = {}): Promise<string> {
+  const gateway = await startGateway({ servers: { it: server }, log: { level: 'warn' } }, options);
+  try {
+    const reply = await modernCall(`${gateway.url}/mcp`, 'it__who', {});
+    return reply.json.result ? textOf(reply.json) : JSON.stringify(reply.json.error);
+  } finally {
+    await gateway.close();
+  }
+}
+const tunnelled = (): number => proxy.log().match(/CONNECT 127\.0\.0\.1/g)?.length ?? 0;
+
+describe('a forward proxy', () => {
+  it('leads to an http server that names it', async () => {
+    expect(await call({ url: plain, proxy: proxy.url })).toMatch(/^nobody via 1\.1 /);
+    expect(await call({ url: plain })).toBe('nobody via nothing');
+  });
+
+  it('leads to an https server through a tunnel', async () => {
+    const before = tunnelled();
+    expect(await call({ url: secure, proxy: proxy.url, tls: { ca: file('ca.pem', authority.cert) } })).toBe(
+      'nobody via nothing',
+    );
+    expect(tunnelled()).toBeGreaterThan(before);
+  });
+
+  it.each([
+    ['HTTP_PROXY', 'NO_PROXY'],
+    ['http_proxy', 'no_proxy'],
+  ])('comes from %s, unless %s names the server', async (name, exempt) => {
+    expect(await call({ url: plain }, { env: { [name]: proxy.url } })).toMatch(/^nobody via 1\.1 /);
+    const env = { [name]: proxy.url, [exempt]: 'localhost,127.0.0.1' };
+    expect(await call({ url: plain }, { env })).toBe('nobody via nothing');
+    expect(await call({ url: plain, proxy: 'none' }, { env: { [name]: proxy.url } })).toBe('nobody via nothing');
+  });
+
+  it('comes from HTTPS_PROXY for https', async () => {
+    const before = tunnelled();
+    const env = { HTTPS_PROXY: proxy.url };
+    expect(await call({ url: secure, tls: { ca: authority.cert } }, { env })).toBe('nobody via nothing');
+    expect(tunnelled()).toBeGreaterThan(before);
+    expect(await call({ url: plain }, { env })).toBe('nobody via nothing');
+  });
+
+  it('may want credentials', async () => {
+    const strict = await startTinyproxy({ user: 'ada', password: 'secret' });
+    try {
+      const url = `http://ada:secret@127.0.0.1:${strict.port}`;
+      expect(await call({ url: plain, proxy: url })).toMatch(/^nobody via 1\.1 /);
+      expect(await call({ url: secure, proxy: url, tls: { ca: authority.cert } })).toBe('nobody via nothing');
+      expect(await call({ url: secure, proxy: strict.url, tls: { ca: authority.cert } })).toMatch(/407|PROXY/);
+    } finally {
+      await strict.stop();
+    }
+  });
+});
+
+describe('a server that demands a client certificate of a private authority', () => {
+  it('is reached with one of them, in files or in the configuration', async () => {
+    const ada = authority.sign('ada');
+    const tls = { ca: file('ca.pem', authority.cert), cert: file('ada.pem', ada.cert), key: file('ada.key', ada.key) };
+    expect(await call({ url: guarded, tls })).toBe('ada via nothing');
+    expect(await call({ url: guarded, tls: { ca: authority.cert, ...ada } })).toBe('ada via nothing');
+  });
+
+  it('is not reached without one, or with one of another authority', async () => {
+    expect(await call({ url: guarded, tls: { ca: authority.cert } })).toMatch(/upstream_/);
+    expect(await call({ url: guarded, tls: { ca: authority.cert, ...stranger.sign('eve') } })).toMatch(/upstream_/);
+    expect(await call({ url: guarded })).toMatch(/upstream_unavailable/);
+  });
+
+  it('is reached through the proxy too', async () => {
+    const tls = { ca: authority.cert, ...authority.sign('ada') };
+    expect(await call({ url: guarded, tls, proxy: proxy.url })).toBe('ada via nothing');
+  });
+});
