@@ -35,15 +35,16 @@ const ROOT_FILES = new Set([
   'agent-records',
   'quickstart',
   'overview',
-  'cores',
 ]);
 
-/** What only one place may do. */
+/** What only some places may do. */
 const ONLY_IN = {
-  'node:tls': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
-  'node:https': { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
-  undici: { place: 'outbound/http/', why: 'it is the only place that opens a connection' },
-  'node:child_process': { place: 'outbound/stdio/', why: 'children are started where they are guarded' },
+  'node:http': { places: ['inbound/http/'], why: 'it is the only place that serves HTTP' },
+  'node:http2': { places: ['inbound/http/'], why: 'it is the only place that serves HTTP' },
+  'node:https': { places: ['inbound/http/', 'outbound/http/'], why: 'only there connections are accepted or opened' },
+  'node:tls': { places: ['inbound/http/', 'outbound/http/'], why: 'only there connections are accepted or opened' },
+  undici: { places: ['outbound/http/'], why: 'it is the only place that opens a connection' },
+  'node:child_process': { places: ['outbound/stdio/'], why: 'children are started where they are guarded' },
 };
 
 const TYPE_OF_ANY = /(?:[:<|&,([]|\bas\b|\bextends\b|=>)\s*any\b(?!\s*[:=?(.])/g;
@@ -128,7 +129,8 @@ function covers(entry, file) {
 function checkForeign(name, specifier) {
   const from = roomOf(name);
   const only = ONLY_IN[specifier];
-  if (only && !name.startsWith(only.place)) return `${specifier} belongs to src/${only.place}: ${only.why}`;
+  if (only && !only.places.some((place) => name.startsWith(place)))
+    return `${specifier} belongs to ${only.places.map((place) => `src/${place}`).join(' and ')}: ${only.why}`;
   const { builtins, packages } = ROOMS[from] ?? {};
   if (specifier.startsWith('node:')) {
     if (builtins && !builtins.includes(specifier))

@@ -5,9 +5,7 @@ import type { RunningGateway } from './cli/running.js';
 import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
 import { Catalogue } from './core/a2a/catalogue.js';
-import { stayAwake } from './core/awake.js';
 import { ALL_SERVERS } from './core/gateway.js';
-import { coresAllotted } from './cores.js';
 import { type CallLog, withAgentCallLog } from './features/call-log.js';
 import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
@@ -21,9 +19,11 @@ import { refuseA2a } from './inbound/a2a/refusals.js';
 import { ServerLogs } from './inbound/admin/server-logs.js';
 import { connectionsWithin } from './inbound/http/descriptors.js';
 import { Health } from './inbound/http/health.js';
+import type { ListenerSettings } from './inbound/http/listener.js';
 import { Origins } from './inbound/http/origin.js';
 import { type AgentDoors, routes } from './inbound/http/routes.js';
 import { HttpServer } from './inbound/http/server.js';
+import { Certificates } from './inbound/http/tls.js';
 import { type HttpCarrier, HttpDoor, refuse } from './inbound/mcp/http-door.js';
 import { InfoPage } from './inbound/mcp/info-page.js';
 import { ModernDoor } from './inbound/mcp/modern.js';
@@ -57,12 +57,6 @@ function hostsOf({ hosts, publicUrl, listen }: Config, loopback: boolean): strin
   return [...given, listen.host.includes(':') ? `[${listen.host}]` : listen.host];
 }
 
-/** A core of its own to look around on, and one for the work of others. */
-const ENOUGH_CORES = 2;
-function mayStayAwake({ stayAwake }: Config): boolean {
-  return stayAwake === 'auto' ? coresAllotted() >= ENOUGH_CORES : stayAwake === 'always';
-}
-
 export { startExamples } from './quickstart.js';
 
 export async function startServe(
@@ -70,11 +64,11 @@ export async function startServe(
   { log, calls }: { log: Log; calls?: CallLog },
 ): Promise<RunningGateway> {
   const began = performance.now();
+  const tls = await tlsOf(config, log);
   const house = await House.build(config, INFO, log, {
     showsOutput: (name) => `parley logs ${name}`,
     ...(calls && { calls }),
   });
-  stayAwake(mayStayAwake(config));
   const { aggregate, gateway, catalog, seal } = house;
   const modern = new ModernDoor(gateway, INFO);
   const sessions = new Sessions<HttpCarrier>({
@@ -150,7 +144,13 @@ export async function startServe(
       a2a: a2a?.doors ?? 'off',
       admin: new ServerLogs(catalog).router,
     }),
-    maxConnections: connectionsWithin(config.limits.connections),
+    listener: {
+      limits: { ...config.limits, connections: connectionsWithin(config.limits.connections) },
+      times: config.timeouts,
+      trustedProxies: config.trustedProxies,
+      tls,
+      log,
+    },
     refuse: (visit, error) => {
       if (isA2aPath(visit.path)) {
         refuseA2a(visit, error, config.a2a.errorProfile);
@@ -166,7 +166,7 @@ export async function startServe(
     throw error;
   });
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  const url = `http://${host}:${address.port}`;
+  const url = `${tls ? 'https' : 'http'}://${host}:${address.port}`;
   grpc = await a2a?.listen();
   if (a2a) house.agency.opened(url, grpc);
   health.accepting = true;
@@ -175,7 +175,10 @@ export async function startServe(
   const base = baseUrl(config, address.address, address.port);
   return {
     url,
-    reload: (next) => house.reload(next),
+    reload: async (next) => {
+      await server.reload();
+      return house.reload(next);
+    },
     settled: async (milliseconds) => {
       await monitor.settled(milliseconds);
       await skillsKnown();
@@ -215,6 +218,14 @@ export async function startServe(
       await house.close();
     },
   };
+}
+
+/** TLS as it is configured, if it is. */
+async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']> {
+  const { cert, key, clientCa, clientCertificate } = config.tls;
+  if (cert === undefined || key === undefined) return undefined;
+  const files = { cert, key, clientCa, clientCertificate };
+  return { files, certificates: await Certificates.load(files, log) };
 }
 
 /** The doors of A2A, over HTTP and gRPC. */

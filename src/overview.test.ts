@@ -2,11 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { baseUrl, endpointsOf, logChange, shortSnippets } from './overview.js';
 
 test('clients are given a URL they can reach', () => {
-  expect(baseUrl({ publicUrl: undefined }, '127.0.0.1', 4600)).toBe('http://127.0.0.1:4600');
-  expect(baseUrl({ publicUrl: undefined }, '::1', 4600)).toBe('http://[::1]:4600');
-  expect(baseUrl({ publicUrl: undefined }, '0.0.0.0', 4600)).toBe('http://127.0.0.1:4600');
-  expect(baseUrl({ publicUrl: undefined }, '::', 4600)).toBe('http://[::1]:4600');
-  expect(baseUrl({ publicUrl: 'https://tools.example.com/gateway/' }, '0.0.0.0', 4600)).toBe(
+  const tls = { clientCertificate: 'required' } as const;
+  expect(baseUrl({ publicUrl: undefined, tls }, '127.0.0.1', 4600)).toBe('http://127.0.0.1:4600');
+  const secure = { ...tls, cert: '/cert.pem' };
+  expect(baseUrl({ publicUrl: undefined, tls: secure }, '0.0.0.0', 4600)).toBe('https://127.0.0.1:4600');
+  expect(baseUrl({ publicUrl: undefined, tls }, '::1', 4600)).toBe('http://[::1]:4600');
+  expect(baseUrl({ publicUrl: undefined, tls }, '0.0.0.0', 4600)).toBe('http://127.0.0.1:4600');
+  expect(baseUrl({ publicUrl: undefined, tls }, '::', 4600)).toBe('http://[::1]:4600');
+  expect(baseUrl({ publicUrl: 'https://tools.example.com/gateway/', tls }, '0.0.0.0', 4600)).toBe(
     'https://tools.example.com/gateway',
   );
 });

@@ -48,10 +48,10 @@ export function logChange(log: Log, { kind, name, state, count, problem, before,
 }
 
 /** The URL that clients of the gateway use. An unspecified address is none, so this machine's own takes its place. */
-export function baseUrl({ publicUrl }: Pick<Config, 'publicUrl'>, host: string, port: number): string {
+export function baseUrl({ publicUrl, tls }: Pick<Config, 'publicUrl' | 'tls'>, host: string, port: number): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/+$/, '');
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
-  return `http://${isIP(reached) === 6 ? `[${reached}]` : reached}:${port}`;
+  return `${tls.cert === undefined ? 'http' : 'https'}://${isIP(reached) === 6 ? `[${reached}]` : reached}:${port}`;
 }
 
 export interface Served {

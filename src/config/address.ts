@@ -184,3 +184,23 @@ export function hostName<const O extends FieldOptions>(options: O): Scalar<Prese
     options,
   );
 }
+
+/** An address, or a network such as `10.0.0.0/8`. */
+export function addressRange<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
+  return scalarField<string, O>(
+    {
+      type: 'address range',
+      read(value) {
+        const written = String(value).trim();
+        const [address = '', bits, more] = written.split('/');
+        const family = isIP(address);
+        const known = family !== 0 && more === undefined && !address.includes('%');
+        const most = family === 6 ? 128 : 32;
+        if (!known || (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= most)))
+          return new Refusal('is no address and no network', 'write an address or a network, such as 10.0.0.0/8');
+        return written;
+      },
+    },
+    options,
+  );
+}

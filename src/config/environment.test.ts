@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is the syntax under test
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { keyVariables } from './environment.js';
 import type { Environment } from './expand.js';
@@ -40,6 +41,7 @@ const SAMPLE: Record<string, string> = {
   integer: '9',
   origin: 'https://sample.example',
   host: 'sample.example',
+  'address range': '10.0.0.0/8',
 };
 
 test('every key without a free part can be set by its variable', () => {
@@ -64,9 +66,13 @@ test('every key without a free part can be set by its variable', () => {
     if (key === 'state.db') value = 'postgres://127.0.0.1/x';
     if (key === 'state.bus') value = 'redis://127.0.0.1';
     if (key === 'cors.credentials') continue;
+    // Files that are there, and both of the two that belong together.
+    const tls = { PARLEY_TLS_CERT: process.execPath, PARLEY_TLS_KEY: process.execPath };
+    const beside = key.startsWith('tls.') ? tls : {};
+    if (key.startsWith('tls.') && named === 'path') value = fileURLToPath(import.meta.url);
     expect(value, variable).toBeDefined();
-    const shown = load(weather, { [variable]: value }).shown;
-    const before = load(weather, {}).shown;
+    const shown = load(weather, { ...beside, [variable]: value }).shown;
+    const before = load(weather, beside).shown;
     const at = (from: unknown) =>
       key.split('.').reduce<unknown>((node, part) => (node as Record<string, unknown> | undefined)?.[part], from);
     expect(at(shown), variable).not.toEqual(at(before));

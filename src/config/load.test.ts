@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Environment } from './expand.js';
@@ -283,7 +284,37 @@ describe('where the gateway listens', () => {
           fix: expect.stringContaining('auth:'),
         },
       ]);
-      expect(checkValue({ listen, auth })).toEqual([]);
+      expect(checkValue({ listen, auth, publicUrl: 'https://gateway.example.com' })).toEqual([]);
+    },
+  );
+
+  test('tokens in clear are warned of, away from loopback', () => {
+    const clear = [{ severity: 'warning', code: 'clear', key: 'listen', fix: expect.stringContaining('tls:') }];
+    expect(checkValue({ listen: '0.0.0.0:4600', auth })).toMatchObject(clear);
+    expect(checkValue({ listen: '0.0.0.0:4600', auth, publicUrl: 'http://gateway.example.com' })).toMatchObject(clear);
+    const file = fileURLToPath(import.meta.url);
+    expect(checkValue({ listen: '0.0.0.0:4600', auth, tls: { cert: file, key: file } })).toEqual([]);
+    expect(checkValue({ listen: '127.0.0.1:4600', auth })).toEqual([]);
+  });
+
+  test('TLS needs a certificate and its key, and files that can be read', () => {
+    const file = fileURLToPath(import.meta.url);
+    expect(checkValue({ tls: { cert: file } })).toMatchObject([{ code: 'required', key: 'tls.key' }]);
+    expect(checkValue({ tls: { key: file } })).toMatchObject([{ code: 'required', key: 'tls.cert' }]);
+    expect(checkValue({ tls: { clientCa: file } })).toMatchObject([{ code: 'required', key: 'tls.cert' }]);
+    expect(checkValue({ tls: { cert: '/none.pem', key: file } })).toMatchObject([
+      { code: 'file', key: 'tls.cert', message: '"/none.pem" cannot be read (ENOENT)' },
+    ]);
+  });
+
+  test.each(['10.0.0.0/8', '127.0.0.1', '::1', 'fd00::/8', '0.0.0.0/0'])('%s may be a trusted proxy', (range) => {
+    expect(checkValue({ trustedProxies: [range] })).toEqual([]);
+  });
+
+  test.each(['10.0.0.0/33', '10.0.0', 'proxy.example', '::1/129', '10.0.0.0/8/8', 'fe80::1%eth0', ''])(
+    '%j may not',
+    (range) => {
+      expect(checkValue({ trustedProxies: [range] })).toMatchObject([{ severity: 'error', key: 'trustedProxies[0]' }]);
     },
   );
 

@@ -25,6 +25,7 @@ export type ProblemCode =
   | 'deprecated'
   | 'token'
   | 'exposed'
+  | 'clear'
   | 'empty';
 
 /** One thing wrong with the configuration. `message` already carries the value, masked when it is a secret. */

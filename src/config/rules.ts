@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { assessToken, TOKEN_FIX } from '../identity/tokens.js';
 import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
@@ -27,7 +27,11 @@ const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push',
  */
 export function complete(written: WrittenConfig, reading: Reading, options: { listens: boolean }): Config {
   const rules = new Rules(written, reading);
-  if (options.listens) rules.exposure();
+  if (options.listens) {
+    rules.exposure();
+    rules.listenerTls();
+    rules.clearText();
+  }
   rules.tokens();
   rules.cors();
   rules.times('timeouts', written.timeouts);
@@ -66,6 +70,46 @@ class Rules {
         this.at(key),
       );
     }
+  }
+
+  listenerTls(): void {
+    const { cert, key, clientCa } = this.config.tls;
+    for (const [missing, given] of [
+      ['key', cert],
+      ['cert', key ?? clientCa],
+    ] as const) {
+      if (given === undefined || this.config.tls[missing] !== undefined) continue;
+      const fix = `add tls.${missing}, or remove tls`;
+      this.#problems.error('required', `tls.${missing}`, `TLS needs it beside ${show(given)}`, fix, this.at('tls'));
+    }
+    for (const part of ['cert', 'key', 'clientCa'] as const) {
+      const file = this.config.tls[part];
+      if (file !== undefined) this.readable(file, `tls.${part}`);
+    }
+  }
+
+  private readable(file: string, key: string): void {
+    try {
+      accessSync(file, constants.R_OK);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      const message = `${show(file)} cannot be read (${code ?? 'unknown'})`;
+      this.#problems.error('file', key, message, 'correct the path, or let this user read the file', this.at(key));
+    }
+  }
+
+  /** Tokens in plain HTTP can be read by everybody on the way. */
+  clearText(): void {
+    const { listen, tls, publicUrl, auth } = this.config;
+    if (isLoopback(listen.host) || auth.tokens.length === 0) return;
+    if (tls.cert !== undefined || publicUrl?.toLowerCase().startsWith('https:')) return;
+    this.#problems.warn(
+      'clear',
+      'listen',
+      `on ${show(formatListen(listen))} tokens travel in clear: there is no tls, and publicUrl is not an https:// URL`,
+      'add tls: { cert: …, key: … }; behind a proxy that speaks TLS set publicUrl: https://…',
+      this.at('listen'),
+    );
   }
 
   tokens(): void {

@@ -10,6 +10,8 @@ test('the defaults', () => {
   const { config } = configFrom({}, { cwd: '/here' });
   expect(config).toEqual({
     listen: { host: '127.0.0.1', port: 4600 },
+    tls: { clientCertificate: 'required' },
+    trustedProxies: [],
     data: '/here/.parley',
     servers: {},
     agents: {},
@@ -30,7 +32,15 @@ test('the defaults', () => {
     },
     egress: { allowPrivate: false, ports: [] },
     naming: { separator: '__', prefix: 'always' },
-    timeouts: { connect: 5000, call: 60_000, callMax: 600_000, drain: 30_000 },
+    timeouts: {
+      connect: 5000,
+      call: 60_000,
+      callMax: 600_000,
+      drain: 30_000,
+      head: 5000,
+      request: 30_000,
+      idle: 75_000,
+    },
     limits: {
       body: 4_194_304,
       event: 4_194_304,
@@ -39,8 +49,10 @@ test('the defaults', () => {
       batch: 50,
       pageSize: 1000,
       connections: 10_000,
+      connectionsPerAddress: 1000,
+      head: 16_384,
+      unread: 134_217_728,
     },
-    stayAwake: 'auto',
     auth: { tokens: [] },
     hosts: [],
     origins: [],

@@ -1,6 +1,16 @@
 import { ERROR_PROFILES, type ErrorProfile, VERSIONS } from '../protocol/a2a/dialect.js';
 import { REVISION_DATES } from '../protocol/mcp/revisions/index.js';
-import { filePath, hostName, httpUrl, listenAddress, pemText, proxyUrl, urlField, webOrigin } from './address.js';
+import {
+  addressRange,
+  filePath,
+  hostName,
+  httpUrl,
+  listenAddress,
+  pemText,
+  proxyUrl,
+  urlField,
+  webOrigin,
+} from './address.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
 
 /** RFC 9110 token: what a header's name may hold. */
@@ -143,6 +153,30 @@ export const SCHEMA = group('', {
     description: 'Where to listen; any address but loopback needs `auth`.',
   }),
   publicUrl: httpUrl({ description: 'The URL callers reach the gateway under, when it stands behind a proxy.' }),
+  tls: group(
+    'TLS on `listen`: HTTPS, where each client speaks HTTP/2 or HTTP/1.1 as it prefers. Without it the gateway speaks ' +
+      'plain HTTP. Changed files are taken into use within seconds, and at once on SIGHUP; a file that cannot be used ' +
+      'is logged, and the certificate in use stays.',
+    {
+      cert: filePath({ description: 'The certificate of the gateway in PEM form, and after it those that sign it.' }),
+      key: filePath({ description: 'The private key of `cert` in PEM form.' }),
+      clientCa: filePath({
+        description:
+          'The authorities (PEM) that sign the certificates of clients; a certificate of another authority is refused ' +
+          'in the handshake.',
+      }),
+      clientCertificate: oneOf(['required', 'optional'], {
+        default: 'required',
+        description: 'Whether `clientCa` makes a certificate necessary, or leaves it to the client to show one.',
+      }),
+    },
+  ),
+  trustedProxies: list(addressRange({ description: 'One address or network.' }), {
+    description:
+      'Addresses and networks of the proxies in front of the gateway, such as `10.0.0.0/8`. Only from there ' +
+      '`X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `Forwarded` count; the proxy has to remove what its own ' +
+      'clients send of them.',
+  }),
   data: filePath({ default: './.parley', description: 'The folder of the embedded state.' }),
   servers: map(server, {
     description: 'The MCP servers behind the gateway, by name (letters, digits and dashes; case does not matter).',
@@ -217,6 +251,14 @@ export const SCHEMA = group('', {
     call: duration({ default: '60s', description: 'How long a call may be silent; progress starts it anew.' }),
     callMax: duration({ default: '10m', description: 'How long a call may take in all, progress or not.' }),
     drain: duration({ default: '30s', description: 'How long outstanding calls may take to finish at a stop.' }),
+    head: duration({ default: '5s', description: "How long the head of a client's request, or its TLS, may take." }),
+    request: duration({ default: '30s', description: "How long all of a client's request may take to arrive." }),
+    idle: duration({
+      default: '75s',
+      description:
+        'How long a connection is kept for the next request of its client; keep it above the idle time of a load ' +
+        'balancer in front (60s at Amazon and in nginx, 600s at Google), or calls fail now and then.',
+    }),
   }),
   limits: group('How large things may be.', {
     body: size({ default: '4MiB', description: 'The largest request body.' }),
@@ -234,15 +276,23 @@ export const SCHEMA = group('', {
       default: 10_000,
       min: 1,
       max: 1_000_000,
-      description: 'The most connections open at once.',
+      description: 'The most connections open at once; beyond it the one that is idle for the longest time is closed.',
     }),
-  }),
-  stayAwake: oneOf(['auto', 'always', 'never'], {
-    default: 'auto',
-    description:
-      'Whether the process looks for the next message during 0.4 ms before it sleeps, where messages come one upon ' +
-      'the other: quicker, for CPU time that would be idle. `auto` does unless a control group rations it to less than ' +
-      'two cores.',
+    connectionsPerAddress: integer({
+      default: 1000,
+      min: 1,
+      max: 1_000_000,
+      description:
+        'The most connections of one address (in IPv6 of one /64 network); `trustedProxies` are exempt, and of each ' +
+        'client behind one the requests under way are bounded instead.',
+    }),
+    head: size({ default: '16KiB', description: "The largest head of a client's request." }),
+    unread: size({
+      default: '128MiB',
+      description:
+        'The most bytes of answers that wait for clients to read them, of all clients together; beyond it the slowest ' +
+        'readers are cut.',
+    }),
   }),
   auth: group('Who may call; without it everyone on this machine may, and nobody else.', {
     tokens: list(callerToken, { description: 'The callers that are known by a bearer token.' }),

@@ -267,8 +267,7 @@ export class Forwarder {
       ttl,
       (notification) => call.notify(notification),
       (sinks) => {
-        // The task keeps its result, so nobody's memory is lent for it.
-        const detached: Call = { ...call, ...sinks, lender: undefined };
+        const detached: Call = { ...call, ...sinks };
         const again: Again = async (params, given, from) => {
           const { server } = route.target;
           const outcome = await upstream.request(

@@ -10,7 +10,6 @@ import type {
 } from '../protocol/mcp/model.js';
 import type { Target } from './admission.js';
 import type { Caller, Cancellation } from './caller.js';
-import type { Lender } from './loans.js';
 
 /** Which part of the catalogue a door shows: all servers under prefixed names, or one under its own. */
 export interface View {
@@ -33,8 +32,6 @@ export interface Call {
   readonly task?: { readonly ttl: number | undefined };
   /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
   readonly header: ((name: string) => string | undefined) | undefined;
-  /** Where a large answer to this very request may be read to. What goes on without its request must not have it. */
-  readonly lender?: Lender | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */

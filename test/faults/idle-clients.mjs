@@ -1,6 +1,6 @@
 /**
  * Clients that ask once and then keep their connection, as many as told: idle-clients.mjs <port> <count>
- * Prints `{"open":…,"refused":…}` whenever that changed, and lets go of all of them when its stdin ends.
+ * Prints `{"open":…,"closed":…}` whenever that changed, and lets go of all of them when its stdin ends.
  */
 import { connect } from 'node:net';
 
@@ -8,7 +8,7 @@ const [port, count] = process.argv.slice(2).map(Number);
 const REQUEST = 'GET /_health/live HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const AT_ONCE = 100;
 const sockets = new Set();
-let [begun, open, refused] = [0, 0, 0];
+let [begun, open, closed] = [0, 0, 0];
 
 function next() {
   if (begun >= count) return;
@@ -26,18 +26,16 @@ function next() {
   socket.on('error', () => {});
   socket.on('close', () => {
     sockets.delete(socket);
+    closed++;
     if (served) open--;
-    else {
-      refused++;
-      next();
-    }
+    else next();
   });
 }
 
 for (let i = 0; i < AT_ONCE; i++) next();
 let said = '';
 const report = setInterval(() => {
-  const line = JSON.stringify({ open, refused });
+  const line = JSON.stringify({ open, closed });
   if (line !== said) process.stdout.write(`${line}\n`);
   said = line;
 }, 50);

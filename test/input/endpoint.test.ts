@@ -245,6 +245,24 @@ describe('CORS on every answer', () => {
   });
 });
 
+describe('health', () => {
+  it.each([
+    ['POST', '/health'],
+    ['PUT', '/_health/live'],
+    ['DELETE', '/_health/ready'],
+  ])('%s %s is 405 with the methods that are allowed', async (method, path) => {
+    const reply = await ask(at(path), { method });
+    expect(reply.status).toBe(405);
+    expect(reply.headers['allow']).toBe('GET, HEAD, OPTIONS');
+    expect(reply.json.error.data.reason).toBe('http_method_not_allowed');
+  });
+
+  it.each(['/health', '/_health/live', '/_health/ready'])('HEAD %s is as GET without a body', async (path) => {
+    const reply = await ask(at(path), { method: 'HEAD' });
+    expect([reply.status, reply.body]).toEqual([200, '']);
+  });
+});
+
 describe('C-09: the answer is of a type the client takes', () => {
   const body = modernBody(
     'tools/call',

@@ -3,8 +3,7 @@ import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cancellation } from '../../src/core/caller.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
-import { TIMES } from '../../src/inbound/http/connection.js';
-import { Listener } from '../../src/inbound/http/listener.js';
+import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
 import { ModernDoor } from '../../src/inbound/mcp/modern.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
@@ -251,8 +250,7 @@ describe('case 15: a client that vanished without a word', () => {
     let aged: string[] = [];
     beforeAll(async () => {
       server = new Listener({
-        maxConnections: 10,
-        times: { ...TIMES, idle: 1 },
+        settings: { times: { ...SETTINGS.times, idle: 1_000 } },
         handle: (_, res) => {
           const response = new EventResponse(res, [], {
             ping: 50,

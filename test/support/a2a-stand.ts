@@ -49,7 +49,6 @@ export class Stand implements AgentGateway {
       guard: new Guard(options.tokens),
       origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
       router: (path) => door.route(path),
-      maxConnections: 100,
       refuse: (visit, error) => {
         if (!isA2aPath(visit.path)) throw error;
         refuseA2a(visit, error, options.profile);

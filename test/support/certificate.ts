@@ -68,7 +68,7 @@ function certify({ commonName, names, authority, issuer }: Wanted): Certificate 
   const signature = sign('sha256', toBeSigned, by.key);
   const text = sequence(toBeSigned, ECDSA_SHA256, bits(signature)).toString('base64');
   return {
-    cert: `-----BEGIN CERTIFICATE-----\n${text.replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+    cert: `-----BEGIN CERTIFICATE-----\n${text.match(/.{1,64}/g)!.join('\n')}\n-----END CERTIFICATE-----\n`,
     key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
     issuer: { name, key: privateKey },
   };

@@ -1,11 +1,10 @@
 /** The inbound side of HTTP on real sockets, and clients that send what they like. */
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { expect } from 'vitest';
-import { Connection, type ConnectionOwner, TIMES, type Times } from '../../src/inbound/http/connection.js';
-import { Listener } from '../../src/inbound/http/listener.js';
+import { Listener, type ListenerSettings } from '../../src/inbound/http/listener.js';
 import type { InboundRequest } from '../../src/inbound/http/request.js';
 import type { InboundResponse } from '../../src/inbound/http/response.js';
-import type { ProtocolError } from '../../src/protocol/errors.js';
+import { ProtocolError } from '../../src/protocol/errors.js';
 
 export type Handle = (req: InboundRequest, res: InboundResponse) => void;
 
@@ -19,8 +18,10 @@ export async function closeAll(): Promise<void> {
   for (const close of open.splice(0)) await close();
 }
 
-export const refuse = (_: InboundRequest, res: InboundResponse, error: ProtocolError): void =>
-  res.sendText(error.row.http, Object.entries(error.detail.headers ?? {}).flat(), error.reason);
+export const refuse = (_: InboundRequest, res: InboundResponse, error: unknown): void => {
+  if (!(error instanceof ProtocolError)) throw error;
+  res.sendText(error.row.http, Object.entries(error.detail.headers ?? {}).flat(), `${error.reason}: ${error.message}`);
+};
 
 /** What no test expects. */
 export const failed = (error: unknown): void => {
@@ -35,59 +36,30 @@ export async function until(holds: () => boolean, what: () => unknown = () => ''
   }
 }
 
-export async function serve(handle: Handle, times: Times = TIMES): Promise<{ port: number; listener: Listener }> {
-  const listener = new Listener({ maxConnections: 100, times, handle, refuse, failed });
+/** What the listener told about itself. */
+export interface Told {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+export async function serve(
+  handle: Handle,
+  settings: Partial<ListenerSettings> = {},
+): Promise<{ port: number; listener: Listener; told: Told[] }> {
+  const told: Told[] = [];
+  const note = (fields: object, message: string): void => void told.push({ fields: { ...fields }, message });
+  const listener = new Listener({ settings: { log: { info: note, warn: note }, ...settings }, handle, refuse, failed });
   const { port } = await listener.listen('127.0.0.1', 0);
   open.push(async () => {
     const closed = listener.close();
     listener.closeAll();
     await closed;
   });
-  return { port, listener };
+  return { port, listener, told };
 }
 
-/** A listener whose seconds pass when the test says so. */
-export class Clock implements ConnectionOwner {
-  seconds = 0;
-  leaving = false;
-  readonly lines = { kept: 'Connection: keep-alive\r\nKeep-Alive: timeout=65\r\n', closed: 'Connection: close\r\n' };
-  readonly connections = new Set<Connection>();
-  readonly refused: string[] = [];
-  readonly server: Server;
-
-  constructor(
-    readonly handle: Handle,
-    readonly times: Times = TIMES,
-  ) {
-    this.server = createServer((socket) => void this.connections.add(new Connection(socket, this)));
-  }
-
-  static async serve(handle: Handle): Promise<{ port: number; clock: Clock }> {
-    const clock = new Clock(handle);
-    await new Promise<void>((resolve) => clock.server.listen(0, '127.0.0.1', resolve));
-    open.push(() => {
-      for (const { socket } of clock.connections) socket.destroy();
-      clock.server.close();
-    });
-    return { port: (clock.server.address() as { port: number }).port, clock };
-  }
-
-  refuse(req: InboundRequest, res: InboundResponse, error: ProtocolError): void {
-    this.refused.push(error.reason);
-    refuse(req, res, error);
-  }
-
-  gone(connection: Connection): void {
-    this.connections.delete(connection);
-  }
-
-  pass(seconds: number): void {
-    for (let i = 0; i < seconds; i++) {
-      this.seconds++;
-      for (const connection of this.connections) connection.check();
-    }
-  }
-}
+/** Closes this at the end of the test, too. */
+export const closeLater = (close: () => Promise<void> | void): void => void open.push(close);
 
 export interface Reply {
   readonly status: number;

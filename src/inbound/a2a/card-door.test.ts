@@ -89,7 +89,6 @@ async function stand({
           );
         },
       },
-    maxConnections: 100,
     refuse: (visit, error) => refuseA2a(visit, error),
     failed: (error) => {
       throw error;

@@ -85,7 +85,6 @@ beforeEach(async () => {
     guard: new Guard([{ name: 'alice', token: 'secret', admin: false }]),
     origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
     router: door.router,
-    maxConnections: 100,
     refuse: ({ res }, error) => sendEmpty(res, error.row.http, []),
     failed: () => {},
   });

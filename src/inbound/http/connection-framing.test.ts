@@ -14,6 +14,7 @@ import {
   turn,
   until,
 } from '../../../test/support/http-wire.js';
+import { SETTINGS } from './listener.js';
 
 afterEach(closeAll);
 
@@ -21,7 +22,7 @@ describe('requests in pieces', () => {
   it.each([
     ['a body with a length', post('/a', 'hello\r\n\r\n')],
     ['chunks', chunked('/b', 'hel', 'lo\r\n0\r\n\r\n')],
-    ['chunks with everything chunks may have', `${chunked('/c').slice(0, -5)}3 ;a="b"\r\nabc\r\n00;x\r\nT: v\r\n\r\n`],
+    ['chunks with everything chunks may have', `${chunked('/c').slice(0, -5)}3;a="b"\r\nabc\r\n00;x\r\nT: v\r\n\r\n`],
     ['no body', `\r\n\r\n${get('/d')}`],
   ])('are the same wherever they are cut: %s', async (_, text) => {
     const { port } = await serve(echo);
@@ -217,9 +218,9 @@ describe('what is no request', () => {
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
     ['an answer', 'HTTP/1.1 200 OK\r\n\r\n', 400],
-    ['half an empty line', '\rGET / HTTP/1.1\r\nHost: a\r\n\r\n', 400],
     ['a head that is too long', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(16_384)}`, 431],
-    ['a line that is too long', 'a'.repeat(16_385), 431],
+    ['a line that is too long', `GET /${'a'.repeat(17_000)}`, 431],
+    ['a method that is too long', 'A'.repeat(17_000), 400],
     ['too many headers', get('/', ...Array.from({ length: 128 }, () => 'X: y')), 431],
     ['no host', 'GET / HTTP/1.1\r\n\r\n', 400],
   ])('is told so at once: %s', async (_, text, status) => {
@@ -236,14 +237,61 @@ describe('what is no request', () => {
     expect(client.statuses).toEqual([200, 200, 400]);
   });
 
-  it('begins behind a head of 16 KiB', async () => {
-    const { port } = await serve(echo);
-    const fill = (size: number): string => {
-      const bare = get('/', 'X: ').length - 4;
-      return get('/', `X: ${'a'.repeat(size - bare)}`);
-    };
-    const fits = (await Client.open(port)).send(fill(16_384) + get('/b'));
+  it('begins behind a head of as many bytes as are allowed', async () => {
+    const { port } = await serve(echo, { limits: { ...SETTINGS.limits, head: 8_192 } });
+    const fill = (size: number): string => get('/', `X: ${'a'.repeat(size)}`);
+    const fits = (await Client.open(port)).send(fill(8_000) + get('/b'));
     expect((await fits.reply(2)).status).toBe(200);
-    expect((await exchange(port, fill(16_385) + get('/b'))).statuses).toEqual([431]);
+    expect((await exchange(port, fill(8_300) + get('/b'))).statuses).toEqual([431]);
+  });
+
+  it('is told what was wrong with it', async () => {
+    const { port } = await serve(echo);
+    const said = async (text: string): Promise<string> => (await exchange(port, text)).replies[0]!.body;
+    expect(await said('\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03')).toMatch(/it is TLS/);
+    expect(await said('BREW / HTTP/1.1\r\n\r\n')).toMatch(/invalid method/);
+    expect(await said('GET / HTTP/1.1\r\n\r\n')).toMatch(/Host header is missing/);
+    expect(await said(get('/', 'Host: b'))).toMatch(/host header stands twice/);
+    expect(await said('GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n')).toMatch(/invalid header token/);
+    expect(await said(get('/', `X: ${'a'.repeat(17_000)}`))).toMatch(/at most 16384 bytes/);
+  });
+});
+
+describe('another protocol', () => {
+  const upgrade = (to: string): string => get('/', 'Connection: Upgrade', `Upgrade: ${to}`);
+
+  it.each(['CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n', 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\nrest'])(
+    'is not tunnelled: %j',
+    async (text) => {
+      const { port } = await serve(echo);
+      const client = await exchange(port, text);
+      expect(client.statuses).toEqual([405]);
+      expect(client.replies[0]!.head).toMatch(/\r\nAllow: /);
+      expect(client.replies[0]!.body).toMatch(/CONNECT/);
+    },
+  );
+
+  it.each(['websocket', 'TLS/1.0', 'h2c, websocket', 'foo'])('is refused: %s', async (to) => {
+    const { port } = await serve(echo);
+    const client = await exchange(port, upgrade(to) + get('/evil'));
+    expect(client.statuses).toEqual([400]);
+    expect(client.replies[0]!.body).toContain(to);
+  });
+
+  it('is declined by an answer where the client would take HTTP/2 as well', async () => {
+    const { port } = await serve(echo);
+    const client = (await Client.open(port)).send(upgrade('h2c'));
+    await client.reply();
+    client.send(post('/b', 'hello', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'));
+    expect((await client.reply(2)).body).toBe('POST /b hello');
+    client.send(get('/c'));
+    await client.reply(3);
+    expect(client.statuses).toEqual([200, 200, 200]);
+  });
+
+  it('is not asked for by a header that does not concern the connection', async () => {
+    const { port } = await serve(echo);
+    const client = (await Client.open(port)).send(get('/', 'Upgrade: websocket'));
+    expect((await client.reply()).status).toBe(200);
   });
 });

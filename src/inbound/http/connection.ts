@@ -1,320 +1,360 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
-import { ProtocolError } from '../../protocol/errors.js';
-import { ChunkedBody } from '../../protocol/http/chunked.js';
-import { CHUNKED, CR, HEAD_END, HttpSyntaxError, LF } from '../../protocol/http/fields.js';
-import { type BodySource, InboundRequest } from './request.js';
-import { checkRequestBegun, HEAD_LIMIT, hasBody, type RequestHead, readRequestHead } from './request-head.js';
-import { InboundResponse, type ResponseChannel } from './response.js';
+import type { TLSSocket } from 'node:tls';
+import type { ProtocolError } from '../../protocol/errors.js';
+import { checkHead } from './head.js';
+import {
+  type ClientCertificate,
+  endedEarly,
+  InboundRequest,
+  type Incoming,
+  ignored,
+  type RequestSource,
+} from './request.js';
+import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
+import type { UnreadBytes } from './unread.js';
 
-/** Who listens. Times are counted in its seconds. */
+/** What a connection needs of the listener that accepted it. */
 export interface ConnectionOwner {
-  /** Seconds since it began to listen. */
-  readonly seconds: number;
-  readonly times: Times;
-  /** The lines that every response has, where the connection is kept and where it is not. */
-  readonly lines: { readonly kept: string; readonly closed: string };
-  /** No connection is kept any longer than the request on it. */
+  readonly unread: UnreadBytes;
+  /** Milliseconds for a request to arrive. */
+  readonly requestTime: number;
+  /** The gateway is about to stop: every response ends its connection. */
   readonly leaving: boolean;
+  /** Seconds since the listener was opened. */
+  readonly seconds: number;
   handle(req: InboundRequest, res: InboundResponse): void;
-  /** Answers what could not be read as a request. */
-  refuse(req: InboundRequest, res: InboundResponse, error: ProtocolError): void;
-  gone(connection: Connection): void;
+  /** Answers a request that cannot be served, or something that is no request. */
+  refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
+  /** A connection has, or has no longer, an exchange under way. */
+  busy(connection: Connection): void;
+  idle(connection: Connection): void;
 }
 
-/** How many seconds a client has. */
-export interface Times {
-  /** For the head of a request. */
-  readonly head: number;
-  /** For all of a request. */
-  readonly request: number;
-  /** To begin another. */
-  readonly idle: number;
-  /** To read an answer. */
-  readonly answer: number;
-  /** To hear that the connection is over. */
-  readonly parting: number;
-}
+/** Milliseconds that a client has to read the last response before its connection is closed under it. */
+const LINGER = 1_000;
+/** Requests that are read ahead of the one under way. */
+const MOST_AHEAD = 16;
 
-export const TIMES: Times = { head: 5, request: 30, idle: 65, answer: 600, parting: 1 };
-
-/** What is read ahead of the request under way, or of a body that nobody has asked for yet. */
-const MOST_AHEAD = 64 * 1024;
-const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n';
-const NO_HEAD: RequestHead = { method: '', target: '/', headers: [], length: 0, keepAlive: false, old: false };
-
-/** One client's connection: one request after the other, each answered before the next is looked at. */
-export class Connection implements BodySource, ResponseChannel {
-  readonly identity = {};
-  private req: InboundRequest | undefined;
-  private res: InboundResponse | undefined;
-  private chunks: ChunkedBody | undefined;
-  /** Bytes of the body that are still to come, where that is known. */
-  private left = 0;
-  /** What was read and cannot be taken yet. */
-  private ahead: Buffer | undefined;
-  /** So much of it was seen not to end a head. */
-  private seen = 0;
-  private advancing = false;
-  private held = false;
-  /** What comes is no longer looked at. */
-  private deaf = false;
-  /** The client has had its last answer, and a moment to take it. */
-  private parting = false;
-  /** When that began. */
-  private parted = 0;
-  /** Nothing of the next request has come since the last one was answered. */
-  private resting = false;
-  /** All of the answer is written, and not all of it was taken. */
-  private taking = false;
-  /** When what it does now began. */
-  private since: number;
+/** One connection of a client. In HTTP/1.1 it serves one request after the other, in HTTP/2 many at a time. */
+export class Connection implements RequestSource {
+  /** The socket that HTTP is spoken on: that of TLS, where there is TLS. */
+  socket: Socket;
+  session: ServerHttp2Session | undefined;
+  certificate: ClientCertificate | undefined;
+  /** The exchange under way, in HTTP/1.1. */
+  private current: Exchange | undefined;
+  /** Pipelined requests that wait for it. */
+  private ahead: Exchange[] = [];
+  /** What came behind the last request and is none. */
+  private failure: ProtocolError | undefined;
+  private exchanges = 0;
+  /** Bytes read when the connection became idle. */
+  private quietSince = 0;
+  /** When the connection became idle, in the seconds of its listener. */
+  idleSince: number;
 
   constructor(
-    readonly socket: Socket,
-    private readonly owner: ConnectionOwner,
+    /** The TCP connection: closing it closes everything on it. */
+    private readonly tcp: Socket,
+    readonly peer: string,
+    /** Whether the peer is a proxy that may speak for its clients. */
+    readonly trusted: boolean,
+    readonly owner: ConnectionOwner,
   ) {
-    this.since = owner.seconds;
-    socket.on('data', (chunk) => this.read(chunk));
-    // What follows is told by `close`.
-    socket.on('error', () => {});
-    socket.on('close', () => this.lost());
+    this.socket = tcp;
+    this.idleSince = owner.seconds;
   }
 
-  get idle(): boolean {
-    return !this.req && !this.ahead;
+  get encrypted(): boolean {
+    return this.socket !== this.tcp;
+  }
+
+  get identity(): object | undefined {
+    return this.session ? undefined : this;
+  }
+
+  get bodyTime(): number | undefined {
+    return this.session ? this.owner.requestTime : undefined;
+  }
+
+  /** Nothing of another request has arrived since the last one was answered, as far as that can be seen. */
+  get quiet(): boolean {
+    return this.exchanges === 0 && (this.session !== undefined || this.tcp.bytesRead === this.quietSince);
+  }
+
+  /** TLS is established on the connection. */
+  secured(socket: TLSSocket, certificate: ClientCertificate | undefined): void {
+    this.socket = socket;
+    this.certificate = certificate;
+    this.quietSince = this.tcp.bytesRead;
+  }
+
+  request(message: IncomingMessage, out: ServerResponse, expects: boolean): void {
+    const exchange = new Exchange(this, message, out, expects, out as Outgoing);
+    if (!this.current) {
+      this.begin(exchange);
+      return;
+    }
+    this.ahead.push(exchange);
+    if (this.ahead.length >= MOST_AHEAD) this.socket.pause();
+  }
+
+  stream(message: Http2ServerRequest, out: Http2ServerResponse, expects: boolean): void {
+    this.start(new Exchange(this, message, undefined, expects, out as unknown as Outgoing));
+  }
+
+  private begin(exchange: Exchange): void {
+    this.current = exchange;
+    this.start(exchange);
+  }
+
+  private start(exchange: Exchange): void {
+    if (this.exchanges++ === 0) this.owner.busy(this);
+    exchange.handle();
+  }
+
+  /** An exchange is over. */
+  done(exchange: Exchange): void {
+    this.exchanges--;
+    if (this.current === exchange) {
+      this.current = undefined;
+      const next = this.ahead.shift();
+      if (!this.socket.writable) this.ahead = [];
+      else if (next) {
+        if (this.ahead.length < MOST_AHEAD) this.socket.resume();
+        this.begin(next);
+        return;
+      } else if (this.failure) this.refuse(this.failure);
+    }
+    if (this.exchanges > 0) return;
+    this.quietSince = this.tcp.bytesRead;
+    this.idleSince = this.owner.seconds;
+    this.owner.idle(this);
+  }
+
+  /** The parser gave up on this connection. */
+  broke(error: ProtocolError): void {
+    // Once it did, it does so for whatever else arrives.
+    if (this.failure) return;
+    this.failure = error;
+    const last = this.ahead.at(-1) ?? this.current;
+    if (!last) this.refuse(error);
+    else if (!last.complete) last.broke(error);
+    // Refused when the requests before it are answered; until then nothing more is read.
+    else this.socket.pause();
+  }
+
+  /** Answers something that is no request, and ends the connection. */
+  refuse(error: ProtocolError): void {
+    if (!this.socket.writable) return;
+    const channel = { http2: false, headOnly: false, unread: this.owner.unread, last: true, early: undefined };
+    const req = new InboundRequest(undefined, '/', this, undefined);
+    this.owner.refuse(req, new InboundResponse(this.lastReply(), channel), error);
+  }
+
+  /**
+   * Writes the last response on this connection past the library, which would close the connection with it. Until the
+   * client has heard, what it still sends is thrown away: closing at once would make its system throw away the response.
+   * It may send for as long as a request may take.
+   */
+  lastReply(sent?: () => unknown): Outgoing {
+    const { socket } = this;
+    const until = performance.now() + this.owner.requestTime;
+    let read = socket.bytesRead;
+    const timer = setInterval(() => {
+      const quiet = socket.bytesRead === read && socket.writableLength === 0;
+      if (quiet || performance.now() > until) this.destroy();
+      read = socket.bytesRead;
+    }, LINGER);
+    socket.once('close', () => clearInterval(timer));
+    socket.on('error', ignored);
+    socket.resume();
+    return new LastReply(socket, sent);
+  }
+
+  /** Was idle for too long. */
+  expire(): void {
+    if (this.session) this.session.close();
+    else this.destroy();
+  }
+
+  /**
+   * Ends the connection if nothing is under way, and in HTTP/2 as soon as nothing is: the client is told which of its
+   * requests were the last, so that it can repeat later ones on another connection.
+   */
+  closeIfIdle(): void {
+    if (this.session) this.session.close();
+    else if (this.quiet) this.destroy();
+  }
+
+  destroy(): void {
+    this.tcp.destroy();
+  }
+}
+
+const EXCHANGE = Symbol('exchange');
+function onClose(this: { [EXCHANGE]: Exchange }): void {
+  this[EXCHANGE].closed();
+}
+
+/** One request and its response. */
+class Exchange implements ResponseChannel, EarlyResponse {
+  private readonly res: InboundResponse;
+  private req: InboundRequest | undefined;
+  private failure: ProtocolError | undefined;
+  /** The client was told to send its body. */
+  private asked = false;
+  /** All of the response was handed to the system, past the library. */
+  private sent = false;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly message: Incoming,
+    /** In HTTP/1.1. */
+    private readonly http1: ServerResponse | undefined,
+    private readonly expects: boolean,
+    private readonly out: Outgoing,
+  ) {
+    this.res = new InboundResponse(out, this);
+    (out as Outgoing & { [EXCHANGE]: Exchange })[EXCHANGE] = this;
+    out.on('close', onClose as () => void);
+  }
+
+  get http2(): boolean {
+    return this.http1 === undefined;
   }
 
   get headOnly(): boolean {
-    return this.req?.method === 'HEAD';
+    return this.message.method === 'HEAD';
   }
 
-  get old(): boolean {
-    return this.req?.head.old === true;
+  get unread(): UnreadBytes {
+    return this.connection.owner.unread;
   }
 
-  get persistent(): boolean {
-    const { req } = this;
-    // The rest of a body that nobody reads would have to be read before the next request could be.
-    return req?.complete === true && req.head.keepAlive && !this.owner.leaving;
+  get last(): boolean {
+    return this.connection.owner.leaving;
   }
 
-  common(keepAlive: boolean): string {
-    const { kept, closed } = this.owner.lines;
-    return keepAlive ? kept : closed;
+  get complete(): boolean {
+    return this.message.complete;
   }
 
-  private read(chunk: Buffer): void {
-    if (this.parting) this.stillSends();
-    if (this.parting || this.deaf) return;
-    this.ahead = this.ahead ? Buffer.concat([this.ahead, chunk]) : chunk;
-    this.advance();
+  get early(): EarlyResponse | undefined {
+    return this.http1 === undefined || (this.message.complete && !this.parting) ? undefined : this;
   }
 
-  private advance(): void {
-    // A request that is answered at once comes back here.
-    if (this.advancing) return;
-    this.advancing = true;
+  /** The connection ends with the response whatever the client would like, which may have sent more by now. */
+  private get parting(): boolean {
+    return this.last || (this.expects && !this.asked);
+  }
+
+  handle(): void {
+    const { owner } = this.connection;
     try {
-      while (this.ahead && !this.parting && !this.deaf && this.step(this.ahead));
+      this.req = this.request(checkHead(this.message, this.http2));
     } catch (error) {
-      this.refuse(error);
-    } finally {
-      this.advancing = false;
+      this.req = this.request('/');
+      owner.refuse(this.req, this.res, error);
+      return;
     }
-  }
-
-  /** Takes what can be taken of what was read. Whether it is worth another look. */
-  private step(ahead: Buffer): boolean {
-    const { req } = this;
-    if (!req) return this.takeHead(ahead);
-    if (!req.complete) return this.takeBody(req, ahead);
-    if (ahead.length > MOST_AHEAD) this.hold();
-    return false;
-  }
-
-  private takeHead(ahead: Buffer): boolean {
-    // Empty lines before a request are a habit of old clients (RFC 9112 §2.2).
-    let from = 0;
-    while (ahead[from] === CR && ahead[from + 1] === LF) from += 2;
-    if (from > 0) {
-      this.leave(ahead, from);
-      return true;
-    }
-    if (ahead.length === 1 && ahead[0] === CR) return false;
-    if (this.resting) {
-      this.resting = false;
-      this.since = this.owner.seconds;
-    }
-    const end = ahead.indexOf(HEAD_END, Math.max(0, this.seen - HEAD_END.length));
-    if ((end < 0 ? ahead.length : end) > HEAD_LIMIT)
-      throw new ProtocolError('headers_too_large', `The head of a request has at most ${HEAD_LIMIT} bytes`);
-    if (end < 0) {
-      checkRequestBegun(ahead, this.seen);
-      this.seen = ahead.length;
-      return false;
-    }
-    this.seen = 0;
-    const head = readRequestHead(ahead.toString('latin1', 0, end));
-    this.leave(ahead, end + HEAD_END.length);
-    this.begin(head);
-    return true;
-  }
-
-  private begin(head: RequestHead): void {
-    const req = new InboundRequest(head, this);
-    const res = new InboundResponse(this);
-    this.req = req;
-    this.res = res;
-    this.left = head.length;
-    this.chunks = head.length === CHUNKED ? new ChunkedBody() : undefined;
-    if (!hasBody(head)) req.end();
-    // Most bodies come with their heads.
-    else while (this.ahead && !req.complete) this.takeBody(req, this.ahead);
+    if (this.failure) this.req.fail(this.failure);
     try {
-      this.owner.handle(req, res);
+      owner.handle(this.req, this.res);
     } catch (error) {
-      this.destroy();
+      this.res.destroy();
       throw error;
     }
   }
 
-  private takeBody(req: InboundRequest, ahead: Buffer): boolean {
-    const { chunks } = this;
-    if (chunks) {
-      const stopped = chunks.read(ahead, 0, ahead.length);
-      if (chunks.from < stopped) req.push(ahead.subarray(chunks.from, stopped));
-      this.leave(ahead, stopped);
-      if (chunks.over) req.end();
-    } else {
-      const count = Math.min(this.left, ahead.length);
-      this.left -= count;
-      req.push(ahead.subarray(0, count));
-      this.leave(ahead, count);
-      if (this.left === 0) req.end();
-    }
-    if (!req.complete && req.waiting > MOST_AHEAD) this.hold();
-    return true;
+  private request(target: string): InboundRequest {
+    return new InboundRequest(this.message, target, this.connection, this.expects ? () => this.ask() : undefined);
   }
 
-  /** So much of what was read is taken. */
-  private leave(ahead: Buffer, taken: number): void {
-    this.ahead = taken < ahead.length ? ahead.subarray(taken) : undefined;
-  }
-
-  private hold(): void {
-    this.held = true;
-    this.since = this.owner.seconds;
-    this.socket.pause();
-  }
-
-  private release(): void {
-    if (!this.held) return;
-    this.held = false;
-    this.since = this.owner.seconds;
-    this.socket.resume();
-  }
-
-  wanted(): void {
-    const { req, res } = this;
-    if (req!.untouched && !res!.begun && !this.old && req!.header('expect')?.toLowerCase() === '100-continue')
-      this.socket.write(CONTINUE, 'latin1');
-    this.release();
-  }
-
-  /** The connection brought something that is no request. */
-  private refuse(error: unknown): void {
-    const refusal =
-      error instanceof ProtocolError
-        ? error
-        : error instanceof HttpSyntaxError
-          ? new ProtocolError('invalid_request', `The request cannot be read: ${error.message}`)
-          : undefined;
-    if (!refusal) throw error;
-    if (this.socket.destroyed) return;
-    this.deaf = true;
-    this.ahead = undefined;
-    // Where a body turns out to be none, somebody may be waiting for it.
-    if (this.req && (this.req.fail(refusal) || this.res?.begun)) return;
-    this.req ??= new InboundRequest(NO_HEAD, this);
-    this.res ??= new InboundResponse(this);
-    this.owner.refuse(this.req, this.res, refusal);
-  }
-
-  responded(keepAlive: boolean): void {
-    const { socket } = this;
-    // Nothing waits to be written either where nothing can be any more: that is told by `close`.
-    if (socket.destroyed || socket.errored || socket.writableEnded) return;
-    if (socket.writableLength === 0) this.answered(keepAlive);
-    else {
-      this.taking = true;
-      this.since = this.owner.seconds;
-      socket.write('', (error) => error ?? this.answered(keepAlive));
-    }
-  }
-
-  private answered(keepAlive: boolean): void {
-    const { res } = this;
-    if (!res || this.parting) return;
-    this.since = this.owner.seconds;
-    this.taking = false;
-    if (keepAlive) {
-      this.req = undefined;
-      this.res = undefined;
-      this.resting = true;
-    } else this.part();
-    res.over(true);
-    this.release();
-    this.advance();
+  /** In the middle of the response it is too late to ask. */
+  private ask(): void {
+    if (this.res.begun) return;
+    this.asked = true;
+    this.out.writeContinue();
   }
 
   /**
-   * Says goodbye. What the client still sends is thrown away until it has heard: closing at once would make its system
-   * throw away the answer.
+   * Most bodies arrive together with their heads, and are parsed before the event loop goes on. Where the body is longer,
+   * the connection cannot be kept: the rest of it would have to be read first.
    */
-  private part(): void {
-    this.parting = true;
-    this.parted = this.since;
-    this.ahead = undefined;
-    this.socket.end();
+  send(send: (out: Outgoing | undefined) => void): void {
+    setImmediate(() => {
+      if (this.res.closed) return;
+      if (this.message.complete && !this.parting) {
+        send(undefined);
+        return;
+      }
+      send(this.connection.lastReply(() => (this.sent = true)));
+      this.message.resume();
+    });
   }
 
-  private stillSends(): void {
-    const { seconds, times } = this.owner;
-    if (seconds - this.parted <= times.request) this.since = seconds;
+  /** The rest of the body is unreadable, or does not come. */
+  broke(error: ProtocolError): void {
+    this.failure = error;
+    // A handler that waits for the body hears of it, and answers.
+    if (!this.req || this.req.fail(error) || this.res.begun) return;
+    this.connection.owner.refuse(this.req, this.res, error);
   }
 
-  private lost(): void {
-    this.owner.gone(this);
-    this.parting = true;
-    this.req?.fail(new ProtocolError('invalid_request', 'The body ended early'));
-    this.res?.over(false);
+  /** The library is done with the response. */
+  closed(): void {
+    const { http1, connection } = this;
+    this.req?.fail(endedEarly());
+    this.res.over(this.sent || (http1 ? sentBy(http1, connection.socket) : sentOn(this.message as Http2ServerRequest)));
+    connection.done(this);
+  }
+}
+
+/** A response that the library has sent has let go of its socket. */
+const sentBy = (out: ServerResponse, socket: Socket): boolean => out.socket === null && !socket.destroyed;
+const sentOn = ({ stream }: Http2ServerRequest): boolean => stream.writableFinished && stream.rstCode === 0;
+
+/** The last response on a connection of HTTP/1.1, in one piece. */
+class LastReply implements Outgoing {
+  private head = '';
+  private readonly parts: Buffer[] = [];
+  readonly writableFinished = false;
+
+  constructor(
+    private readonly socket: Socket,
+    private readonly sent?: () => unknown,
+  ) {}
+
+  get writableLength(): number {
+    return this.socket.writableLength;
+  }
+
+  writeHead(status: number, headers: string[]): void {
+    this.head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nDate: ${new Date().toUTCString()}\r\n`;
+    for (let i = 0; i < headers.length; i += 2) this.head += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  }
+
+  write(chunk: string | Uint8Array, encoding?: BufferEncoding): boolean {
+    this.parts.push(typeof chunk === 'string' ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
+    return true;
+  }
+
+  end(chunk?: string | Uint8Array, encoding?: BufferEncoding): void {
+    if (chunk !== undefined) this.write(chunk, encoding);
+    this.socket.end(Buffer.concat([Buffer.from(`${this.head}\r\n`, 'latin1'), ...this.parts]), () => this.sent?.());
   }
 
   destroy(): void {
     this.socket.destroy();
   }
 
-  /** Looks whether the client took too long over something. */
-  check(): void {
-    // That it is over is told a little later, by `close`.
-    if (this.socket.destroyed) return;
-    const { seconds, times } = this.owner;
-    const age = seconds - this.since;
-    if (this.parting) {
-      if (age > times.parting) this.destroy();
-    } else if (this.taking) {
-      if (age > times.answer) this.destroy();
-    } else if (this.resting) {
-      if (age > times.idle) this.destroy();
-    } else if (!this.req) {
-      if (age > times.head) this.refuse(tooSlow(`The head of a request has ${times.head} seconds to come`));
-    } else if (this.held) {
-      // Nothing is read, so that the client is gone would not be noticed either.
-      if (age > times.request) this.destroy();
-    } else if (!this.req.complete && !this.deaf && age > times.request)
-      this.refuse(tooSlow(`A request has ${times.request} seconds to come`));
-  }
+  flushHeaders(): void {}
+  writeContinue(): void {}
+  cork(): void {}
+  uncork(): void {}
+  on(): void {}
+  off(): void {}
 }
-
-const tooSlow = (message: string): ProtocolError =>
-  new ProtocolError('request_timeout', message, { headers: { Connection: 'close' } });

@@ -23,7 +23,7 @@ interface Plan {
 }
 
 const sizes = fc.oneof(fc.nat(10), fc.nat(2_000), fc.nat(150_000));
-const plan: fc.Arbitrary<Plan> = fc.record({
+const anyPlan: fc.Arbitrary<Plan> = fc.record({
   method: fc.constantFrom('GET', 'HEAD', 'POST', 'POST', 'DELETE'),
   framing: fc.constantFrom('none', 'length', 'length', 'chunked'),
   size: sizes,
@@ -36,6 +36,11 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   delay: fc.constantFrom('none', 'microtask', 'turn', 'some'),
   answerSize: sizes,
 });
+
+/** No route begins a stream before it has read its request. */
+const plan = anyPlan.map(
+  (how): Plan => (how.reads === 'never' && how.answer === 'stream' ? { ...how, reads: 'first' } : how),
+);
 
 /** Bytes that nobody else's body has, and that look like what stands around them. */
 const bodyOf = (id: string, size: number): string => `<${id}>\r\n0\r\n\r\n`.repeat(size / 10 + 1).slice(0, size);
@@ -181,7 +186,6 @@ it('gives every request its own answer, once and in order, however they come and
   const plans = new Map<string, Plan>();
   const failures: unknown[] = [];
   const listener = new Listener({
-    maxConnections: 100,
     handle: (req, res) => {
       const id = req.target.slice(1);
       const how = plans.get(id)!;

@@ -1,7 +1,7 @@
 import type { Catalog } from '../../core/catalog/catalog.js';
+import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from './reply.js';
-import type { InboundResponse } from './response.js';
-import type { Route } from './server.js';
+import type { Route, Visit } from './server.js';
 
 /** What is asked before traffic is sent here. */
 export class Health {
@@ -16,16 +16,16 @@ export class Health {
 
   readonly live: Route = {
     open: true,
-    handle: ({ res, headers }) => send(res, headers, 200, { status: 'alive', service: 'parley' }),
+    handle: (visit) => send(visit, 200, { status: 'alive', service: 'parley' }),
   };
 
   readonly ready: Route = {
     open: true,
-    handle: ({ res, headers }) => {
+    handle: (visit) => {
       const servers = this.servers();
       const degraded = servers.some(({ status }) => status === 'down');
       const status = !this.accepting ? 'not_ready' : degraded ? 'degraded' : 'ready';
-      send(res, headers, this.accepting ? 200 : 503, {
+      send(visit, this.accepting ? 200 : 503, {
         status,
         service: 'parley',
         is_degraded: degraded,
@@ -39,8 +39,8 @@ export class Health {
 
   readonly summary: Route = {
     open: true,
-    handle: ({ res, headers }) =>
-      send(res, headers, this.accepting ? 200 : 503, {
+    handle: (visit) =>
+      send(visit, this.accepting ? 200 : 503, {
         status: this.accepting ? 'ok' : 'stopping',
         version: this.version,
         transport: 'streamable-http',
@@ -57,6 +57,11 @@ export class Health {
   }
 }
 
-function send(res: InboundResponse, headers: readonly string[], status: number, body: object): void {
+function send({ req, res, headers }: Visit, status: number, body: object): void {
+  if (req.method !== 'GET' && req.method !== 'HEAD') {
+    throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+      headers: { Allow: 'GET, HEAD, OPTIONS' },
+    });
+  }
   sendJson(res, status, headers, [Buffer.from(JSON.stringify(body))]);
 }

@@ -4,8 +4,7 @@ import { eventually, exchange, sleep, Wire } from '../../../test/input/support/w
 import { failed } from '../../../test/support/http-wire.js';
 import { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { TIMES, type Times } from './connection.js';
-import { Listener } from './listener.js';
+import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
 import { Origins } from './origin.js';
 import { sendText } from './reply.js';
 import type { InboundRequest } from './request.js';
@@ -25,15 +24,14 @@ const ok: Handle = (req, res) => res.sendText(200, [], req.target);
 
 async function listen(
   handle: Handle = ok,
-  times: Times = TIMES,
-  maxConnections = 100,
+  settings: Partial<ListenerSettings> = {},
 ): Promise<{ listener: Listener; url: string; refused: string[] }> {
   const refused: string[] = [];
   const listener = new Listener({
-    maxConnections,
-    times,
+    settings,
     handle,
-    refuse: (_, res, error: ProtocolError) => {
+    refuse: (_, res, error) => {
+      if (!(error instanceof ProtocolError)) throw error;
       refused.push(error.reason);
       res.sendText(error.row.http, [], error.reason);
     },
@@ -61,18 +59,18 @@ describe('a listener', () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
-    const listener = new Listener({ maxConnections: 1, handle: ok, refuse: () => {}, failed });
+    const listener = new Listener({ handle: ok, refuse: () => {}, failed });
     await expect(listener.listen('127.0.0.1', port)).rejects.toMatchObject({ code: 'EADDRINUSE' });
     await listener.close();
     await new Promise((resolve) => taken.close(resolve));
   });
 
-  it('sees by its clock who takes too long', async () => {
+  it('sees who takes too long', async () => {
     const { listener, url, refused } = await listen(
       (req, res) => {
-        if (req.complete) ok(req, res);
+        if (req.method === 'GET') ok(req, res);
       },
-      { ...TIMES, head: 1, request: 2, idle: 1, parting: 0 },
+      { times: { head: 500, request: 1_000, idle: 1_000 } },
     );
     const idle = await sent(url, GET);
     const silent = await sent(url, '');
@@ -89,20 +87,92 @@ describe('a listener', () => {
     );
   });
 
-  it('takes no more connections than it may, and others when one has gone', async () => {
-    const { listener, url } = await listen(ok, TIMES, 2);
-    const wires = [await sent(url, GET), await sent(url, GET)];
-    await Promise.all(wires.map((wire) => answered(wire)));
-    const third = await sent(url, GET);
-    await third.until(() => third.closed);
-    expect(third.text).toBe('');
-    expect(listener.count).toBe(2);
-    wires[0]!.close();
-    await eventually(
-      () => listener.count,
-      (count) => count === 1,
-    );
-    await answered(await sent(url, GET));
+  describe('with all the connections it may have', () => {
+    const full = { limits: { ...SETTINGS.limits, connections: 3 } };
+    const held: InboundResponse[] = [];
+    const hold: Handle = (req, res) => {
+      if (req.target === '/held') held.push(res);
+      else ok(req, res);
+    };
+    const HELD = GET.replace('/', '/held');
+    afterEach(() => void held.splice(0));
+
+    it('closes the one that is idle for the longest time', async () => {
+      const { listener, url } = await listen(hold, full);
+      const busy = await sent(url, HELD);
+      await eventually(
+        () => held.length,
+        (count) => count === 1,
+      );
+      const first = await sent(url, GET);
+      await answered(first);
+      const second = await sent(url, GET);
+      await answered(second);
+      // Now the second is idle for longer.
+      first.send(GET);
+      await answered(first, 2);
+      const third = await sent(url, GET);
+      await answered(third);
+      await second.until(() => second.closed);
+      expect([busy.closed, first.closed, third.closed]).toEqual([false, false, false]);
+      expect(listener.count).toBe(3);
+    });
+
+    it('closes one on which nothing was ever said', async () => {
+      const { url } = await listen(hold, full);
+      const silent = [await sent(url, ''), await sent(url, ''), await sent(url, '')];
+      await answered(await sent(url, GET));
+      await silent[0]!.until(() => silent[0]!.closed);
+      expect(silent.map(({ closed }) => closed)).toEqual([true, false, false]);
+    });
+
+    it('takes no other while all of them are busy, and others when one has gone', async () => {
+      const { listener, url } = await listen(hold, full);
+      const busy = [await sent(url, HELD), await sent(url, HELD), await sent(url, HELD)];
+      await eventually(
+        () => held.length,
+        (count) => count === 3,
+      );
+      const fourth = await sent(url, GET);
+      await fourth.until(() => fourth.closed);
+      expect(fourth.text).toBe('');
+      expect(listener.count).toBe(3);
+      held[0]!.sendText(200, [], 'done');
+      await answered(busy[0]!);
+      await answered(await sent(url, GET));
+    });
+  });
+
+  describe('with a limit for each address', () => {
+    const few = { limits: { ...SETTINGS.limits, connectionsPerAddress: 2 } };
+
+    it('refuses one more of the same address, and counts those that are gone no longer', async () => {
+      const told: object[] = [];
+      const log = { info: () => {}, warn: (fields: object) => void told.push(fields) };
+      const { listener, url } = await listen(ok, { ...few, log });
+      const wires = [await sent(url, GET), await sent(url, GET)];
+      await Promise.all(wires.map((wire) => answered(wire)));
+      for (let i = 0; i < 3; i++) {
+        const third = await sent(url, GET);
+        await third.until(() => third.closed);
+        expect(third.text).toBe('');
+      }
+      // Told once for a while: clients decide how often that happens.
+      expect(told).toEqual([{ limit: 'limits.connectionsPerAddress', peer: '127.0.0.1' }]);
+      wires[0]!.close();
+      await eventually(
+        () => listener.count,
+        (count) => count === 1,
+      );
+      await answered(await sent(url, GET));
+    });
+
+    it('exempts trusted proxies', async () => {
+      const { listener, url } = await listen(ok, { ...few, trustedProxies: ['127.0.0.0/8'] });
+      const wires = await Promise.all([1, 2, 3, 4].map(() => sent(url, GET)));
+      await Promise.all(wires.map((wire) => answered(wire)));
+      expect(listener.count).toBe(4);
+    });
   });
 
   it('says that it leaves, and ends each connection with its answer', async () => {
@@ -122,7 +192,7 @@ describe('a listener', () => {
       setTimeout(() => res.end(), 10);
     });
     listener.leaving = true;
-    expect((await exchange(url, GET)).text).toMatch(/\r\nConnection: close\r\n\r\n0\r\n\r\n$/);
+    expect((await exchange(url, GET)).text).toMatch(/\r\nConnection: close\r\n.*\r\n\r\n0\r\n\r\n$/s);
   });
 
   it('lets go of those that wait for nothing', async () => {
@@ -194,20 +264,24 @@ describe('a listener', () => {
 });
 
 describe('the gateway at its address', () => {
-  async function serve(handle: Route['handle'], refuseWith: string[] = []): Promise<{ url: string; failed: string[] }> {
+  async function serve(
+    handle: Route['handle'],
+    listener: Partial<ListenerSettings> = {},
+    hosts: string[] = [],
+  ): Promise<{ url: string; failed: string[] }> {
     const failed: string[] = [];
     const server = new HttpServer({
       guard: new Guard([]),
-      origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
+      origins: new Origins({ loopback: true, hosts, origins: [], corsOrigins: [], credentials: false }),
       router: () => ({ open: true, handle }),
-      maxConnections: 100,
+      listener,
       refuse: ({ res, headers }, error) => {
         if (res.begun) res.end();
         else
           sendText(
             res,
             error.row.http,
-            [...headers, ...Object.entries(error.detail.headers ?? {}).flat(), ...refuseWith],
+            [...headers, ...Object.entries(error.detail.headers ?? {}).flat()],
             'text/plain',
             error.reason,
           );
@@ -274,5 +348,67 @@ describe('the gateway at its address', () => {
     const wire = await sent(url, GET.replace('localhost', 'elsewhere') + GET);
     await answered(wire, 2);
     expect(wire.statuses).toEqual([403, 200]);
+  });
+
+  describe('behind a proxy', () => {
+    const told: Route['handle'] = ({ req, res }) =>
+      sendText(res, 200, [], 'text/plain', `${req.clientAddress} ${req.forwardedUrl}`);
+    const from = (...headers: string[]): string => GET.replace('\r\n\r\n', `\r\n${headers.join('\r\n')}\r\n\r\n`);
+    const CLIENT = 'X-Forwarded-For: 192.0.2.1';
+    const trusted = { trustedProxies: ['127.0.0.1'] };
+    const bodyOf = ({ text }: Wire): string => text.slice(text.lastIndexOf('\r\n') + 2);
+
+    it('believes it about its client only where it is trusted', async () => {
+      const request = from(CLIENT, 'X-Forwarded-Proto: https', 'X-Forwarded-Host: gw.example', 'Connection: close');
+      expect(bodyOf(await exchange((await serve(told)).url, request))).toBe('127.0.0.1 undefined');
+      const { url } = await serve(told, trusted, ['gw.example']);
+      expect(bodyOf(await exchange(url, request))).toBe('192.0.2.1 https://gw.example');
+      // Of a host that is not served here nothing is told.
+      const strange = await serve(told, trusted);
+      expect(bodyOf(await exchange(strange.url, request))).toBe('192.0.2.1 undefined');
+    });
+
+    it('bounds the requests of each client, not the connections of the proxy', async () => {
+      const held: (() => void)[] = [];
+      const { url } = await serve(
+        ({ req, res }) => void held.push(() => sendText(res, 200, [], 'text/plain', req.clientAddress)),
+        { ...trusted, limits: { ...SETTINGS.limits, connectionsPerAddress: 2 } },
+      );
+      const wires = [await sent(url, from(CLIENT)), await sent(url, from(CLIENT))];
+      await eventually(
+        () => held.length,
+        (count) => count === 2,
+      );
+      const third = await sent(url, from(CLIENT));
+      await answered(third);
+      expect(third.text).toMatch(/^HTTP\/1\.1 429 .*\r\nRetry-After: 1\r\n/s);
+      const other = await sent(url, from('X-Forwarded-For: 192.0.2.2'));
+      // A health check of the proxy itself says nothing about clients.
+      const own = [await sent(url, GET), await sent(url, GET), await sent(url, GET)];
+      await eventually(
+        () => held.length,
+        (count) => count === 6,
+      );
+      for (const answer of held) answer();
+      await Promise.all([...wires, other, ...own].map((wire) => answered(wire)));
+      third.send(from(CLIENT));
+      await eventually(
+        () => held.length,
+        (count) => count === 7,
+      );
+      held.at(-1)!();
+      await answered(third, 2);
+      expect(third.statuses).toEqual([429, 200]);
+    });
+  });
+
+  it.each(['gzip', 'br', 'deflate, gzip'])('refuses a body in the coding %s', async (coding) => {
+    const { url } = await serve(({ res }) => sendText(res, 200, [], 'text/plain', 'abc'));
+    const post = (value: string): string =>
+      `POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: ${value}\r\nContent-Length: 3\r\n\r\nabc`;
+    const wire = await sent(url, post(coding) + post('identity'));
+    await answered(wire, 2);
+    expect(wire.statuses).toEqual([415, 200]);
+    expect(wire.text).toContain('\r\nAccept-Encoding: identity\r\n');
   });
 });

@@ -1,59 +1,241 @@
-import { type AddressInfo, createServer, type Server } from 'node:net';
-import type { ProtocolError } from '../../protocol/errors.js';
-import { Connection, type ConnectionOwner, TIMES, type Times } from './connection.js';
-import type { InboundRequest } from './request.js';
+import { randomBytes, type X509Certificate } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
+import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { Connection, ConnectionOwner } from './connection.js';
+import { type ConnectionLimits, Connections, type Turned } from './connections.js';
+import { TrustedProxies } from './forwarded.js';
+import { MOST_HEADERS, refusalOf } from './head.js';
+import type { ClientCertificate, InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
+import { Seldom, type ServerLog } from './server-log.js';
+import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
+import { UnreadBytes } from './unread.js';
+
+/** Milliseconds that a client has. */
+export interface Times {
+  /** For the head of a request. */
+  readonly head: number;
+  /** For all of a request. */
+  readonly request: number;
+  /** Between a response and the next request on the connection. */
+  readonly idle: number;
+}
+
+export interface ListenerSettings {
+  readonly limits: ConnectionLimits & {
+    /** The most bytes of a request's head. */
+    readonly head: number;
+    /** The most bytes of responses that wait for clients, of all clients together. */
+    readonly unread: number;
+  };
+  readonly times: Times;
+  readonly trustedProxies: readonly string[];
+  readonly tls?: { readonly files: TlsFiles; readonly certificates: Certificates } | undefined;
+  readonly log: ServerLog;
+}
+
+export const SETTINGS: ListenerSettings = {
+  limits: { connections: 10_000, connectionsPerAddress: 1_000, head: 16 * 1024, unread: 128 * 1024 * 1024 },
+  times: { head: 5_000, request: 30_000, idle: 75_000 },
+  trustedProxies: [],
+  log: { info: () => {}, warn: () => {} },
+};
 
 export interface ListenerOptions {
-  readonly maxConnections: number;
-  readonly times?: Times;
+  readonly settings?: Partial<ListenerSettings>;
   handle(req: InboundRequest, res: InboundResponse): void;
-  /** Answers what could not be read as a request. */
-  refuse(req: InboundRequest, res: InboundResponse, error: ProtocolError): void;
-  /** The system would not give it a connection; the next one may come all the same. */
+  /** Answers a request that cannot be served, or something that is no request. */
+  refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
+  /** The system did not give a connection; the next one may come all the same. */
   failed(error: unknown): void;
 }
 
-/** Milliseconds of silence after which the system asks whether the other side is still there. */
+/** Milliseconds of silence after which the system asks whether the client is still there. */
 const PROBE_AFTER = 60_000;
 const BACKLOG = 1_024;
+/** A response of which a client takes nothing for so long is given up. */
+const STALL = 600_000;
+/** HTTP/2 requests of one connection that are served at a time. */
+const MOST_STREAMS = 100;
 
-/** Accepts connections, and sees to it that none takes longer over anything than it may. */
+const CONNECTION = Symbol('connection');
+interface Carrier {
+  [CONNECTION]?: Connection;
+}
+
+/**
+ * Accepts connections and passes their requests on: HTTP/1.1 by `node:http`, and with TLS also HTTP/2 by `node:http2`,
+ * as the client prefers.
+ */
 export class Listener implements ConnectionOwner {
-  private readonly server: Server;
-  private readonly connections = new Set<Connection>();
-  private clock: NodeJS.Timeout | undefined;
-  private emptied = (): void => {};
-  readonly times: Times;
-  seconds = 0;
-  lines: ConnectionOwner['lines'];
+  readonly proxies: TrustedProxies;
+  readonly unread: UnreadBytes;
+  /** Whether every response is the last one of its connection. */
   leaving = false;
+  seconds = 0;
+  private readonly settings: ListenerSettings;
+  private readonly server: Server | HttpsServer;
+  private readonly connections: Connections;
+  /** Connections on which TLS is not established yet, by their four numbers. */
+  private readonly handshakes = new Map<string, Connection>();
+  private readonly seldom: Seldom;
+  private clock: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: ListenerOptions) {
-    this.times = options.times ?? TIMES;
-    this.lines = this.linesNow();
-    this.server = createServer(
-      { noDelay: true, keepAlive: true, keepAliveInitialDelay: PROBE_AFTER },
-      (socket) => void this.connections.add(new Connection(socket, this)),
+    const settings = { ...SETTINGS, ...options.settings };
+    this.settings = settings;
+    this.seldom = new Seldom(settings.log);
+    this.proxies = new TrustedProxies(settings.trustedProxies);
+    this.connections = new Connections(settings.limits, this.proxies, (limit, peer) => this.turnedAway(limit, peer));
+    this.unread = new UnreadBytes({ bytes: settings.limits.unread, stall: STALL }, (count, why) =>
+      this.seldom.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]),
     );
-    this.server.maxConnections = options.maxConnections;
+    this.server = settings.tls ? this.secure(settings.tls) : this.plain();
+    this.server.on('clientError', (error, socket) => this.unreadable(error, socket as Socket));
+    this.server.on('request', (req, res) => connectionOf(req.socket)?.request(req, res, false));
+    this.server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) =>
+      connectionOf(req.socket)?.request(req, res, true),
+    );
+    this.server.on('connect', (_, socket) => connectionOf(socket as Socket)?.refuse(noTunnel()));
+  }
+
+  get requestTime(): number {
+    return this.settings.times.request;
   }
 
   get count(): number {
     return this.connections.size;
   }
 
+  private plain(): Server {
+    return createServer(this.httpOptions()).on('connection', (socket) => {
+      (socket as Carrier)[CONNECTION] = this.connections.accept(socket, this);
+    });
+  }
+
+  private httpOptions(): ServerOptions {
+    const { limits, times } = this.settings;
+    const head = Math.min(times.head, times.request);
+    return {
+      // The default, whatever the command line of the process says.
+      insecureHTTPParser: false,
+      joinDuplicateHeaders: false,
+      // `checkHead` refuses a request without it, and says why.
+      requireHostHeader: false,
+      maxHeaderSize: limits.head,
+      headersTimeout: head,
+      requestTimeout: times.request,
+      keepAliveTimeout: times.idle,
+      connectionsCheckingInterval: Math.max(20, Math.min(1_000, head / 4)),
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: PROBE_AFTER,
+    };
+  }
+
+  /** TLS, and behind it the protocol that was agreed on: HTTP/2 where the client speaks it. */
+  private secure({ files, certificates }: NonNullable<ListenerSettings['tls']>): HttpsServer {
+    const http2 = this.http2();
+    const server = createHttpsServer({
+      ...this.httpOptions(),
+      ...secureOptions(certificates.context),
+      ALPNProtocols: ['h2', 'http/1.1'],
+      handshakeTimeout: this.settings.times.head,
+      requestCert: files.clientCa !== undefined,
+      rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
+    });
+    const [http1] = server.listeners('secureConnection') as ((socket: TLSSocket) => void)[];
+    server.removeAllListeners('secureConnection');
+    server.on('connection', (socket: Socket) => {
+      const connection = this.connections.accept(socket, this);
+      if (!connection) return;
+      const key = numbersOf(socket);
+      this.handshakes.set(key, connection);
+      socket.once('close', () => this.handshakes.delete(key));
+    });
+    server.on('secureConnection', (socket: TLSSocket) => {
+      const connection = this.secured(socket);
+      if (!connection) socket.destroy();
+      else if (socket.alpnProtocol === 'h2') {
+        this.adopted = connection;
+        http2.emit('connection', socket);
+      } else http1!.call(server, socket);
+    });
+    server.on('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
+      // Clients that only look whether somebody listens are no news.
+      if (/^ERR_(SSL|TLS)/.test(code)) this.seldom.warn('tls', { reason: code, peer: socket.remoteAddress }, HANDSHAKE);
+    });
+    return server;
+  }
+
+  private secured(socket: TLSSocket): Connection | undefined {
+    const connection = this.handshakes.get(numbersOf(socket));
+    if (!connection) return undefined;
+    this.handshakes.delete(numbersOf(socket));
+    const certificate = socket.getPeerX509Certificate?.();
+    // Where a certificate is optional, a wrong one is still refused.
+    if (certificate && !socket.authorized) {
+      const reason = socket.authorizationError?.toString();
+      this.seldom.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);
+      return undefined;
+    }
+    connection.secured(socket, certificate && describe(certificate));
+    (socket as Carrier)[CONNECTION] = connection;
+    return connection;
+  }
+
+  /** The connection whose HTTP/2 session is made at this moment. */
+  private adopted: Connection | undefined;
+
+  private http2(): Http2Server {
+    const { limits } = this.settings;
+    const server = createHttp2Server({
+      maxHeaderListPairs: MOST_HEADERS + 8,
+      settings: { maxConcurrentStreams: MOST_STREAMS, maxHeaderListSize: limits.head, enablePush: false },
+    });
+    server.on('session', (session) => {
+      const connection = this.adopted!;
+      connection.session = session;
+      (session as Carrier)[CONNECTION] = connection;
+    });
+    // The session closes by itself, and its streams tell.
+    server.on('sessionError', () => {});
+    server.on('request', (req, res) => (req.stream.session as Carrier)?.[CONNECTION]?.stream(req, res, false));
+    server.on('checkContinue', (req, res) => (req.stream.session as Carrier)?.[CONNECTION]?.stream(req, res, true));
+    server.on('connect', (req, res) => (req.stream.session as Carrier)?.[CONNECTION]?.stream(req, res, false));
+    return server;
+  }
+
+  /** The parser gave up, or the connection broke. */
+  private unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = connectionOf(socket);
+    const refusal = refusalOf(error, { head: this.settings.limits.head, times: this.settings.times });
+    if (connection && refusal) connection.broke(refusal);
+    else socket.destroy();
+  }
+
+  private turnedAway(limit: Turned, peer: string): void {
+    this.seldom.warn(limit, { limit, peer }, TURNED[limit]);
+  }
+
   handle(req: InboundRequest, res: InboundResponse): void {
     this.options.handle(req, res);
   }
 
-  refuse(req: InboundRequest, res: InboundResponse, error: ProtocolError): void {
+  refuse(req: InboundRequest, res: InboundResponse, error: unknown): void {
     this.options.refuse(req, res, error);
   }
 
-  gone(connection: Connection): void {
-    this.connections.delete(connection);
-    if (this.connections.size === 0) this.emptied();
+  busy(connection: Connection): void {
+    this.connections.busy(connection);
+  }
+
+  idle(connection: Connection): void {
+    this.connections.idle(connection);
   }
 
   listen(host: string, port: number): Promise<AddressInfo> {
@@ -62,39 +244,80 @@ export class Listener implements ConnectionOwner {
       this.server.listen({ host, port, backlog: BACKLOG }, () => {
         this.server.off('error', reject).on('error', (error) => this.options.failed(error));
         this.clock = setInterval(() => this.tick(), 1_000).unref();
+        this.settings.tls?.certificates.watch((context) => this.renew(context));
         resolve(this.server.address() as AddressInfo);
       });
     });
   }
 
-  /** One look a second at everybody costs less than a timer for each request. */
-  private tick(): void {
-    this.seconds++;
-    this.lines = this.linesNow();
-    for (const connection of this.connections) connection.check();
+  /** New connections have the new certificate; those that are open keep theirs. */
+  renew(context: TlsContext): void {
+    // Sessions that were agreed on under the old files are not resumed: another authority may be trusted now.
+    (this.server as HttpsServer).setSecureContext({ ...secureOptions(context), ticketKeys: randomBytes(48) });
   }
 
-  private linesNow(): ConnectionOwner['lines'] {
-    const date = `Date: ${new Date().toUTCString()}\r\n`;
-    return {
-      kept: `${date}Connection: keep-alive\r\nKeep-Alive: timeout=${this.times.idle}\r\n`,
-      closed: `${date}Connection: close\r\n`,
-    };
+  /** Looks at the files of the certificate now, and not when it is time. */
+  async reload(): Promise<void> {
+    await this.settings.tls?.certificates.reload((context) => this.renew(context));
+  }
+
+  private tick(): void {
+    this.seconds++;
+    this.unread.check();
+    // The HTTP/1.1 library closes idle connections a little earlier, except those that send empty lines.
+    const { idle, head } = this.settings.times;
+    const before = this.seconds - Math.ceil((idle + head) / 1_000) - 1;
+    for (const connection of this.connections.idling) {
+      if (connection.idleSince >= before) break;
+      connection.expire();
+    }
   }
 
   /** Takes no more connections; resolves when the last one is gone. */
   async close(): Promise<void> {
+    this.settings.tls?.certificates.stop();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
     // The system is done with them a little before everybody here has heard.
-    if (this.connections.size > 0) await new Promise<void>((resolve) => (this.emptied = resolve));
+    await this.connections.none();
     clearInterval(this.clock);
   }
 
+  /** Closes the connections on which nothing is under way. */
   closeIdle(): void {
-    for (const connection of this.connections) if (connection.idle) connection.destroy();
+    for (const connection of this.connections) connection.closeIfIdle();
   }
 
   closeAll(): void {
     for (const connection of this.connections) connection.destroy();
   }
 }
+
+const connectionOf = (socket: Socket): Connection | undefined => (socket as Carrier)[CONNECTION];
+
+/** What tells a TCP connection from every other: a socket of TLS has the same as the one below it. */
+const numbersOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
+  `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
+
+const describe = (certificate: X509Certificate): ClientCertificate => ({
+  subject: certificate.subject,
+  commonName: /^CN=(.+)$/m.exec(certificate.subject)?.[1],
+  names: certificate.subjectAltName,
+  fingerprint: certificate.fingerprint256,
+});
+
+const noTunnel = (): ProtocolError =>
+  new ProtocolError('http_method_not_allowed', 'HTTP method CONNECT not allowed: the gateway opens no tunnels', {
+    headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS', Connection: 'close' },
+  });
+
+const HANDSHAKE = 'refused a connection: TLS could not be established';
+const CERTIFICATE = 'refused a connection: its client certificate is not signed by an authority of tls.clientCa';
+const UNREAD = {
+  limit: 'cut clients that read too slowly: too many bytes of responses waited for them (limits.unread)',
+  stall: 'cut clients that have stopped reading',
+};
+const TURNED: Readonly<Record<Turned, string>> = {
+  'limits.connections': 'too many connections: the longest idle one is closed, or the new one where none is idle',
+  'limits.connectionsPerAddress':
+    'refused a connection: its address has too many; if it is the address of a proxy, add it to trustedProxies',
+};

@@ -1,95 +1,173 @@
+import type { IncomingMessage } from 'node:http';
+import type { Http2ServerRequest } from 'node:http2';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type HttpHeaders, headerOf } from '../../protocol/http/fields.js';
 import { Parts } from '../../protocol/http/parts.js';
-import type { RequestHead } from './request-head.js';
+import type { Forwarded } from './forwarded.js';
+
+/** A request as `node:http` or `node:http2` gives it. */
+export type Incoming = IncomingMessage | Http2ServerRequest;
 
 /** What a request needs of the connection it came on. */
-export interface BodySource {
-  /** Tells the connection from others, also when it is gone. */
-  readonly identity: object;
-  /** The body is wanted now, and not all of it has come. */
-  wanted(): void;
+export interface RequestSource {
+  /** The address of the peer: of the client, or of the proxy in front of it. */
+  readonly peer: string;
+  readonly encrypted: boolean;
+  /** Whether the peer is a proxy that may speak for its clients. */
+  readonly trusted: boolean;
+  /** The subject of the certificate that the client proved to own; undefined where it showed none. */
+  readonly certificate: ClientCertificate | undefined;
+  /**
+   * Tells the connection from others. Undefined in HTTP/2, where one connection carries many exchanges at a time: a request
+   * on it says nothing about earlier responses.
+   */
+  readonly identity: object | undefined;
+  /** Milliseconds for a body to arrive, where the protocol library does not bound that time itself. */
+  readonly bodyTime: number | undefined;
 }
 
-interface Reader {
-  readonly limit: number;
-  resolve(body: Buffer): void;
-  reject(error: ProtocolError): void;
+/** The client's certificate, checked against `tls.clientCa`. */
+export interface ClientCertificate {
+  /** The distinguished name, one attribute a line, such as `CN=ada`. */
+  readonly subject: string;
+  readonly commonName: string | undefined;
+  /** Alternative names, such as `DNS:host, URI:spiffe://…`. */
+  readonly names: string | undefined;
+  /** SHA-256 of the certificate. */
+  readonly fingerprint: string;
 }
 
-/** One request: what it says, and its body as it comes in. */
+/** One request: its head, and its body on demand. */
 export class InboundRequest {
   readonly method: string;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: HttpHeaders;
-  /** All of the body has come. */
-  complete = false;
-  private readonly parts = new Parts();
-  private size = 0;
-  private reader: Reader | undefined;
+  /** What a trusted proxy tells of the client. */
+  forwarded: Forwarded | undefined;
+  private body: Body | undefined;
   private failure: ProtocolError | undefined;
 
   constructor(
-    readonly head: RequestHead,
-    readonly source: BodySource,
+    private readonly message: Incoming | undefined,
+    /** Path and query. */
+    readonly target: string,
+    readonly source: RequestSource,
+    /** Asks the client to send its body; undefined where the client does not wait to be asked. */
+    private askForBody: (() => void) | undefined,
   ) {
-    this.method = head.method;
-    this.target = head.target;
-    this.headers = head.headers;
+    this.method = message?.method ?? '';
   }
 
-  /** A header by its name in lower case. */
+  /** A header by its name in lower case. Of `Host`, the authority of HTTP/2 counts. */
   header(name: string): string | undefined {
-    return headerOf(this.headers, name);
+    const headers = this.message?.headers;
+    if (headers === undefined) return undefined;
+    const value = name === 'host' ? (headers[':authority'] ?? headers.host) : headers[name];
+    return typeof value === 'string' ? value : undefined;
   }
 
-  /** Bytes that have come and that nobody has asked for yet. */
-  get waiting(): number {
-    return this.reader ? 0 : this.size;
+  /** The whole request has arrived. */
+  get complete(): boolean {
+    return this.message?.complete ?? true;
   }
 
-  /** Nothing of the body has come. */
-  get untouched(): boolean {
-    return this.size === 0;
+  /** The address of the client itself: as a trusted proxy tells it, or else the peer's. */
+  get clientAddress(): string {
+    return this.forwarded?.address ?? this.source.peer;
   }
 
-  /** Reads the body, once. Beyond the limit the rest is not kept, and the connection does not outlive the answer. */
-  read(limit: number): Promise<Buffer> | Buffer {
-    const { length } = this.head;
+  /** The URL under which the client reached the gateway, where a trusted proxy tells it. */
+  get forwardedUrl(): string | undefined {
+    const host = this.forwarded?.host;
+    return host === undefined ? undefined : `${this.forwarded?.scheme ?? 'http'}://${host}`;
+  }
+
+  /** Reads the body, once. Of a body beyond the limit nothing is kept. */
+  read(limit: number): Promise<Buffer> {
+    const { message } = this;
     if (this.failure) throw this.failure;
-    if (length > limit || this.size > limit) throw tooLarge(limit);
-    if (this.complete) return this.parts.take();
+    if (!message) return Promise.resolve(Buffer.alloc(0));
+    if (Number(message.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
     return new Promise((resolve, reject) => {
-      this.reader = { limit, resolve, reject };
-      this.source.wanted();
+      this.body = new Body(message, limit, this.source.bodyTime, resolve, reject);
+      this.askForBody?.();
     });
   }
 
-  push(part: Buffer): void {
-    this.size += part.length;
-    const { reader } = this;
-    if (reader && this.size > reader.limit) this.fail(tooLarge(reader.limit));
-    else if (!this.failure) this.parts.add(part);
-  }
-
-  end(): void {
-    this.complete = true;
-    this.reader?.resolve(this.parts.take());
-    this.reader = undefined;
-  }
-
-  /** No more of the body is going to be read. Whether somebody is told. */
+  /** The rest of the body does not arrive. Returns whether somebody waits for the body and learns of it. */
   fail(error: ProtocolError): boolean {
-    if (this.complete || this.failure) return true;
-    this.failure = error;
-    this.parts.drop();
-    const { reader } = this;
-    this.reader = undefined;
-    reader?.reject(error);
-    return reader !== undefined;
+    this.failure ??= error;
+    return this.body?.fail(this.failure) ?? false;
   }
 }
 
+const BODY = Symbol('body');
+type Carrier = Incoming & { [BODY]?: Body };
+
+/** A body on its way in. */
+class Body {
+  private readonly parts = new Parts();
+  private readonly timer: NodeJS.Timeout | undefined;
+  private over = false;
+
+  constructor(
+    private readonly message: Incoming,
+    private readonly limit: number,
+    time: number | undefined,
+    private readonly resolve: (body: Buffer) => void,
+    private readonly reject: (error: ProtocolError) => void,
+  ) {
+    (message as Carrier)[BODY] = this;
+    if (time !== undefined && !message.complete) this.timer = setTimeout(() => this.fail(tooSlow(time)), time).unref();
+    message.on('data', onData);
+    message.on('end', onEnd);
+    message.on('error', ignored);
+  }
+
+  add(part: Buffer): void {
+    if (this.over) return;
+    if (this.parts.size + part.length > this.limit) this.fail(tooLarge(this.limit));
+    else this.parts.add(part);
+  }
+
+  end(): void {
+    if (this.over) return;
+    // In HTTP/2 the body of a client that gives its request up ends, too.
+    if (!this.message.complete || this.message.aborted) {
+      this.fail(endedEarly());
+      return;
+    }
+    this.settle();
+    this.resolve(this.parts.take());
+  }
+
+  fail(error: ProtocolError): boolean {
+    if (this.over) return false;
+    this.settle();
+    this.parts.drop();
+    this.reject(error);
+    return true;
+  }
+
+  private settle(): void {
+    this.over = true;
+    clearTimeout(this.timer);
+  }
+}
+
+// One function for all requests: none is made for each.
+function onData(this: Incoming, part: Buffer): void {
+  (this as Carrier)[BODY]?.add(part);
+}
+function onEnd(this: Incoming): void {
+  (this as Carrier)[BODY]?.end();
+}
+/** The response closes as well, and tells everybody concerned. */
+export function ignored(): void {}
+
+const CLOSE = { headers: { Connection: 'close' } };
+
 const tooLarge = (limit: number): ProtocolError =>
-  new ProtocolError('body_too_large', `The body exceeds ${limit} bytes`, { headers: { Connection: 'close' } });
+  new ProtocolError('body_too_large', `The body exceeds ${limit} bytes ("limits.body")`, CLOSE);
+
+export const endedEarly = (): ProtocolError => new ProtocolError('invalid_request', 'The body ended early');
+
+export const tooSlow = (time: number): ProtocolError =>
+  new ProtocolError('request_timeout', `A request has ${time / 1_000} seconds to arrive ("timeouts.request")`, CLOSE);

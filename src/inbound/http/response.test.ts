@@ -1,148 +1,113 @@
-import type { Socket } from 'node:net';
-import { PassThrough } from 'node:stream';
-import { describe, expect, it } from 'vitest';
-import { InboundResponse, type ResponseChannel } from './response.js';
+/** Responses as they are on the wire. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { Client, closeAll, get, type Handle, post, serve, sleep, until } from '../../../test/support/http-wire.js';
+import type { ProtocolError } from '../../protocol/errors.js';
+import type { InboundRequest } from './request.js';
+import type { InboundResponse } from './response.js';
 
-/** A connection that is written to, and that takes at once what it is given. */
-class Channel implements ResponseChannel {
-  readonly bytes = new PassThrough({ highWaterMark: 10_000_000 });
-  readonly socket = this.bytes as unknown as Socket;
-  headOnly = false;
-  old = false;
-  persistent = true;
-  readonly responses: boolean[] = [];
+afterEach(closeAll);
 
-  common(keepAlive: boolean): string {
-    return keepAlive ? 'Connection: keep-alive\r\n' : 'Connection: close\r\n';
-  }
-
-  responded(keepAlive: boolean): void {
-    this.responses.push(keepAlive);
-  }
-
-  get text(): string {
-    return (this.bytes.read() as Buffer | null)?.toString('latin1') ?? '';
-  }
+/** What a client receives for `request`. */
+async function answer(handle: Handle, request = get('/a', 'Connection: close')): Promise<Client> {
+  const { port } = await serve(handle);
+  const client = (await Client.open(port)).send(request);
+  await client.end();
+  return client;
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const written = async (channel: Channel): Promise<string> => {
-  await turn();
-  await turn();
-  return channel.text;
-};
+const bodyOf = ({ text }: Client): string => text.slice(text.indexOf('\r\n\r\n') + 4);
 
 describe('a response', () => {
   it('is its head and its body', async () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.send(200, ['X-A', 'b', 'X-C', ''], [Buffer.from('\u00e9'), Buffer.from([0, 255])]);
-    expect([res.begun, res.ended, res.closed]).toEqual([true, true, false]);
-    expect(await written(channel)).toBe(
-      'HTTP/1.1 200 OK\r\nX-A: b\r\nX-C: \r\nContent-Length: 4\r\nConnection: keep-alive\r\n\r\n\xc3\xa9\0\xff',
-    );
-    expect(channel.responses).toEqual([true]);
+    const client = await answer((_, res) => {
+      res.send(200, ['X-A', 'b', 'X-C', '', 'X-A', 'd'], [Buffer.from('\u00e9'), Buffer.from([0, 255])]);
+      expect([res.begun, res.ended, res.closed]).toEqual([true, true, false]);
+    });
+    expect(client.text).toMatch(/^HTTP\/1\.1 200 OK\r\nX-A: b\r\nX-C: \r\nX-A: d\r\nContent-Length: 4\r\n/);
+    expect(client.text).toMatch(/\r\nDate: .* GMT\r\n/);
+    expect(bodyOf(client)).toBe('\xc3\xa9\0\xff');
   });
 
   it('counts a text in bytes', async () => {
-    const channel = new Channel();
-    new InboundResponse(channel).sendText(200, [], '\u00e9\u{1f600}');
-    expect(await written(channel)).toMatch(/\r\nContent-Length: 6\r\n.*\r\n\r\n\xc3\xa9\xf0\x9f\x98\x80$/s);
+    const client = await answer((_, res) => res.sendText(200, [], '\u00e9\u{1f600}'));
+    expect(client.text).toContain('\r\nContent-Length: 6\r\n');
+    expect(bodyOf(client)).toBe('\xc3\xa9\xf0\x9f\x98\x80');
   });
 
   it.each([0, 1, 16 * 1024, 16 * 1024 + 1, 200_000])('has %i bytes where it was given so many', async (size) => {
-    const channel = new Channel();
     const body = Buffer.alloc(size, 'abc\xff', 'latin1');
-    new InboundResponse(channel).send(200, [], [body.subarray(0, 5), body.subarray(5)]);
-    const text = await written(channel);
-    expect(text).toContain(`\r\nContent-Length: ${size}\r\n`);
-    expect(text.slice(text.indexOf('\r\n\r\n') + 4) === body.toString('latin1')).toBe(true);
-    expect(channel.responses).toEqual([true]);
+    const client = await answer((_, res) => res.send(200, [], [body.subarray(0, 5), body.subarray(5)]));
+    expect(client.text).toContain(`\r\nContent-Length: ${size}\r\n`);
+    expect(bodyOf(client) === body.toString('latin1')).toBe(true);
+  });
+
+  it('leaves in one piece with its head where it is small', async () => {
+    const { port } = await serve((_, res) => res.send(200, [], [Buffer.from('a'), Buffer.alloc(10_000)]));
+    const client = await Client.open(port);
+    const pieces: number[] = [];
+    client.socket.on('data', (piece) => pieces.push(piece.length));
+    for (let i = 0; i < 20; i++) {
+      client.send(get('/'));
+      await client.reply(i + 1);
+    }
+    expect(pieces).toHaveLength(20);
   });
 
   it('goes out once, whatever is said afterwards', async () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.sendText(200, [], 'a');
-    res.sendText(500, [], 'b');
-    res.send(500, [], []);
-    res.open(500, []);
-    res.write('c');
-    res.write([Buffer.from('d')]);
-    res.end();
-    expect(await written(channel)).toMatch(/^HTTP\/1\.1 200 .*\r\n\r\na$/s);
-    expect(channel.responses).toEqual([true]);
-  });
-
-  it('says nothing before it was begun', async () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.write('a');
-    res.write([Buffer.from('b')]);
-    res.end();
-    expect(await written(channel)).toBe('');
-    expect(channel.responses).toEqual([]);
+    const client = await answer((_, res) => {
+      res.sendText(200, [], 'a');
+      res.sendText(500, [], 'b');
+      res.send(500, [], []);
+      res.open(500, []);
+      res.write('c');
+      res.write([Buffer.from('d')]);
+      res.end();
+    });
+    expect(client.replies).toMatchObject([{ status: 200, body: 'a' }]);
   });
 
   it.each(['a\r\nb: c', 'a\nb', 'a\rb', 'a\0', '\x7f', '\u2028', '\u010d\u010a'])(
     'refuses the value %j, and can be another then',
     async (value) => {
-      const channel = new Channel();
-      const res = new InboundResponse(channel);
-      expect(() => res.sendText(200, ['X', value], 'a')).toThrow();
-      expect(() => res.send(200, ['X', value], [])).toThrow();
-      expect(() => res.open(200, ['X', value])).toThrow();
-      expect(res.begun).toBe(false);
-      res.sendText(500, [], 'b');
-      expect(await written(channel)).toMatch(/^HTTP\/1\.1 500 .*\r\n\r\nb$/s);
+      for (const request of [get('/a', 'Connection: close'), post('/a', 'ab', 'Connection: close').slice(0, -1)]) {
+        const client = await answer((_, res) => {
+          expect(() => res.sendText(200, ['X', value], 'a')).toThrow();
+          expect(() => res.send(200, ['X', value], [])).toThrow();
+          expect(() => res.open(200, ['X', value])).toThrow();
+          expect(res.begun).toBe(false);
+          res.sendText(500, [], 'b');
+        }, request);
+        expect(client.replies).toMatchObject([{ status: 500, body: 'b' }]);
+      }
     },
   );
 
   it('takes the end of the connection from whoever asks for it', async () => {
-    const channel = new Channel();
-    new InboundResponse(channel).send(200, ['Connection', 'close'], []);
-    expect((await written(channel)).match(/connection: .*/gi)).toEqual(['Connection: close']);
-    expect(channel.responses).toEqual([false]);
-  });
-
-  it('has no body where there can be none', async () => {
-    for (const [status, headOnly] of [
-      [204, false],
-      [304, false],
-      [200, true],
-    ] as const) {
-      const channel = new Channel();
-      channel.headOnly = headOnly;
-      new InboundResponse(channel).sendText(status, [], 'abc');
-      const text = await written(channel);
-      expect(text.endsWith('\r\n\r\n')).toBe(true);
-      expect(text.includes('Content-Length: 3')).toBe(headOnly);
-      expect(channel.responses).toEqual([true]);
-    }
+    const client = await answer((_, res) => res.send(200, ['Connection', 'close'], []), get('/a'));
+    expect(client.text.match(/connection: .*/gi)).toEqual(['Connection: close']);
   });
 });
 
 describe('a response that is added to', () => {
-  const opened = (set: Partial<Channel> = {}): { channel: Channel; res: InboundResponse } => {
-    const channel = Object.assign(new Channel(), set);
-    const res = new InboundResponse(channel);
-    res.open(200, []);
-    return { channel, res };
+  const stream = (write: (res: InboundResponse) => void): Handle => {
+    return (_, res) => {
+      res.open(200, []);
+      expect(res.ended).toBe(false);
+      write(res);
+      res.end();
+    };
   };
-  const bodyOf = (text: string): string => text.slice(text.indexOf('\r\n\r\n') + 4);
 
-  it('goes out in chunks', async () => {
-    const { channel, res } = opened();
-    expect(res.ended).toBe(false);
-    res.write('\u00e9');
-    res.write([Buffer.from('abc'), Buffer.alloc(0), Buffer.from('d'.repeat(13))]);
-    res.end();
-    res.end();
-    res.write('late');
-    const text = await written(channel);
-    expect(text).toContain('\r\nTransfer-Encoding: chunked\r\n');
-    expect(bodyOf(text)).toBe(`2\r\n\xc3\xa9\r\n10\r\nabc${'d'.repeat(13)}\r\n0\r\n\r\n`);
-    expect(channel.responses).toEqual([true]);
+  it('arrives as it is written', async () => {
+    const client = await answer(
+      stream((res) => {
+        res.write('\u00e9');
+        res.write([Buffer.from('abc'), Buffer.alloc(0), Buffer.from('d'.repeat(13))]);
+        res.end();
+        res.write('late');
+      }),
+    );
+    expect(client.text).toContain('\r\nTransfer-Encoding: chunked\r\n');
+    expect(client.replies[0]!.body).toBe(`\xc3\xa9abc${'d'.repeat(13)}`);
   });
 
   it.each<[string, string | Buffer[]]>([
@@ -150,113 +115,156 @@ describe('a response that is added to', () => {
     ['parts', []],
     ['an empty part', [Buffer.alloc(0)]],
   ])('does not end with nothing: %s', async (_, nothing) => {
-    const { channel, res } = opened();
-    res.write('a');
-    res.write(nothing);
-    res.write('b');
-    res.end();
-    // A chunk of no bytes is the last one.
-    expect(bodyOf(await written(channel))).toBe('1\r\na\r\n1\r\nb\r\n0\r\n\r\n');
+    const client = await answer(
+      stream((res) => {
+        res.write('a');
+        res.write(nothing);
+        res.write('b');
+      }),
+    );
+    expect(client.replies[0]!.body).toBe('ab');
   });
 
-  it('goes out in chunks where they are large', async () => {
-    const { channel, res } = opened();
-    res.write([Buffer.alloc(100_000, 97), Buffer.alloc(100_000, 98)]);
-    res.end();
-    expect(bodyOf(await written(channel))).toBe(`30d40\r\n${'a'.repeat(100_000)}${'b'.repeat(100_000)}\r\n0\r\n\r\n`);
+  it('arrives whole where its parts are large', async () => {
+    const client = await answer(
+      stream((res) => res.write([Buffer.alloc(100_000, 97), Buffer.alloc(0), Buffer.alloc(100_000, 98)])),
+    );
+    expect(client.replies[0]!.body).toBe('a'.repeat(100_000) + 'b'.repeat(100_000));
   });
 
-  it('ends with the connection where the client knows no chunks', async () => {
-    const { channel, res } = opened({ old: true });
-    res.write('a');
-    res.write('');
-    res.write([Buffer.from('b')]);
-    res.end();
-    expect(await written(channel)).toBe('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nab');
-    expect(channel.responses).toEqual([false]);
+  it('arrives before the next is written, and its head before anything is', async () => {
+    let res: InboundResponse | undefined;
+    const { port } = await serve((_, given) => {
+      res = given;
+      given.open(200, []);
+    });
+    const client = (await Client.open(port)).send(get('/a'));
+    await until(() => client.text.endsWith('\r\n\r\n'));
+    for (const part of ['one', 'two']) {
+      res!.write(part);
+      await until(() => client.text.endsWith(`${part}\r\n`));
+    }
   });
 
   it('is only a head where only that was asked for', async () => {
-    const { channel, res } = opened({ headOnly: true });
-    res.write('a');
-    res.end();
-    expect(bodyOf(await written(channel))).toBe('');
-    expect(channel.responses).toEqual([true]);
+    const client = await answer(
+      stream((res) => res.write('a')),
+      get('/a', 'Connection: close').replace('GET', 'HEAD'),
+    );
+    expect(bodyOf(client)).toBe('');
   });
+});
 
-  it.each([204, 304])('has no body where its status is %i', async (status) => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.open(status, []);
-    res.write('a');
-    res.end();
-    const text = await written(channel);
-    expect(text).not.toContain('Transfer-Encoding');
-    expect(bodyOf(text)).toBe('');
+describe('a response that its client does not read', () => {
+  it('tells its writer to wait, and when to go on', async () => {
+    let res: InboundResponse | undefined;
+    let drains = 0;
+    const { port } = await serve((_, given) => {
+      res = given;
+      given.open(200, []);
+      given.onDrain(() => drains++);
+    });
+    const client = (await Client.open(port)).send(get('/a'));
+    await until(() => res !== undefined);
+    expect(res!.full).toBe(false);
+    client.socket.pause();
+    await until(() => {
+      res!.write([Buffer.alloc(100_000)]);
+      return res!.full;
+    });
+    expect(res!.unread).toBeGreaterThan(0);
+    client.socket.resume();
+    await until(() => drains > 0 && !res!.full);
   });
 });
 
 describe('the end of a response', () => {
-  it('is told once to everybody who still listens', () => {
-    const res = new InboundResponse(new Channel());
+  it('is told once to everybody who still listens', async () => {
     const heard: string[] = [];
-    const [a, b] = [() => void heard.push('a'), () => void heard.push('b')];
-    res.onClose(a);
-    res.onClose(b);
-    res.onClose(() => {
-      heard.push(`c ${res.closed} ${res.finished}`);
-      res.offClose(a);
+    const { port } = await serve((_, res) => {
+      const [a, b] = [() => void heard.push('a'), () => void heard.push('b')];
+      res.onClose(a);
+      res.onClose(b);
+      res.onClose(() => {
+        heard.push(`c ${res.closed} ${res.finished}`);
+        res.offClose(a);
+      });
+      res.offClose(b);
+      res.offClose(() => {});
+      res.sendText(200, [], 'x');
     });
-    res.offClose(b);
-    res.offClose(() => {});
-    res.over(true);
-    res.over(false);
+    await (await Client.open(port)).send(get('/a')).reply();
+    await until(() => heard.length > 1);
+    await sleep(5);
     expect(heard).toEqual(['a', 'c true true']);
-    expect(res.finished).toBe(true);
   });
 
-  it('makes everything harmless', async () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.over(false);
-    res.sendText(200, [], 'a');
-    res.send(200, [], []);
-    res.open(200, []);
-    res.write('b');
-    res.end();
-    expect(await written(channel)).toBe('');
-    expect([res.begun, res.finished]).toEqual([false, false]);
-  });
-
-  it('leaves the connection alone, which may have gone on', () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
-    res.over(true);
-    res.destroy();
-    expect(channel.bytes.destroyed).toBe(false);
-  });
-
-  it('cuts the connection before it where it has to', () => {
-    const channel = new Channel();
-    const res = new InboundResponse(channel);
+  it('cuts the connection where it has to', async () => {
     let closes = 0;
-    res.onClose(() => void closes++);
-    res.open(200, []);
-    res.destroy();
-    res.destroy();
-    expect([channel.bytes.destroyed, res.closed, res.finished, closes]).toEqual([true, true, false, 1]);
+    const client = await answer((_, res) => {
+      res.onClose(() => closes++);
+      res.open(200, []);
+      res.destroy();
+      res.destroy();
+      res.write('late');
+      expect([res.closed, res.finished, closes]).toEqual([true, false, 1]);
+    });
+    expect(client.text).not.toContain('late');
+    expect(closes).toBe(1);
+  });
+});
+
+describe('the body of a request', () => {
+  const reading =
+    (limit: number, tell: (body: string) => void): Handle =>
+    (req: InboundRequest, res: InboundResponse) => {
+      void (async () => tell((await req.read(limit)).toString()))().then(
+        () => res.sendText(200, [], 'ok'),
+        (error: ProtocolError) =>
+          res.sendText(error.row.http, Object.entries(error.detail.headers!).flat(), error.message),
+      );
+    };
+
+  it.each([
+    ['with a length', post('/', 'hello')],
+    ['in chunks', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n'],
+  ])('is read up to its limit: %s', async (_, text) => {
+    const bodies: string[] = [];
+    const { port } = await serve((req, res) =>
+      reading(req.target === '/small' ? 4 : 5, (body) => bodies.push(body))(req, res),
+    );
+    const client = (await Client.open(port)).send(text);
+    expect((await client.reply()).status).toBe(200);
+    client.send(text.replace('POST /', 'POST /small'));
+    expect(await client.reply(2)).toMatchObject({ status: 413, body: expect.stringContaining('exceeds 4 bytes') });
+    await client.end();
+    expect(bodies).toEqual(['hello']);
   });
 
-  it('keeps what was to go out with others from going out', async () => {
-    const channel = new Channel();
-    // With more than one in a turn they wait for its end.
-    for (let i = 0; i < 3; i++) new InboundResponse(new Channel()).sendText(200, [], 'x');
-    await turn();
-    new InboundResponse(new Channel()).sendText(200, [], 'x');
-    const res = new InboundResponse(channel);
-    res.sendText(200, [], 'a');
-    res.over(false);
-    expect(await written(channel)).toBe('');
-    expect(channel.responses).toEqual([]);
+  it('is one text however small its chunks are', async () => {
+    const bodies: string[] = [];
+    const { port } = await serve(reading(1_000_000, (body) => bodies.push(body)));
+    const client = (await Client.open(port)).send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
+    for (let i = 0; i < 50; i++) client.send(`1\r\n${i % 10}\r\n`.repeat(1_000));
+    client.send('0\r\n\r\n');
+    await client.reply();
+    expect(bodies[0]).toBe(Array.from({ length: 50 }, (_, i) => String(i % 10).repeat(1_000)).join(''));
+  });
+
+  it('fails once, for whoever waits or comes later', async () => {
+    const reasons: string[] = [];
+    const { port } = await serve((req) => {
+      const read = (): void =>
+        void (async () => req.read(10))().catch((error: ProtocolError) =>
+          reasons.push(`${error.reason} ${error.message}`),
+        );
+      read();
+      setTimeout(read, 300);
+    });
+    const client = (await Client.open(port)).send(post('/', 'hello').slice(0, -1));
+    await sleep(50);
+    client.socket.destroy();
+    await until(() => reasons.length === 2);
+    expect(reasons).toEqual(Array(2).fill('invalid_request The body ended early'));
   });
 });

@@ -1,167 +1,192 @@
-import type { Socket } from 'node:net';
-import { atEndOfTurn } from '../../core/turn.js';
-import { NO_BODY } from '../../protocol/http/fields.js';
+import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
 import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
+import type { UnreadBytes } from './unread.js';
 
-/** What a response needs of the connection it goes out on. */
-export interface ResponseChannel {
-  readonly socket: Socket;
-  /** The client did not want the body, only what it would look like. */
-  readonly headOnly: boolean;
-  /** HTTP/1.0: a body without a length ends with the connection. */
-  readonly old: boolean;
-  /** The lines that every response has, for a connection that is or is not kept. */
-  common(keepAlive: boolean): string;
-  /** Whether the connection can be used again after this response. */
-  readonly persistent: boolean;
-  /** All of the response was written; `keepAlive` is what the client was told. */
-  responded(keepAlive: boolean): void;
+/** What a response is written to: the part that `node:http` and `node:http2` have in common. */
+export interface Outgoing {
+  writeHead(status: number, headers: OutgoingHttpHeaders | string[]): unknown;
+  flushHeaders(): void;
+  writeContinue(): void;
+  write(chunk: string | Uint8Array, encoding?: BufferEncoding): boolean;
+  end(chunk?: string | Uint8Array, encoding?: BufferEncoding): unknown;
+  cork(): void;
+  uncork(): void;
+  destroy(): unknown;
+  on(event: string, listener: () => void): unknown;
+  off(event: string, listener: () => void): unknown;
+  readonly writableLength: number;
+  readonly writableFinished: boolean;
 }
 
-/** Up to here a body leaves in one piece with its head. */
+/** What a response needs of the exchange it belongs to. */
+export interface ResponseChannel {
+  readonly http2: boolean;
+  /** The client wants the head alone. */
+  readonly headOnly: boolean;
+  readonly unread: UnreadBytes;
+  /** Whether the connection ends with this response. */
+  readonly last: boolean;
+  /** More may arrive from the client than its next request; undefined where the response may simply be sent. */
+  readonly early: EarlyResponse | undefined;
+}
+
+/** Sends a whole response while the client may still be sending. */
+export interface EarlyResponse {
+  /** Calls `send` as soon as it is known whether the connection can be kept; where it cannot, with another way out. */
+  send(send: (out: Outgoing | undefined) => void): void;
+}
+
+/** Up to this size a body leaves in one piece with its head. */
 const ONE_PIECE = 16 * 1024;
-/** Up to here the parts of an event are copied together instead of being written one by one. */
+/** Up to this size the parts of an event are copied together instead of being written one by one. */
 const JOIN = 64 * 1024;
-/** What clients would read differently, or as something else, in a value. */
-const NOT_ASCII = /[^\t\x20-\x7e]/;
-const LINE_END = Buffer.from('\r\n');
+/** Statuses whose responses have no body. */
+const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** One response: whole at once, or begun and added to. */
 export class InboundResponse {
-  /** Whether it was begun. */
+  /** The head is settled: nothing else can be answered. */
   begun = false;
   /** Nothing more is going to be added. */
   ended = false;
-  /** It is over: all of it was handed to the system, or the connection is gone. */
+  /** The response is over: all of it was handed to the system, or the client is gone. */
   closed = false;
   /** All of it was handed to the system. */
   finished = false;
-  private keepAlive = false;
-  private framed = false;
-  /** It has no body, whatever is written. */
-  private bare = false;
+  /** The last write found the buffers full. */
+  private blocked = false;
   private listeners: (() => void)[] | undefined;
 
-  constructor(private readonly channel: ResponseChannel) {}
+  constructor(
+    private out: Outgoing,
+    private readonly channel: ResponseChannel,
+  ) {}
 
   /** Answers with a body that is all there. */
   send(status: number, headers: readonly string[], body: readonly Buffer[]): void {
     if (this.begun || this.closed) return;
     const length = lengthOf(body);
-    const head = this.head(status, headers, length);
-    this.ended = true;
-    if (this.bare) this.flush(head, 'latin1');
-    else if (length <= ONE_PIECE) {
-      let text = head;
+    // Latin-1 is one byte a character: a small body goes out as one string with its head.
+    if (length <= ONE_PIECE) {
+      let text = '';
       for (const part of body) text += part.toString('latin1');
-      this.flush(text, 'latin1');
-    } else {
-      const { socket } = this.channel;
-      socket.cork();
-      socket.write(head, 'latin1');
-      for (const part of body) socket.write(part);
-      socket.uncork();
-      this.channel.responded(this.keepAlive);
-    }
+      this.whole(status, headers, length, text, 'latin1');
+    } else this.whole(status, headers, length, body, undefined);
   }
 
-  /** The same for what is a string already. */
+  /** The same for a body that is a string already. */
   sendText(status: number, headers: readonly string[], text: string): void {
     if (this.begun || this.closed) return;
-    const head = this.head(status, headers, Buffer.byteLength(text));
-    this.ended = true;
-    this.flush(this.bare ? head : head + text, 'utf8');
+    this.whole(status, headers, Buffer.byteLength(text), text, 'utf8');
   }
 
-  private flush(text: string, encoding: 'latin1' | 'utf8'): void {
-    atEndOfTurn(() => {
-      if (this.closed) return;
-      this.channel.socket.write(text, encoding);
-      this.channel.responded(this.keepAlive);
+  private whole(
+    status: number,
+    headers: readonly string[],
+    length: number,
+    body: string | readonly Buffer[],
+    encoding: BufferEncoding | undefined,
+  ): void {
+    const none = NO_BODY.has(status);
+    const all = none ? headers : [...headers, 'Content-Length', String(length)];
+    const written = none || this.channel.headOnly ? '' : body;
+    const { early } = this.channel;
+    if (!early) {
+      this.head(status, all, this.channel.last);
+      this.ended = true;
+      this.put(written, encoding);
+      return;
+    }
+    // The head is checked now, where the caller can still answer something else.
+    checkHeaders(all);
+    this.begun = true;
+    this.ended = true;
+    early.send((out) => {
+      if (out) this.out = out;
+      this.head(status, all, out !== undefined || this.channel.last);
+      this.put(written, encoding);
     });
+  }
+
+  private put(body: string | readonly Buffer[], encoding: BufferEncoding | undefined): void {
+    const { out } = this;
+    // One write for the head and the body.
+    if (typeof body === 'string') out.end(body, encoding);
+    else {
+      out.cork();
+      for (const part of body) if (part.length > 0) out.write(part);
+      out.end();
+    }
+    this.watch();
   }
 
   /** Begins a body that is added to until `end`. */
   open(status: number, headers: readonly string[]): void {
     if (this.begun || this.closed) return;
-    this.channel.socket.write(this.head(status, headers, undefined), 'latin1');
+    this.head(status, headers, this.channel.last);
+    this.out.flushHeaders();
   }
 
   write(chunk: string | readonly Buffer[]): void {
-    if (!this.begun || this.ended || this.closed || this.bare) return;
-    if (typeof chunk === 'string') this.writeText(chunk);
-    else this.writeParts(chunk);
-  }
-
-  private writeText(text: string): void {
-    const { socket } = this.channel;
-    // A chunk of no length would end the body.
-    if (text === '') return;
-    if (this.framed) socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
-    else socket.write(text);
-  }
-
-  private writeParts(parts: readonly Buffer[]): void {
-    const { socket } = this.channel;
-    const size = lengthOf(parts);
-    if (size === 0) return;
-    const framed = this.framed ? [Buffer.from(`${size.toString(16)}\r\n`, 'latin1'), ...parts, LINE_END] : parts;
-    if (size < JOIN) {
-      socket.write(Buffer.concat(framed));
-      return;
+    if (!this.begun || this.ended || this.closed) return;
+    const { out } = this;
+    if (typeof chunk === 'string') {
+      // An empty chunk would end the body.
+      if (chunk === '') return;
+      this.blocked = !out.write(chunk);
+    } else {
+      const size = lengthOf(chunk);
+      if (size === 0) return;
+      if (size < JOIN) this.blocked = !out.write(chunk.length === 1 ? chunk[0]! : Buffer.concat(chunk, size));
+      else {
+        out.cork();
+        for (const part of chunk) if (part.length > 0) this.blocked = !out.write(part);
+        out.uncork();
+      }
     }
-    socket.cork();
-    for (const part of framed) socket.write(part);
-    socket.uncork();
+    this.watch();
   }
 
   end(): void {
     if (!this.begun || this.ended || this.closed) return;
     this.ended = true;
-    if (this.framed && !this.bare) this.channel.socket.write('0\r\n\r\n', 'latin1');
-    this.channel.responded(this.keepAlive);
+    this.out.end();
+    this.watch();
   }
 
-  private head(status: number, headers: readonly string[], length: number | undefined): string {
-    const { channel } = this;
-    let { persistent } = channel;
-    let lines = '';
-    for (let i = 0; i < headers.length; i += 2) {
-      const name = headers[i]!;
-      const value = headers[i + 1]!;
-      if (NOT_ASCII.test(value)) throw new Error(`the value of the header ${name} cannot be sent`);
-      if (name === 'Connection') persistent &&= value !== 'close';
-      else lines += `${name}: ${value}\r\n`;
-    }
-    const none = NO_BODY.has(status);
+  private head(status: number, headers: readonly string[], last: boolean): void {
+    if (this.channel.http2) this.out.writeHead(status, fieldsOf(headers));
+    else
+      this.out.writeHead(
+        status,
+        last && !asksToClose(headers) ? [...headers, 'Connection', 'close'] : (headers as string[]),
+      );
     this.begun = true;
-    this.bare = channel.headOnly || none;
-    this.framed = length === undefined && !channel.old && !none;
-    this.keepAlive = persistent && (length !== undefined || this.framed || none);
-    const known = length === undefined || none ? '' : `Content-Length: ${length}\r\n`;
-    const framing = this.framed ? 'Transfer-Encoding: chunked\r\n' : known;
-    return `HTTP/1.1 ${status} ${PHRASES[status] ?? ''}\r\n${lines}${framing}${channel.common(this.keepAlive)}\r\n`;
   }
 
   /** Bytes that wait for the client to read on. */
   get unread(): number {
-    return this.channel.socket.writableLength;
+    return this.out.writableLength;
   }
 
-  /** Whether so much waits that whoever writes should wait as well. */
+  private watch(): void {
+    if (this.out.writableLength > 0) this.channel.unread.waits(this);
+  }
+
+  /** Whether so many bytes wait that the writer should wait as well. */
   get full(): boolean {
-    return this.channel.socket.writableNeedDrain;
+    return this.blocked && this.out.writableLength > 0;
   }
 
   onDrain(listener: () => void): void {
-    this.channel.socket.on('drain', listener);
+    this.out.on('drain', listener);
   }
 
   offDrain(listener: () => void): void {
-    this.channel.socket.off('drain', listener);
+    this.out.off('drain', listener);
   }
 
-  /** Calls back once when the response is over, however it came to that. */
+  /** Calls back once when the response is over, for whatever reason. */
   onClose(listener: () => void): void {
     if (this.closed) {
       listener();
@@ -176,46 +201,42 @@ export class InboundResponse {
     if (at >= 0) this.listeners!.splice(at, 1);
   }
 
-  /** Cuts the connection. */
+  /** Cuts the response: in HTTP/1.1 by cutting the connection. */
   destroy(): void {
     if (this.closed) return;
-    this.channel.socket.destroy();
+    this.out.destroy();
     this.over(false);
   }
 
-  /** Called by the connection when all was written, or when nothing more can be. */
+  /** Called when all was written, or when nothing more can be. */
   over(finished: boolean): void {
     if (this.closed) return;
     this.closed = true;
     this.finished = finished;
+    this.channel.unread.gone(this);
     const { listeners } = this;
     this.listeners = undefined;
     if (listeners) for (const listener of listeners) listener();
   }
 }
 
-/** For people who read along; programs go by the number. */
-const PHRASES: Readonly<Record<number, string>> = {
-  200: 'OK',
-  202: 'Accepted',
-  204: 'No Content',
-  304: 'Not Modified',
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  406: 'Not Acceptable',
-  408: 'Request Timeout',
-  409: 'Conflict',
-  413: 'Content Too Large',
-  415: 'Unsupported Media Type',
-  429: 'Too Many Requests',
-  431: 'Request Header Fields Too Large',
-  499: 'Client Closed Request',
-  500: 'Internal Server Error',
-  502: 'Bad Gateway',
-  503: 'Service Unavailable',
-  504: 'Gateway Timeout',
-  508: 'Loop Detected',
-};
+const asksToClose = (headers: readonly string[]): boolean => headers.includes('Connection');
+
+function checkHeaders(headers: readonly string[]): void {
+  for (let i = 0; i < headers.length; i += 2) {
+    validateHeaderName(headers[i]!);
+    validateHeaderValue(headers[i]!, headers[i + 1]!);
+  }
+}
+
+/** Header fields as HTTP/2 has them: in lower case, each name once, none about the connection (RFC 9113 §8.2). */
+function fieldsOf(headers: readonly string[]): OutgoingHttpHeaders {
+  checkHeaders(headers);
+  const fields: Record<string, string> = {};
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    if (name === 'connection') continue;
+    fields[name] = name in fields ? `${fields[name]}, ${headers[i + 1]}` : headers[i + 1]!;
+  }
+  return fields;
+}

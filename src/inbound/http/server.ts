@@ -2,7 +2,8 @@ import type { AddressInfo } from 'node:net';
 import type { Principal } from '../../core/caller.js';
 import type { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { Listener } from './listener.js';
+import { Addresses } from './connections.js';
+import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
 import { type Origins, PREFLIGHT } from './origin.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
@@ -30,7 +31,8 @@ export interface HttpServerOptions {
   readonly guard: Guard;
   readonly origins: Origins;
   readonly router: Router;
-  readonly maxConnections: number;
+  /** How connections are accepted; what is left out is as in `SETTINGS`. */
+  readonly listener?: Partial<ListenerSettings>;
   /** Writes an error where no route did. */
   refuse(visit: Visit, error: ProtocolError): void;
   /** Something broke in the gateway: a request at `path`, or, without one, taking a connection. */
@@ -42,14 +44,17 @@ const REALM = 'Bearer realm="parley"';
 /** The gateway at its address. Every request passes the same checks in the same order before any route sees it (S2). */
 export class HttpServer {
   private readonly listener: Listener;
+  /** Requests under way, of clients behind trusted proxies: the proxy's connections are everybody's. */
+  private readonly proxied: Addresses;
 
   constructor(private readonly options: HttpServerOptions) {
     this.listener = new Listener({
-      maxConnections: options.maxConnections,
+      ...(options.listener && { settings: options.listener }),
       handle: (req, res) => this.visit(req, res),
       refuse: (req, res, error) => this.broken(visitOf(req, res), error),
       failed: (error) => options.failed(error),
     });
+    this.proxied = new Addresses((options.listener?.limits ?? SETTINGS.limits).connectionsPerAddress);
   }
 
   private visit(req: InboundRequest, res: InboundResponse): void {
@@ -58,6 +63,7 @@ export class HttpServer {
     const visit = visitOf(req, res);
     const { path } = visit;
     try {
+      if (req.source.trusted) this.behindProxy(req, res);
       if (!origins.allowsHost(req.header('host')))
         throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
       if (!origins.allowsOrigin(origin))
@@ -75,10 +81,28 @@ export class HttpServer {
         });
       }
       if (!route) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
+      const coding = req.header('content-encoding');
+      if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
       route.handle(visit, principal ?? NOBODY)?.catch((error: unknown) => this.broken(visit, error));
     } catch (error) {
       this.broken(visit, error);
     }
+  }
+
+  /** Reads what a trusted proxy tells of its client, and bounds the requests of that client. */
+  private behindProxy(req: InboundRequest, res: InboundResponse): void {
+    const forwarded = this.listener.proxies.read((name) => req.header(name));
+    if (!forwarded) return;
+    const { host } = forwarded;
+    req.forwarded =
+      host !== undefined && !this.options.origins.allowsHost(host) ? { ...forwarded, host: undefined } : forwarded;
+    const address = req.clientAddress;
+    if (!this.proxied.enter(address)) {
+      throw new ProtocolError('rate_limited', `Too many requests of ${address} at a time`, {
+        headers: { 'Retry-After': '1' },
+      });
+    }
+    res.onClose(() => this.proxied.leave(address));
   }
 
   private broken(visit: Visit, error: unknown): void {
@@ -94,6 +118,11 @@ export class HttpServer {
 
   listen(host: string, port: number): Promise<AddressInfo> {
     return this.listener.listen(host, port);
+  }
+
+  /** Reads the files of the TLS certificate again, if there are any. */
+  reload(): Promise<void> {
+    return this.listener.reload();
   }
 
   /**
@@ -116,6 +145,12 @@ export class HttpServer {
     clearInterval(idle);
   }
 }
+
+/** RFC 7694: what the client should send instead. */
+const compressed = (coding: string): ProtocolError =>
+  new ProtocolError('unsupported_media_type', `A request body in the coding ${JSON.stringify(coding)} is not served`, {
+    headers: { 'Accept-Encoding': 'identity' },
+  });
 
 /** A visit whose headers are filled in when it is known who may read the answer. */
 function visitOf(req: InboundRequest, res: InboundResponse): { -readonly [key in keyof Visit]: Visit[key] } {

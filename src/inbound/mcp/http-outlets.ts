@@ -1,4 +1,3 @@
-import { type Loan, Loans } from '../../core/loans.js';
 import type { Id } from '../../protocol/jsonrpc/message.js';
 import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
 import type { Accepted } from '../http/accept.js';
@@ -15,8 +14,6 @@ const QUIET_SESSION = 500;
 
 export const RETRY = 1_000;
 
-const loans = new Loans();
-
 /**
  * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
  * stream, where the client takes one.
@@ -24,7 +21,6 @@ const loans = new Loans();
 export class ModernOutlet implements Outlet {
   private stream: EventResponse | undefined;
   private over = false;
-  private loan: Loan | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -46,13 +42,6 @@ export class ModernOutlet implements Outlet {
     return this.stream;
   }
 
-  /** For an answer that leaves in one piece; a second attempt at one finds its own, as the first may still be read. */
-  room(length: number): Buffer | undefined {
-    if (this.loan || this.stream || this.over || !this.accepts.json) return undefined;
-    this.loan = loans.lend(length);
-    return this.loan?.room;
-  }
-
   send(message: Buffer): void {
     if (!this.accepts.stream || this.res.ended || this.res.closed) return;
     this.open().message(writeEvent([message]));
@@ -64,7 +53,7 @@ export class ModernOutlet implements Outlet {
     if (!this.accepts.json && status === 200) this.open();
     if (!this.stream) {
       const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
-      sendJson(this.res, status, all, message, settling(this.loan, message));
+      sendJson(this.res, status, all, message);
       return;
     }
     this.stream.message(writeEvent(message));
@@ -84,8 +73,6 @@ export class ModernOutlet implements Outlet {
  */
 export class SessionOutlet implements Outlet {
   private logged: LoggedStream | undefined;
-  private over = false;
-  private loan: Loan | undefined;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -114,18 +101,11 @@ export class SessionOutlet implements Outlet {
     return this.logged;
   }
 
-  room(length: number): Buffer | undefined {
-    if (this.loan || this.logged || this.over || !this.accepts.json) return undefined;
-    this.loan = loans.lend(length);
-    return this.loan?.room;
-  }
-
   send(message: Buffer): void {
     if (this.accepts.stream) this.open().append([message]);
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
-    this.over = true;
     clearTimeout(this.timer);
     if (!this.accepts.json && status === 200) this.open();
     if (this.logged) {
@@ -134,22 +114,19 @@ export class SessionOutlet implements Outlet {
       return;
     }
     if (this.res.ended || this.res.closed) return;
-    const settled = settling(this.loan, message);
     if (message.length === 0) sendEmpty(this.res, status, this.headers);
-    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message, settled);
+    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message);
     else {
       const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
-      sendJson(this.res, status, all, message, settled);
+      sendJson(this.res, status, all, message);
     }
   }
 
   /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
-  private answerAtOnce(message: readonly Buffer[], settled: (() => void) | undefined): void {
-    // Two look at it: the connection until it is written, the log for whoever comes back.
-    const looked = settled && both(settled);
-    const reply = this.log.whole(message, this.connection, looked);
+  private answerAtOnce(message: readonly Buffer[]): void {
+    const reply = this.log.whole(message, this.connection);
     const body = [Buffer.from(writePriming(reply.before, RETRY)), ...writeEvent(message, { id: reply.event })];
-    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body, looked);
+    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body);
   }
 
   poll(retry: number): void {
@@ -157,19 +134,6 @@ export class SessionOutlet implements Outlet {
     const stream = this.open();
     stream.letGo(retry);
   }
-}
-
-/** Takes back what was lent, where the answer lies in it: then it was read to its end, and only its writer still looks. */
-const settling = (loan: Loan | undefined, message: readonly Buffer[]): (() => void) | undefined =>
-  loan?.carries(message) ? () => loan.giveBack() : undefined;
-
-/** Runs when it was called by each of two; each calls once. */
-function both(run: () => void): () => void {
-  let first = true;
-  return () => {
-    if (first) first = false;
-    else run();
-  };
 }
 
 const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];

@@ -82,7 +82,6 @@ export class ModernDoor {
         logLevel,
         cancellation: flow?.cancellation ?? request.cancellation,
         header: request.header,
-        lender: outlet,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
           if (flow) flow.notify(notification);

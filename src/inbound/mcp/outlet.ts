@@ -1,4 +1,3 @@
-import type { Lender } from '../../core/loans.js';
 import { type ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type Id, writeError, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
@@ -7,8 +6,8 @@ import { encodeFailure } from '../../protocol/mcp/project/failure.js';
 import { encodeResult, resultOf } from '../../protocol/mcp/project/result.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 
-/** Where the messages of one request go, whatever carries them. It may lend the memory for the answer. */
-export interface Outlet extends Lender {
+/** Where the messages of one request go, whatever carries them. */
+export interface Outlet {
   /** A message that belongs to the request and comes before its answer. */
   send(message: Buffer): void;
   /** The answer. `status` and `headers` matter where it is still open how the reply looks. */

@@ -275,7 +275,6 @@ export class ClientSession {
         logLevel: this.level,
         cancellation: flow.cancellation,
         header: undefined,
-        lender: outlet,
         ...(task && { task }),
         polling: (retry) => outlet.poll?.(retry),
         notify: (notification) => {

@@ -93,41 +93,6 @@ describe('a reply that was sent whole', () => {
     log.read(connection);
     expect(await heard(log, unknown.before)).toEqual(['through a proxy']);
   });
-
-  it('is given to nobody who found it before it was dropped', async () => {
-    const log = logOf();
-    const connection = {};
-    const memory = Buffer.from('answer');
-    const reply = log.whole([memory], connection, () => memory.fill('x'));
-    const { stream } = await log.find(reply.before);
-    log.read(connection);
-    const ear = new Ear();
-    expect(() => stream.connect(ear, 0)).toThrow('no longer kept');
-    expect([ear.heard, ear.ends]).toEqual([[], 0]);
-  });
-
-  it('says once when nobody can look at it any more', () => {
-    const log = logOf();
-    const connection = {};
-    const unread = vi.fn();
-    log.whole(text('answer'), connection, unread);
-    expect(unread).not.toHaveBeenCalled();
-    log.read(connection);
-    log.read(connection);
-    log.close();
-    expect(unread).toHaveBeenCalledTimes(1);
-  });
-
-  it('never says so once somebody came back for it: nobody tells how long they read', async () => {
-    const log = logOf();
-    const connection = {};
-    const unread = vi.fn();
-    const reply = log.whole(text('answer'), connection, unread);
-    await heard(log, reply.before);
-    log.read(connection);
-    log.close();
-    expect(unread).not.toHaveBeenCalled();
-  });
 });
 
 describe('a stream', () => {
@@ -206,16 +171,11 @@ describe('what is kept of a message that is cut from a larger text', () => {
     const log = logOf();
     const message = cut(30_000, 4 * MIB);
     const expected = Buffer.concat(message).toString();
-    const unread = vi.fn(() => message[1]!.fill('x'));
-    const reply = log.whole(message, undefined, unread);
-    // Whoever lent the memory need not wait for the log.
-    expect(unread).toHaveBeenCalledTimes(1);
+    const reply = log.whole(message, undefined);
     const ear = (await resume(log, reply.before)) as Ear;
     expect(ear.heard).toEqual([[reply.event, expected]]);
     expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
     expect(inAll.bytes).toBe(expected.length);
-    log.close();
-    expect(unread).toHaveBeenCalledTimes(1);
   });
 
   it('is its text alone, where it is an event of a stream', async () => {
@@ -233,9 +193,7 @@ describe('what is kept of a message that is cut from a larger text', () => {
   it('is the message itself, where little else is in its memory', async () => {
     const log = logOf();
     for (const message of [cut(30_000, 30_200), cut(1_000_000, 1_200_000), text('from memory that many share')]) {
-      const unread = vi.fn();
-      const reply = log.whole(message, undefined, unread);
-      expect(unread).not.toHaveBeenCalled();
+      const reply = log.whole(message, undefined);
       const { parts } = (await resume(log, reply.before)) as Ear;
       expect(parts.map((part, n) => part === message[n])).toEqual(message.map(() => true));
     }
@@ -265,14 +223,12 @@ describe('finished replies', () => {
   it('of all sessions hold no more than their bound, and the oldest go first', async () => {
     inAll = new FinishedReplies(10_000);
     const logs = Array.from({ length: 20 }, (_, n) => logOf(`session ${n}`));
-    const unread = vi.fn();
-    const replies = logs.map((log) => log.whole([Buffer.alloc(900)], {}, unread));
+    const replies = logs.map((log) => log.whole([Buffer.alloc(900)], {}));
     expect(inAll.bytes).toBeLessThanOrEqual(10_000);
     for (const [n, log] of logs.entries()) {
       const found = await resume(log, replies[n]!.event);
       expect(typeof found === 'string').toBe(n < 9);
     }
-    expect(unread).toHaveBeenCalledTimes(9);
     const stream = logs[0]!.open();
     stream.append([Buffer.alloc(9_500)]);
     expect(inAll.bytes).toBe(9_900);

@@ -228,19 +228,11 @@ export class EventLog implements StreamHost {
     return stream;
   }
 
-  /**
-   * A reply that leaves in one piece over `connection`. It is not shared: there is nothing to miss elsewhere. `unread` is
-   * called once nobody looks at this message from here: now, where a copy is kept, or when it was dropped and nobody came
-   * back for it before.
-   */
-  whole(message: readonly Buffer[], connection?: object, unread?: () => void): WholeReply {
+  /** A reply that leaves in one piece over `connection`. It is not shared: there is nothing to miss elsewhere. */
+  whole(message: readonly Buffer[], connection?: object): WholeReply {
     const size = lengthOf(message);
-    const kept = lasting(message, size);
-    const copied = kept !== message;
-    const later = copied ? undefined : unread;
-    const reply = new WholeReply(this, this.name('s'), kept, size, this.until(), connection, later);
+    const reply = new WholeReply(this, this.name('s'), lasting(message, size), size, this.until(), connection);
     this.keep(reply);
-    if (copied) unread?.();
     return reply;
   }
 
@@ -281,10 +273,7 @@ export class EventLog implements StreamHost {
   }
 
   private keep(reply: Finished): void {
-    if (this.closed) {
-      reply.dropped?.();
-      return;
-    }
+    if (this.closed) return;
     this.finished.push(reply);
     this.held += reply.size;
     this.inAll.add(reply);
@@ -303,7 +292,6 @@ export class EventLog implements StreamHost {
     if (index < 0) return;
     this.finished.splice(index, 1);
     this.held -= reply.size;
-    reply.dropped?.();
   }
 
   /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */

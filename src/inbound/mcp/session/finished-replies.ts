@@ -11,8 +11,6 @@ export interface Finished {
   /** Over which connection it was sent whole, where it was. */
   readonly connection?: object | undefined;
   readonly owner: { forget(reply: Finished): void };
-  /** It can no longer be found. */
-  dropped?(): void;
 }
 
 export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
@@ -22,20 +20,14 @@ export const noLongerKept = (): ProtocolError =>
 
 /** A reply of one event that was sent whole: most are, so it is no more than its text. */
 export class WholeReply implements Finished, Resumable {
-  private data: readonly Buffer[] | undefined;
-
   constructor(
     readonly owner: Finished['owner'],
     readonly id: string,
-    data: readonly Buffer[],
+    private readonly data: readonly Buffer[],
     readonly size: number,
     readonly until: number,
     readonly connection: object | undefined,
-    /** Called once nobody can look at the text any more; never, if somebody came back for it. */
-    private unread: (() => void) | undefined,
-  ) {
-    this.data = data;
-  }
+  ) {}
 
   get stream(): Resumable {
     return this;
@@ -51,25 +43,12 @@ export class WholeReply implements Finished, Resumable {
   }
 
   connect(sink: EventSink, after = 1): void {
-    // It may have been dropped since it was found, and its text be another's by now.
-    const { data } = this;
-    if (!data || after > 1) throw noLongerKept();
-    if (after < 1) {
-      // How long it is read on its new connection, nobody tells.
-      this.unread = undefined;
-      sink.event(this.event, data);
-    }
+    if (after > 1) throw noLongerKept();
+    if (after < 1) sink.event(this.event, this.data);
     sink.end();
   }
 
   disconnect(): void {}
-
-  dropped(): void {
-    this.data = undefined;
-    const { unread } = this;
-    this.unread = undefined;
-    unread?.();
-  }
 }
 
 /** The finished replies of all sessions, by the time they ended: bounded together, or many sessions would hold too much. */

@@ -1,7 +1,4 @@
-/**
- * Answers are read into memory that is used again for the next one. Whatever clients do in between, nobody is sent a byte
- * of another's: every byte is compared, and memory that comes back is written over at once.
- */
+/** Large answers to many clients at a time that stop reading, leave, cancel and resume: every byte is compared. */
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request as open } from 'node:http';
 import { connect } from 'node:net';
@@ -32,7 +29,6 @@ const script = {
     const { mark, size, wait } = args as { mark: string; size: number; wait?: number };
     const reply = (): void => {
       const message = answer(id, textFor(mark, size), era);
-      // Of a length that is told before, or nobody could be asked for so much room.
       json(res, 200, message, { 'content-length': String(Buffer.byteLength(JSON.stringify(message))) });
     };
     if (wait === undefined) reply();
@@ -49,10 +45,7 @@ const script = {
 beforeAll(async () => {
   both = await startRogue(script);
   modernOnly = await startRogue(script);
-  world = await startWorld(
-    { servers: { both: { url: both.url }, new: { url: modernOnly.url, revision: 'modern' } } },
-    { env: { NODE_OPTIONS: `--import ${new URL('./support/spoil.mjs', import.meta.url).href}` } },
-  );
+  world = await startWorld({ servers: { both: { url: both.url }, new: { url: modernOnly.url, revision: 'modern' } } });
 });
 afterAll(async () => {
   await world.wellBehaved();
@@ -60,8 +53,6 @@ afterAll(async () => {
   await both.close();
   await modernOnly.close();
 });
-
-const cameBack = (): number => Number(/[\s\S]*came back (\d+) times/.exec(world.gateway.log())?.[1] ?? 0);
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -190,7 +181,7 @@ class Legacy {
   async resume(last: string, wait: number, meanwhile?: () => Promise<void>): Promise<string> {
     const client = new Client();
     const res = await client.begin('GET', { ...this.headers, accept: 'text/event-stream', 'last-event-id': last });
-    expect(res.statusCode).toBe(200);
+    if (res.statusCode !== 200) throw new Error(`${res.statusCode}: ${await whole(res)}`);
     const body = await halting(res, async () => {
       await meanwhile?.();
       await sleep(wait);
@@ -201,7 +192,10 @@ class Legacy {
 }
 
 const SERVERS = ['both', 'new'];
+const STOPS = 'a client that stops reading in the middle';
 const READS_AGAIN = 'a client that reads again while it speaks on';
+/** All that can be kept for them fits, also where every answer takes so long that it becomes a stream. */
+const countOf = (who: string): number => (who === STOPS || who === READS_AGAIN ? 1 : 2);
 
 /** Each is one client that does the same thing round after round. */
 const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
@@ -228,12 +222,12 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
     const session = await Legacy.open('2025-06-18');
     for (let round = 0; round < ROUNDS; round++) {
       const mark = `${name}-${round}`;
-      const res = await session.call(SERVERS[round % 2]!, mark, sizeFor(round), round);
-      expectText(said(res.headers['content-type'], await whole(res)), mark, sizeFor(round));
+      const res = await session.call(SERVERS[round % 2]!, mark, keptSizeFor(round), round);
+      expectText(said(res.headers['content-type'], await whole(res)), mark, keptSizeFor(round));
     }
     session.client.close();
   },
-  'a client that stops reading in the middle': async (name) => {
+  [STOPS]: async (name) => {
     const client = new Client();
     const session = await Legacy.open('2025-06-18');
     for (let round = 0; round < ROUNDS / 3; round++) {
@@ -311,27 +305,20 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
   },
 };
 
-describe('memory that is lent to answers', () => {
-  it('brings nobody a byte of another, whatever all of them do at the same time', async () => {
-    const before = cameBack();
+describe('large answers', () => {
+  it('bring nobody a byte of another, whatever all of them do at the same time', async () => {
     await Promise.all(
       Object.entries(behaviours).flatMap(([who, behave], kind) =>
-        // Those who leave much to be kept are few, or what others come back for would be pushed out.
-        Array.from({ length: who === READS_AGAIN ? 1 : 3 }, (_, n) =>
+        Array.from({ length: countOf(who) }, (_, n) =>
           behave(`mark-${kind}-${n}`).catch((error: Error) => {
             throw new Error(`${who} (${n}): ${error.message}`, { cause: error });
           }),
         ),
       ),
     );
-    // It is of no use to compare where nothing was used again.
-    await eventually(
-      async () => cameBack() - before,
-      (times) => times >= 6 * ROUNDS,
-    );
   });
 
-  it('is not used again while somebody reads an old reply, however slowly', async () => {
+  it('are the same where somebody reads an old reply slowly', async () => {
     const session = await Legacy.open('2025-11-25');
     const id = primingOf(await whole(await session.call('both', 'kept', HUGE, 1)));
     // Asked for twice on one connection that is not read: the second copy is more than the system takes.
@@ -354,13 +341,12 @@ describe('memory that is lent to answers', () => {
     );
     socket.destroy();
     const text = Buffer.concat(chunks).toString('latin1');
-    expect(text.includes('!!!!')).toBe(false);
     // But for those that may be cut by the framing.
     expect(text.split('kept ').length).toBeGreaterThan((2 * HUGE) / 5 - 1_000);
     session.client.close();
   });
 
-  it('drops a reply that was read, and keeps one that came through a proxy', async () => {
+  it('are dropped when they were read, and kept when they came through a proxy', async () => {
     const session = await Legacy.open('2025-11-25');
     const first = primingOf(await whole(await session.call('both', 'direct', 100_000, 1)));
     await whole(await session.call('both', 'after', 10, 2));
@@ -379,7 +365,7 @@ describe('memory that is lent to answers', () => {
     session.client.close();
   });
 
-  it('is not held by replies that are kept, where they are a small part of it', async () => {
+  it('do not hold the memory they were read into, where they are a small part of it', async () => {
     const message = (id: number) => ({
       jsonrpc: '2.0',
       id,

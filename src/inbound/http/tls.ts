@@ -1,0 +1,152 @@
+import { createHash, X509Certificate } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { createSecureContext, type SecureContextOptions } from 'node:tls';
+import type { ServerLog } from './server-log.js';
+
+/** The files of `tls` in the configuration. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
+  /** The authorities that sign the certificates of clients. Without it clients show none. */
+  readonly clientCa?: string | undefined;
+  /** Whether a client without a certificate is refused. */
+  readonly clientCertificate: 'required' | 'optional';
+}
+
+/** What the files hold. */
+export interface TlsContext {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  readonly ca?: Buffer;
+}
+
+/** TLS cannot be set up from the files. */
+export class TlsFileError extends Error {
+  override readonly name = 'TlsFileError';
+}
+
+/** Files are read again this often; reading finds replaced symbolic links, which watching a file does not. */
+const INTERVAL = 5_000;
+
+/** The certificate and its key, which may be replaced while the gateway runs. */
+export class Certificates {
+  private timer: NodeJS.Timeout | undefined;
+  private stopped = false;
+  /** The digest of the contents that were looked at last, usable or not. */
+  private seen: string;
+  /** What was wrong with the files last, so that it is logged once. */
+  private problem: string | undefined;
+
+  private constructor(
+    private readonly files: TlsFiles,
+    readonly context: TlsContext,
+    private readonly log: ServerLog,
+  ) {
+    this.seen = digest(context);
+  }
+
+  /** Throws where the files are not what they should be. */
+  static async load(files: TlsFiles, log: ServerLog): Promise<Certificates> {
+    const context = await read(files);
+    describe(check(files, context), log, 'loaded the TLS certificate');
+    return new Certificates(files, context, log);
+  }
+
+  /** Calls `apply` with each new content of the files; where that is broken, the old one stays in use. */
+  watch(apply: (context: TlsContext) => void, interval = INTERVAL): void {
+    this.stopped = false;
+    const look = (): void => {
+      if (this.stopped) return;
+      this.timer = setTimeout(() => void this.reload(apply).finally(look), interval).unref();
+    };
+    look();
+  }
+
+  /** Looks at the files now. */
+  async reload(apply: (context: TlsContext) => void): Promise<void> {
+    try {
+      const context = await read(this.files);
+      const now = digest(context);
+      if (now === this.seen) return;
+      this.seen = now;
+      const leaf = check(this.files, context);
+      apply(context);
+      this.problem = undefined;
+      describe(leaf, this.log, 'loaded the new TLS certificate');
+    } catch (error) {
+      const { message } = error as Error;
+      if (message === this.problem) return;
+      this.problem = message;
+      this.log.warn({ reason: message }, 'the changed TLS files cannot be used; the certificate in use stays');
+    }
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.timer);
+  }
+}
+
+async function read({ cert, key, clientCa }: TlsFiles): Promise<TlsContext> {
+  const content = async (setting: string, file: string): Promise<Buffer> => {
+    try {
+      return await readFile(file);
+    } catch (error) {
+      throw new TlsFileError(
+        `tls.${setting}: ${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`,
+      );
+    }
+  };
+  return {
+    cert: await content('cert', cert),
+    key: await content('key', key),
+    ...(clientCa !== undefined && { ca: await content('clientCa', clientCa) }),
+  };
+}
+
+function digest({ cert, key, ca }: TlsContext): string {
+  const hash = createHash('sha256');
+  for (const part of [cert, key, ca ?? Buffer.alloc(0)]) hash.update(`${part.length}:`).update(part);
+  return hash.digest('hex');
+}
+
+/** Returns the gateway's own certificate. Throws where the three do not go together. */
+function check(files: TlsFiles, context: TlsContext): X509Certificate {
+  let leaf: X509Certificate;
+  try {
+    leaf = new X509Certificate(context.cert);
+  } catch {
+    throw new TlsFileError(`tls.cert: ${files.cert} holds no certificate in PEM form`);
+  }
+  if (context.ca) {
+    try {
+      new X509Certificate(context.ca);
+    } catch {
+      throw new TlsFileError(`tls.clientCa: ${files.clientCa} holds no certificate in PEM form`);
+    }
+  }
+  try {
+    createSecureContext(secureOptions(context));
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH')
+      throw new TlsFileError(`tls.key: ${files.key} is not the key of the certificate in ${files.cert}`);
+    throw new TlsFileError(`tls.key: ${files.key} cannot be used (${message})`);
+  }
+  return leaf;
+}
+
+function describe(leaf: X509Certificate, log: ServerLog, message: string): void {
+  const fields = { subject: oneLine(leaf.subject), names: leaf.subjectAltName, expires: leaf.validTo };
+  log.info(fields, message);
+  const now = Date.now();
+  if (Date.parse(leaf.validTo) < now) log.warn(fields, 'the TLS certificate has expired; clients will refuse it');
+  else if (Date.parse(leaf.validFrom) > now) log.warn(fields, 'the TLS certificate is not valid yet');
+}
+
+const oneLine = (subject: string): string => subject.replaceAll('\n', ', ');
+
+/** What a context is made of, at first and whenever the files change. */
+export function secureOptions({ cert, key, ca }: TlsContext): SecureContextOptions {
+  return { cert, key, ...(ca && { ca }), minVersion: 'TLSv1.2' };
+}
