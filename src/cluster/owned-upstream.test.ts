@@ -41,7 +41,15 @@ class AskingProcess implements Upstream {
   readonly abandoned: string[] = [];
   runs = 0;
 
-  constructor(private readonly resume: () => Promise<Outcome>) {}
+  constructor(
+    private readonly resume: () => Promise<Outcome>,
+    private readonly at: string,
+  ) {}
+
+  async output() {
+    const line = { at: 0, pid: 1, stream: 'stderr' as const, text: `written at ${this.at}` };
+    return { replica: 'alone', state: 'running', lines: [line] };
+  }
 
   async request(): Promise<Outcome> {
     this.runs++;
@@ -80,7 +88,7 @@ async function replica(name: string, resume: () => Promise<Outcome>, heldFor?: n
   const bus = new CutBus(state.bus);
   const presence = await Presence.enter(bus, name, LEASE, () => {});
   const mailbox = await Mailbox.open(bus, presence, QUIET, { watchEvery: 50 });
-  const process = new AskingProcess(resume);
+  const process = new AskingProcess(resume, name);
   const options = { build: () => process, cluster: mailbox, bus, ...(heldFor !== undefined && { heldFor }) };
   const upstream = new OwnedUpstream(options);
   stops.push(
@@ -119,6 +127,17 @@ async function parkedFromB(
   expect(a.upstream.heldCalls).toBe(CALLS);
   return { a, b, parked };
 }
+
+test('the output of the process is that of its owner, whichever replica is asked', async () => {
+  const never = (): Promise<Outcome> => new Promise(() => {});
+  const [a, b] = [await replica('a', never), await replica('b', never)];
+  // Nobody runs it yet, and being asked for its output is no reason to.
+  expect(await b.upstream.output()).toMatchObject({ replica: 'b' });
+  await a.upstream.describe();
+  const expected = { replica: 'a', state: 'running', lines: [{ text: 'written at a' }] };
+  expect(await a.upstream.output()).toMatchObject(expected);
+  expect(await b.upstream.output()).toMatchObject(expected);
+});
 
 test('a call that its caller abandons is no longer held by the owner', async () => {
   const { a, parked } = await parkedFromB();

@@ -55,7 +55,7 @@ export class FailureReport {
     // A program that explains itself on stdout does so at its start; later there are only messages, or halves of them.
     const { stderrTail } = witness;
     const { lines, cause, advice, unrunnable } = this.#diagnose(starting ? witness : { stderrTail, strayLines: [] });
-    const wrote = lines.length > 0 ? `: ${lines.join(' | ')}` : ' and wrote nothing to stderr';
+    const wrote = written(lines);
     const todo = advice ?? adviceFor(code, signal, starting, lines.length > 0);
     return {
       problem: `${this.#command} ${how} ${when}${wrote}${todo === undefined ? '' : `; ${todo}`}`,
@@ -80,7 +80,7 @@ export class FailureReport {
       };
     }
     const { lines } = witness ? this.#diagnose(witness) : { lines: [] };
-    const wrote = lines.length > 0 ? `: ${lines.join(' | ')}` : ' and wrote nothing to stderr';
+    const wrote = written(lines);
     const todo =
       'check that it is an MCP server on stdio; where its first start takes longer, because npx or uvx fetches it, ' +
       'raise "timeouts.connect"';
@@ -106,6 +106,10 @@ function adviceFor(
   if (!starting) return undefined;
   if (code === 0) return 'check that it is an MCP server on stdio, and not a program that does its work and ends';
   return wrote ? undefined : 'run the command in a terminal to see why';
+}
+
+function written(lines: readonly string[]): string {
+  return lines.length > 0 ? `: ${lines.join(' | ').replace(/\.$/, '')}` : ' and wrote nothing to stderr';
 }
 
 function quote(word: string): string {
