@@ -4,6 +4,7 @@
  */
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 import type { Carried, Connection } from './connection.js';
+import { codingOf, Decoding, type Encoded } from './decoding.js';
 import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './exchange.js';
 import { replyError } from './faults.js';
 import type { Route } from './route.js';
@@ -13,7 +14,7 @@ const LARGE_REQUEST = 64 * 1024;
 
 const ABORTED = new Error('the request was aborted before it was sent');
 
-export class Exchange implements Abortable, Carried {
+export class Exchange implements Abortable, Carried, Encoded {
   connection: Connection | undefined;
   /** Whether a byte of the request may have reached the server. */
   private sent = false;
@@ -21,12 +22,14 @@ export class Exchange implements Abortable, Carried {
   private held = false;
   /** True while `dispatch` runs: a failure is reported later, when the caller has the exchange in hand. */
   private starting = true;
-  private stop: ((error?: Error) => void) | undefined;
+  /** Whether the connection is this exchange's: from the first byte of the request to the last one of the reply. */
+  private running = false;
   private begun = false;
   /** The body has no other end than that of the connection. */
   private untilClose = false;
   /** What had been read when the reply was paused, in its order: at most one read of the socket. */
   private waiting: (() => void)[] | undefined;
+  private decoding: Decoding | undefined;
 
   constructor(
     private readonly request: HttpRequest,
@@ -50,26 +53,35 @@ export class Exchange implements Abortable, Carried {
 
   abort(): void {
     if (this.over) return;
-    this.over = true;
-    this.waiting = undefined;
-    if (this.stop) this.connection?.drop();
+    this.finish();
+    if (this.running) this.connection?.drop();
   }
 
   pause(): void {
-    if (this.over || this.held) return;
-    this.held = true;
-    // Before the request is sent the connection is not this one's, or still busy with its handshake.
-    if (this.stop) this.connection?.hold();
+    if (this.decoding) this.decoding.pause();
+    else this.hold();
   }
 
   resume(): void {
+    if (this.decoding) this.decoding.resume();
+    else this.unhold();
+  }
+
+  hold(): void {
+    if (this.over || this.held) return;
+    this.held = true;
+    // Before the request is sent the connection is not this one's, or still busy with its handshake.
+    if (this.running) this.connection?.hold();
+  }
+
+  unhold(): void {
     if (!this.held) return;
     this.held = false;
     // Later: undici must not read on while it hands over what another connection read.
     queueMicrotask(() => this.deliver());
   }
 
-  /** Hands over what waited for `resume`, and reads on. */
+  /** Hands over what waited for `unhold`, and reads on. */
   private deliver(): void {
     try {
       while (this.waiting && !this.held) {
@@ -77,10 +89,9 @@ export class Exchange implements Abortable, Carried {
         if (this.waiting?.length === 0) this.waiting = undefined;
       }
     } catch (error) {
-      this.stop?.(error as Error);
-      this.onError(error as Error);
+      this.failed(error as Error);
     }
-    if (!this.held && !this.over && this.stop) this.connection?.readOn();
+    if (!this.held && !this.over && this.running) this.connection?.readOn();
   }
 
   private later(run: () => void): void {
@@ -89,29 +100,45 @@ export class Exchange implements Abortable, Carried {
   }
 
   /** The request is about to be written to a connection that is open, its TLS handshake included. */
-  onConnect(stop: (error?: Error) => void): void {
+  onConnect(): void {
     // Thrown, not stopped: nothing is wrong with the connection.
     if (this.over) throw ABORTED;
     this.sent = true;
-    this.stop = stop;
+    this.running = true;
     if (this.held) this.connection?.hold();
   }
 
   onHeaders(status: number, raw: Buffer[]): boolean {
     // Interim replies are of no use here.
-    if (status < 200) return true;
+    if (status < 200 || this.over) return true;
     this.begun = true;
     const headers = readHeaders(raw);
     this.untilClose =
       headerOf(headers, 'content-length') === undefined && headerOf(headers, 'transfer-encoding') === undefined;
-    if (this.held) this.later(() => this.reply.start(status, headers));
-    else this.reply.start(status, headers);
+    if (this.held) this.later(() => this.begin(status, headers));
+    else this.begin(status, headers);
     return true;
   }
 
+  private begin(status: number, headers: HttpHeaders): void {
+    const coding = codingOf(headers);
+    if (coding === undefined) {
+      this.reply.start(status, headers);
+      return;
+    }
+    try {
+      this.decoding = new Decoding(coding, this.reply, this);
+    } catch (error) {
+      this.failed(error as Error);
+      return;
+    }
+    this.decoding.start(status, headers);
+  }
+
   onData(chunk: Buffer): boolean {
-    if (this.held || this.waiting) this.later(() => this.reply.data(chunk));
-    else this.reply.data(chunk);
+    if (this.over) return true;
+    if (this.held || this.waiting) this.later(() => (this.decoding ?? this.reply).data(chunk));
+    else (this.decoding ?? this.reply).data(chunk);
     return true;
   }
 
@@ -121,7 +148,7 @@ export class Exchange implements Abortable, Carried {
     const { connection, request } = this;
     const broken = this.untilClose && connection?.broken;
     // From here on the connection may carry another exchange.
-    this.stop = undefined;
+    this.running = false;
     if (this.held) connection?.release();
     if (request.body && request.body.length > LARGE_REQUEST) connection?.dropIfWriting();
     if (broken) this.onError(new HttpError('ECONNRESET', 'the connection was reset before the reply ended'));
@@ -131,17 +158,35 @@ export class Exchange implements Abortable, Carried {
 
   private end(): void {
     if (this.over) return;
+    if (this.decoding) this.decoding.end();
+    else this.ended();
+  }
+
+  /** All of the reply was handed over. */
+  ended(): void {
+    if (this.over) return;
     this.reply.end();
     this.over = true;
   }
 
+  failed(error: Error): void {
+    if (this.over) return;
+    if (this.running) this.connection?.drop();
+    this.onError(error);
+  }
+
   onError(error: Error): void {
     if (this.over) return;
-    this.over = true;
-    this.waiting = undefined;
+    this.finish();
     const failure = { sent: this.sent, error: replyError(error, this.begun) };
     if (this.starting) queueMicrotask(() => this.reply.fail(failure));
     else this.reply.fail(failure);
+  }
+
+  private finish(): void {
+    this.over = true;
+    this.waiting = undefined;
+    this.decoding?.destroy();
   }
 }
 

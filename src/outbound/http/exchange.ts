@@ -51,6 +51,8 @@ export type HttpErrorCode =
   | 'HTTP_UNSENDABLE'
   /** The reply is not HTTP/1.1. */
   | 'HTTP_INVALID'
+  /** The body of the reply cannot be decoded. */
+  | 'HTTP_ENCODING'
   /** The proxy opened no way to the server. */
   | 'HTTP_PROXY'
   /** Certificates or keys that are configured cannot be used. */

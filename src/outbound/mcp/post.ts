@@ -91,6 +91,11 @@ export class PostReply implements HttpReply {
     this.size += chunk.length;
     if (this.status >= 300) {
       if (this.size <= REFUSAL_LIMIT) this.keep(chunk);
+      else {
+        this.exchange?.abort();
+        this.end();
+        this.over = true;
+      }
     } else if (this.size > this.limits.event) this.overflow(`a message exceeds ${this.limits.event} bytes`);
     else this.keep(chunk);
   }
