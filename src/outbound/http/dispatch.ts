@@ -12,6 +12,9 @@ import type { Route } from './route.js';
 /** Above this many bytes of request a server may well answer before it has read everything. */
 const LARGE_REQUEST = 64 * 1024;
 
+/** The most that is read of a redirect for the sake of its connection. */
+const MOST_UNREAD = 64 * 1024;
+
 const ABORTED = new Error('the request was aborted before it was sent');
 
 export class Exchange implements Abortable, Carried, Encoded {
@@ -30,14 +33,29 @@ export class Exchange implements Abortable, Carried, Encoded {
   /** What had been read when the reply was paused, in its order: at most one read of the socket. */
   private waiting: (() => void)[] | undefined;
   private decoding: Decoding | undefined;
+  private route: Route | undefined;
+  /** The path as it was given, and the one that is asked for. */
+  private path = '';
+  private asked = '';
+  /** Whether the path was changed by a redirect, which happens once. */
+  private followed = false;
 
   constructor(
     private readonly request: HttpRequest,
-    private readonly reply: HttpReply,
+    private reply: HttpReply,
   ) {}
 
-  start({ pool, prefix, headers: own }: Route, path: string): void {
+  start(route: Route, path: string): void {
+    this.route = route;
+    this.path = path;
+    this.send(route.moved?.now(path) ?? path);
+    this.starting = false;
+  }
+
+  private send(path: string): void {
+    const { pool, prefix, headers: own } = this.route!;
     const { method, headers, body } = this.request;
+    this.asked = path;
     pool.dispatch(
       {
         path: prefix + path,
@@ -48,7 +66,6 @@ export class Exchange implements Abortable, Carried, Encoded {
       },
       this,
     );
-    this.starting = false;
   }
 
   abort(): void {
@@ -121,6 +138,7 @@ export class Exchange implements Abortable, Carried, Encoded {
   }
 
   private begin(status: number, headers: HttpHeaders): void {
+    if (status >= 300 && this.follows(status, headers)) return;
     const coding = codingOf(headers);
     if (coding === undefined) {
       this.reply.start(status, headers);
@@ -133,6 +151,34 @@ export class Exchange implements Abortable, Carried, Encoded {
       return;
     }
     this.decoding.start(status, headers);
+  }
+
+  /** Asks for the same once more where the path has moved by a slash: the redirect proves that nothing was done. */
+  private follows(status: number, headers: HttpHeaders): boolean {
+    if (this.followed) return false;
+    const path = this.route?.moved?.next(this.path, this.asked, status, headers);
+    if (path === undefined) return false;
+    const { reply } = this;
+    let unread = 0;
+    const again = (): void => {
+      this.reply = reply;
+      this.followed = true;
+      this.over = false;
+      this.running = false;
+      this.sent = false;
+      this.begun = false;
+      this.send(path);
+    };
+    this.reply = {
+      start: () => {},
+      data: (chunk) => {
+        unread += chunk.length;
+        if (unread > MOST_UNREAD) this.connection?.drop();
+      },
+      end: again,
+      fail: again,
+    };
+    return true;
   }
 
   onData(chunk: Buffer): boolean {
@@ -165,8 +211,10 @@ export class Exchange implements Abortable, Carried, Encoded {
   /** All of the reply was handed over. */
   ended(): void {
     if (this.over) return;
-    this.reply.end();
-    this.over = true;
+    const { reply } = this;
+    reply.end();
+    // The end of a redirect is the beginning of another request.
+    if (this.reply === reply) this.over = true;
   }
 
   failed(error: Error): void {

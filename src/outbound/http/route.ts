@@ -3,12 +3,15 @@ import { type buildConnector, Pool } from 'undici';
 import type { Connector } from './connect.js';
 import { Connection } from './connection.js';
 import { HttpError } from './exchange.js';
+import { Moved } from './moved.js';
 import type { ForwardProxy } from './proxy.js';
 
 export interface Route {
   readonly pool: Pool;
   /** What stands before the path in a request. */
   readonly prefix: string;
+  /** Where paths have moved to; undefined where no redirect is followed at all. */
+  readonly moved: Moved | undefined;
   /** The headers of a request, where the way needs some of its own. */
   headers?(given: readonly string[]): readonly string[];
 }
@@ -33,25 +36,31 @@ function poolOf(origin: string, connect: buildConnector.connector): Pool {
 }
 
 /**
- * Through a proxy, http is asked for by its whole URL and https through a tunnel. `tunnels` asks for a tunnel in any case,
- * so that the gateway and not the proxy decides which address is dialled.
+ * Through a proxy, http is asked for by its whole URL and https through a tunnel. A `stranger` is an origin that a caller or
+ * a card named: a tunnel is asked for in any case, so that the gateway and not the proxy decides which address is dialled,
+ * and no redirect is followed.
  */
 export function routeTo(
   origin: string,
   connector: Connector,
   proxy: ForwardProxy | undefined,
-  tunnels: boolean,
+  stranger: boolean,
 ): Route {
   const url = URL.canParse(origin) ? new URL(origin) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
     throw new HttpError('HTTP_UNSENDABLE', 'the URL is neither http nor https');
-  if (!proxy) return { pool: poolOf(origin, connector.direct), prefix: '' };
-  if (tunnels || url.protocol === 'https:') return { pool: poolOf(origin, connector.through(proxy)), prefix: '' };
-  return {
-    pool: poolOf(proxy.origin, connector.toProxy),
-    prefix: origin,
-    headers: (given) => [...given, ...proxy.headers, ...(namesHost(given) ? [] : ['host', url.host])],
-  };
+  const moved = stranger ? undefined : new Moved(origin);
+  const whole = proxy !== undefined && !stranger && url.protocol === 'http:';
+  if (whole) {
+    const pool = poolOf(proxy.origin, connector.toProxy);
+    const headers: Route['headers'] = (given) => [
+      ...given,
+      ...proxy.headers,
+      ...(namesHost(given) ? [] : ['host', url.host]),
+    ];
+    return { pool, prefix: origin, moved, headers };
+  }
+  return { pool: poolOf(origin, proxy ? connector.through(proxy) : connector.direct), prefix: '', moved };
 }
 
 function namesHost(headers: readonly string[]): boolean {
