@@ -82,7 +82,8 @@ export class House {
     private readonly reporting: Reporting,
   ) {
     this.seal = new Seal(state.keyring, wallMs);
-    this.catalog = new Catalog({ naming: config.naming, patience: Math.min(config.timeouts.connect, PATIENCE), log });
+    const { naming, bridge, timeouts } = config;
+    this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registered('server', config.servers, {
       registry: new Registry(state.db, state.bus),
@@ -93,7 +94,6 @@ export class House {
       takeAway: (name) => closing(this.catalog.remove(name)),
     });
     const admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
-    const { bridge } = config;
     const { cluster } = replica;
     this.parking = new Parking(
       {

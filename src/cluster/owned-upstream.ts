@@ -15,6 +15,7 @@ import type {
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import {
+  type ClientCapabilities,
   type InputResponses,
   LIST_KINDS,
   type ListKind,
@@ -373,8 +374,8 @@ export class OwnedUpstream implements Upstream {
   }
 
   /** The owner tells the other replicas of everything it hears. */
-  listNews(kind: ListKind): ListNews {
-    return this.ownership.held ? this.local.listNews(kind) : 'pushed';
+  listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews {
+    return this.ownership.held ? this.local.listNews(kind, capabilities) : 'pushed';
   }
 
   rootsChanged(session: string): void {

@@ -135,9 +135,10 @@ export class Aggregate implements Gateway {
     const args = call.params.get('arguments');
     if (args !== undefined && !isObject(args))
       throw new ProtocolError('invalid_params', '"arguments" must be an object');
-    const resolved = catalog.resolve(call.view, name, 'tools/list');
+    const set = catalog.setOf(caller, call.view);
+    const resolved = catalog.resolve(call.view, name, 'tools/list', set);
     const { server, own } = resolved instanceof Promise ? await resolved : resolved;
-    const item = catalog.knownTool(server, own) ?? (await catalog.tool(server, own));
+    const item = catalog.knownTool(server, own, set) ?? (await catalog.tool(server, own, set));
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);
       if (problem) throw new ProtocolError('header_mismatch', problem);
@@ -152,13 +153,14 @@ export class Aggregate implements Gateway {
     // nothing was executed (BR-23).
     if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32020)
       return outcome;
-    await catalog.refresh(server, 'tools/list');
-    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, own) });
+    await catalog.refreshTools(server, set);
+    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, own, set) });
   }
 
   private async getPrompt(caller: Caller, call: Call): Promise<Outcome> {
     const name = stringParam(call, 'name');
-    const { server, own } = await this.parts.catalog.resolve(call.view, name, 'prompts/list');
+    const { catalog } = this.parts;
+    const { server, own } = await catalog.resolve(call.view, name, 'prompts/list', catalog.setOf(caller, call.view));
     return this.parts.forwarder.forward(caller, call, {
       target: { server, kind: 'prompt', name: own },
       edits: own === name ? {} : { name: JSON.stringify(own) },
@@ -167,22 +169,25 @@ export class Aggregate implements Gateway {
 
   private async readResource(caller: Caller, call: Call): Promise<Outcome> {
     const uri = stringParam(call, 'uri');
-    const server = await this.parts.catalog.ownerOf(call.view, uri);
+    const { catalog } = this.parts;
+    const server = await catalog.ownerOf(call.view, uri, catalog.setOf(caller, call.view));
     return this.parts.forwarder.forward(caller, call, { target: { server, kind: 'resource', name: uri }, edits: {} });
   }
 
   private async completion(caller: Caller, call: Call): Promise<Outcome> {
+    const { catalog } = this.parts;
+    const set = catalog.setOf(caller, call.view);
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
-      const { server, own } = await this.parts.catalog.resolve(call.view, ref['name'], 'prompts/list');
+      const { server, own } = await catalog.resolve(call.view, ref['name'], 'prompts/list', set);
       return this.parts.forwarder.forward(caller, call, {
         target: { server, kind: 'prompt', name: own },
         edits: { ref: JSON.stringify({ ...ref, name: own }) },
       });
     }
     if (ref['type'] === 'ref/resource' && typeof ref['uri'] === 'string') {
-      const server = await this.parts.catalog.ownerOf(call.view, ref['uri']);
+      const server = await catalog.ownerOf(call.view, ref['uri'], set);
       return this.parts.forwarder.forward(caller, call, {
         target: { server, kind: 'resource', name: ref['uri'] },
         edits: {},
@@ -207,8 +212,9 @@ export class Aggregate implements Gateway {
     const stopTasks = this.parts.tasks.onChange((record: TaskRecord) => {
       if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
     });
-    const stop = catalog.onChange((kind: ListKind, server) => {
-      if (filter[kind] && (view.server === undefined || view.server === server))
+    const own = catalog.setOf(caller, view);
+    const stop = catalog.onChange((kind, server, set) => {
+      if (filter[kind] && (view.server === undefined || view.server === server) && (set === undefined || set === own))
         deliver({ method: LIST_CHANGED[kind], params: {} });
     });
     const watches: Watch[] = [];
@@ -254,9 +260,11 @@ export class Aggregate implements Gateway {
     uris: readonly string[],
   ): Promise<Map<string, string[]>> {
     const byServer = new Map<string, string[]>();
+    const { catalog } = this.parts;
+    const set = catalog.setOf(caller, view);
     for (const uri of uris) {
       try {
-        const server = await this.parts.catalog.ownerOf(view, uri);
+        const server = await catalog.ownerOf(view, uri, set);
         if (!this.parts.admission.sees(caller, { server, kind: 'resource', name: uri })) continue;
         byServer.set(server, [...(byServer.get(server) ?? []), uri]);
       } catch (error) {

@@ -1,6 +1,13 @@
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { MirroredParam } from '../protocol/mcp/headers.js';
-import type { ListKind, LogLevel, Notification, ServerDescription, SubscriptionFilter } from '../protocol/mcp/model.js';
+import type {
+  ClientCapabilities,
+  ListKind,
+  LogLevel,
+  Notification,
+  ServerDescription,
+  SubscriptionFilter,
+} from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Outcome, ParkedCall } from './gateway.js';
 
@@ -34,6 +41,8 @@ export type WatchEvent =
       readonly kind: ListKind;
       /** Nothing is known to have changed, but a change may have gone unnoticed. */
       readonly lapsed?: true;
+      /** The client capabilities of the session it was heard on; undefined where lists of all sessions are meant. */
+      readonly for?: ClientCapabilities;
     }
   | { readonly kind: 'resourceUpdated'; readonly uri: string }
   | { readonly kind: 'task'; readonly params: Notification['params'] };
@@ -85,6 +94,7 @@ export interface Upstream {
   readonly name: string;
   /** What the server says of itself; asked once and remembered while the connection lasts. */
   describe(): Promise<ServerDescription>;
+  /** A list is that for clients with the caller's capabilities. */
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
   /** Gives up what the server's own state stands for: the question it came with is not going to be answered. */
   abandon?(caller: Caller, state: string): void;
@@ -92,8 +102,8 @@ export interface Upstream {
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
-  /** How changes of a list that is kept become known at the moment. */
-  listNews(kind: ListKind): ListNews;
+  /** How changes of a list become known at the moment, where it was asked for with these client capabilities. */
+  listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
   /** Goes on with a call that another process parked, from what `ParkedCall.portable` gave. */
   adopt?(call: JsonValue): ParkedCall | undefined;
   /** The roots of the client with this session changed. */

@@ -36,14 +36,16 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     used.set(nonce, now + states.ttl);
   };
 
-  const needs = async (call: Call): Promise<{ server: string; own: string } | undefined> => {
+  const needs = async (caller: Caller, call: Call): Promise<{ server: string; own: string } | undefined> => {
     const name = call.params.get('name');
     if (call.method !== 'tools/call' || typeof name !== 'string') return undefined;
-    const target = await catalog.resolve(call.view, name, 'tools/list');
+    const set = catalog.setOf(caller, call.view);
+    const target = await catalog.resolve(call.view, name, 'tools/list', set);
     const spellings = [name, ...spellingsOf(target)];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return target;
     if (!policy.destructive) return undefined;
-    const tool = await catalog.tool(target.server, target.own);
+    const tool =
+      catalog.knownTool(target.server, target.own, set) ?? (await catalog.tool(target.server, target.own, set));
     // A tool whose description cannot be had may be destructive.
     if (!tool) return target;
     const { annotations } = tool.value;
@@ -74,7 +76,7 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     listen: (...args) => inner.listen(...args),
     call: async (caller, call) => {
       try {
-        const target = await needs(call);
+        const target = await needs(caller, call);
         if (!target) return await inner.call(caller, call);
         const sealed = call.params.get('requestState');
         if (typeof sealed !== 'string') return ask(caller, call, target);

@@ -2,11 +2,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ModernClient } from '../bridge/support/clients.js';
 import { eventually } from '../bridge/support/wire.js';
-import { connectClient, type Door, type EraClient, type Json, type Revision } from '../eras/peers.js';
+import { connectClient, type Door, type EraClient, type Revision } from '../eras/peers.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { CountedServer } from './counted-server.js';
+import { missingIn, namesIn } from './support.js';
 
-const MISSING = 'parley/missing';
 /** How long a caller waits at most for a server that has not answered. */
 const PATIENCE = 1_000;
 const ROUNDS = 5;
@@ -38,12 +38,6 @@ async function connect(revision: Revision): Promise<EraClient> {
   clients.push(client);
   return client;
 }
-
-const namesIn = (list: Json): string[] => (list['tools'] as { name: string }[]).map(({ name }) => name);
-const missingIn = (result: Json | undefined): string[] =>
-  ((result?.['_meta'] as Json | undefined)?.[MISSING] as { server: string }[] | undefined)?.map(
-    ({ server }) => server,
-  ) ?? [];
 
 describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revision) => {
   test('is not held up by a server that hangs, and is told what is missing', async () => {

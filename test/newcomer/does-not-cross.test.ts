@@ -296,6 +296,16 @@ describe('results and lists', () => {
     expect(await reached(all, 'modern__seen')).not.toHaveProperty('extensions');
   });
 
+  test('NX-49 lists do not depend on extensions that are unknown', async () => {
+    const capabilities = { roots: {}, extensions: { 'com.example/odd': {} } };
+    const messages = await toldDuring('modern', () => modern(modernServer, 'tools/list', {}, { capabilities }));
+    const list = messages.find(({ body }) => String(body).includes('"tools/list"'));
+    expect(JSON.parse(String(list?.['body']))).toMatchObject({
+      params: { _meta: { 'io.modelcontextprotocol/clientCapabilities': { roots: {} } } },
+    });
+    expect(list?.['body']).not.toContain('com.example/odd');
+  });
+
   test('NX-19 experimental capabilities of a server are not advertised', async () => {
     const client = await LegacyClient.open(all, '2025-11-25');
     expect(client.initialized['capabilities']).toHaveProperty('tools');

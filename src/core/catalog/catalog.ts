@@ -1,5 +1,5 @@
 import { ProtocolError } from '../../protocol/errors.js';
-import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { isEmpty, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import {
   isObject,
   LIST_KINDS,
@@ -10,8 +10,11 @@ import {
   type ServerDescription,
   TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
+import { type BridgeSwitches, relayable } from '../bridge/relay.js';
+import type { Caller } from '../caller.js';
 import { ALL_SERVERS, type View } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
+import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
 import type { Item } from './listing.js';
 import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
 import { CatalogServer, type KnownOffer, type Missing, type Part } from './server.js';
@@ -21,13 +24,17 @@ export interface CatalogOptions {
   readonly naming: Naming;
   /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
+  /** What of the callers' capabilities reaches servers. */
+  readonly bridge: BridgeSwitches;
   readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
+
+type ChangeListener = (kind: ListKind, server: string, set: CapabilitySet | undefined) => void;
 
 /** What the upstreams offer, under which names. */
 export class Catalog {
   private readonly entries = new Map<string, CatalogServer>();
-  private readonly listeners = new Set<(kind: ListKind, server: string) => void>();
+  private readonly listeners = new Set<ChangeListener>();
   private readonly pending = new Map<string, { wanted: boolean; timer: NodeJS.Timeout }>();
   private warmed = false;
   private noted = '';
@@ -39,7 +46,12 @@ export class Catalog {
     const { name } = upstream;
     const before = this.entries.get(name);
     const { patience, log } = this.options;
-    const entry = new CatalogServer({ upstream, patience, log, announce: (kind) => this.announce(kind, name) });
+    const entry = new CatalogServer({
+      upstream,
+      patience,
+      log,
+      announce: (kind, set) => this.announce(kind, name, set),
+    });
     this.entries.set(name, entry);
     before?.close();
     if (before || this.warmed) {
@@ -77,14 +89,17 @@ export class Catalog {
     return entry ? [entry] : [];
   }
 
-  /** Tells of changed lists, a few milliseconds after the first of several changes. */
-  onChange(listener: (kind: ListKind, server: string) => void): () => void {
+  /**
+   * Tells of changed lists, a few milliseconds after the first of several changes: of those that clients with these
+   * capabilities are shown, or of all.
+   */
+  onChange(listener: ChangeListener): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
-  private announce(kind: ListKind, server: string): void {
-    const key = `${kind} ${server}`;
+  private announce(kind: ListKind, server: string, set?: CapabilitySet): void {
+    const key = `${kind} ${server} ${set ?? ''}`;
     const pending = this.pending.get(key);
     if (pending) {
       pending.wanted = true;
@@ -98,7 +113,7 @@ export class Catalog {
       announcement.wanted = false;
       // A server that announces without end is passed on a few times a second.
       announcement.timer = setTimeout(tell, SPACING).unref();
-      for (const listener of [...this.listeners]) listener(kind, server);
+      for (const listener of [...this.listeners]) listener(kind, server, set);
     };
     const announcement = { wanted: true, timer: setTimeout(tell, COALESCE) };
     this.pending.set(key, announcement);
@@ -141,29 +156,33 @@ export class Catalog {
     return this.servers.indexOf(server);
   }
 
+  /** What a caller can do that servers choose by what they list, as far as the gateway can carry it to them. */
+  setOf({ capabilities }: Pick<Caller, 'capabilities'>, view: View): CapabilitySet {
+    // Most callers declare nothing.
+    if (isEmpty(capabilities)) return NO_CAPABILITIES;
+    return capabilitySet(relayable(capabilities, this.options.bridge, view.server !== undefined));
+  }
+
   /**
-   * The parts of a list, in the order of the servers. One slow or broken server never delays or empties the rest. The
-   * pages of a list that a caller goes on with are those of its beginning.
+   * The parts of a list, in the order of the servers, as clients with these capabilities are shown them. One slow or
+   * broken server never delays or empties the rest. The pages of a list that a caller goes on with are those of its
+   * beginning.
    */
   async parts(
     view: View,
     method: ListMethod,
+    set = NO_CAPABILITIES,
     continuing = false,
   ): Promise<{ readonly parts: Part[]; readonly missing: Missing[] }> {
-    const entries = this.entriesOf(view);
-    if (view.server !== undefined && entries[0]) {
-      const part = await entries[0].partAlone(method, continuing);
-      return { parts: part ? [part] : [], missing: [] };
-    }
-    const found = await Promise.all(entries.map((entry) => entry.part(method, continuing)));
-    const parts: Part[] = [];
-    const missing: Missing[] = [];
-    for (const part of found) {
-      if (!part) continue;
-      if ('snapshot' in part) parts.push(part);
-      else missing.push(part);
-    }
-    this.note(missing);
+    const alone = view.server !== undefined;
+    const answers = await Promise.all(
+      this.entriesOf(view).map((entry) =>
+        alone ? entry.partAlone(method, set, continuing) : entry.part(method, set, continuing),
+      ),
+    );
+    const parts = answers.flatMap(({ part }) => part ?? []);
+    const missing = answers.flatMap((answer) => answer.missing ?? []);
+    if (!alone) this.note(missing);
     return { parts, missing };
   }
 
@@ -205,16 +224,26 @@ export class Catalog {
   }
 
   /** The server and own name behind a name the caller used: prefixed, dotted, or bare where only one server has it. */
-  resolve(view: View, name: string, method: 'tools/list' | 'prompts/list'): Resolved | Promise<Resolved> {
+  resolve(
+    view: View,
+    name: string,
+    method: 'tools/list' | 'prompts/list',
+    set = NO_CAPABILITIES,
+  ): Resolved | Promise<Resolved> {
     if (view.server !== undefined) return { server: view.server, own: name };
     const split = splitName(name, this.entries, this.options.naming.separator);
-    if (!split) return this.search(view, name, method);
-    return mayBeShortened(name) ? this.lengthen(split, name, method) : split;
+    if (!split) return this.search(view, name, method, set);
+    return mayBeShortened(name) ? this.lengthen(split, name, method, set) : split;
   }
 
   /** The one server that has an item of this name. */
-  private async search(view: View, name: string, method: 'tools/list' | 'prompts/list'): Promise<Resolved> {
-    const { parts } = await this.parts(view, method);
+  private async search(
+    view: View,
+    name: string,
+    method: 'tools/list' | 'prompts/list',
+    set: CapabilitySet,
+  ): Promise<Resolved> {
+    const { parts } = await this.parts(view, method, set);
     const owners = parts.filter(({ snapshot }) => snapshot.byKey.has(name));
     if (owners.length === 1) return { server: owners[0]!.server, own: name };
     const kind = method === 'tools/list' ? 'tool' : 'prompt';
@@ -231,9 +260,15 @@ export class Catalog {
   }
 
   /** The full name behind one that was shortened. */
-  private async lengthen(split: Resolved, name: string, method: 'tools/list' | 'prompts/list'): Promise<Resolved> {
+  private async lengthen(
+    split: Resolved,
+    name: string,
+    method: 'tools/list' | 'prompts/list',
+    set: CapabilitySet,
+  ): Promise<Resolved> {
     const { server } = split;
-    const snapshot = await this.entries.get(server)!.lists[method].within(this.options.patience);
+    const { part } = await this.entries.get(server)!.part(method, set, false);
+    const snapshot = part?.snapshot;
     const found = snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name);
     return found ? { server, own: found.key } : split;
   }
@@ -243,9 +278,9 @@ export class Catalog {
     return this.entries.get(server)?.description?.capabilities.extensions?.[TASKS_EXTENSION] !== undefined;
   }
 
-  /** A tool as it is known at the moment; asks nobody. */
-  knownTool(server: string, own: string): Item | undefined {
-    return this.entries.get(server)?.lists['tools/list'].snapshot?.byKey.get(own);
+  /** See `CatalogServer.knownTool`. */
+  knownTool(server: string, own: string, set = NO_CAPABILITIES): Item | undefined {
+    return this.entries.get(server)?.knownTool(own, set);
   }
 
   /** What is known of a server's tools at the moment; asks nobody. */
@@ -253,30 +288,23 @@ export class Catalog {
     return this.entries.get(server)?.offer() ?? { known: false };
   }
 
-  /**
-   * A tool that is not known yet: its server's list is read, or read again if it may be old. Throws where the list is
-   * there and the tool is not in it; undefined where the list cannot be had, and the server itself has to say.
-   */
-  async tool(server: string, own: string): Promise<Item | undefined> {
-    const snapshot = await this.entries.get(server)?.lists['tools/list'].within(this.options.patience);
-    if (!snapshot) return undefined;
-    const item = snapshot.byKey.get(own);
-    if (item) return item;
-    throw new ProtocolError('tool_not_found', `Unknown tool: ${own}`, { data: { name: own, server } });
+  /** See `CatalogServer.tool`. */
+  async tool(server: string, own: string, set = NO_CAPABILITIES): Promise<Item | undefined> {
+    return this.entries.get(server)?.tool(own, set);
   }
 
-  async refresh(server: string, method: ListMethod): Promise<void> {
-    const listing = this.entries.get(server)?.lists[method];
-    listing?.invalidate();
+  async refreshTools(server: string, set: CapabilitySet): Promise<void> {
+    const listing = this.entries.get(server)?.listsFor(set)['tools/list'];
+    listing?.lapse();
     await listing?.load().catch(() => {});
   }
 
   /** The server that a URI belongs to: who lists it, whose template makes it, or whose other URIs begin alike. */
-  async ownerOf(view: View, uri: string): Promise<string> {
+  async ownerOf(view: View, uri: string, set = NO_CAPABILITIES): Promise<string> {
     if (view.server !== undefined) return view.server;
-    const listed = await this.parts(view, 'resources/list');
+    const listed = await this.parts(view, 'resources/list', set);
     const exact = listed.parts.filter(({ snapshot }) => snapshot.byKey.has(uri));
-    const templated = await this.parts(view, 'resources/templates/list');
+    const templated = await this.parts(view, 'resources/templates/list', set);
     const owners =
       exact.length > 0
         ? exact
@@ -298,7 +326,7 @@ export class Catalog {
     );
     if (akin.size === 1) return [...akin][0]!;
     // What a tool shows itself with need not be listed anywhere else (APP-04).
-    const tools = await this.parts(view, 'tools/list');
+    const tools = await this.parts(view, 'tools/list', set);
     const shownBy = tools.parts.filter(({ snapshot }) => snapshot.items.some(({ value }) => uiResource(value) === uri));
     if (shownBy.length === 1) return shownBy[0]!.server;
     throw new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });

@@ -34,6 +34,8 @@ export interface ListingOptions {
   readonly caller: Caller;
   /** How a change of the list becomes known. */
   news(): ListNews;
+  /** The list for clients without capabilities, where this one is for others. */
+  readonly plain?: Listing;
   /** Called when callers hold an older list than the one that came in, and no announcement was made. */
   changed(): void;
   warn(message: string): void;
@@ -98,6 +100,8 @@ export class Listing {
   /** A caller waited in vain. Nobody waits again until the server answers. */
   private slow = false;
   private readonly warned = new Set<string>();
+  /** When it was fetched last, the list was that for clients without capabilities. */
+  private asPlain = false;
 
   constructor(private readonly options: ListingOptions) {}
 
@@ -150,7 +154,7 @@ export class Listing {
   /** The newest list, fetched now unless it is fresh. */
   load(continuing = false): Promise<Snapshot> {
     if (this.isFresh(continuing)) return Promise.resolve(this.snapshot!);
-    if (!this.fetching) return this.begin();
+    if (!this.fetching) return this.followed(continuing) ?? this.begin();
     // What is under way was asked for before the change.
     if (!this.outdated) return this.fetching.promise;
     this.next ??= this.fetching.promise
@@ -160,6 +164,17 @@ export class Listing {
         return this.load();
       });
     return this.next;
+  }
+
+  /** A program that shows all clients the same is not started to be asked for each kind of client. */
+  private followed(continuing: boolean): Promise<Snapshot> | undefined {
+    const { plain, news } = this.options;
+    if (!plain || !this.asPlain || news() !== 'paused') return undefined;
+    return plain.load(continuing).then((snapshot) => {
+      this.snapshot = snapshot;
+      this.outdated = false;
+      return snapshot;
+    });
   }
 
   private begin(): Promise<Snapshot> {
@@ -216,7 +231,10 @@ export class Listing {
       const fetched = await this.readAll();
       const before = this.snapshot;
       const same = before?.digest === fetched.digest;
-      const snapshot = same ? { ...fetched, items: before.items, byKey: before.byKey } : fetched;
+      const plain = this.options.plain?.snapshot;
+      this.asPlain = plain?.digest === fetched.digest;
+      const twin = this.asPlain ? plain : same ? before : undefined;
+      const snapshot = twin ? { ...fetched, items: twin.items, byKey: twin.byKey } : fetched;
       this.snapshot = snapshot;
       this.failure = undefined;
       this.slow = false;

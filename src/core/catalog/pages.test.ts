@@ -70,7 +70,8 @@ const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 const PREFIXED: Naming = { separator: '__', prefix: 'always' };
 
 function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
-  const catalog = new Catalog({ naming, patience, log: { debug: () => {}, warn: () => {} } });
+  const bridge = { roots: true, sampling: true, logging: true };
+  const catalog = new Catalog({ naming, patience, bridge, log: { debug: () => {}, warn: () => {} } });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
   const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
   const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>

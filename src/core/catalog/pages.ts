@@ -42,7 +42,8 @@ export class Pages {
 
   async page(caller: Caller, view: View, method: ListMethod, cursor: string | undefined): Promise<RawObject> {
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
-    const { parts, missing } = await this.catalog.parts(view, method, after !== undefined);
+    const set = this.catalog.setOf(caller, view);
+    const { parts, missing } = await this.catalog.parts(view, method, set, after !== undefined);
     // A method behind a capability nobody offers is one that is not there (BASE-20); tools are what a gateway is for.
     if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
       throw new ProtocolError('method_not_found', `No server here offers ${LIST_MEMBER[method]}`);
@@ -147,7 +148,7 @@ export class Pages {
     if (nextCursor !== undefined) members.push(['nextCursor', Buffer.from(JSON.stringify(nextCursor))]);
     members.push(['ttlMs', Buffer.from(String(missing.length > 0 ? 0 : ttlOf(parts)))]);
     // What depends on who asks, or on a server that said so, is nobody else's (GW-05). One scope for all pages (CACHE-06).
-    const isPrivate = filtered || parts.some(({ snapshot }) => snapshot.scope === 'private');
+    const isPrivate = filtered || parts.some(({ snapshot, varies }) => varies || snapshot.scope === 'private');
     members.push(['cacheScope', Buffer.from(isPrivate ? '"private"' : '"public"')]);
     if (missing.length > 0) members.push(['_meta', Buffer.from(JSON.stringify({ [MISSING]: missing }))]);
     return RawObject.build(members);

@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
-import type { ListKind } from '../../protocol/mcp/model.js';
-import { complete } from '../gateway.js';
-import type { Upstream } from '../upstream.js';
+import type { ClientCapabilities, ListKind } from '../../protocol/mcp/model.js';
+import type { Caller } from '../caller.js';
+import { complete, type Outcome } from '../gateway.js';
+import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
+import { type CapabilitySet, capabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
 import { CatalogServer } from './server.js';
 
 const PATIENCE = 1_000;
@@ -48,8 +50,8 @@ class Stand {
   /** How long a caller waits for the server's part of a list, and what the caller gets. */
   async list(): Promise<{ waited: number; got: string }> {
     const began = performance.now();
-    const part = await this.server.part('tools/list', false);
-    const got = !part ? 'nothing' : 'snapshot' in part ? part.snapshot.items.map(({ key }) => key).join() : part.reason;
+    const { part, missing } = await this.server.part('tools/list', NO_CAPABILITIES, false);
+    const got = part?.snapshot.items.map(({ key }) => key).join() ?? missing?.reason ?? 'nothing';
     return { waited: performance.now() - began, got };
   }
 }
@@ -123,9 +125,134 @@ describe('a server that has not answered yet', () => {
   });
 
   it('is waited for by a caller that sees nothing else', async () => {
-    const alone = stand.server.partAlone('tools/list', false);
+    const alone = stand.server.partAlone('tools/list', NO_CAPABILITIES, false);
     await vi.advanceTimersByTimeAsync(10 * PATIENCE);
     stand.become('up');
-    expect((await alone)?.snapshot.items).toHaveLength(1);
+    expect((await alone).part?.snapshot.items).toHaveLength(1);
+  });
+});
+
+/** A server that shows `asks` to clients with roots, on a session of its own. */
+class Choosy {
+  readonly asked: string[] = [];
+  readonly announced: [ListKind, CapabilitySet | undefined][] = [];
+  news: (capabilities: ClientCapabilities) => ListNews = () => 'pushed';
+  hold: Promise<void> | undefined;
+  tools = ['plain'];
+  more = ['asks'];
+  deliver: (event: WatchEvent) => void = () => {};
+  readonly server = new CatalogServer({
+    upstream: {
+      name: 's',
+      describe: async () => ({ capabilities: { tools: { listChanged: true } } }),
+      request: (caller: Caller) => this.list(caller),
+      keepWatching: async (_: unknown, deliver: (event: WatchEvent) => void) => {
+        this.deliver = deliver;
+      },
+      listNews: (_: unknown, capabilities: ClientCapabilities) => this.news(capabilities),
+      health: () => ({ status: 'up', speaks: [] }),
+    } as unknown as Upstream,
+    patience: PATIENCE,
+    announce: (kind, set) => this.announced.push([kind, set]),
+    log: { debug: () => {}, warn: () => {} },
+  });
+
+  private async list({ capabilities }: Caller): Promise<Outcome> {
+    this.asked.push(namesOf(capabilitySet(capabilities)).join() || 'none');
+    if (capabilities.roots) await this.hold;
+    const names = [...this.tools, ...(capabilities.roots ? this.more : [])];
+    return complete(RawObject.from({ tools: names.map((name) => ({ name, inputSchema: { type: 'object' } })) }));
+  }
+
+  async shown(
+    set: CapabilitySet,
+  ): Promise<{ names: string[]; missing: string | undefined; varies: boolean | undefined }> {
+    const { part, missing } = await this.server.part('tools/list', set, false);
+    return {
+      names: part?.snapshot.items.map(({ key }) => key) ?? [],
+      missing: missing?.reason,
+      varies: part?.varies,
+    };
+  }
+}
+
+describe('a server that chooses by capabilities', () => {
+  const ROOTS = capabilitySet({ roots: {} });
+  const SAMPLING = capabilitySet({ sampling: {} });
+
+  it('shows each set of capabilities its own list, asked for once', async () => {
+    const choosy = new Choosy();
+    expect((await choosy.shown(NO_CAPABILITIES)).names).toEqual(['plain']);
+    const both = await Promise.all([choosy.shown(ROOTS), choosy.shown(ROOTS)]);
+    expect(both.map(({ names }) => names)).toEqual([
+      ['plain', 'asks'],
+      ['plain', 'asks'],
+    ]);
+    expect((await choosy.shown(SAMPLING)).names).toEqual(['plain']);
+    expect(choosy.asked).toEqual(['none', 'roots', 'sampling']);
+    // What depends on the caller is for no shared cache.
+    expect((await choosy.shown(NO_CAPABILITIES)).varies).toBe(true);
+    expect(choosy.announced).toEqual([]);
+  });
+
+  it('shows what everybody sees until the rest is known, says so, and announces the rest to those it is for', async () => {
+    const choosy = new Choosy();
+    let release = (): void => {};
+    choosy.hold = new Promise((resolve) => {
+      release = resolve;
+    });
+    await choosy.server.warm();
+    const first = choosy.shown(ROOTS);
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect(await first).toMatchObject({ names: ['plain'], missing: expect.stringContaining('roots') });
+    expect((await choosy.shown(ROOTS)).names).toEqual(['plain']);
+    release();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(choosy.announced).toEqual([['toolsListChanged', ROOTS]]);
+    expect(await choosy.shown(ROOTS)).toMatchObject({ names: ['plain', 'asks'], missing: undefined });
+  });
+
+  it('has the tools of a set looked for in that set', async () => {
+    const choosy = new Choosy();
+    await choosy.server.warm();
+    expect(choosy.server.knownTool('plain', ROOTS)?.key).toBe('plain');
+    expect(choosy.asked).toEqual(['none']);
+    await expect(choosy.server.tool('asks', NO_CAPABILITIES)).rejects.toMatchObject({ reason: 'tool_not_found' });
+    expect((await choosy.server.tool('asks', ROOTS))?.key).toBe('asks');
+    await expect(choosy.server.tool('asks', SAMPLING)).rejects.toMatchObject({
+      reason: 'missing_capability',
+      message: 'Server "s" offers tool "asks" to clients that declare roots',
+      detail: { data: { requiredCapabilities: { roots: {} } }, outcome: 'not_executed' },
+    });
+  });
+
+  it.each<[string, ClientCapabilities | undefined, string[]]>([
+    ['of every session', undefined, ['none', 'roots', 'sampling']],
+    ['of the session without capabilities', {}, ['none', 'sampling']],
+    ['of one with capabilities', { roots: {} }, ['roots']],
+  ])('an announcement %s dates the lists it concerns', async (_, capabilities, expected) => {
+    const choosy = new Choosy();
+    // Nothing is heard of the lists for clients with sampling.
+    choosy.news = ({ sampling }) => (sampling ? 'polled' : 'pushed');
+    const sets = [NO_CAPABILITIES, ROOTS, SAMPLING];
+    for (const set of sets) await choosy.shown(set);
+    choosy.asked.length = 0;
+    choosy.deliver({ kind: 'toolsListChanged', ...(capabilities && { for: capabilities }) });
+    for (const set of sets) await choosy.shown(set);
+    expect(choosy.asked).toEqual(expected);
+    const told = capabilities?.roots ? ROOTS : undefined;
+    expect(choosy.announced).toEqual([['toolsListChanged', told]]);
+  });
+
+  it('is not started to list for clients whose list is that of everybody', async () => {
+    const choosy = new Choosy();
+    choosy.more = [];
+    for (const set of [NO_CAPABILITIES, ROOTS]) await choosy.shown(set);
+    choosy.news = ({ roots }) => (roots ? 'paused' : 'pushed');
+    choosy.tools = ['new'];
+    choosy.deliver({ kind: 'toolsListChanged', for: {} });
+    expect((await choosy.shown(ROOTS)).names).toEqual(['new']);
+    expect(choosy.asked).toEqual(['none', 'roots', 'none']);
+    expect((await choosy.shown(ROOTS)).varies).toBe(false);
   });
 });

@@ -1,5 +1,6 @@
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import {
+  type ClientCapabilities,
   LIST_METHODS,
   type ListKind,
   type ListMethod,
@@ -7,8 +8,17 @@ import {
   type ServerDescription,
 } from '../../protocol/mcp/model.js';
 import { GATEWAY } from '../caller.js';
-import type { Upstream, WatchEvent } from '../upstream.js';
-import { Listing, type Snapshot } from './listing.js';
+import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
+import {
+  type CapabilitySet,
+  capabilitySet,
+  declarationOf,
+  lacking,
+  NO_CAPABILITIES,
+  namesOf,
+  sizeOf,
+} from './capability-set.js';
+import { type Item, Listing, type Snapshot } from './listing.js';
 
 export const KIND_OF: Readonly<Record<ListMethod, ListKind>> = {
   'tools/list': 'toolsListChanged',
@@ -38,6 +48,8 @@ export interface Part {
   readonly snapshot: Snapshot;
   /** How long callers may use it, in milliseconds. */
   readonly ttl: number;
+  /** Clients with other capabilities are shown something else. */
+  readonly varies: boolean;
 }
 
 /** The number of a server's tools, or why there is none. */
@@ -47,11 +59,20 @@ export interface KnownOffer {
   readonly problem?: string;
 }
 
+/** What a server has for a list: its part, why that is not there or not whole, or neither where it has no such list. */
+export interface Answer {
+  readonly part?: Part;
+  readonly missing?: Missing;
+}
+
+type Lists = Readonly<Record<ListMethod, Listing>>;
+
 export interface CatalogServerOptions {
   readonly upstream: Upstream;
   /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
-  announce(kind: ListKind): void;
+  /** Tells of a changed list: that for clients with these capabilities, or those for all. */
+  announce(kind: ListKind, set: CapabilitySet | undefined): void;
   readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
@@ -60,6 +81,12 @@ const DESCRIPTION_INTERVAL = 60_000;
 
 /** How long the lists wait for the watch that tells of their changes; one that comes later dates them. */
 const WATCH_PATIENCE = 500;
+
+/** How long a list waits to see what the capabilities of its caller earn, of a server that has answered before. */
+const EARNED_PATIENCE = 3_000;
+
+/** How long an outdated list is held back in the hope of a newer one. */
+const STALE_PATIENCE = 1_000;
 
 /** What is left of the patience for a server that did not answer, or failed, before. */
 const RETRY_PATIENCE = 100;
@@ -82,32 +109,49 @@ export class CatalogServer {
   private retry: NodeJS.Timeout | undefined;
   private watching = false;
   private closed = false;
-  readonly lists: Readonly<Record<ListMethod, Listing>>;
+  /** The lists for clients without capabilities. */
+  readonly lists: Lists;
+  /** The lists for clients with capabilities, for each set that some client has. */
+  private readonly earned = new Map<CapabilitySet, Lists>();
 
   constructor(private readonly options: CatalogServerOptions) {
-    const { upstream } = options;
-    this.name = upstream.name;
-    this.lists = Object.fromEntries(
-      LIST_METHODS.map((method) => [
+    this.name = options.upstream.name;
+    this.lists = this.listsOf(NO_CAPABILITIES);
+  }
+
+  private listsOf(set: CapabilitySet): Lists {
+    const { upstream, announce, log } = this.options;
+    const capabilities = declarationOf(set);
+    const listing = (method: ListMethod): Listing =>
+      new Listing({
+        upstream,
         method,
-        new Listing({
-          upstream,
-          method,
-          caller: GATEWAY,
-          news: () => this.newsOf(method),
-          changed: () => this.options.announce(KIND_OF[method]),
-          warn: (message) => this.options.log.warn({ server: this.name }, message),
-        }),
-      ]),
-    ) as Record<ListMethod, Listing>;
+        caller: { ...GATEWAY, capabilities },
+        news: () => this.newsOf(method, capabilities),
+        changed: () => announce(KIND_OF[method], set === NO_CAPABILITIES ? undefined : set),
+        warn: (message) => log.warn({ server: this.name }, message),
+        ...(set !== NO_CAPABILITIES && { plain: this.lists[method] }),
+      });
+    return Object.fromEntries(LIST_METHODS.map((method) => [method, listing(method)])) as unknown as Lists;
+  }
+
+  /** The lists that clients with these capabilities are shown. */
+  listsFor(set: CapabilitySet): Lists {
+    if (set === NO_CAPABILITIES) return this.lists;
+    let lists = this.earned.get(set);
+    if (!lists) {
+      lists = this.listsOf(set);
+      this.earned.set(set, lists);
+    }
+    return lists;
   }
 
   get upstream(): Upstream {
     return this.options.upstream;
   }
 
-  private newsOf(method: ListMethod) {
-    const news = this.upstream.listNews(KIND_OF[method]);
+  private newsOf(method: ListMethod, capabilities: ClientCapabilities): ListNews {
+    const news = this.upstream.listNews(KIND_OF[method], capabilities);
     return news === 'pushed' && !this.announces(OFFER_OF[method]) ? 'polled' : news;
   }
 
@@ -171,7 +215,7 @@ export class CatalogServer {
     if (!this.description) return this.first();
     // A program that nobody uses is not started for this.
     const old = performance.now() - this.describedAt > DESCRIPTION_INTERVAL;
-    if (old && this.upstream.listNews('toolsListChanged') !== 'paused') this.ask().catch(() => {});
+    if (old && this.upstream.listNews('toolsListChanged', {}) !== 'paused') this.ask().catch(() => {});
     return this.description;
   }
 
@@ -234,53 +278,145 @@ export class CatalogServer {
 
   private heard(event: WatchEvent): void {
     if (event.kind === 'resourceUpdated' || event.kind === 'task') return;
-    for (const method of LIST_METHODS) {
-      if (KIND_OF[method] !== event.kind) continue;
-      if (event.lapsed) this.lists[method].lapse();
-      else this.lists[method].invalidate();
+    const { kind, lapsed } = event;
+    const concerned = event.for && capabilitySet(event.for);
+    for (const [set, lists] of [[NO_CAPABILITIES, this.lists] as const, ...this.earned]) {
+      if (!this.concerns(set, kind, concerned)) continue;
+      for (const method of LIST_METHODS) {
+        if (KIND_OF[method] !== kind) continue;
+        if (lapsed) lists[method].lapse();
+        else lists[method].invalidate();
+      }
     }
-    if (!event.lapsed) this.options.announce(event.kind);
+    if (!lapsed) this.options.announce(kind, concerned || undefined);
+  }
+
+  /** Lists that nothing is heard of change with those for clients without capabilities, for all that is known. */
+  private concerns(set: CapabilitySet, kind: ListKind, concerned: CapabilitySet | undefined): boolean {
+    if (concerned === undefined || set === concerned) return true;
+    return concerned === NO_CAPABILITIES && this.upstream.listNews(kind, declarationOf(set)) !== 'pushed';
   }
 
   /** The server's part of a list, for a caller that sees this server alone: it waits, and is told of a failure. */
-  async partAlone(method: ListMethod, continuing: boolean): Promise<Part | undefined> {
+  async partAlone(method: ListMethod, set: CapabilitySet, continuing: boolean): Promise<Answer> {
     await this.describe();
-    if (!this.offers(method)) return undefined;
-    return this.partOf(this.lists[method], await this.lists[method].load(continuing));
+    if (!this.offers(method)) return {};
+    if (set === NO_CAPABILITIES) return this.answer(method, this.lists[method], await this.loaded(method, continuing));
+    return this.earnedPart(method, set, continuing, () => this.loaded(method, continuing));
+  }
+
+  /** A list that is at hand is not held back for long. */
+  private async loaded(method: ListMethod, continuing: boolean): Promise<Snapshot> {
+    const listing = this.lists[method];
+    const loading = listing.load(continuing);
+    if (!listing.snapshot) return loading;
+    return (await inTime(loading, STALE_PATIENCE)) ?? listing.snapshot;
   }
 
   /** The server's part of a list, for a caller that sees others too and does not wait for this one. */
-  async part(method: ListMethod, continuing: boolean): Promise<Part | Missing | undefined> {
-    const listing = this.lists[method];
-    if (!(await this.described())) return this.missing();
-    if (!this.offers(method)) return undefined;
-    const snapshot = await listing.within(this.options.patience, continuing);
-    return snapshot ? this.partOf(listing, snapshot) : this.missing(listing.failure?.error.message);
+  async part(method: ListMethod, set: CapabilitySet, continuing: boolean): Promise<Answer> {
+    if (!(await this.described())) return { missing: this.missing() };
+    if (!this.offers(method)) return {};
+    const plain = (): Promise<Snapshot | undefined> => this.lists[method].within(this.options.patience, continuing);
+    if (set === NO_CAPABILITIES) return this.answer(method, this.lists[method], await plain());
+    return this.earnedPart(method, set, continuing, plain);
   }
 
-  private partOf(listing: Listing, snapshot: Snapshot): Part {
-    return { server: this.name, snapshot, ttl: listing.ttl };
+  /** The part that the caller's capabilities earn; until it is known, what everybody is shown. */
+  private async earnedPart(
+    method: ListMethod,
+    set: CapabilitySet,
+    continuing: boolean,
+    plain: () => Promise<Snapshot | undefined>,
+  ): Promise<Answer> {
+    const earned = this.listsFor(set)[method];
+    const snapshot = await earned.within(EARNED_PATIENCE, continuing);
+    if (snapshot) return this.answer(method, earned, snapshot);
+    const reason =
+      earned.failure?.error.message ?? `it has not listed yet what clients with ${namesOf(set).join(', ')} see`;
+    return { ...this.answer(method, this.lists[method], await plain()), missing: this.missing(reason) };
+  }
+
+  private answer(method: ListMethod, listing: Listing, snapshot: Snapshot | undefined): Answer {
+    if (!snapshot) return { missing: this.missing(listing.failure?.error.message) };
+    return { part: { server: this.name, snapshot, ttl: listing.ttl, varies: this.varies(method) } };
+  }
+
+  /** Whether clients are shown different things, by their capabilities. */
+  private varies(method: ListMethod): boolean {
+    const items = this.lists[method].snapshot?.items;
+    for (const lists of this.earned.values()) {
+      const { snapshot } = lists[method];
+      if (snapshot && snapshot.items !== items) return true;
+    }
+    return false;
   }
 
   missing(reason = this.failure ?? this.upstream.health().detail ?? 'it has not answered yet'): Missing {
     return { server: this.name, reason };
   }
+
+  /** A tool as it is known at the moment to clients with these capabilities; asks nobody. */
+  knownTool(own: string, set: CapabilitySet): Item | undefined {
+    const earned = set === NO_CAPABILITIES ? undefined : this.earned.get(set)?.['tools/list'].snapshot;
+    return (earned ?? this.lists['tools/list'].snapshot)?.byKey.get(own);
+  }
+
+  /**
+   * A tool that is not known yet: the list is read, or read again if it may be old. Throws where the list is there and the
+   * tool is not in it; undefined where the list cannot be had, and the server itself has to say.
+   */
+  async tool(own: string, set: CapabilitySet): Promise<Item | undefined> {
+    const snapshot = await this.tools(set);
+    if (!snapshot) return undefined;
+    const item = snapshot.byKey.get(own);
+    if (item) return item;
+    throw this.unknownTool(own, set);
+  }
+
+  /** The tools as far as they can be had without waiting for long. */
+  async tools(set: CapabilitySet): Promise<Snapshot | undefined> {
+    const patience = set === NO_CAPABILITIES ? this.options.patience : EARNED_PATIENCE;
+    return this.listsFor(set)['tools/list'].within(patience);
+  }
+
+  /** A tool may be there for clients that can do more: who may know the server is told what is lacking. */
+  private unknownTool(own: string, set: CapabilitySet): ProtocolError {
+    let least: CapabilitySet | undefined;
+    for (const [other, lists] of this.earned) {
+      const more = lacking(set, other);
+      if (more === NO_CAPABILITIES || !lists['tools/list'].snapshot?.byKey.has(own)) continue;
+      if (least === undefined || sizeOf(more) < sizeOf(least)) least = more;
+    }
+    const data = { name: own, server: this.name };
+    if (least === undefined) return new ProtocolError('tool_not_found', `Unknown tool: ${own}`, { data });
+    return new ProtocolError(
+      'missing_capability',
+      `Server "${this.name}" offers tool "${own}" to clients that declare ${namesOf(least).join(' and ')}`,
+      { outcome: 'not_executed', data: { ...data, requiredCapabilities: declarationOf(least) } },
+    );
+  }
 }
 
-/** What a promise comes to within a time; undefined where that is a failure, or takes longer. */
-export async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+/** What a promise comes to within a time; undefined where that takes longer. */
+async function inTime<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), milliseconds);
+  });
   try {
-    return await Promise.race([
-      promise,
-      new Promise<undefined>((resolve) => {
-        timer = setTimeout(() => resolve(undefined), milliseconds);
-      }),
-    ]);
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The same; undefined where it fails, too. */
+export async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
+  try {
+    return await inTime(promise, milliseconds);
   } catch (error) {
     if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return undefined;
     throw error;
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -1,3 +1,5 @@
+import type { ListNews, WatchEvent } from '../../core/upstream.js';
+import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
@@ -20,6 +22,7 @@ export interface HttpLinkOptions {
 /** A server behind a URL. */
 export class HttpLink implements Link {
   private sessions: HttpSessions | undefined;
+  private readonly overhearing: ((event: WatchEvent) => void)[] = [];
 
   constructor(private readonly options: HttpLinkOptions) {}
 
@@ -40,8 +43,24 @@ export class HttpLink implements Link {
   }
 
   legacy(offer: Revision): Peer {
-    this.sessions ??= new HttpSessions({ ...this.options, offer });
+    this.sessions ??= new HttpSessions({
+      ...this.options,
+      offer,
+      overheard: (event) => {
+        for (const deliver of this.overhearing) deliver(event);
+      },
+    });
     return this.sessions;
+  }
+
+  readonly watchCosts = false;
+
+  overhear(deliver: (event: WatchEvent) => void): void {
+    this.overhearing.push(deliver);
+  }
+
+  listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews {
+    return era === 'legacy' && this.sessions?.hears(capabilities) ? 'pushed' : 'polled';
   }
 
   rootsChanged(session: string): void {

@@ -61,6 +61,10 @@ export class ModernPipe {
     });
   }
 
+  get isOver(): boolean {
+    return this.over !== undefined;
+  }
+
   /** Resolves when the process has answered a question: it is up. */
   async answers(time: number): Promise<void> {
     await this.send({}, { ...ownCall('server/discover'), timeouts: { call: time, callMax: time } });

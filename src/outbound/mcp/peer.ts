@@ -1,8 +1,8 @@
 import type { Caller } from '../../core/caller.js';
 import type { Outcome, ParkedCall } from '../../core/gateway.js';
-import type { ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ListNews, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
-import type { ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { ClientCapabilities, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Evidence } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 
@@ -21,8 +21,6 @@ export interface Peer {
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
   ): Promise<OpenWatch>;
-  /** Whether what the server says unasked is heard at the moment, where that does not take a watch of its own. */
-  readonly hears?: boolean;
   /** See `Upstream.adopt`. */
   adopt?(call: JsonValue): ParkedCall | undefined;
   close(): Promise<void>;
@@ -35,12 +33,14 @@ export interface Link {
   modern(revision: Revision): Peer;
   legacy(offer: Revision): Peer;
   /**
-   * Where holding a watch open costs a running process: changes that are heard of while it runs anyway. A watch that
-   * only keeps a cache fresh uses these and does not keep the process alive.
+   * Whether holding a watch open costs a running process. A watch that only keeps a cache fresh is not opened then: what
+   * is overheard while the process runs anyway has to do.
    */
-  readonly overheard?: (deliver: (event: WatchEvent) => void) => void;
-  /** Whether the server is a program that is not running because nobody uses it. */
-  readonly paused?: boolean;
+  readonly watchCosts: boolean;
+  /** Tells of changed lists that are heard of beside any watch, with the capabilities of the session they are heard on. */
+  overhear(deliver: (event: WatchEvent) => void): void;
+  /** How changes of lists become known beside any watch. */
+  listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews;
   /** The roots of a client changed. */
   rootsChanged?(session: string): void;
   /** A client's session is over; what was dedicated to it can go. */

@@ -1,6 +1,12 @@
 import { failed, type Outcome } from '../../core/gateway.js';
-import type { ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
-import type { ClientCapabilities, Notification, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { ListNews, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import {
+  type ClientCapabilities,
+  LIST_KINDS,
+  type ListKind,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import type { StdioCommand } from '../stdio/process.js';
@@ -12,10 +18,11 @@ import { ModernPipe } from './modern-pipe.js';
 import { ownCall } from './own-call.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { LegacySession } from './session/session.js';
+import type { SessionEvents } from './session/session-options.js';
 import { StdioChannel } from './session/stdio-channel.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
-import { CANONICAL, StdioSessions } from './session/stdio-sessions.js';
+import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
 import { Watching } from './session/watching.js';
 
 export interface StdioLinkOptions {
@@ -38,6 +45,10 @@ const PROBE_TIMEOUT = 5_000;
 export class StdioLink implements Link {
   private readonly supervisor: SessionSupervisor;
   private readonly watching = new Watching();
+  private readonly overhearing: ((event: WatchEvent) => void)[] = [];
+  /** The newest process for clients with capabilities, by its key. */
+  private readonly running = new Map<string, LegacySession>();
+  private modernPipe: ModernPipe | undefined;
 
   constructor(private readonly options: StdioLinkOptions) {
     const { context, command, maxLine, pool, idle, modernOffer } = options;
@@ -55,6 +66,7 @@ export class StdioLink implements Link {
         if (key === MODERN) {
           const pipe = new ModernPipe(context, modernOffer, start);
           await pipe.answers(2 * context.timeouts.connect);
+          this.modernPipe = pipe;
           return pipe;
         }
         if (key !== UNKNOWN) return this.openLegacy(key, new StdioChannel(context, start));
@@ -64,6 +76,7 @@ export class StdioLink implements Link {
           patience: context.timeouts.connect,
           openLegacy: (channel) => this.openLegacy(CANONICAL, channel),
         });
+        if (session instanceof ModernPipe) this.modernPipe = session;
         become(session instanceof ModernPipe ? MODERN : CANONICAL);
         return session;
       },
@@ -72,17 +85,19 @@ export class StdioLink implements Link {
 
   private async openLegacy(key: string, channel: StdioChannel): Promise<LegacySession> {
     const { context, legacyOffer } = this.options;
+    const capabilities = JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities;
+    const events = key === CANONICAL ? this.watching : this.listEvents(key, capabilities);
     const session = await LegacySession.open({
       context,
       channel,
-      capabilities: JSON.parse(key.slice(key.indexOf('|') + 1)) as ClientCapabilities,
+      capabilities,
       offer: legacyOffer,
       // How long a start may take is for the supervisor to say.
       handshakeTime: 2 * context.timeouts.connect,
       listen: key === CANONICAL,
-      events: key === CANONICAL ? this.watching : { changed: () => {}, gap: () => {}, ended: () => {} },
+      events,
     });
-    if (key === CANONICAL) this.watching.begun(session);
+    events.begun(session);
     return session;
   }
 
@@ -119,7 +134,40 @@ export class StdioLink implements Link {
     });
   }
 
-  readonly overheard = (deliver: (event: WatchEvent) => void): void => this.watching.overhear(deliver);
+  readonly watchCosts = true;
+
+  overhear(deliver: (event: WatchEvent) => void): void {
+    this.watching.overhear(deliver);
+    this.overhearing.push(deliver);
+  }
+
+  /** What is heard on a process for clients with capabilities; nothing is watched there. */
+  private listEvents(
+    key: string,
+    capabilities: ClientCapabilities,
+  ): SessionEvents & { begun(session: LegacySession): void } {
+    let own: LegacySession | undefined;
+    const tell = (kinds: readonly ListKind[], lapsed: boolean): void => {
+      for (const kind of kinds)
+        for (const deliver of this.overhearing) deliver({ kind, for: capabilities, ...(lapsed && { lapsed }) });
+    };
+    return {
+      begun: (session) => {
+        if (session.ended) return;
+        own = session;
+        this.running.set(key, session);
+        // A new process may offer something else.
+        tell(LIST_KINDS, true);
+      },
+      changed: (event) => {
+        if (event.kind !== 'resourceUpdated' && event.kind !== 'task') tell([event.kind], false);
+      },
+      gap: () => tell(LIST_KINDS, false),
+      ended: () => {
+        if (own && this.running.get(key) === own) this.running.delete(key);
+      },
+    };
+  }
 
   modern(revision: Revision): Peer {
     return new ModernPeer(new PipeWire(this.options.context, revision, this.supervisor, this.patience));
@@ -129,8 +177,12 @@ export class StdioLink implements Link {
     return new StdioSessions(this.options.context, this.supervisor, this.watching, this.patience);
   }
 
-  get paused(): boolean {
-    return this.supervisor.health().state === 'idle';
+  listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews {
+    if (era === 'modern' && this.modernPipe?.isOver === false) return 'polled';
+    const key = sessionKey(capabilities);
+    if (era === 'legacy' && (key === CANONICAL ? this.watching.hears : this.running.has(key))) return 'pushed';
+    const { state } = this.supervisor.health();
+    return state === 'failed' || state === 'backoff' ? 'polled' : 'paused';
   }
 
   /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */

@@ -13,7 +13,7 @@ import type {
 } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
-import type { ListKind, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import type { ClientCapabilities, ListKind, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import {
   contradictsModern,
   erasFor,
@@ -76,10 +76,10 @@ export class McpUpstream implements Upstream {
     const overheard = (event: WatchEvent): void => {
       for (const deliver of this.overhearing) deliver(event);
     };
-    options.link.overheard?.(overheard);
+    options.link.overhear(overheard);
     // A modern process says what changed only to those who listen, so what they hear is all there is to overhear.
     this.hub.overhear((event) => {
-      if (this.verdict?.modern) overheard(event);
+      if (this.verdict?.modern && options.link.watchCosts) overheard(event);
     });
   }
 
@@ -135,15 +135,14 @@ export class McpUpstream implements Upstream {
 
   /** Keeps a cache fresh: no failure is reported, and no process is kept alive for it. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown> {
-    if (!this.options.link.overheard) return this.hub.watch(filter, deliver, true);
     this.overhearing.push(deliver);
-    return Promise.resolve();
+    if (this.options.link.watchCosts) return Promise.resolve();
+    return this.hub.watch(filter, (event) => deliver(this.verdict?.modern ? event : onCanonical(event)), true);
   }
 
-  listNews(kind: ListKind): ListNews {
-    const heard = this.verdict?.modern ? this.hub.hears(kind) : this.legacyPeer?.hears === true;
-    if (heard) return 'pushed';
-    return this.options.link.paused ? 'paused' : 'polled';
+  listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews {
+    if (this.verdict?.modern && this.hub.hears(kind)) return 'pushed';
+    return this.options.link.listNews(this.verdict?.modern ? 'modern' : 'legacy', capabilities);
   }
 
   adopt(call: JsonValue): ParkedCall | undefined {
@@ -279,6 +278,10 @@ export class McpUpstream implements Upstream {
     }
   }
 }
+
+/** A legacy server is watched on a session without capabilities, and speaks of the lists that session sees. */
+const onCanonical = (event: WatchEvent): WatchEvent =>
+  event.kind === 'resourceUpdated' || event.kind === 'task' ? event : { ...event, for: {} };
 
 const DOWN: readonly string[] = [
   'upstream_unavailable',

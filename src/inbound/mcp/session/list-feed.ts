@@ -1,4 +1,5 @@
-import { GATEWAY } from '../../../core/caller.js';
+import { type Caller, GATEWAY } from '../../../core/caller.js';
+import { capabilitySet, declarationOf } from '../../../core/catalog/capability-set.js';
 import type { Gateway, Subscription, View } from '../../../core/gateway.js';
 import { LIST_KINDS, type Notification, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 
@@ -11,33 +12,35 @@ interface Feed {
 
 const ALL_LISTS: SubscriptionFilter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true]));
 
-/** Changed lists, for all sessions that see the same servers: they hear the same, so one subscription serves them all. */
+/** Changed lists, for all sessions that see the same: they hear the same, so one subscription serves them all. */
 export class ListFeeds {
-  private readonly feeds = new Map<string | undefined, Feed>();
+  private readonly feeds = new Map<string, Feed>();
 
   constructor(private readonly gateway: Gateway) {}
 
   /** Returns how to stop listening. */
-  follow(view: View, listener: Listener): () => void {
-    const feed = this.feeds.get(view.server) ?? this.open(view);
+  follow(caller: Caller, view: View, listener: Listener): () => void {
+    const set = capabilitySet(caller.capabilities);
+    const key = `${set} ${view.server ?? ''}`;
+    const feed = this.feeds.get(key) ?? this.open(key, { ...GATEWAY, capabilities: declarationOf(set) }, view);
     feed.listeners.add(listener);
     return () => {
       if (!feed.listeners.delete(listener) || feed.listeners.size > 0) return;
-      if (this.feeds.get(view.server) === feed) this.feeds.delete(view.server);
+      if (this.feeds.get(key) === feed) this.feeds.delete(key);
       feed.subscription.then((subscription) => subscription.close()).catch(() => {});
     };
   }
 
-  private open(view: View): Feed {
+  private open(key: string, caller: Caller, view: View): Feed {
     const listeners = new Set<Listener>();
-    const subscription = this.gateway.listen(GATEWAY, view, ALL_LISTS, (notification) => {
+    const subscription = this.gateway.listen(caller, view, ALL_LISTS, (notification) => {
       for (const listener of [...listeners]) listener(notification);
     });
     const feed: Feed = { listeners, subscription };
-    this.feeds.set(view.server, feed);
+    this.feeds.set(key, feed);
     // The next session tries again.
     subscription.catch(() => {
-      if (this.feeds.get(view.server) === feed) this.feeds.delete(view.server);
+      if (this.feeds.get(key) === feed) this.feeds.delete(key);
     });
     return feed;
   }

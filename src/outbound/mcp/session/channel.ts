@@ -31,6 +31,8 @@ export interface Channel {
   readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
   send(message: Buffer, ticket?: Ticket): void;
+  /** Sends what must be taken before anything that follows, where the transport does not keep the order itself. */
+  sendFirst?(message: Buffer): Promise<void>;
   /** The handshake is over: from here on the channel names the session and its version. */
   established(revision: Revision): void;
   /** Starts to receive messages that belong to no request, where that takes a step of its own. */

@@ -196,3 +196,28 @@ it('resumes a reply from an event whose id is not ASCII', async () => {
   expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
   expect(asked).toEqual(['世-1']);
 });
+
+it('sends nothing before the server has taken the end of the handshake', async () => {
+  const heard: string[] = [];
+  let initialize = (_: ServerResponse): void => {};
+  const initialized = new Promise<ServerResponse>((resolve) => {
+    initialize = resolve;
+  });
+  const opening = open((message, res) => {
+    if (message.method !== undefined) heard.push(message.method);
+    if (message.method !== 'notifications/initialized') return false;
+    initialize(res);
+    return true;
+  });
+  const res = await initialized;
+  await sleep(100);
+  expect(heard).toEqual(['initialize', 'notifications/initialized']);
+  res.writeHead(202).end();
+  await (await opening).own('tools/list');
+  expect(heard.at(-1)).toBe('tools/list');
+});
+
+it('goes on with a server that never takes it', patiently, async () => {
+  const opened = await open((message) => message.method === 'notifications/initialized');
+  await expect(opened.own('tools/list')).resolves.toEqual({});
+});

@@ -13,6 +13,7 @@ const DEFAULT_RETRY = 1_000;
 const MIN_RETRY = 100;
 const MAX_RETRY = 30_000;
 const RESUMES = 10;
+const ACCEPT_PATIENCE = 1_000;
 const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
 
 /** The wait a server asks for: neither none at all, nor more than a timer can hold. */
@@ -69,9 +70,20 @@ export class HttpChannel implements Channel {
     return headers;
   }
 
-  send(message: Buffer, ticket?: Ticket): void {
+  /** A server that takes its time to accept a message does not hold up the rest for long. */
+  sendFirst(message: Buffer): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ACCEPT_PATIENCE);
+      this.send(message, undefined, () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
     this.posting ??= [...POSTING, ...this.headers()];
-    const reply = new Reply(this, ticket);
+    const reply = new Reply(this, ticket, taken);
     reply.wire = post(this.context.http, this.target, this.posting, message, reply, this.context.limits);
     // A request is given up by whoever waits for it.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
@@ -270,6 +282,8 @@ class Reply implements PostEvents, Abortable {
   constructor(
     private readonly channel: HttpChannel,
     private readonly ticket: Ticket | undefined,
+    /** Called when the server has taken the message, or never will. */
+    private readonly taken?: () => void,
   ) {}
 
   expireIn(milliseconds: number): void {
@@ -285,11 +299,13 @@ class Reply implements PostEvents, Abortable {
     if (this.expiry) clearTimeout(this.expiry);
     this.grace?.end();
     this.channel.forget(this);
+    this.taken?.();
   }
 
   accepted(_: number, headers: HttpHeaders): void {
     this.streamed = isEventStream(headerOf(headers, 'content-type'));
     this.channel.accepted(headers);
+    this.taken?.();
   }
 
   message(text: Buffer): void {

@@ -2,14 +2,17 @@ import type { Caller } from '../../../core/caller.js';
 import { failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import { isEmpty, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import {
   type ClientCapabilities,
   INTERACTIVE_METHODS,
+  isListMethod,
+  LIST_KINDS,
+  type ListKind,
   type ServerDescription,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
+import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/project/capabilities.js';
 import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
@@ -34,7 +37,11 @@ export interface HttpSessionsOptions {
   readonly pool: number;
   readonly idle: number;
   found(transport: 'http' | 'sse'): void;
+  /** A list of clients with some capabilities changed. */
+  overheard(event: WatchEvent): void;
 }
+
+const listingKey = (capabilities: ClientCapabilities): string => `lists|${capabilityFingerprint(capabilities)}`;
 
 const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
@@ -46,6 +53,8 @@ export class HttpSessions implements Peer {
   private readonly sessions = new Map<string, Promise<LegacySession>>();
   private readonly pools = new Map<string, LeasePool>();
   private readonly watching = new Watching();
+  /** The sessions that list for clients with capabilities, once they are open. */
+  private readonly listing = new Map<string, LegacySession>();
   private readonly sweeper: NodeJS.Timeout;
 
   constructor(private readonly options: HttpSessionsOptions) {
@@ -68,14 +77,14 @@ export class HttpSessions implements Peer {
 
   private async requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    if (!interactive) return (await this.shared(caller)).request(caller, call);
+    if (!interactive) return (await this.shared(caller, call.method)).request(caller, call);
     if (this.transport === undefined) await this.canonical();
     if (this.transport === 'sse') return this.lease(caller, call);
     return (await this.dedicated(caller)).request(caller, call);
   }
 
   private lease(caller: Caller, call: UpstreamCall): Promise<Outcome> {
-    const capabilities = withoutRootsChanges(caller.capabilities);
+    const capabilities = sharedCapabilities(caller.capabilities);
     const key = capabilityFingerprint(capabilities);
     let pool = this.pools.get(key);
     if (!pool) {
@@ -89,8 +98,11 @@ export class HttpSessions implements Peer {
   }
 
   /** The session of calls that cannot be asked anything: one for all, but a client with a session keeps its own. */
-  private shared(caller: Caller): Promise<LegacySession> {
-    return caller.session === undefined ? this.canonical() : this.dedicated(caller);
+  private shared(caller: Caller, method: string): Promise<LegacySession> {
+    if (caller.session !== undefined) return this.dedicated(caller);
+    return isListMethod(method) && !isEmpty(caller.capabilities)
+      ? this.listingFor(caller.capabilities)
+      : this.canonical();
   }
 
   private dedicated(caller: Caller): Promise<LegacySession> {
@@ -127,8 +139,30 @@ export class HttpSessions implements Peer {
     });
   }
 
-  get hears(): boolean {
-    return this.watching.hears;
+  /** Whether the server can tell of changed lists at the moment, on the session that lists for these capabilities. */
+  hears(capabilities: ClientCapabilities): boolean {
+    if (isEmpty(capabilities)) return this.watching.hears;
+    return this.listing.get(listingKey(capabilities))?.hears === true;
+  }
+
+  /** The session that lists for clients with capabilities: servers choose by them what they show. */
+  private listingFor(given: ClientCapabilities): Promise<LegacySession> {
+    const capabilities = sharedCapabilities(given);
+    const key = listingKey(capabilities);
+    const tell = (kinds: readonly ListKind[], lapsed: boolean): void => {
+      for (const kind of kinds) this.options.overheard({ kind, for: capabilities, ...(lapsed && { lapsed }) });
+    };
+    return this.keep(key, async () => {
+      const session = await this.open(capabilities, true, {
+        changed: (event) => {
+          if (event.kind !== 'resourceUpdated' && event.kind !== 'task') tell([event.kind], false);
+        },
+        gap: () => tell(LIST_KINDS, false),
+        ended: () => tell(LIST_KINDS, true),
+      });
+      this.listing.set(key, session);
+      return session;
+    });
   }
 
   private async keep(key: string, open: () => Promise<LegacySession>): Promise<LegacySession> {
@@ -225,6 +259,7 @@ export class HttpSessions implements Peer {
         .then((session) => {
           if (session.inFlight > 0 || session.lastUsed > before) return;
           this.sessions.delete(key);
+          this.listing.delete(key);
           void session.close();
         })
         .catch(() => {});

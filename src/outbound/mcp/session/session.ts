@@ -179,7 +179,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
       revision: revision.date,
     };
     channel.established(revision);
-    channel.send(writeNotification('notifications/initialized'));
+    // Servers set up what they offer to this client when they hear this, so nothing may overtake it.
+    const initialized = writeNotification('notifications/initialized');
+    if (channel.sendFirst) await channel.sendFirst(initialized);
+    else channel.send(initialized);
     if (this.options.listen) channel.listen();
   }
 

@@ -6,6 +6,8 @@ import { post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 
+const ACCEPT_PATIENCE = 1_000;
+
 /** HTTP+SSE of 2024-11-05: one stream for everything the server says, and a POST for everything it is told. */
 export class SseChannel implements Channel {
   readonly correlates = false;
@@ -74,7 +76,18 @@ export class SseChannel implements Channel {
 
   listen(): void {}
 
-  send(message: Buffer, ticket?: Ticket): void {
+  /** A server that takes its time to accept a message does not hold up the rest for long. */
+  sendFirst(message: Buffer): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ACCEPT_PATIENCE);
+      this.send(message, undefined, () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
     const { context, events } = this;
     const lost = (failure: HttpFailure): void => {
       if (!ticket || ticket.done) return;
@@ -96,12 +109,17 @@ export class SseChannel implements Channel {
         message: () => {},
         refused: (status: number, headers: HttpHeaders, body: Buffer) => {
           this.forget(wire);
+          taken?.();
           if (status === 404) events.expired(ticket);
           else if (ticket) events.lost(ticket, refusal(context.name, status, headers, body));
         },
-        end: () => this.forget(wire),
+        end: () => {
+          this.forget(wire);
+          taken?.();
+        },
         fail: (failure) => {
           this.forget(wire);
+          taken?.();
           lost(failure);
         },
       },

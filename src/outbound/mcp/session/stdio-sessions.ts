@@ -1,8 +1,14 @@
 import type { Caller } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
-import { INTERACTIVE_METHODS, type ServerDescription, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint, withoutRootsChanges } from '../../../protocol/mcp/project/capabilities.js';
+import {
+  type ClientCapabilities,
+  INTERACTIVE_METHODS,
+  isListMethod,
+  type ServerDescription,
+  type SubscriptionFilter,
+} from '../../../protocol/mcp/model.js';
+import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/project/capabilities.js';
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
@@ -23,7 +29,8 @@ export class StdioSessions implements Peer {
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    const key = interactive ? `legacy|${capabilityFingerprint(withoutRootsChanges(caller.capabilities))}` : CANONICAL;
+    // A list is asked for where calls of clients with these capabilities go: servers choose by them what they show.
+    const key = interactive || isListMethod(call.method) ? sessionKey(caller.capabilities) : CANONICAL;
     let lease: Lease;
     try {
       lease = await leaseFor(this.context, this.supervisor, { key, exclusive: interactive }, call, this.patience);
@@ -47,10 +54,6 @@ export class StdioSessions implements Peer {
     const { description } = legacy(lease);
     lease.release();
     return description;
-  }
-
-  get hears(): boolean {
-    return this.watching.hears;
   }
 
   private acquire(): Promise<Lease> {
@@ -80,6 +83,10 @@ export class StdioSessions implements Peer {
 }
 
 export const CANONICAL = 'legacy|{}';
+
+/** The processes that are told of these client capabilities go by this key. */
+export const sessionKey = (capabilities: ClientCapabilities): string =>
+  `legacy|${capabilityFingerprint(sharedCapabilities(capabilities))}`;
 
 function legacy(lease: Lease): LegacySession {
   if (lease.session instanceof LegacySession) return lease.session;

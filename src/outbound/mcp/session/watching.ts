@@ -26,7 +26,7 @@ export class Watching implements SessionEvents {
   /** A session takes the place of the one before: its server may offer something else. */
   begun(session: LegacySession): void {
     this.session = session;
-    for (const kind of LIST_KINDS) for (const deliver of this.overhearing) deliver({ kind, lapsed: true });
+    for (const kind of LIST_KINDS) this.tell({ kind, lapsed: true, for: {} });
   }
 
   get hears(): boolean {
@@ -34,7 +34,7 @@ export class Watching implements SessionEvents {
   }
 
   changed(event: WatchEvent): void {
-    for (const deliver of this.overhearing) deliver(event);
+    this.tell(event.kind === 'resourceUpdated' || event.kind === 'task' ? event : { ...event, for: {} });
     for (const listener of [...this.listeners]) listener.deliver(event);
   }
 
@@ -48,6 +48,10 @@ export class Watching implements SessionEvents {
     const listeners = [...this.listeners];
     this.listeners.clear();
     for (const listener of listeners) listener.lost(why);
+  }
+
+  private tell(event: WatchEvent): void {
+    for (const deliver of this.overhearing) deliver(event);
   }
 
   /** Hears of everything that comes, for as long as the server exists; asks for nothing. */

@@ -74,9 +74,21 @@ function without(object: JsonObject, key: string): JsonObject {
   return rest;
 }
 
-/** What is declared on a session that is lent from call to call: it cannot be told when one client's roots change. */
-export const withoutRootsChanges = (capabilities: ClientCapabilities): ClientCapabilities =>
-  isObject(capabilities.roots) ? { ...capabilities, roots: {} } : capabilities;
+/**
+ * What is declared on a session that several clients use in turn: each thing they can be asked, and nothing that concerns
+ * one client, such as news of its roots. Clients that can be asked the same share a session.
+ */
+export function sharedCapabilities(capabilities: ClientCapabilities): ClientCapabilities {
+  const { elicitation, sampling, roots, ...out } = capabilities;
+  if (isObject(elicitation)) {
+    // An empty object means form mode (ELI-01).
+    const { form, url } = elicitation;
+    out.elicitation = { ...((form || !url) && { form: {} }), ...(url && { url: {} }) };
+  }
+  if (isObject(sampling)) out.sampling = sampling['tools'] ? { tools: {} } : {};
+  if (isObject(roots)) out.roots = {};
+  return out;
+}
 
 /** A stable text for a set of capabilities: equal texts may share an upstream session. */
 export function capabilityFingerprint(capabilities: JsonObject): string {

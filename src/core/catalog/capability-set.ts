@@ -1,0 +1,79 @@
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { type ClientCapabilities, isObject } from '../../protocol/mcp/model.js';
+import { declares } from '../../protocol/mcp/project/input.js';
+
+/**
+ * The capabilities of a client by which servers choose what they list, one bit each. Callers with the same set are shown
+ * the same lists, and there is a fixed number of sets, whatever callers declare.
+ */
+export type CapabilitySet = number;
+
+/** A client that declares nothing a server could use. */
+export const NO_CAPABILITIES: CapabilitySet = 0;
+
+const APPS = 'io.modelcontextprotocol/ui';
+const APP_TYPE = 'text/html;profile=mcp-app';
+
+interface Flag {
+  readonly name: string;
+  readonly declaration: ClientCapabilities;
+  /** Where a declaration alone does not tell. */
+  readonly holds?: (declared: ClientCapabilities) => boolean;
+}
+
+const FLAGS: readonly Flag[] = [
+  { name: 'elicitation.form', declaration: { elicitation: { form: {} } } },
+  { name: 'elicitation.url', declaration: { elicitation: { url: {} } } },
+  { name: 'sampling', declaration: { sampling: {} } },
+  { name: 'sampling.tools', declaration: { sampling: { tools: {} } } },
+  { name: 'roots', declaration: { roots: {} } },
+  {
+    name: APPS,
+    declaration: { extensions: { [APPS]: { mimeTypes: [APP_TYPE] } } },
+    // APP-02: a client says which types of page it shows.
+    holds: ({ extensions }) => {
+      const apps = extensions?.[APPS];
+      return isObject(apps) && Array.isArray(apps['mimeTypes']) && apps['mimeTypes'].includes(APP_TYPE);
+    },
+  },
+];
+
+export function capabilitySet(declared: ClientCapabilities): CapabilitySet {
+  let set = NO_CAPABILITIES;
+  for (const [bit, { declaration, holds }] of FLAGS.entries())
+    if (holds ? holds(declared) : declares(declared, declaration)) set |= 1 << bit;
+  return set;
+}
+
+/** What a client of this set declares. */
+export function declarationOf(set: CapabilitySet): ClientCapabilities {
+  let declared = DECLARATIONS.get(set);
+  if (!declared) {
+    declared = flagsOf(set).reduce<ClientCapabilities>((sum, { declaration }) => merged(sum, declaration), {});
+    DECLARATIONS.set(set, declared);
+  }
+  return declared;
+}
+
+const DECLARATIONS = new Map<CapabilitySet, ClientCapabilities>();
+
+/** The names of what is in the set. */
+export const namesOf = (set: CapabilitySet): string[] => flagsOf(set).map(({ name }) => name);
+
+/** What has to be added to `has` to have all of `wanted`. */
+export const lacking = (has: CapabilitySet, wanted: CapabilitySet): CapabilitySet => wanted & ~has;
+
+export function sizeOf(set: CapabilitySet): number {
+  return flagsOf(set).length;
+}
+
+const flagsOf = (set: CapabilitySet): readonly Flag[] => FLAGS.filter((_, bit) => (set & (1 << bit)) !== 0);
+
+function merged(a: JsonObject, b: JsonObject): JsonObject {
+  const out: JsonObject = { ...a };
+  for (const [key, value] of Object.entries(b)) {
+    const before = out[key];
+    out[key] = isObject(before) && isObject(value) ? merged(before, value) : (value ?? null);
+  }
+  return out;
+}
