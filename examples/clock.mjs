@@ -1,6 +1,8 @@
-// An MCP server of revision 2026-07-28 over HTTP: the time, anywhere. Every request stands alone; there is no session.
-//   node examples/clock.mjs [port]
+// An MCP server of revision 2026-07-28: the time, anywhere. Every request stands alone; there is no session.
+//   node examples/clock.mjs [port]     over HTTP, on a free port unless one is given
+//   node examples/clock.mjs --stdio    over stdin and stdout
 import { createServer } from 'node:http';
+import { createInterface } from 'node:readline';
 
 const REVISION = '2026-07-28';
 const INFO = { name: 'example-clock', title: 'Clock', version: '1.0.0' };
@@ -76,17 +78,32 @@ class RpcError extends Error {
   }
 }
 
+/** Over HTTP the headers repeat the version and the method; stdio has none. */
 function answer({ method, params }, headers) {
   const meta = params?._meta ?? {};
   const version = meta[`${META}protocolVersion`];
   const refuse = (code, message, data) => new RpcError(code, message, data, 400);
   if (typeof version !== 'string' || typeof meta[`${META}clientCapabilities`] !== 'object')
     throw refuse(-32602, `params._meta lacks ${META}protocolVersion or ${META}clientCapabilities`);
-  if (headers['mcp-protocol-version'] !== version || headers['mcp-method'] !== method)
+  if (headers && (headers['mcp-protocol-version'] !== version || headers['mcp-method'] !== method))
     throw refuse(-32020, 'MCP-Protocol-Version or Mcp-Method differs from the body');
   if (version !== REVISION) throw refuse(-32022, 'Unsupported version', { supported: [REVISION], requested: version });
   if (!Object.hasOwn(methods, method)) throw new RpcError(-32601, `Method not found: ${method}`, undefined, 404);
   return { resultType: 'complete', ...methods[method](params), _meta: { [`${META}serverInfo`]: INFO } };
+}
+
+/** The response to one request; undefined for a notification, which has none. */
+function respond(text, headers) {
+  let id;
+  try {
+    const request = JSON.parse(text);
+    id = request.id;
+    if (id === undefined) return { status: 202 };
+    return { status: 200, body: { jsonrpc: '2.0', id, result: answer(request, headers) } };
+  } catch (error) {
+    const { code = error instanceof SyntaxError ? -32700 : -32603, message, data, status = 400 } = error;
+    return { status, body: { jsonrpc: '2.0', id, error: { code, message, data } } };
+  }
 }
 
 const server = createServer(async (req, res) => {
@@ -95,18 +112,17 @@ const server = createServer(async (req, res) => {
   // A page in a browser must not reach a server on this machine.
   if (req.headers.origin) return reply(403);
   if (req.method !== 'POST') return res.writeHead(405, { allow: 'POST' }).end();
-  let id;
-  try {
-    const request = JSON.parse(Buffer.concat(await req.toArray()).toString());
-    id = request.id;
-    if (id === undefined) return reply(202);
-    reply(200, { jsonrpc: '2.0', id, result: answer(request, req.headers) });
-  } catch (error) {
-    const { code = error instanceof SyntaxError ? -32700 : -32603, message, data, status = 400 } = error;
-    reply(status, { jsonrpc: '2.0', id, error: { code, message, data } });
-  }
+  const { status, body } = respond(Buffer.concat(await req.toArray()).toString(), req.headers);
+  reply(status, body);
 });
 
-server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
-  console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}/mcp` }));
-});
+if (process.argv[2] === '--stdio') {
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { body } = respond(line);
+    if (body) process.stdout.write(`${JSON.stringify(body)}\n`);
+  }
+} else {
+  server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
+    console.log(JSON.stringify({ url: `http://127.0.0.1:${server.address().port}/mcp` }));
+  });
+}

@@ -57,8 +57,6 @@ function hostsOf({ hosts, publicUrl, listen }: Config, loopback: boolean): strin
   return [...given, listen.host.includes(':') ? `[${listen.host}]` : listen.host];
 }
 
-export { startExamples } from './quickstart.js';
-
 export async function startServe(
   config: Config,
   { log, calls }: { log: Log; calls?: CallLog },

@@ -33,8 +33,6 @@ export interface Starters {
       started?: (gateway: Reloadable) => void;
     },
   ): Promise<void>;
-  /** Starts what the quickstart's configuration refers to; its variables say where that is. */
-  startExamples?(): Promise<{ env: Environment; stop(): Promise<void> }>;
 }
 
 export interface Surroundings {
@@ -115,9 +113,7 @@ async function withReloads(run: (reloads: Reloads) => Promise<number>): Promise<
 async function serve(given: string | undefined, io: Surroundings, reloads: Reloads): Promise<number> {
   const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
   const file = quickstart ? io.quickstart : given;
-  return quickstart
-    ? withExamples(io, (env) => serveFile(file, { ...io, env }, true, reloads))
-    : serveFile(file, io, false, reloads);
+  return serveFile(file, io, quickstart, reloads);
 }
 
 async function serveFile(
@@ -171,32 +167,12 @@ async function welcome(running: RunningGateway, { data }: Config, io: Surroundin
   return welcomeText({ url, offer: await running.offer(), file: io.quickstart, data, cwd: io.cwd });
 }
 
-/** The quickstart's own configuration, named by its path: it needs its examples all the same. */
+/** The quickstart's own configuration, named by its path. */
 function isQuickstart(file: string | undefined, io: Surroundings): boolean {
   return file !== undefined && path.resolve(io.cwd, file) === io.quickstart;
 }
 
-async function withExamples(io: Surroundings, use: (env: Environment) => Promise<number>): Promise<number> {
-  const { startExamples } = await io.starters();
-  const examples = await startExamples?.();
-  try {
-    return await use({ ...io.env, ...examples?.env });
-  } finally {
-    await examples?.stop();
-  }
-}
-
 async function stdio(
-  file: string | undefined,
-  wanted: string | undefined,
-  io: Surroundings,
-  reloads: Reloads,
-): Promise<number> {
-  if (isQuickstart(file, io)) return withExamples(io, (env) => stdioFile(file, wanted, { ...io, env }, reloads));
-  return stdioFile(file, wanted, io, reloads);
-}
-
-async function stdioFile(
   file: string | undefined,
   wanted: string | undefined,
   io: Surroundings,

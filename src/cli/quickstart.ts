@@ -44,9 +44,11 @@ export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
       ...offer.servers.map(({ name, tools }): Row => [name, tools.join('  ')]),
       ...offer.missing.map(({ server, reason }): Row => [server, `(not available: ${reason})`]),
     ])}`,
+    `For Claude Code, run:\n  claude mcp add --transport http parley ${endpoint}`,
     `For a client that speaks HTTP, paste:\n${indented(overHttp)}`,
     `For a client that starts programs, paste:\n${indented(overStdio)}`,
-    `Your own servers: copy ${nearby(file, cwd)} to parley.yaml and change it. Stop with Ctrl-C.`,
+    `For other clients open ${url}/ in a browser.`,
+    `Your own servers: copy ${nearby(file, cwd)} to parley.yaml, change it, and start again. Stop with Ctrl-C.`,
   ]
     .map((part) => `\n${part}\n`)
     .join('');

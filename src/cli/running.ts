@@ -8,7 +8,7 @@ export interface RunningGateway extends Reloadable {
   /** Resolves when every server and agent has answered, or after so many milliseconds. */
   settled(milliseconds: number): Promise<void>;
   summary(): Summary;
-  /** The tools under the names callers see. Waits for servers that are still starting. */
+  /** The tools of every server that has answered, under the names callers see. */
   offer(): Promise<Offer>;
   /** Logs every change of a server or an agent from now on. */
   reportChanges(): void;

@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is the syntax under test
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { type Environment, expandTree, inputVariable } from './expand.js';
 import { Problems } from './problem.js';
@@ -68,6 +69,7 @@ describe('what editors have', () => {
     ['${workspaceFolderBasename}', 'project'],
     ['${userHome}', homedir()],
     ['a${pathSeparator}b${/}c', `a${path.sep}b${path.sep}c`],
+    ['${parleyFolder}/examples', fileURLToPath(new URL('../../examples', import.meta.url))],
   ])('%s', (text, value) => {
     expect(expand(text)).toMatchObject({ value, problems: [] });
   });

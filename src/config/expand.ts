@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { type Origin, type Problems, show } from './problem.js';
 import type { Raw } from './raw.js';
 import { join } from './read.js';
@@ -143,9 +144,13 @@ const EDITOR_VARIABLES = new Set([
   'workspaceRoot',
   'userHome',
   'pathSeparator',
+  'parleyFolder',
 ]);
 
-/** VS Code's and Cursor's own variables. The workspace is the folder around `.vscode` or `.cursor`. */
+/** The folder of this installation, in which the examples are. */
+const PARLEY_FOLDER = fileURLToPath(new URL('../..', import.meta.url)).replace(/[/\\]$/, '');
+
+/** VS Code's and Cursor's own variables, and that of Parley. The workspace is the folder around `.vscode` or `.cursor`. */
 function editorVariable(name: string, directory: string): string | undefined {
   const inEditorFolder = ['.vscode', '.cursor'].includes(path.basename(directory));
   const workspace = inEditorFolder ? path.dirname(directory) : directory;
@@ -157,6 +162,8 @@ function editorVariable(name: string, directory: string): string | undefined {
       return path.basename(workspace);
     case 'userHome':
       return homedir();
+    case 'parleyFolder':
+      return PARLEY_FOLDER;
     case 'pathSeparator':
     case '/':
       return path.sep;

@@ -40,9 +40,10 @@ by underscores, such as \`PARLEY_TIMEOUTS_CALL_MAX=20m\` or \`PARLEY_SERVERS_WEA
 are separated by commas; lists, maps and whole sections may be given as JSON. Empty variables count as not set.
 
 **Values.** \`\${NAME}\` in a string is replaced by that environment variable, \`\${NAME:-default}\` gives a default, \`$\${\` is a
-literal \`\${\`. A variable that is not set is an error. A *duration* is a number with a unit (\`500ms\`, \`30s\`, \`10m\`, \`1h\`), a
-*size* likewise (\`512KiB\`, \`4MiB\`). A relative *path* starts at the file it is written in, or at the working directory
-when it comes from a variable or is a default. A *secret* is never shown.
+literal \`\${\`. A variable that is not set is an error. \`\${parleyFolder}\` is the folder Parley is installed in. A
+*duration* is a number with a unit (\`500ms\`, \`30s\`, \`10m\`, \`1h\`), a *size* likewise (\`512KiB\`, \`4MiB\`). A relative
+*path* starts at the file it is written in, or at the working directory when it comes from a variable or is a default. A
+*secret* is never shown.
 
 **Changes.** \`SIGHUP\` reads the file again. Servers and agents that were added, changed or removed are applied and the others
 keep running; \`log.level\` changes too. The log names the other keys that changed: they take effect at the next start. A file
