@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { configFrom } from '../../src/config/load.js';
+import { clientSnippets, snippetsMarkdown } from '../../src/inbound/mcp/client-snippets.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const read = (name: string): string => readFileSync(path.join(ROOT, name), 'utf8');
@@ -80,6 +81,11 @@ describe('README', () => {
     for (const name of Object.keys(MANIFEST['scripts']!)) {
       if (/^(test|bench)/.test(name)) expect(named).toContain(name);
     }
+  });
+
+  test('shows what to paste into each client as the gateway does; scripts/insert-clients.mjs puts it there', () => {
+    const markdown = snippetsMarkdown(clientSnippets('http://127.0.0.1:4600/mcp'));
+    expect(README.split('<!-- clients -->\n')[1]!.split('<!-- /clients -->')[0]).toBe(markdown);
   });
 
   test('shows the matrix of revisions as it was last generated', () => {

@@ -116,6 +116,17 @@ export function clientSnippets(url: string, { name = 'parley', token }: SnippetO
   ];
 }
 
+/** The snippets as a part of a document. */
+export function snippetsMarkdown(snippets: readonly ClientSnippet[]): string {
+  return snippets
+    .map(({ title, file, install, language, text }) => {
+      const place = file === undefined ? '' : `, in \`${file}\``;
+      const library = install === undefined ? '' : `, \`${install}\``;
+      return `**${title}**${place}${library}:\n\n\`\`\`${language}\n${text}\n\`\`\`\n`;
+    })
+    .join('\n');
+}
+
 /** Claude Desktop starts programs only. The token is in a variable: Windows splits arguments that contain spaces. */
 function remoteCommand(url: string, bearer: string | undefined): object {
   const { protocol, hostname } = new URL(url);
