@@ -49,19 +49,55 @@ describe('a change in the log', () => {
 
   test('has an event, the name, and times without digits nobody needs', () => {
     expect(
-      logged({ kind: 'server', name: 'a', state: 'up', count: 3, took: 1, before: 'starting', lasted: 12.34 }),
+      logged({
+        kind: 'server',
+        name: 'a',
+        state: 'up',
+        count: 3,
+        before: 'starting',
+        lasted: 4,
+        age: 12.34,
+        recovered: false,
+      }),
     ).toEqual(['info', { event: 'server.up', server: 'a', tools: 3, startMs: 12 }, 'server is up']);
     expect(
-      logged({ kind: 'agent', name: 'a', state: 'up', count: 2, took: 1, before: 'down', lasted: 5_000.5 }),
+      logged({
+        kind: 'agent',
+        name: 'a',
+        state: 'up',
+        count: 2,
+        before: 'down',
+        lasted: 5_000.5,
+        age: 9,
+        recovered: true,
+      }),
     ).toEqual(['info', { event: 'agent.up', agent: 'a', skills: 2, awayMs: 5_001 }, 'agent is up again']);
   });
 
   test('is a warning where something is wrong', () => {
     expect(
-      logged({ kind: 'server', name: 'a', state: 'down', problem: 'connection refused', before: 'up', lasted: 9 }),
+      logged({
+        kind: 'server',
+        name: 'a',
+        state: 'down',
+        problem: 'connection refused',
+        before: 'up',
+        lasted: 9,
+        age: 99,
+        recovered: true,
+      }),
     ).toEqual(['warn', { event: 'server.down', server: 'a', why: 'connection refused', upMs: 9 }, 'server is down']);
     expect(
-      logged({ kind: 'server', name: 'a', state: 'up', problem: 'no list', before: 'starting', lasted: 9 }),
+      logged({
+        kind: 'server',
+        name: 'a',
+        state: 'up',
+        problem: 'no list',
+        before: 'starting',
+        lasted: 9,
+        age: 9,
+        recovered: false,
+      }),
     ).toEqual([
       'warn',
       { event: 'server.up', server: 'a', why: 'no list', startMs: 9 },

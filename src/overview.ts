@@ -31,20 +31,18 @@ export function monitorOf({ catalog, agency }: Pick<House, 'catalog' | 'agency'>
 }
 
 /** One line for each change, with an event that programs can count on. */
-export function logChange(log: Log, { kind, name, state, count, problem, before, lasted }: StateChange): void {
-  const milliseconds = Math.round(lasted);
+export function logChange(log: Log, { kind, name, state, count, problem, lasted, age, recovered }: StateChange): void {
   const fields = {
     event: `${kind}.${state}`,
     [kind]: name,
     ...(count !== undefined && { [kind === 'server' ? 'tools' : 'skills']: count }),
     ...(problem !== undefined && { why: problem }),
-    ...(before === 'starting' && { startMs: milliseconds }),
-    ...(before === 'down' && { awayMs: milliseconds }),
-    ...(before === 'up' && { upMs: milliseconds }),
+    ...(state === 'up' && (recovered ? { awayMs: Math.round(lasted) } : { startMs: Math.round(age) })),
+    ...(state === 'down' && recovered && { upMs: Math.round(lasted) }),
   };
   if (state === 'down') log.warn(fields, `${kind} is down`);
   else if (problem !== undefined) log.warn(fields, `${kind} is up, with a problem`);
-  else log.info(fields, `${kind} is up${before === 'down' ? ' again' : ''}`);
+  else log.info(fields, `${kind} is up${recovered ? ' again' : ''}`);
 }
 
 /** The URL that clients of the gateway use. An unspecified address is none, so this machine's own takes its place. */

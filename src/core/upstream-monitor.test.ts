@@ -63,7 +63,17 @@ test('a server is starting until it has answered and its tools are known', () =>
   upstreams[0]!.up(3);
   after(100);
   expect(changes).toEqual([
-    { kind: 'server', name: 'weather', state: 'up', count: 3, took: 200, before: 'starting', lasted: 200 },
+    {
+      kind: 'server',
+      name: 'weather',
+      state: 'up',
+      count: 3,
+      took: 200,
+      before: 'starting',
+      lasted: 200,
+      age: 200,
+      recovered: false,
+    },
   ]);
 });
 
@@ -77,9 +87,20 @@ test('a server that goes down says why, and one that recovers how long it was aw
   after(11_500);
   expect(changes.slice(1)).toEqual([
     expect.objectContaining({ state: 'down', before: 'up', problem: 'connection refused', lasted: 60_000 }),
-    expect.objectContaining({ state: 'up', before: 'down', lasted: 12_000, count: 3, took: 10 }),
+    expect.objectContaining({ state: 'up', before: 'down', lasted: 12_000, recovered: true, count: 3, took: 10 }),
   ]);
   expect(changes[2]).not.toHaveProperty('problem');
+});
+
+test('a server that is down at first and then comes up has not recovered', () => {
+  upstreams[0]!.down('connection refused');
+  after(100);
+  upstreams[0]!.up(3);
+  after(400);
+  expect(changes).toEqual([
+    expect.objectContaining({ state: 'down', recovered: false }),
+    expect.objectContaining({ state: 'up', before: 'down', recovered: false, lasted: 400, age: 500 }),
+  ]);
 });
 
 test('a server whose list cannot be read is up, with the problem', () => {

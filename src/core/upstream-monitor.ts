@@ -31,6 +31,10 @@ export interface StateChange extends UpstreamState {
   readonly before: MonitorState;
   /** How long the state before lasted, in milliseconds. */
   readonly lasted: number;
+  /** How long it has been configured, in milliseconds: the time until it is up for the first time. */
+  readonly age: number;
+  /** Whether it has been up before. */
+  readonly recovered: boolean;
 }
 
 export interface UpstreamMonitorOptions {
@@ -51,6 +55,7 @@ interface Entry {
   state: UpstreamState;
   since: number;
   readonly first: number;
+  readonly everUp: boolean;
 }
 
 /**
@@ -118,9 +123,13 @@ export class UpstreamMonitor {
       const first = before?.first ?? (this.looked ? now : this.began);
       const state = stateOf(upstream, before?.state, now - first);
       const changed = state.state !== (before?.state.state ?? 'starting');
-      entries.set(key, { state, first, since: changed ? now : (before?.since ?? first) });
-      if (changed)
-        changes.push({ ...state, before: before?.state.state ?? 'starting', lasted: now - (before?.since ?? first) });
+      const recovered = before?.everUp ?? false;
+      const everUp = recovered || state.state === 'up';
+      entries.set(key, { state, first, everUp, since: changed ? now : (before?.since ?? first) });
+      if (changed) {
+        const lasted = now - (before?.since ?? first);
+        changes.push({ ...state, before: before?.state.state ?? 'starting', lasted, age: now - first, recovered });
+      }
     }
     this.entries = entries;
     this.looked = true;

@@ -184,7 +184,11 @@ Stop with Ctrl-C.
 
 describe('parley serve for programs', () => {
   test('writes calls and changes as JSON with an event, and one line on stdout', async () => {
-    const running = start({ servers: { units: UNITS }, log: { format: 'json' } });
+    const running = start({
+      servers: { units: UNITS },
+      agents: { desk: { tools: ['units__*'] } },
+      log: { format: 'json' },
+    });
     const up = await running.shows(/^\{.*"event":"server\.up".*\}$/m);
     expect(JSON.parse(up)).toMatchObject({
       level: 30,
@@ -209,6 +213,36 @@ describe('parley serve for programs', () => {
       outcome: 'ok',
       ms: expect.any(Number),
     });
+    const answer = await fetch(`${url}/a2a/desk`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'SendMessage',
+        params: {
+          message: {
+            messageId: 'm1',
+            role: 'ROLE_USER',
+            parts: [{ data: { tool: 'units__list_units', arguments: { kind: 'mass' } } }],
+          },
+        },
+      }),
+    });
+    expect(answer.status).toBe(200);
+    const agent = await running.shows(/^\{.*"protocol":"a2a".*\}$/m);
+    expect(JSON.parse(agent)).toMatchObject({
+      level: 30,
+      event: 'call',
+      caller: 'local',
+      method: 'SendMessage',
+      agent: 'desk',
+      outcome: 'ok',
+      ms: expect.any(Number),
+      revision: '1.0',
+    });
+    // The tool that the agent is made of was called too.
+    expect(running.output).toMatch(/"protocol":"mcp".*"tool":"list_units"/);
     const plain = running.output.split('\n').filter((text) => text !== '' && !text.startsWith('{'));
     expect(plain).toEqual([`Parley is listening on ${url}`]);
   });

@@ -424,7 +424,7 @@ export class Supervisor<S> {
     if (failed) {
       this.#notBefore = this.#clock.now() + pauseMs;
       this.#cancelPause?.();
-      this.#log?.warn(fields, 'stdio server failed and is left alone');
+      this.#log?.debug(fields, 'stdio server failed and is left alone');
       // Only a new request leaves this state, and not before the cool-down is over.
       this.#wanted.clear();
       for (const key of new Set(this.#waiters.map((waiter) => waiter.key))) this.#refuse(key, this.#failedError());
