@@ -324,7 +324,7 @@ describe('the output of a server', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     const [head, ...rest] = stdout.split('\n');
     expect(head).toMatch(
-      /^# python is (backoff|failed|starting): `python3 \/srv\/server\.py` exited with code 1 while it was starting: ValueError: no such calendar$/,
+      /^# python is (backoff|failed|starting|stopped): `python3 \/srv\/server\.py` exited with code 1 while it was starting: ValueError: no such calendar$/,
     );
     expect(rest.map((line) => line.replace(/^\S+ \d+ /, '')).slice(0, 8)).toEqual(
       [

@@ -201,7 +201,10 @@ export class StdioLink implements Link {
 
   output(): Omit<ServerOutput, 'replica'> {
     const { state, lastError } = this.supervisor.health();
-    return { state, ...(lastError && { problem: lastError }), lines: this.supervisor.output() };
+    const lines = this.supervisor.output();
+    if (lastError === undefined) return { state, lines };
+    // After the pause the next call starts it again, and nothing else does.
+    return { state: state === 'idle' ? 'stopped' : state, problem: lastError, lines };
   }
 
   close(): Promise<void> {
