@@ -42,11 +42,18 @@ async function stop(child: ChildProcess): Promise<void> {
   await exit;
 }
 
-export async function startUpstream(core: number, kind: 'node' | 'raw', era: Era): Promise<Running> {
-  const child = start(core, 'upstream.ts', kind, era);
+async function startServer(core: number, path: string, file: string, ...args: string[]): Promise<Running> {
+  const child = start(core, file, ...args);
   const [port] = (await once(child, 'message')) as [number];
-  return { url: `http://127.0.0.1:${port}/mcp`, pid: child.pid!, close: () => stop(child) };
+  return { url: `http://127.0.0.1:${port}${path}`, pid: child.pid!, close: () => stop(child) };
 }
+
+export const startUpstream = (core: number, era: Era): Promise<Running> =>
+  startServer(core, '/mcp', 'upstream.ts', era);
+
+/** A proxy made of `node:http` and `undici` and nothing else; serves /modern and /legacy as nginx does. */
+export const startLibraryProxy = (core: number, upstreams: Readonly<Record<Era, string>>): Promise<Running> =>
+  startServer(core, '', 'library-proxy.ts', upstreams.modern, upstreams.legacy);
 
 /** nginx as a plain proxy with keep-alive on both sides, one worker, nothing written to disk. */
 export async function startNginx(core: number, upstreams: Readonly<Record<Era, string>>): Promise<Running> {

@@ -1,17 +1,14 @@
 /**
- * The servers of the bench: `node` is the reference, a hand-written node:http server that parses each request and
- * stringifies each result; `raw` answers from ready-made bytes on bare sockets, so that what stands in front of it is
- * the limit.
+ * The server of the bench. It answers from prepared bytes on bare sockets, so that the process in front of it is the limit.
  *
- *   upstream.ts node|raw modern|legacy
+ *   upstream.ts modern|legacy
  */
 import { randomUUID } from 'node:crypto';
-import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { rawHttpServer } from './raw-http.js';
 import { type Era, fillerOf, LEGACY_DATE, MODERN_DATE, SIZES, TOOL, textOf } from './wire.js';
 
-const [, , kind, givenEra] = process.argv;
+const [, , givenEra] = process.argv;
 const era = givenEra as Era;
 
 interface Request {
@@ -91,42 +88,6 @@ const failure = (id: number | string | null, code: number, message: string): obj
   error: { code, message },
 });
 
-/** A modern server compares the headers with the body they mirror. */
-function mirrors({ headers }: IncomingMessage, { method, params }: Request): boolean {
-  return (
-    headers['mcp-protocol-version'] === MODERN_DATE &&
-    headers['mcp-method'] === method &&
-    (params?.name === undefined || headers['mcp-name'] === params.name)
-  );
-}
-
-function nodeServer(): Server {
-  const reply = (res: ServerResponse, { status, body, session }: Answer): void => {
-    const text = body ? JSON.stringify(body) : '';
-    res.writeHead(status, {
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(text),
-      ...(session !== undefined && { 'mcp-session-id': session }),
-    });
-    res.end(text);
-  };
-  return createHttpServer((req, res) => {
-    if (req.method !== 'POST') {
-      reply(res, { status: req.method === 'DELETE' ? 200 : 405 });
-      return;
-    }
-    const chunks: Buffer[] = [];
-    req.on('data', (chunk: Buffer) => chunks.push(chunk));
-    req.on('end', () => {
-      const text = chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
-      const request = JSON.parse(text.toString()) as Request;
-      if (era === 'modern' && !mirrors(req, request))
-        reply(res, { status: 400, body: failure(request.id ?? null, -32020, 'a header differs from the body') });
-      else reply(res, answer(request, req.headers['mcp-session-id'] as string | undefined));
-    });
-  });
-}
-
 function rawServer(): Server {
   const after = JSON.stringify(envelope).slice(1, -1);
   const tails = new Map<number, Buffer>(
@@ -167,6 +128,6 @@ function rawServer(): Server {
   });
 }
 
-const server = kind === 'raw' ? rawServer() : nodeServer();
+const server = rawServer();
 server.listen(0, '127.0.0.1', () => process.send!((server.address() as AddressInfo).port));
 process.on('disconnect', () => process.exit(0));
