@@ -101,7 +101,12 @@ test.each([
   [
     'src/core/a.ts',
     "import http from 'node:http';",
-    'core may not use node:http; it uses node:buffer, node:crypto, node:events',
+    'node:http belongs to src/inbound/http/: it is the only place that serves HTTP',
+  ],
+  [
+    'src/core/a.ts',
+    "import fs from 'node:fs';",
+    'core may not use node:fs; it uses node:buffer, node:crypto, node:events',
   ],
   [
     'src/inbound/a.ts',
@@ -116,12 +121,12 @@ test.each([
   [
     'src/config/a.ts',
     "import { g } from '../identity/guard.js';",
-    'config may not know identity (../identity/guard.js); it knows identity/tokens, protocol/mcp/revisions, protocol/a2a/dialect',
+    'config may not know identity (../identity/guard.js); it knows identity/tokens, identity/secrets, protocol/mcp/revisions, protocol/a2a/dialect',
   ],
   [
     'src/outbound/mcp/a.ts',
     "import { connect } from 'node:tls';",
-    'node:tls belongs to src/outbound/http/: it is the only place that opens a connection',
+    'node:tls belongs to src/inbound/http/ and src/outbound/http/: only there connections are accepted or opened',
   ],
   [
     'src/cellar/a.ts',
