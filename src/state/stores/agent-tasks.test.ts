@@ -169,7 +169,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
   });
 
   test('25: who lost its claim neither writes nor prolongs it; who has it does both', async () => {
-    await a.agentTasks.write(write({}, { followedUntil: soon(-1), follower: 'frozen' }));
+    await a.agentTasks.write(write({}, { followedUntil: soon(-1_000), follower: 'frozen' }));
     expect((await b.agentTasks.claimFollowing('b', 10, soon())).map(({ follower }) => follower)).toEqual(['b']);
     const late = write({ seq: 2 }, { followedUntil: soon(), follower: 'frozen', heldBy: 'frozen' });
     expect(await a.agentTasks.write(late)).toBe(false);
