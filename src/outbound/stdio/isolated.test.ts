@@ -109,8 +109,9 @@ const write = (fd: number, megabytes: number) => `
 `;
 
 describe('memory', () => {
-  // What passes through a stream is garbage until it is collected, some 40 MB of it; it must not depend on the amount.
-  const LIMIT = 72 * MB;
+  // What passes through a stream is garbage until it is collected: some 40 MB of it up to Node 22, 80 MB in Node 24. It
+  // must not depend on the amount.
+  const LIMIT = 96 * MB;
 
   it('100 MB on stderr leave 64 kB', async () => {
     const { facts } = gateway(`${write(2, 100)} console.log('{"done":true}')`);

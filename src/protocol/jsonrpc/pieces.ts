@@ -27,12 +27,15 @@ export function lengthOf(parts: readonly Buffer[]): number {
   return length;
 }
 
+/** What small buffers share is not counted up to this size. Node shares 8 KiB up to version 22, and 64 KiB since. */
+const SHARED = 8 * 1024;
+
 /** How much memory is there for as long as these parts are, but for what small buffers share. */
 function memoryBehind(parts: readonly Buffer[]): number {
   let bytes = 0;
   for (let i = 0; i < parts.length; i++) {
     const { buffer } = parts[i]!;
-    if (buffer.byteLength <= Buffer.poolSize) continue;
+    if (buffer.byteLength <= SHARED) continue;
     let first = 0;
     while (parts[first]!.buffer !== buffer) first++;
     if (first === i) bytes += buffer.byteLength;
@@ -45,7 +48,12 @@ function memoryBehind(parts: readonly Buffer[]): number {
  * which would be kept with it: then it is a copy.
  */
 export function lasting(parts: readonly Buffer[], length: number): readonly Buffer[] {
-  return memoryBehind(parts) > 2 * length ? [Buffer.concat(parts, length)] : parts;
+  if (memoryBehind(parts) <= 2 * length) return parts;
+  // In memory of its own: a small copy would otherwise share some with whatever else is written meanwhile.
+  const copy = Buffer.allocUnsafeSlow(length);
+  let at = 0;
+  for (const part of parts) at += part.copy(copy, at);
+  return [copy];
 }
 
 /** One buffer of all the pieces. */
