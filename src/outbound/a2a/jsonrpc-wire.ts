@@ -9,7 +9,7 @@ import { quoted } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import { type HttpTarget, httpTarget } from '../http/index.js';
-import { nextId } from '../mcp/context.js';
+import { nextId } from '../request-ids.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders, standingHeaders, withExchange } from './headers.js';

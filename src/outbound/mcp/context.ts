@@ -27,11 +27,6 @@ export interface UpstreamContext {
   readonly log: Log;
 }
 
-let last = 1_000_000 + Math.floor(Math.random() * 1_000_000);
-
-/** Ids of the gateway's own requests: never reused while the process lives (BASE-02). */
-export const nextId = (): number => ++last;
-
 export const unavailable = (name: string, why: string): ProtocolError =>
   new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached: ${why}`, {
     outcome: 'not_executed',

@@ -17,11 +17,11 @@ import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
 import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../http/index.js';
+import { nextId } from '../request-ids.js';
 import {
   broken,
   connectionProblem,
   invalidReply,
-  nextId,
   timedOut,
   type UpstreamContext,
   unavailable,

@@ -21,9 +21,10 @@ import {
 import { stampParams } from '../../protocol/mcp/project/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { nextId } from '../request-ids.js';
 import type { Start } from '../stdio/lease.js';
 import type { Child } from '../stdio/process.js';
-import { broken, invalidReply, nextId, timedOut, type UpstreamContext, unavailable } from './context.js';
+import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } from './context.js';
 import { Deadline } from './deadline.js';
 import { ownCall } from './own-call.js';
 import type { OpenWatch } from './peer.js';

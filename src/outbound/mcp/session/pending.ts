@@ -14,7 +14,8 @@ import {
   isObject,
   type Notification,
 } from '../../../protocol/mcp/model.js';
-import { nextId, timedOut } from '../context.js';
+import { nextId } from '../../request-ids.js';
+import { timedOut } from '../context.js';
 import { Deadline } from '../deadline.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable.js';
