@@ -6,6 +6,7 @@ import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
 import { Catalogue } from './core/a2a/catalogue.js';
 import { ALL_SERVERS } from './core/gateway.js';
+import { forOperators } from './core/upstream-monitor.js';
 import { type CallLog, withAgentCallLog } from './features/call-log.js';
 import { House } from './house.js';
 import { Guard, LOCAL } from './identity/guard.js';
@@ -182,7 +183,7 @@ export async function startServe(
       await skillsKnown();
     },
     summary: () => ({
-      upstreams: monitor.states(),
+      upstreams: monitor.states().map(forOperators),
       endpoints: endpoints(base),
       paste: config.mcp.enabled ? shortSnippets(`${base}/mcp`, guarded) : [],
       page: config.mcp.enabled && !guarded ? `${base}/` : undefined,

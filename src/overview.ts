@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { Endpoint, Paste } from './cli/summary.js';
 import type { Config } from './config/schema.js';
 import { AgentUpstream } from './core/a2a/bridge/agent-upstream.js';
-import { type Monitored, type StateChange, UpstreamMonitor } from './core/upstream-monitor.js';
+import { forOperators, type Monitored, type StateChange, UpstreamMonitor } from './core/upstream-monitor.js';
 import type { House } from './house.js';
 import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from './inbound/mcp/client-snippets.js';
 import type { Log } from './outbound/mcp/context.js';
@@ -31,7 +31,8 @@ export function monitorOf({ catalog, agency }: Pick<House, 'catalog' | 'agency'>
 }
 
 /** One line for each change, with an event that programs can count on. */
-export function logChange(log: Log, { kind, name, state, count, problem, lasted, age, recovered }: StateChange): void {
+export function logChange(log: Log, change: StateChange): void {
+  const { kind, name, state, count, problem, lasted, age, recovered } = forOperators(change);
   const fields = {
     event: `${kind}.${state}`,
     [kind]: name,

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type Monitored, type Offer, type StateChange, UpstreamMonitor } from './upstream-monitor.js';
+import { forOperators, type Monitored, type Offer, type StateChange, UpstreamMonitor } from './upstream-monitor.js';
 
 class Fake implements Monitored {
   status: 'unknown' | 'up' | 'down' = 'unknown';
   detail: string | undefined;
+  cause: string | undefined;
   offered: Offer = { known: false };
 
   constructor(
@@ -12,7 +13,8 @@ class Fake implements Monitored {
   ) {}
 
   health() {
-    return { status: this.status, ...(this.detail !== undefined && { detail: this.detail }) };
+    const { status, detail, cause } = this;
+    return { status, ...(detail !== undefined && { detail }), ...(cause !== undefined && { cause }) };
   }
 
   offer(): Offer {
@@ -133,6 +135,18 @@ test('a server that comes later is reported, one that is removed is forgotten', 
   after(25);
   expect(changes).toEqual([expect.objectContaining({ name: 'late', state: 'up', took: 25 })]);
   expect(monitor.states()).toHaveLength(1);
+});
+
+test('operators read the cause where callers do not', () => {
+  upstreams[0]!.down('its process exited with code 1');
+  upstreams[0]!.cause = '`node x.mjs` exited with code 1: Error: no database';
+  upstreams[1]!.down('cannot be reached: `node y.mjs` exited with code 2; see its output');
+  upstreams[1]!.cause = '`node y.mjs` exited with code 2';
+  after(10);
+  const [weather, files] = monitor.states();
+  expect(weather?.problem).toBe('its process exited with code 1');
+  expect(forOperators(weather!).problem).toBe('`node x.mjs` exited with code 1: Error: no database');
+  expect(forOperators(files!).problem).toBe('cannot be reached: `node y.mjs` exited with code 2; see its output');
 });
 
 test('an agent and a server of the same name are two', () => {

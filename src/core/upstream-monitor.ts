@@ -2,7 +2,7 @@
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
-  health(): { readonly status: 'unknown' | 'up' | 'down'; readonly detail?: string };
+  health(): { readonly status: 'unknown' | 'up' | 'down'; readonly detail?: string; readonly cause?: string };
   /** The tools of a server or the skills of an agent: whether they are known, how many they are, why they are not. */
   offer(): Offer;
 }
@@ -23,8 +23,10 @@ export interface UpstreamState {
   readonly count?: number;
   /** From the start to the first answer or the first failure, in milliseconds. */
   readonly took?: number;
-  /** What is wrong with it. */
+  /** What is wrong with it, in words that callers may read. */
   readonly problem?: string;
+  /** The same for operators, where it is down. */
+  readonly cause?: string;
 }
 
 export interface StateChange extends UpstreamState {
@@ -149,7 +151,7 @@ export class UpstreamMonitor {
 
 function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: number): UpstreamState {
   const { kind, name } = upstream;
-  const { status, detail } = upstream.health();
+  const { status, detail, cause } = upstream.health();
   const { known, count, problem } = upstream.offer();
   // A server counts as up once its tools are known. After that it is up or down, and starts only once.
   const now: MonitorState = status === 'down' ? 'down' : status === 'up' && known ? 'up' : 'starting';
@@ -163,5 +165,12 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
     ...(count !== undefined && { count }),
     ...(took !== undefined && { took }),
     ...(wrong !== undefined && { problem: wrong }),
+    ...(state === 'down' && cause !== undefined && { cause }),
   };
+}
+
+/** A state with the problem as operators may read it. Where callers may too, the problem says it already. */
+export function forOperators<S extends UpstreamState>(state: S): S {
+  const { problem, cause } = state;
+  return cause === undefined || problem?.includes(cause) ? state : { ...state, problem: cause };
 }
