@@ -14,6 +14,7 @@ import { States } from './core/bridge/states.js';
 import { HostedTasks } from './core/bridge/tasks.js';
 import { Catalog } from './core/catalog/catalog.js';
 import { Pages } from './core/catalog/pages.js';
+import { ToolRules } from './core/catalog/tool-rules.js';
 import { ALONE, type Cluster } from './core/cluster.js';
 import { Forwarder } from './core/forward.js';
 import type { Gateway } from './core/gateway.js';
@@ -90,7 +91,8 @@ export class House {
       audit: state.audit,
       log,
       drain: config.timeouts.drain,
-      bring: (name, settings) => closing(this.catalog.put(this.upstream(name, settings))),
+      bring: (name, settings) =>
+        closing(this.catalog.put(this.upstream(name, settings), new ToolRules(settings.tools))),
       takeAway: (name) => closing(this.catalog.remove(name)),
     });
     const admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);

@@ -176,6 +176,21 @@ describe('servers', () => {
     expect(servers['my-files']).toMatchObject({ command: 'npx', cwd: '/tmp', timeouts: { callMax: 3_600_000 } });
   });
 
+  test('which of its tools are offered', () => {
+    const file = { servers: { my_files: { command: 'x', tools: { allow: ['old'], rename: { 'Read-File': 'old' } } } } };
+    const { servers } = config(file, {
+      PARLEY_SERVERS_MY_FILES_TOOLS_ALLOW: 'read*, write_file',
+      PARLEY_SERVERS_MY_FILES_TOOLS_DENY: '["*_secret"]',
+      PARLEY_SERVERS_MY_FILES_TOOLS_RENAME_READ_FILE: 'open',
+      PARLEY_SERVERS_MY_FILES_TOOLS_RENAME_WRITE_FILE: 'save',
+    });
+    expect(servers['my_files']?.tools).toEqual({
+      allow: ['read*', 'write_file'],
+      deny: ['*_secret'],
+      rename: { 'Read-File': 'open', write_file: 'save' },
+    });
+  });
+
   test('variables and headers of a server', () => {
     const file = {
       servers: { files: { command: 'x' }, web: { url: 'http://127.0.0.1:1', headers: { 'X-API-Key': 'old' } } },

@@ -166,13 +166,20 @@ function candidateNames(
   const fresh: [string, number][] = [];
   for (const taken of lengths) {
     const spelled = parts.slice(0, taken);
-    const name = style === 'variable' ? spelled.join('_') : spelled.join('-').toLowerCase();
+    const name = NAMED[style](spelled);
     const match = existing.find((key) => canonical(key) === canonical(name));
     if (match !== undefined) known.unshift([match, taken]);
     else fresh.push([name, taken]);
   }
   return [...known, ...fresh];
 }
+
+const NAMED: Readonly<Record<KeyStyle, (words: readonly string[]) => string>> = {
+  variable: (words) => words.join('_'),
+  tool: (words) => words.join('_').toLowerCase(),
+  server: (words) => words.join('-').toLowerCase(),
+  header: (words) => words.join('-').toLowerCase(),
+};
 
 function canonical(name: string): string {
   return name.toUpperCase().replaceAll('-', '_');

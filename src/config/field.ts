@@ -45,7 +45,7 @@ export interface List<F extends Field> {
 }
 
 /** How the end of an environment variable's name becomes a key of the map. */
-export type KeyStyle = 'server' | 'header' | 'variable';
+export type KeyStyle = 'server' | 'header' | 'variable' | 'tool';
 
 export interface Dictionary<F extends Field> {
   readonly kind: 'map';

@@ -197,16 +197,30 @@ mcp_servers:
 `,
       { GITHUB_TOKEN: 'g', CIRCLECI_TOKEN: 'c' },
     );
-    expect(config.servers['postgres-mcp']).toMatchObject({ url: 'http://127.0.0.1:8000/mcp', transport: 'http' });
-    expect(config.servers['github-mcp']?.headers).toEqual({ 'X-Team': 'tools', Authorization: 'Bearer g' });
+    expect(config.servers['postgres_mcp']).toMatchObject({ url: 'http://127.0.0.1:8000/mcp', transport: 'http' });
+    expect(config.servers['github_mcp']?.headers).toEqual({ 'X-Team': 'tools', Authorization: 'Bearer g' });
+    expect(config.servers['github_mcp']?.tools).toEqual({ allow: ['list_issues'], deny: [], rename: {} });
     expect(config.servers['circleci']).toMatchObject({ command: 'npx', env: { CIRCLECI_TOKEN: 'c' } });
-    expect(keys(warnings)).toEqual([
-      'mcp_servers.postgres_mcp',
-      'mcp_servers.github_mcp',
-      'mcp_servers.github_mcp.allowed_tools',
-      'model_list',
-      'general_settings',
-    ]);
+    expect(keys(warnings)).toEqual(['model_list', 'general_settings']);
+  });
+
+  test('its choice of tools is kept, named with the server or without', () => {
+    const { config, warnings } = load(
+      'c.yaml',
+      `mcp_servers:
+  git_hub:
+    url: http://127.0.0.1:1
+    allowed_tools: [git_hub-list_issues, get_issue]
+    disallowed_tools: [delete_repo]
+  none: { url: "http://127.0.0.1:2", allowed_tools: [], disallowed_tools: null }
+`,
+    );
+    expect(warnings).toEqual([]);
+    expect(config.servers['git_hub']?.tools).toMatchObject({
+      allow: ['git_hub-list_issues', 'list_issues', 'get_issue'],
+      deny: ['delete_repo'],
+    });
+    expect(config.servers['none']?.tools).toEqual({ allow: [], deny: [], rename: {} });
   });
 
   test('transport: sse is accepted with a warning (S3-07)', () => {
@@ -255,6 +269,17 @@ describe('other spellings', () => {
     ]);
   });
 
+  test.each([
+    ['"includeTools": ["a", "b"], "excludeTools": ["c"]', { allow: ['a', 'b'], deny: ['c'] }],
+    ['"disabledTools": ["c"]', { allow: [], deny: ['c'] }],
+    ['"tools": ["*"]', { allow: ['*'], deny: [] }],
+    ['"tools": { "allow": ["a"], "rename": { "a": "b" } }, "disabledTools": ["c"]', { allow: ['a'], deny: ['c'] }],
+  ])('%s chooses among the tools', (written, expected) => {
+    const { config, warnings } = load('m.json', `{ "mcpServers": { "a": { "command": "x", ${written} } } }`);
+    expect(config.servers['a']?.tools).toMatchObject(expected);
+    expect(warnings).toEqual([]);
+  });
+
   test('several containers are one', () => {
     const { config } = load('m.yaml', 'servers: { a: { command: x } }\nmcpServers: { b: { command: y } }\n');
     expect(Object.keys(config.servers)).toEqual(['a', 'b']);
@@ -264,7 +289,7 @@ describe('other spellings', () => {
 describe('names', () => {
   test('differ in more than case and punctuation', () => {
     const text =
-      'servers:\n  Weather: { command: x }\n  weather: { command: y }\nmcpServers:\n  a_b: { command: x }\n  a.b: { command: x }\n';
+      'servers:\n  Weather: { command: x }\n  weather: { command: y }\nmcpServers:\n  a-b: { command: x }\n  a.b: { command: x }\n';
     expect(errors('m.yaml', text)).toMatchObject([
       {
         code: 'duplicate',
@@ -274,6 +299,20 @@ describe('names', () => {
       },
       { code: 'duplicate', key: 'mcpServers.a.b', origin: { line: 6 } },
     ]);
+  });
+
+  test.each([
+    ['my_server', 'my_server'],
+    ['My_Server', 'my_server'],
+    ['_private', '_private'],
+    ['a-b_c', 'a-b_c'],
+    ['a__b', 'a_b'],
+    ['tail_', 'tail'],
+    ['a b_c', 'a-b_c'],
+  ])('%s is %s', (written, name) => {
+    const { config, warnings } = load('m.yaml', `servers: { "${written}": { command: x } }`);
+    expect(Object.keys(config.servers)).toEqual([name]);
+    expect(warnings.length > 0).toBe(written.toLowerCase() !== name);
   });
 
   test('need at least one letter or digit', () => {

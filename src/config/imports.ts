@@ -84,7 +84,10 @@ export function adaptAgents(root: RawMap, problems: Problems): void {
   root.entries.set('agents', { ...entry, node: { ...entry.node, entries: agents } });
 }
 
-/** Names take part in tool names and paths, so they hold letters, digits and dashes only. */
+/** Two underscores end the name of a server in that of a tool, so there are none within it, and none at its end. */
+const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
+
+/** Names take part in tool names and paths, so they hold letters, digits, dashes and single underscores only. */
 function ownName(
   name: string,
   key: string,
@@ -93,10 +96,13 @@ function ownName(
   problems: Problems,
 ): string | undefined {
   const lower = name.toLowerCase();
-  if (/^[a-z0-9-]+$/.test(lower)) return lower;
-  const ours = lower.replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '');
+  if (NAME.test(lower)) return lower;
+  const ours = lower
+    .replace(/[^a-z0-9_]+/g, '-')
+    .replace(/_{2,}/g, '_')
+    .replace(/^[-_]+|[-_]+$/g, '');
   if (ours === '') {
-    const fix = 'rename it with letters, digits and dashes';
+    const fix = 'rename it with letters, digits, dashes and single underscores';
     problems.error(
       'name',
       key,
@@ -107,7 +113,8 @@ function ownName(
     return undefined;
   }
   const fix = `rename it to ${ours} to silence this`;
-  problems.warn('name', key, `a name holds letters, digits and dashes: the ${what} is called ${ours}`, fix, origin);
+  const message = `a name holds letters, digits, dashes and single underscores: the ${what} is called ${ours}`;
+  problems.warn('name', key, message, fix, origin);
   return ours;
 }
 
@@ -128,6 +135,7 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
   if (disabled !== undefined && !entries.has('enabled')) entries.set('enabled', negated(disabled));
   adaptTransport(entries, take('type'), key, problems);
   adaptHeaders(entries, take, key, problems);
+  adaptTools(entries, take, container === 'mcp_servers' ? key.slice('mcp_servers.'.length) : undefined);
 
   for (const [name, { origin }] of [...entries]) {
     if (SERVER_KEYS.includes(name)) continue;
@@ -150,11 +158,6 @@ const IGNORED: Readonly<Record<string, string>> = {
   timeout: 'write timeouts: { call: 60s } with a unit',
   sandbox: 'do not rely on it: the command runs without a sandbox',
   sandboxEnabled: 'do not rely on it: the command runs without a sandbox',
-  allowed_tools: 'do not rely on it: every tool of the server is served',
-  disallowed_tools: 'do not rely on it: every tool of the server is served',
-  disabledTools: 'do not rely on it: every tool of the server is served',
-  includeTools: 'do not rely on it: every tool of the server is served',
-  excludeTools: 'do not rely on it: every tool of the server is served',
   extra_headers: "do not rely on it: a caller's headers are not passed on; use headers",
   auth: 'give the credentials in headers',
   oauth: 'give the credentials in headers',
@@ -228,6 +231,53 @@ function adaptHeaders(
   const headers = current?.node.kind === 'map' ? current.node : emptyMap(kind?.origin ?? fixed?.origin);
   const merged: RawMap = { ...headers, entries: new Map([...added, ...headers.entries]) };
   entries.set('headers', { node: merged, origin: merged.origin });
+}
+
+/** How other programs choose among the tools of a server, and the key here that means the same. */
+const CHOICES: Readonly<Record<string, 'allow' | 'deny'>> = {
+  allowed_tools: 'allow',
+  includeTools: 'allow',
+  disallowed_tools: 'deny',
+  excludeTools: 'deny',
+  disabledTools: 'deny',
+};
+
+/** `prefix` is the name of the server, where tools may be named with it in front. */
+function adaptTools(
+  entries: Map<string, RawEntry>,
+  take: (name: string) => RawEntry | undefined,
+  prefix: string | undefined,
+): void {
+  const written = entries.get('tools');
+  // Some programs list under `tools` what is allowed.
+  const all = written?.node.kind === 'list' ? { ...written, node: emptyMap(written.origin) } : written;
+  const tools = new Map(all?.node.kind === 'map' ? all.node.entries : []);
+  let origin = written?.origin;
+  const add = (choice: string, entry: RawEntry): void => {
+    const items = entry.node.kind === 'list' ? entry.node.items : [entry.node];
+    const before = tools.get(choice)?.node;
+    const named = items.flatMap((item) => (prefix === undefined ? [item] : [item, ...withoutPrefix(item, prefix)]));
+    const list: Raw = {
+      kind: 'list',
+      items: [...(before?.kind === 'list' ? before.items : before ? [before] : []), ...named],
+      origin: entry.origin,
+    };
+    tools.set(choice, { node: list, origin: entry.origin });
+    origin ??= entry.origin;
+  };
+  if (written?.node.kind === 'list') add('allow', written);
+  for (const [name, choice] of Object.entries(CHOICES)) {
+    const entry = take(name);
+    if (entry && !(entry.node.kind === 'scalar' && entry.node.value === null)) add(choice, entry);
+  }
+  if (origin && (tools.size > 0 || written?.node.kind === 'list'))
+    entries.set('tools', { node: { kind: 'map', entries: tools, origin }, origin });
+}
+
+/** LiteLLM takes the names of tools with and without that of their server. */
+function withoutPrefix(item: Raw, prefix: string): Raw[] {
+  if (item.kind !== 'scalar' || typeof item.value !== 'string' || !item.value.startsWith(`${prefix}-`)) return [];
+  return [{ ...item, value: item.value.slice(prefix.length + 1) }];
 }
 
 const AUTH_HEADERS: Readonly<Record<string, readonly [name: string, prefix: string]>> = {

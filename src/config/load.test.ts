@@ -399,6 +399,17 @@ describe('servers', () => {
     ]);
   });
 
+  test('tools are offered under names that are names, each its own', () => {
+    const tools = { allow: ['read', 'a'], deny: ['a', ''], rename: { read: 'open', cat: 'open', x: 'no spaces' } };
+    expect(servers({ a: { command: 'x', tools } })).toMatchObject([
+      { code: 'type', key: 'servers.a.tools.deny[1]' },
+      { code: 'type', key: 'servers.a.tools.rename.x', message: '"no spaces" is not a name for a tool' },
+      { severity: 'warning', key: 'servers.a.tools.deny[0]', message: '"a" is allowed and denied; it is not offered' },
+      { code: 'duplicate', key: 'servers.a.tools.rename.cat', message: '"open" is the new name of "read" too' },
+    ]);
+    expect(servers({ a: { command: 'x', tools: { rename: { a: 'b', b: 'a' } } } })).toEqual([]);
+  });
+
   test('a revision is one that is spoken', () => {
     expect(servers({ a: { command: 'x', revision: '1999-01-01' } })).toMatchObject([
       { key: 'servers.a.revision', fix: expect.stringMatching(/auto, modern, legacy, \d{4}-\d\d-\d\d, /) },

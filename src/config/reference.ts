@@ -51,8 +51,9 @@ with an error changes nothing, and the log says what is wrong with it.
 
 **Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
 \`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
-\`static_headers\`, \`auth_type\` and \`os.environ/NAME\` are understood; what has no counterpart is ignored with a warning.
-Characters a server's name may not hold become dashes.`;
+\`static_headers\`, \`auth_type\`, \`os.environ/NAME\`, \`allowed_tools\`, \`disallowed_tools\`, \`includeTools\`, \`excludeTools\`
+and \`disabledTools\` are understood; what has no counterpart is ignored with a warning. Characters a server's name may
+not hold become dashes; underscores stay.`;
 
 interface Row {
   readonly key: string;

@@ -176,6 +176,7 @@ class Rules {
       this.serverKind(server, key);
       this.headers(server, key);
       this.tls(server, key);
+      this.tools(server, join(key, 'tools'));
       servers[name] = this.complete(server, key);
     }
     return servers;
@@ -256,6 +257,24 @@ class Rules {
     for (const part of useless.filter(written)) {
       const message = 'has no effect on an agent made of tools';
       this.#problems.warn('conflict', join(key, part), message, 'remove it', this.at(join(key, part)));
+    }
+  }
+
+  private tools({ tools: { allow, deny, rename } }: WrittenServer, key: string): void {
+    for (const [index, pattern] of deny.entries()) {
+      if (!allow.includes(pattern)) continue;
+      const at = `${key}.deny[${index}]`;
+      const message = `${show(pattern)} is allowed and denied; it is not offered`;
+      this.#problems.warn('conflict', at, message, 'remove it from one of them', this.at(at));
+    }
+    const taken = new Map<string, string>();
+    for (const [own, name] of Object.entries(rename)) {
+      const at = join(join(key, 'rename'), own);
+      const other = taken.get(name);
+      if (other !== undefined) {
+        const message = `${show(name)} is the new name of ${show(other)} too`;
+        this.#problems.error('duplicate', at, message, 'give each tool a name of its own', this.at(at));
+      } else taken.set(name, own);
     }
   }
 

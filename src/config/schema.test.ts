@@ -95,6 +95,7 @@ test('the defaults of a server', () => {
     pool: 4,
     tls: {},
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
+    tools: { allow: [], deny: [], rename: {} },
   });
 });
 

@@ -62,6 +62,30 @@ const ownProxy = proxyUrl({
     'decide.',
 });
 
+/** Names of tools as their server has them. */
+const ownTool = text({
+  description: 'One name, `*` standing for any characters.',
+  pattern: /\S/,
+  what: 'is empty',
+  fix: "name a tool as the server itself does, without the server's name, such as forecast or read_*",
+});
+
+const offeredTools = group('Which of its tools are offered, and under which names.', {
+  allow: list(ownTool, {
+    description: 'Its tools that are offered, by their own names; `*` stands for any characters. All of them if empty.',
+  }),
+  deny: list(ownTool, { description: 'Its tools that are not offered, though `allow` may name them.' }),
+  rename: map(
+    text({
+      description: 'The name it is offered under.',
+      pattern: /^[A-Za-z0-9_.-]{1,128}$/,
+      what: 'is not a name for a tool',
+      fix: 'write up to 128 letters, digits, underscores, dashes and dots',
+    }),
+    { description: "Other names for its tools, by their own names; the server's name is put in front.", keys: 'tool' },
+  ),
+});
+
 const server = group('One MCP server: an HTTP endpoint (`url`) or a program spoken to over stdio (`command`).', {
   url: httpUrl({ description: "The server's MCP endpoint." }),
   command: text({
@@ -98,6 +122,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
   proxy: ownProxy,
   tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
+  tools: offeredTools,
 });
 
 const toolPattern = text({
@@ -146,6 +171,8 @@ const callerToken = group('A caller and its token.', {
   admin: flag({ default: false, description: 'Whether it may also use the administrative routes.' }),
 });
 
+const NAMES = 'letters, digits, dashes and single underscores';
+
 /** The configuration: every key, once. */
 export const SCHEMA = group('', {
   listen: listenAddress({
@@ -179,11 +206,11 @@ export const SCHEMA = group('', {
   }),
   data: filePath({ default: './.parley', description: 'The folder of the embedded state.' }),
   servers: map(server, {
-    description: 'The MCP servers behind the gateway, by name (letters, digits and dashes; case does not matter).',
+    description: `The MCP servers behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
   agents: map(agent, {
-    description: 'The A2A agents behind the gateway, by name (letters, digits and dashes; case does not matter).',
+    description: `The A2A agents behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
   grpc: group('The gRPC door for A2A; closed unless it has an address.', {

@@ -137,8 +137,9 @@ export class Aggregate implements Gateway {
       throw new ProtocolError('invalid_params', '"arguments" must be an object');
     const set = catalog.setOf(caller, call.view);
     const resolved = catalog.resolve(call.view, name, 'tools/list', set);
-    const { server, own } = resolved instanceof Promise ? await resolved : resolved;
-    const item = catalog.knownTool(server, own, set) ?? (await catalog.tool(server, own, set));
+    const { server, name: offered } = resolved instanceof Promise ? await resolved : resolved;
+    const item = catalog.knownTool(server, offered, set) ?? (await catalog.tool(server, offered, set));
+    const own = item?.own ?? catalog.ownTool(server, offered);
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);
       if (problem) throw new ProtocolError('header_mismatch', problem);
@@ -154,13 +155,14 @@ export class Aggregate implements Gateway {
     if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32020)
       return outcome;
     await catalog.refreshTools(server, set);
-    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, own, set) });
+    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, offered, set) });
   }
 
   private async getPrompt(caller: Caller, call: Call): Promise<Outcome> {
     const name = stringParam(call, 'name');
     const { catalog } = this.parts;
-    const { server, own } = await catalog.resolve(call.view, name, 'prompts/list', catalog.setOf(caller, call.view));
+    const set = catalog.setOf(caller, call.view);
+    const { server, name: own } = await catalog.resolve(call.view, name, 'prompts/list', set);
     return this.parts.forwarder.forward(caller, call, {
       target: { server, kind: 'prompt', name: own },
       edits: own === name ? {} : { name: JSON.stringify(own) },
@@ -180,7 +182,7 @@ export class Aggregate implements Gateway {
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
-      const { server, own } = await catalog.resolve(call.view, ref['name'], 'prompts/list', set);
+      const { server, name: own } = await catalog.resolve(call.view, ref['name'], 'prompts/list', set);
       return this.parts.forwarder.forward(caller, call, {
         target: { server, kind: 'prompt', name: own },
         edits: { ref: JSON.stringify({ ...ref, name: own }) },

@@ -16,6 +16,13 @@ export interface ApprovalPolicy {
   readonly destructive: boolean;
 }
 
+/** A tool by its server, the name it is offered under, and its own. */
+interface Tool {
+  readonly server: string;
+  readonly offered: string;
+  readonly own: string;
+}
+
 /** The key of the gateway's own question among those of servers. */
 const KEY = 'parley/approval';
 const FORM = { elicitation: { form: {} } };
@@ -36,23 +43,24 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
     used.set(nonce, now + states.ttl);
   };
 
-  const needs = async (caller: Caller, call: Call): Promise<{ server: string; own: string } | undefined> => {
+  const needs = async (caller: Caller, call: Call): Promise<Tool | undefined> => {
     const name = call.params.get('name');
     if (call.method !== 'tools/call' || typeof name !== 'string') return undefined;
     const set = catalog.setOf(caller, call.view);
-    const target = await catalog.resolve(call.view, name, 'tools/list', set);
+    const { server, name: offered } = await catalog.resolve(call.view, name, 'tools/list', set);
+    const known = catalog.knownTool(server, offered, set);
+    const target: Tool = { server, offered, own: known?.own ?? catalog.ownTool(server, offered) };
     const spellings = [name, ...spellingsOf(target)];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return target;
     if (!policy.destructive) return undefined;
-    const tool =
-      catalog.knownTool(target.server, target.own, set) ?? (await catalog.tool(target.server, target.own, set));
+    const tool = known ?? (await catalog.tool(server, offered, set));
     // A tool whose description cannot be had may be destructive.
     if (!tool) return target;
     const { annotations } = tool.value;
     return isObject(annotations) && annotations['destructiveHint'] === true ? target : undefined;
   };
 
-  const ask = (caller: Caller, call: Call, { server, own }: { server: string; own: string }): Outcome => {
+  const ask = (caller: Caller, call: Call, { server, own }: Tool): Outcome => {
     if (!declares(caller.capabilities, FORM)) {
       return failed(
         new ProtocolError(
@@ -109,10 +117,11 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
 }
 
 /** Every name the tool goes by: a door that shows it under another one must not lead around the question. */
-const spellingsOf = ({ server, own }: { server: string; own: string }): string[] => [
-  own,
-  ...['__', '.', '-'].flatMap((mark) => [`${server}${mark}${own}`, prefixedName(server, own, mark)]),
-];
+const spellingsOf = ({ server, own, offered }: Tool): string[] =>
+  [own, offered].flatMap((name) => [
+    name,
+    ...['__', '.', '-'].flatMap((mark) => [`${server}${mark}${name}`, prefixedName(server, name, mark)]),
+  ]);
 
 const SHOWN = 2_000;
 

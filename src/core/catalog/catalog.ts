@@ -19,6 +19,7 @@ import type { Item } from './listing.js';
 import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
 import { CatalogServer, type KnownOffer, type Missing, type Part } from './server.js';
 import { matchesTemplate, uriRoot } from './templates.js';
+import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
 export interface CatalogOptions {
   readonly naming: Naming;
@@ -42,12 +43,13 @@ export class Catalog {
   constructor(private readonly options: CatalogOptions) {}
 
   /** Adds a server, or puts it in the place of the one with its name; returns that one. */
-  put(upstream: Upstream): Upstream | undefined {
+  put(upstream: Upstream, rules: ToolRules = ALL_TOOLS): Upstream | undefined {
     const { name } = upstream;
     const before = this.entries.get(name);
     const { patience, log } = this.options;
     const entry = new CatalogServer({
       upstream,
+      rules,
       patience,
       log,
       announce: (kind, set) => this.announce(kind, name, set),
@@ -223,16 +225,20 @@ export class Catalog {
     return parts.slice(0, parts.indexOf(part)).some(({ snapshot }) => snapshot.byKey.has(own));
   }
 
-  /** The server and own name behind a name the caller used: prefixed, dotted, or bare where only one server has it. */
+  /**
+   * The server behind a name the caller used, and the name of the item there: prefixed, dotted, or bare where only one
+   * server has it.
+   */
   resolve(
     view: View,
     name: string,
     method: 'tools/list' | 'prompts/list',
     set = NO_CAPABILITIES,
   ): Resolved | Promise<Resolved> {
-    if (view.server !== undefined) return { server: view.server, own: name };
-    const split = splitName(name, this.entries, this.options.naming.separator);
-    if (!split) return this.search(view, name, method, set);
+    if (view.server !== undefined) return { server: view.server, name };
+    const found = splitName(name, this.entries, this.options.naming.separator);
+    if (!found) return this.search(view, name, method, set);
+    const split: Resolved = { server: found.server, name: found.own };
     return mayBeShortened(name) ? this.lengthen(split, name, method, set) : split;
   }
 
@@ -245,10 +251,10 @@ export class Catalog {
   ): Promise<Resolved> {
     const { parts } = await this.parts(view, method, set);
     const owners = parts.filter(({ snapshot }) => snapshot.byKey.has(name));
-    if (owners.length === 1) return { server: owners[0]!.server, own: name };
+    if (owners.length === 1) return { server: owners[0]!.server, name };
     const kind = method === 'tools/list' ? 'tool' : 'prompt';
     if (owners.length > 1) {
-      if (this.options.naming.prefix === 'never') return { server: owners[0]!.server, own: name };
+      if (this.options.naming.prefix === 'never') return { server: owners[0]!.server, name };
       const candidates = owners.map(({ server }) => prefixedName(server, name, this.options.naming.separator));
       throw new ProtocolError('ambiguous_name', `Several servers have a ${kind} "${name}": ${candidates.join(', ')}`, {
         data: { candidates },
@@ -270,7 +276,7 @@ export class Catalog {
     const { part } = await this.entries.get(server)!.part(method, set, false);
     const snapshot = part?.snapshot;
     const found = snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name);
-    return found ? { server, own: found.key } : split;
+    return found ? { server, name: found.key } : split;
   }
 
   /** Whether a server is known to have tasks of the newest kind. */
@@ -279,8 +285,13 @@ export class Catalog {
   }
 
   /** See `CatalogServer.knownTool`. */
-  knownTool(server: string, own: string, set = NO_CAPABILITIES): Item | undefined {
-    return this.entries.get(server)?.knownTool(own, set);
+  knownTool(server: string, name: string, set = NO_CAPABILITIES): Item | undefined {
+    return this.entries.get(server)?.knownTool(name, set);
+  }
+
+  /** See `CatalogServer.ownTool`. */
+  ownTool(server: string, name: string): string {
+    return this.entries.get(server)?.ownTool(name) ?? name;
   }
 
   /** What is known of a server's tools at the moment; asks nobody. */
@@ -289,8 +300,8 @@ export class Catalog {
   }
 
   /** See `CatalogServer.tool`. */
-  async tool(server: string, own: string, set = NO_CAPABILITIES): Promise<Item | undefined> {
-    return this.entries.get(server)?.tool(own, set);
+  async tool(server: string, name: string, set = NO_CAPABILITIES): Promise<Item | undefined> {
+    return this.entries.get(server)?.tool(name, set);
   }
 
   async refreshTools(server: string, set: CapabilitySet): Promise<void> {
@@ -340,10 +351,10 @@ export class Catalog {
   }
 }
 
-/** A server, and what an item is called there. */
+/** A server, and the name an item of it is offered under, before any prefix. */
 export interface Resolved {
   readonly server: string;
-  readonly own: string;
+  readonly name: string;
 }
 
 /** The page a tool is shown with, by MCP Apps. */

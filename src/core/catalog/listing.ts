@@ -5,11 +5,14 @@ import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.j
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { type Caller, Cancellation } from '../caller.js';
 import type { ListNews, Upstream } from '../upstream.js';
+import type { ToolRules } from './tool-rules.js';
 
 /** One thing a server offers, as the server wrote it. */
 export interface Item {
-  /** Its own name or URI: what identifies it at its server. */
+  /** The name or URI it is offered under, before any prefix. */
   readonly key: string;
+  /** Its own name or URI: what identifies it at its server. */
+  readonly own: string;
   readonly value: JsonObject;
   /** Arguments to be repeated in headers, for tools. */
   readonly mirrored: readonly MirroredParam[];
@@ -36,6 +39,8 @@ export interface ListingOptions {
   news(): ListNews;
   /** The list for clients without capabilities, where this one is for others. */
   readonly plain?: Listing;
+  /** Which tools are offered, and under which names. */
+  readonly rules?: ToolRules;
   /** Called when callers hold an older list than the one that came in, and no announcement was made. */
   changed(): void;
   warn(message: string): void;
@@ -257,6 +262,7 @@ export class Listing {
   private async readAll(): Promise<Snapshot> {
     const items: Item[] = [];
     const byKey = new Map<string, Item>();
+    const names: string[] = [];
     let cursor: string | undefined;
     let ttl: number | undefined = Number.POSITIVE_INFINITY;
     let scope: 'public' | 'private' = 'public';
@@ -266,8 +272,8 @@ export class Listing {
       if (result['cacheScope'] !== 'public') scope = 'private';
       const members = result[LIST_MEMBER[this.method]];
       for (const value of Array.isArray(members) ? members : []) {
-        const item = isObject(value) ? this.item(value) : undefined;
-        if (!item || byKey.has(item.key)) continue;
+        const item = isObject(value) ? this.item(value, names) : undefined;
+        if (!item || this.isTaken(item, items, byKey)) continue;
         if (items.length >= MOST_ITEMS) {
           this.options.warn(`${this.method} of server "${this.options.upstream.name}" is cut at ${MOST_ITEMS} entries`);
           break reading;
@@ -280,6 +286,7 @@ export class Listing {
       if (typeof next !== 'string' || next === cursor) break;
       cursor = next;
     }
+    this.check(names);
     return {
       items,
       byKey,
@@ -289,6 +296,28 @@ export class Listing {
       ttl: ttl === undefined ? undefined : Math.min(Math.max(0, ttl), MOST_TTL),
       scope,
     };
+  }
+
+  /** The first of a name keeps it, but a tool that was given its name goes before one that merely has it. */
+  private isTaken(item: Item, items: Item[], byKey: Map<string, Item>): boolean {
+    const other = byKey.get(item.key);
+    if (!other) return false;
+    if (item.own === item.key || other.own !== other.key) return true;
+    items.splice(items.indexOf(other), 1);
+    return false;
+  }
+
+  /** Says once what in the rules does not fit the tools that are there. */
+  private check(names: readonly string[]): void {
+    const { rules, plain, upstream } = this.options;
+    if (!rules || plain) return;
+    for (const problem of rules.problems(names)) this.warnOnce(`servers.${upstream.name}.${problem}`);
+  }
+
+  private warnOnce(message: string): void {
+    if (this.warned.has(message) || this.warned.size >= MOST_WARNINGS) return;
+    this.warned.add(message);
+    this.options.warn(message);
   }
 
   private async page(cursor: string | undefined): Promise<JsonObject> {
@@ -312,21 +341,23 @@ export class Listing {
       : new ProtocolError('upstream_invalid', `Server "${upstream.name}" asked something in the middle of a list`);
   }
 
-  private item(value: JsonObject): Item | undefined {
-    const key = value[KEY[this.method]];
-    if (typeof key !== 'string' || key === '') return undefined;
-    if (this.method !== 'tools/list') return { key, value, mirrored: NO_MIRRORS };
+  private item(value: JsonObject, names: string[]): Item | undefined {
+    const own = value[KEY[this.method]];
+    if (typeof own !== 'string' || own === '') return undefined;
+    if (this.method !== 'tools/list') return { key: own, own, value, mirrored: NO_MIRRORS };
+    const { rules, upstream } = this.options;
+    if (names.length < MOST_ITEMS) names.push(own);
+    const key = rules ? rules.nameOf(own) : own;
+    if (key === undefined) return undefined;
     const mirrored = mirroredParams(value['inputSchema']);
     if ('invalid' in mirrored) {
       // XMH-04: such a tool cannot be called over HTTP, so it is not offered.
-      if (!this.warned.has(key) && this.warned.size < MOST_WARNINGS) {
-        this.warned.add(key);
-        this.options.warn(`tool "${key}" of server "${this.options.upstream.name}" is left out: ${mirrored.invalid}`);
-      }
+      this.warnOnce(`tool "${own}" of server "${upstream.name}" is left out: ${mirrored.invalid}`);
       return undefined;
     }
     return {
       key,
+      own,
       value: isObject(value['inputSchema']) ? value : { ...value, inputSchema: { type: 'object' } },
       mirrored: mirrored.params,
     };

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { mayBeShortened, NAME_LIMIT, prefixedName, splitName } from './names.js';
 
-const server = fc.stringMatching(/^[a-z0-9-]{1,20}$/);
+/** What the configuration takes for the name of a server. */
+const server = fc.stringMatching(/^[a-z0-9_-]{0,19}[a-z0-9-]$/).filter((name) => !name.includes('__'));
 const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,40}$/);
 
 describe('prefixedName', () => {
@@ -13,6 +14,20 @@ describe('prefixedName', () => {
         expect(splitName(prefixedName(name, own, '__'), new Set([name]), '__')).toEqual({ server: name, own });
       }),
     );
+  });
+
+  it('stands for one tool of one server, whatever other servers there are', () => {
+    fc.assert(
+      fc.property(server, server, tool, (name, other, own) => {
+        fc.pre(`${name}__${own}`.length <= NAME_LIMIT);
+        expect(splitName(prefixedName(name, own, '__'), new Set([other, name]), '__')).toEqual({ server: name, own });
+      }),
+    );
+    const servers = new Set(['a', 'a_b', '_a', 'my_server']);
+    expect(splitName('a_b__c', servers, '__')).toEqual({ server: 'a_b', own: 'c' });
+    expect(splitName('a___b', servers, '__')).toEqual({ server: 'a', own: '_b' });
+    expect(splitName('_a__b', servers, '__')).toEqual({ server: '_a', own: 'b' });
+    expect(splitName('my_server__read_file', servers, '__')).toEqual({ server: 'my_server', own: 'read_file' });
   });
 
   it('keeps long names within the limit, alike every time and different for different names', () => {

@@ -211,9 +211,9 @@ describe('names', () => {
   it('are resolved prefixed, dotted, and bare where only one server has them', async () => {
     const { catalog } = house({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
     const resolve = (name: string) => catalog.resolve(ALL_SERVERS, name, 'tools/list');
-    expect(await resolve('a__x')).toEqual({ server: 'a', own: 'x' });
-    expect(await resolve('a.x')).toEqual({ server: 'a', own: 'x' });
-    expect(await resolve('x')).toEqual({ server: 'a', own: 'x' });
+    expect(await resolve('a__x')).toEqual({ server: 'a', name: 'x' });
+    expect(await resolve('a.x')).toEqual({ server: 'a', name: 'x' });
+    expect(await resolve('x')).toEqual({ server: 'a', name: 'x' });
     await expect(resolve('y')).rejects.toMatchObject({
       reason: 'ambiguous_name',
       detail: { data: { candidates: ['a__y', 'b__y'] } },
@@ -226,6 +226,6 @@ describe('names', () => {
     const { catalog, all } = house({ files: { tools: [long] } });
     const [shown] = await all();
     expect(shown!.length).toBeLessThanOrEqual(64);
-    expect(await catalog.resolve(ALL_SERVERS, shown!, 'tools/list')).toEqual({ server: 'files', own: long });
+    expect(await catalog.resolve(ALL_SERVERS, shown!, 'tools/list')).toEqual({ server: 'files', name: long });
   });
 });

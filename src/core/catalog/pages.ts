@@ -56,7 +56,7 @@ export class Pages {
       const texts = this.texts(part, method, view, caller.revision, clashes);
       for (let index = start(part, after); index < texts.length; index++) {
         const item = part.snapshot.items[index]!;
-        if (!this.admission.sees(caller, { server: part.server, kind: TARGET[method], name: item.key })) {
+        if (!this.admission.sees(caller, { server: part.server, kind: TARGET[method], name: item.own })) {
           filtered = true;
           continue;
         }

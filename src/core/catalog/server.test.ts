@@ -7,6 +7,7 @@ import { complete, type Outcome } from '../gateway.js';
 import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
 import { CatalogServer } from './server.js';
+import { ALL_TOOLS } from './tool-rules.js';
 
 const PATIENCE = 1_000;
 
@@ -29,6 +30,7 @@ class Stand {
     } as unknown as Upstream;
     this.server = new CatalogServer({
       upstream,
+      rules: ALL_TOOLS,
       patience: PATIENCE,
       announce: (kind) => this.announced.push(kind),
       log: { debug: () => {}, warn: () => {} },
@@ -152,6 +154,7 @@ class Choosy {
       listNews: (_: unknown, capabilities: ClientCapabilities) => this.news(capabilities),
       health: () => ({ status: 'up', speaks: [] }),
     } as unknown as Upstream,
+    rules: ALL_TOOLS,
     patience: PATIENCE,
     announce: (kind, set) => this.announced.push([kind, set]),
     log: { debug: () => {}, warn: () => {} },

@@ -19,6 +19,7 @@ import {
   sizeOf,
 } from './capability-set.js';
 import { type Item, Listing, type Snapshot } from './listing.js';
+import type { ToolRules } from './tool-rules.js';
 
 export const KIND_OF: Readonly<Record<ListMethod, ListKind>> = {
   'tools/list': 'toolsListChanged',
@@ -69,6 +70,8 @@ type Lists = Readonly<Record<ListMethod, Listing>>;
 
 export interface CatalogServerOptions {
   readonly upstream: Upstream;
+  /** Which of its tools are offered, and under which names. */
+  readonly rules: ToolRules;
   /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
   /** Tells of a changed list: that for clients with these capabilities, or those for all. */
@@ -120,12 +123,13 @@ export class CatalogServer {
   }
 
   private listsOf(set: CapabilitySet): Lists {
-    const { upstream, announce, log } = this.options;
+    const { upstream, rules, announce, log } = this.options;
     const capabilities = declarationOf(set);
     const listing = (method: ListMethod): Listing =>
       new Listing({
         upstream,
         method,
+        rules,
         caller: { ...GATEWAY, capabilities },
         news: () => this.newsOf(method, capabilities),
         changed: () => announce(KIND_OF[method], set === NO_CAPABILITIES ? undefined : set),
@@ -356,22 +360,29 @@ export class CatalogServer {
     return { server: this.name, reason };
   }
 
-  /** A tool as it is known at the moment to clients with these capabilities; asks nobody. */
-  knownTool(own: string, set: CapabilitySet): Item | undefined {
+  /** A tool as it is known at the moment to clients with these capabilities, by the name it is offered under; asks nobody. */
+  knownTool(name: string, set: CapabilitySet): Item | undefined {
     const earned = set === NO_CAPABILITIES ? undefined : this.earned.get(set)?.['tools/list'].snapshot;
-    return (earned ?? this.lists['tools/list'].snapshot)?.byKey.get(own);
+    return (earned ?? this.lists['tools/list'].snapshot)?.byKey.get(name);
+  }
+
+  /** The own name of a tool whose list cannot be had. Throws where the tool is not offered. */
+  ownTool(name: string): string {
+    const own = this.options.rules.ownerOf(name);
+    if (own !== undefined) return own;
+    throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server: this.name } });
   }
 
   /**
    * A tool that is not known yet: the list is read, or read again if it may be old. Throws where the list is there and the
    * tool is not in it; undefined where the list cannot be had, and the server itself has to say.
    */
-  async tool(own: string, set: CapabilitySet): Promise<Item | undefined> {
+  async tool(name: string, set: CapabilitySet): Promise<Item | undefined> {
     const snapshot = await this.tools(set);
     if (!snapshot) return undefined;
-    const item = snapshot.byKey.get(own);
+    const item = snapshot.byKey.get(name);
     if (item) return item;
-    throw this.unknownTool(own, set);
+    throw this.unknownTool(name, set);
   }
 
   /** The tools as far as they can be had without waiting for long. */
@@ -381,18 +392,18 @@ export class CatalogServer {
   }
 
   /** A tool may be there for clients that can do more: who may know the server is told what is lacking. */
-  private unknownTool(own: string, set: CapabilitySet): ProtocolError {
+  private unknownTool(name: string, set: CapabilitySet): ProtocolError {
     let least: CapabilitySet | undefined;
     for (const [other, lists] of this.earned) {
       const more = lacking(set, other);
-      if (more === NO_CAPABILITIES || !lists['tools/list'].snapshot?.byKey.has(own)) continue;
+      if (more === NO_CAPABILITIES || !lists['tools/list'].snapshot?.byKey.has(name)) continue;
       if (least === undefined || sizeOf(more) < sizeOf(least)) least = more;
     }
-    const data = { name: own, server: this.name };
-    if (least === undefined) return new ProtocolError('tool_not_found', `Unknown tool: ${own}`, { data });
+    const data = { name, server: this.name };
+    if (least === undefined) return new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data });
     return new ProtocolError(
       'missing_capability',
-      `Server "${this.name}" offers tool "${own}" to clients that declare ${namesOf(least).join(' and ')}`,
+      `Server "${this.name}" offers tool "${name}" to clients that declare ${namesOf(least).join(' and ')}`,
       { outcome: 'not_executed', data: { ...data, requiredCapabilities: declarationOf(least) } },
     );
   }

@@ -18,7 +18,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { isObject } from '../../../protocol/mcp/model.js';
 import { type Caller, Cancellation, GATEWAY } from '../../caller.js';
-import { globOf } from '../../catalog/glob.js';
+import { type Glob, globOf } from '../../catalog/glob.js';
 import { type Cluster, ReplicaGone } from '../../cluster.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
 import { taskForAgent } from '../ids.js';
@@ -53,7 +53,7 @@ export class ToolAgent implements Agent {
   /** The turns that are worked on, and those whose end is not written yet. */
   private readonly runs = new Map<string, TaskRun>();
   private readonly turns: ToolTurns;
-  private readonly patterns: readonly RegExp[];
+  private readonly patterns: readonly Glob[];
   private facing: AgentFacts | undefined;
   private readonly stops: (() => void)[];
   private closed = false;
