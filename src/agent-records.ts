@@ -13,9 +13,6 @@ export interface AgentRecordsOptions {
   readonly shared: boolean;
 }
 
-/** A hint is stale at once; this is how long a replica may take to look. */
-const HINT_LIFE = 60_000;
-
 const stored = storing('Tasks');
 
 export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
@@ -151,12 +148,12 @@ function localHints(): ChangeHints {
   };
 }
 
+/** A hint that is lost costs its reader the time until it looks by itself. */
 function busHints(bus: State['bus'], kind: string): ChangeHints {
-  const streamOf = (key: TaskKey): string =>
+  const topicOf = (key: TaskKey): string =>
     `a2a:${kind}:${createHash('sha256').update(nameOf(key)).digest('base64url').slice(0, 32)}`;
   return {
-    // A hint that is lost costs its reader the time until it looks by itself.
-    send: (key) => void bus.append(streamOf(key), '', { maxLen: 1, ttlMs: HINT_LIFE }).catch(() => {}),
-    listen: (key, listener) => bus.wake(streamOf(key), listener),
+    send: (key) => bus.hint(topicOf(key)),
+    listen: (key, listener) => bus.onHint(topicOf(key), listener),
   };
 }

@@ -39,6 +39,7 @@ const PATIENCE = 1_000;
 const TASK_POLL = 500;
 /** The owner of a process holds a question a little longer than the replica of its caller does. */
 const HELD_MARGIN = 60_000;
+const DAY = 24 * 60 * 60 * 1000;
 
 /** Keys that need no restart. */
 const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
@@ -130,10 +131,14 @@ export class House {
   }
 
   static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<House> {
-    const { db, bus, keys } = config.state;
+    const { db, bus, keys, retention } = config.state;
     const state = await openState({
       data: config.data,
       log,
+      retention: {
+        ...(retention.auditDays > 0 && { auditMs: retention.auditDays * DAY }),
+        ...(retention.deadDeliveryDays > 0 && { deadDeliveriesMs: retention.deadDeliveryDays * DAY }),
+      },
       ...(db !== undefined && { db }),
       ...(bus !== undefined && { bus }),
       ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),

@@ -76,7 +76,7 @@ test('the defaults', () => {
       maxParkedPerServer: 500,
     },
     policy: { approve: { tools: [], destructive: false } },
-    state: { keys: [] },
+    state: { keys: [], retention: { auditDays: 365, deadDeliveryDays: 30 } },
     log: { level: 'info', format: 'auto' },
   });
 });

@@ -432,6 +432,20 @@ export const SCHEMA = group('', {
       }),
       { description: 'Keys of the sealed values, the same on every replica: the first seals, each of them opens.' },
     ),
+    retention: group('How long records are kept that nothing else ends.', {
+      auditDays: integer({
+        default: 365,
+        min: 0,
+        max: 36_500,
+        description: 'Days an audit record is kept; 0 for ever.',
+      }),
+      deadDeliveryDays: integer({
+        default: 30,
+        min: 0,
+        max: 36_500,
+        description: 'Days a webhook is kept that could not be delivered; 0 for ever.',
+      }),
+    }),
   }),
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {

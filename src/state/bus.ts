@@ -43,6 +43,11 @@ export interface Bus {
   /** Calls `fn` when the stream may have something new. A hint: it may come late or twice; `read` is the truth. */
   wake(stream: string, fn: () => void): () => void;
 
+  /** Calls those who listen for the topic, at every replica. Nothing is stored: a hint may be lost, or come twice. */
+  hint(topic: string): void;
+  /** Calls `fn` on hints, and whenever some may have been lost. Whoever needs to know for certain looks by himself. */
+  onHint(topic: string, fn: () => void): () => void;
+
   /**
    * Takes or prolongs a lease. Returns its fence, or undefined while somebody else holds it. Each new holder gets a
    * higher fence, and so does an owner that comes back after its lease lapsed.

@@ -16,6 +16,7 @@ import { Registry } from './stores/registry.js';
 import { Sessions } from './stores/sessions.js';
 import { Tasks } from './stores/tasks.js';
 import { Verdicts } from './stores/verdicts.js';
+import { Sweeper } from './sweeper.js';
 
 export { type AppendOptions, type Bus, START, type StreamEvent } from './bus.js';
 export { wallMs } from './clock.js';
@@ -55,6 +56,8 @@ export interface StateOptions {
   pollMs?: number;
   /** How often expired rows are removed; 0 never. */
   sweepMs?: number;
+  /** How long records are kept that nothing else ends; for ever where not given. */
+  retention?: { auditMs?: number; deadDeliveriesMs?: number };
 }
 
 export interface PartHealth {
@@ -162,33 +165,27 @@ function otherProcessWrote(db: Db): () => Promise<boolean> {
 }
 
 function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): State {
+  const { pollMs, retention = {}, sweepMs = SWEEP_MS, log } = options;
+  const { auditMs, deadDeliveriesMs } = retention;
   const stores = {
     verdicts: new Verdicts(db),
-    registry: new Registry(db, bus, options.pollMs === undefined ? {} : { pollMs: options.pollMs }),
+    registry: new Registry(db, bus, pollMs === undefined ? {} : { pollMs }),
     sessions: new Sessions(db),
     parked: new ParkedCalls(db),
     tasks: new Tasks(db),
-    outbox: new Outbox(db),
+    outbox: new Outbox(db, deadDeliveriesMs === undefined ? {} : { keepDeadMs: deadDeliveriesMs }),
     agentTasks: new AgentTasks(db),
     agentPushes: new AgentPushes(db),
-    audit: new Audit(db, options.audit),
+    audit: new Audit(db, { ...options.audit, ...(auditMs !== undefined && { keepMs: auditMs }) }),
   };
-  const sweep = async (): Promise<void> => {
-    try {
-      for (const store of [stores.sessions, stores.parked, stores.tasks, stores.agentTasks]) await store.sweep();
-      await stores.verdicts.sweep();
-      if (bus instanceof SqlBus) await bus.sweep();
-    } catch (error) {
-      options.log?.warn({ err: error }, 'expired rows were not removed');
-    }
-  };
-  const sweepMs = options.sweepMs ?? SWEEP_MS;
-  const sweeper =
-    sweepMs > 0 ? setInterval(() => void sweep(), sweepMs * (0.9 + Math.random() * 0.2)).unref() : undefined;
+  const { sessions, parked, tasks, agentTasks, verdicts, outbox, audit } = stores;
+  const expiring = [sessions, parked, tasks, agentTasks, verdicts, outbox, audit];
+  const all = bus instanceof SqlBus ? [...expiring, ...bus.expiring] : expiring;
+  const sweeper = sweepMs > 0 ? new Sweeper({ bus, stores: all, everyMs: sweepMs, log }) : undefined;
 
   let closed: Promise<void> | undefined;
   const close = async (): Promise<void> => {
-    clearInterval(sweeper);
+    await sweeper?.close();
     await stores.audit.close();
     await bus.close();
     await db.close();

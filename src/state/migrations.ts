@@ -87,6 +87,18 @@ export const steps: readonly Step[] = [
         PRIMARY KEY (agent, owner, task_id, id))`,
     ],
   },
+  {
+    v: 3,
+    statements: [
+      'CREATE INDEX leases_expires ON leases (expires_at)',
+      'CREATE INDEX counters_expires ON counters (expires_at)',
+      'CREATE INDEX outbox_dead_due ON outbox (due_at) WHERE dead = 1',
+      // The newest record of each chain that was removed for its age, and removed records that a later chain began with.
+      'CREATE TABLE audit_trimmed (chain TEXT PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)',
+      'CREATE TABLE audit_anchors (hash TEXT PRIMARY KEY)',
+      'CREATE INDEX audit_starts ON audit (prev) WHERE seq = 1',
+    ],
+  },
 ];
 
 export interface MigrateOptions {

@@ -1,9 +1,10 @@
 import { type AppendOptions, type Bus, fenced, formatId, gap, parseId, START, type StreamEvent } from './bus.js';
 import { wallMs } from './clock.js';
 import type { Counters } from './counters.js';
-import type { Db, Row, Statement } from './db.js';
+import type { Db, Row, Statement, Value } from './db.js';
 import { engineClock, leaseLock } from './dialect.js';
 import { newId } from './ids.js';
+import type { Expiring } from './sweeper.js';
 import { Wakes } from './wakes.js';
 
 /** How a change of a stream reaches other processes. */
@@ -44,8 +45,9 @@ interface StreamRow extends Row {
 /** Fences start at the time of making, so that a lease whose row was swept never hands out an old fence again. */
 const LEASE_KEPT_MS = 24 * 3_600_000;
 
-/** Rows deleted by one statement of a sweep, so that it never holds the write lock for long. */
-const SWEEP_ROWS = 500;
+/** Removed by one statement: a stream may have a thousand events. */
+const SWEPT_STREAMS = 100;
+const SWEPT_ROWS = 2_000;
 
 /** The Bus in SQL: the embedded one on SQLite, and the cluster's without Redis on PostgreSQL. */
 export class SqlBus implements Bus {
@@ -125,6 +127,15 @@ export class SqlBus implements Bus {
     return this.#wakes.add(stream, fn);
   }
 
+  hint(topic: string): void {
+    this.#wakes.fire(topic);
+    this.#hints?.send(topic);
+  }
+
+  onHint(topic: string, fn: () => void): () => void {
+    return this.#wakes.addHinted(topic, fn);
+  }
+
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
     const list: Statement[] = [[this.#sql.lease, [key, owner, wallMs(), ttlMs]]];
     if (this.#sql.takeLease) list.unshift([this.#sql.takeLease, [key]]);
@@ -157,14 +168,24 @@ export class SqlBus implements Bus {
     await Promise.all([...new Set([this.#db, this.#leases])].map((db) => db.q('SELECT 1 AS one')));
   }
 
-  /** Removes what has expired, a bounded part at a time. Every replica may do it. */
-  async sweep(): Promise<void> {
-    await this.#db.tx([
+  /** What ends by itself, for whoever removes it. */
+  get expiring(): Expiring[] {
+    const count = async (sql: string, params: readonly Value[]): Promise<number> =>
+      (await this.#db.q(sql, params)).length;
+    return [
+      { batch: 1, sweep: () => this.#sweepStreams() },
+      { batch: SWEPT_ROWS, sweep: () => count(this.#sql.sweepLeases, [LEASE_KEPT_MS]) },
+      { batch: SWEPT_ROWS, sweep: () => count(this.#sql.sweepCounters, []) },
+    ];
+  }
+
+  /** Returns 1 where more may be left. */
+  async #sweepStreams(): Promise<number> {
+    const [events, streams] = await this.#db.tx([
       [this.#sql.sweepEvents, []],
       [this.#sql.sweepStreams, []],
-      [this.#sql.sweepLeases, [LEASE_KEPT_MS]],
-      [this.#sql.sweepCounters, []],
     ]);
+    return events!.length >= SWEPT_ROWS || streams!.length >= SWEPT_STREAMS ? 1 : 0;
   }
 
   async close(): Promise<void> {
@@ -215,7 +236,10 @@ function statements(dialect: Db['dialect']) {
   const live = alive(dialect, 'leases');
   const fresh = alive(dialect, 'counters');
   const open = alive(dialect, 'streams');
-  const ended = `SELECT stream FROM streams WHERE NOT ${open} LIMIT ${SWEEP_ROWS}`;
+  // Read once for the whole statement, so that an index can be used; a clock that is read for each row cannot.
+  const now = `(SELECT ${clock})`;
+  const over = `(expires_at <= ${now}${dialect === 'sqlite' ? ` OR expires_at - ttl > ${now}` : ''})`;
+  const ended = `SELECT stream FROM streams WHERE ${over} ORDER BY expires_at LIMIT ${SWEPT_STREAMS}`;
 
   return {
     holdLease: leaseLock(dialect, 'shared'),
@@ -242,10 +266,11 @@ function statements(dialect: Db['dialect']) {
         AND e.seq > CAST($2 AS BIGINT) AND e.seq > streams.trimmed
       WHERE streams.stream = $1 AND ${open} ORDER BY e.seq LIMIT $3`,
 
-    sweepEvents: `DELETE FROM stream_events WHERE stream IN (${ended})`,
+    sweepEvents: `DELETE FROM stream_events WHERE (stream, epoch, seq) IN (SELECT e.stream, e.epoch, e.seq
+      FROM stream_events e WHERE e.stream IN (${ended}) LIMIT ${SWEPT_ROWS}) RETURNING seq`,
     // A stream that was begun anew meanwhile is not ended any more.
     sweepStreams: `DELETE FROM streams WHERE NOT ${open} AND stream IN (${ended})
-      AND NOT EXISTS (SELECT 1 FROM stream_events e WHERE e.stream = streams.stream)`,
+      AND NOT EXISTS (SELECT 1 FROM stream_events e WHERE e.stream = streams.stream) RETURNING stream`,
 
     lease: `INSERT INTO leases (key, owner, fence, ttl, expires_at)
       VALUES ($1, $2, CAST($3 AS BIGINT), CAST($4 AS BIGINT), ${clock} + CAST($4 AS BIGINT))
@@ -271,7 +296,9 @@ function statements(dialect: Db['dialect']) {
         expires_at = CASE WHEN ${fresh} THEN counters.expires_at ELSE excluded.expires_at END
       RETURNING value`,
 
-    sweepLeases: `DELETE FROM leases WHERE expires_at < ${clock} - CAST($1 AS BIGINT)`,
-    sweepCounters: `DELETE FROM counters WHERE NOT ${fresh}`,
+    sweepLeases: `DELETE FROM leases WHERE expires_at < ${now} - CAST($1 AS BIGINT) AND key IN (SELECT key FROM leases
+      WHERE expires_at < ${now} - CAST($1 AS BIGINT) ORDER BY expires_at LIMIT ${SWEPT_ROWS}) RETURNING key`,
+    sweepCounters: `DELETE FROM counters WHERE NOT ${fresh} AND key IN (SELECT key FROM counters
+      WHERE expires_at <= ${now} ORDER BY expires_at LIMIT ${SWEPT_ROWS}) RETURNING key`,
   };
 }

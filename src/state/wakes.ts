@@ -1,6 +1,11 @@
 /** Streams asked about in one query. */
 const CHUNK = 100;
 
+interface Waiting {
+  readonly fns: Set<() => void>;
+  seen: string | undefined;
+}
+
 export interface WakesOptions {
   /** The newest id of each of these streams. */
   tails(streams: readonly string[]): Promise<Map<string, string>>;
@@ -15,7 +20,9 @@ export interface WakesOptions {
  */
 export class Wakes {
   readonly #options: WakesOptions;
-  readonly #waiting = new Map<string, { fns: Set<() => void>; seen: string | undefined }>();
+  readonly #waiting = new Map<string, Waiting>();
+  /** Those that wait for hints alone: there is nothing to compare. */
+  readonly #hinted = new Map<string, Set<() => void>>();
   #timer: NodeJS.Timeout | undefined;
   #polling = false;
 
@@ -37,18 +44,31 @@ export class Wakes {
     };
   }
 
-  fire(stream: string): void {
-    for (const fn of this.#waiting.get(stream)?.fns ?? []) {
-      try {
-        fn();
-      } catch {
-        // One listener's fault is not the others'.
+  addHinted(topic: string, fn: () => void): () => void {
+    const fns = this.#hinted.get(topic) ?? new Set();
+    const own = (): void => fn();
+    this.#hinted.set(topic, fns.add(own));
+    return () => {
+      fns.delete(own);
+      if (fns.size === 0 && this.#hinted.get(topic) === fns) this.#hinted.delete(topic);
+    };
+  }
+
+  /** By the name of a stream, or of a topic. */
+  fire(name: string): void {
+    for (const fns of [this.#waiting.get(name)?.fns, this.#hinted.get(name)]) {
+      for (const fn of [...(fns ?? [])]) {
+        try {
+          fn();
+        } catch {
+          // One listener's fault is not the others'.
+        }
       }
     }
   }
 
   fireAll(): void {
-    for (const stream of [...this.#waiting.keys()]) this.fire(stream);
+    for (const name of new Set([...this.#waiting.keys(), ...this.#hinted.keys()])) this.fire(name);
   }
 
   close(): void {

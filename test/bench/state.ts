@@ -3,6 +3,7 @@
  * which this disk can sync at all. Every engine keeps its promise of durability while it is measured.
  *
  *   npm run bench:state [-- --seconds 5] [--only sqlite]
+ *   npm run bench:state -- --only expiry [--expired 1000000]
  */
 import { execFileSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
@@ -15,12 +16,14 @@ import { Exchange } from '../bridge/support/wire.js';
 import { CountedServer } from '../cluster/support/upstream.js';
 import { startGateway } from '../support/gateway.js';
 import { startPostgres, startRedis } from '../support/services.js';
+import { benchExpiry } from './expiry.js';
 
 const { values } = parseArgs({
   options: {
     seconds: { type: 'string', default: '4' },
     only: { type: 'string' },
     sessions: { type: 'string', default: '10000' },
+    expired: { type: 'string', default: '100000' },
   },
 });
 const SECONDS = Number(values.seconds);
@@ -184,6 +187,7 @@ try {
     benchSessions(Number(values.sessions));
     await benchGatewaySessions(Number(values.sessions));
   }
+  if (wanted('expiry')) await benchExpiry(Number(values.expired));
   console.log(
     `\n${'what'.padEnd(34)}${'writers'.padStart(7)}${'per s'.padStart(10)}${'p50 ms'.padStart(9)}${'p99 ms'.padStart(9)}${'loop p99 ms'.padStart(12)}${'fsync/s'.padStart(12)}`,
   );

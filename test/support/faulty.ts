@@ -84,6 +84,12 @@ export class FaultyBus implements Bus {
   wake(stream: string, fn: () => void): () => void {
     return this.#inner.wake(stream, fn);
   }
+  hint(topic: string): void {
+    this.#inner.hint(topic);
+  }
+  onHint(topic: string, fn: () => void): () => void {
+    return this.#inner.onHint(topic, fn);
+  }
   lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
     return this.#maybe(() => this.#inner.lease(...args));
   }
@@ -139,6 +145,12 @@ export class CutBus implements Bus {
   }
   wake(stream: string, fn: () => void): () => void {
     return this.#inner.wake(stream, fn);
+  }
+  hint(topic: string): void {
+    this.#inner.hint(topic);
+  }
+  onHint(topic: string, fn: () => void): () => void {
+    return this.#inner.onHint(topic, fn);
   }
   lease(...args: Parameters<Bus['lease']>): ReturnType<Bus['lease']> {
     return this.#through(() => this.#inner.lease(...args));

@@ -75,6 +75,15 @@ export class RedisBus implements Bus {
     return this.#wakes.add(stream, fn);
   }
 
+  hint(topic: string): void {
+    this.#wakes.fire(topic);
+    this.#redis.commands.publish(this.#channel, topic).catch(() => {});
+  }
+
+  onHint(topic: string, fn: () => void): () => void {
+    return this.#wakes.addHinted(topic, fn);
+  }
+
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
     const keys = [this.#lease(key), `${this.#prefix}fence`];
     const fence = await this.#redis.run(LEASE, keys, [owner, ttlMs], this.#redis.leases);

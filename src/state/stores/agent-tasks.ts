@@ -3,6 +3,7 @@ import type { Db, Row, Statement, Value } from '../db.js';
 import { skipLocked } from '../dialect.js';
 import { isStateError } from '../errors.js';
 import { newId } from '../ids.js';
+import type { Expiring } from '../sweeper.js';
 import type { Message } from './outbox.js';
 
 /** Names a task: an agent, whose it is, and the id its owner knows. */
@@ -78,6 +79,12 @@ interface TaskRow extends Row {
   follower: string;
 }
 
+interface KeyRow extends Row {
+  agent: string;
+  owner: string;
+  id: string;
+}
+
 /** One row without an event where the task has none that was asked for. */
 interface EventRow extends Row {
   last: number;
@@ -99,7 +106,9 @@ const named = ({ agent, owner, id }: AgentTaskKey): string[] => [agent, owner, i
  * Tasks of agents, their newest events and what is to be sent about them, written together. As in the outbox, the claim
  * to follow a task *is* a due time: what a dead replica followed becomes due by itself.
  */
-export class AgentTasks<T = unknown> {
+export class AgentTasks<T = unknown> implements Expiring {
+  /** A task may have hundreds of events. */
+  readonly batch = 50;
   readonly #db: Db;
 
   constructor(db: Db) {
@@ -231,12 +240,12 @@ export class AgentTasks<T = unknown> {
     return found;
   }
 
-  /** Deletes at most `limit` expired tasks with all that belongs to them; returns how many. */
-  async sweep(limit = 200): Promise<number> {
+  /** Each goes with all that belongs to it. */
+  async sweep(): Promise<number> {
     const sql = 'SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2';
     const now = wallMs();
-    const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [now, limit]);
-    if (rows.length > 0) await this.#db.tx(rows.flatMap((key) => removal(key, now)));
+    const rows = await this.#db.q<KeyRow>(sql, [now, this.batch]);
+    if (rows.length > 0) await this.#db.tx(removal(rows, now));
     return rows.length;
   }
 
@@ -331,14 +340,8 @@ export class AgentTasks<T = unknown> {
     const now = wallMs();
     const sql = `SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $5
       AND ((agent = $1 AND owner = $2 AND id = $3) OR (agent = $1 AND upstream_id = $4))`;
-    const rows = await this.#db.q<{ agent: string; owner: string; id: string }>(sql, [
-      agent,
-      owner,
-      id,
-      upstreamId,
-      now,
-    ]);
-    if (rows.length > 0) await this.#db.tx(rows.flatMap((key) => removal(key, now)));
+    const rows = await this.#db.q<KeyRow>(sql, [agent, owner, id, upstreamId, now]);
+    if (rows.length > 0) await this.#db.tx(removal(rows, now));
     return rows.length > 0;
   }
 }
@@ -347,14 +350,21 @@ export class AgentTasks<T = unknown> {
 const written = (mark: number): string => `EXISTS (SELECT 1 FROM agent_tasks t
   WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.mark = $${mark})`;
 
-function removal(key: AgentTaskKey, now: number): Statement[] {
-  const over = `EXISTS (SELECT 1 FROM agent_tasks t
-    WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.expires_at <= $4)`;
-  const params = [...named(key), now];
+/** Removes those of the tasks that are still expired. */
+function removal(keys: readonly AgentTaskKey[], now: number): Statement[] {
+  const params: Value[] = [now];
+  const places = keys.map((key) => `(${named(key).map((name) => `$${params.push(name)}`)})`);
+  const these = `IN (VALUES ${places.join(', ')})`;
+  const of = (
+    table: string,
+    id: string,
+  ): string => `DELETE FROM ${table} WHERE (agent, owner, ${id}) ${these} AND EXISTS
+    (SELECT 1 FROM agent_tasks t WHERE t.agent = ${table}.agent AND t.owner = ${table}.owner AND t.id = ${table}.${id}
+      AND t.expires_at <= $1)`;
   return [
-    [`DELETE FROM agent_events WHERE ${NAMED} AND ${over}`, params],
-    [`DELETE FROM agent_pushes WHERE agent = $1 AND owner = $2 AND task_id = $3 AND ${over}`, params],
-    [`DELETE FROM agent_tasks WHERE ${NAMED} AND expires_at <= $4`, params],
+    [of('agent_events', 'id'), params],
+    [of('agent_pushes', 'task_id'), params],
+    [`DELETE FROM agent_tasks WHERE (agent, owner, id) ${these} AND expires_at <= $1`, params],
   ];
 }
 

@@ -3,6 +3,7 @@ import { sleep, wallMs } from '../clock.js';
 import type { Db, Row, Statement } from '../db.js';
 import { isStateError, StateError } from '../errors.js';
 import { newId } from '../ids.js';
+import type { Expiring } from '../sweeper.js';
 
 export interface AuditRecord {
   chain: string;
@@ -15,6 +16,8 @@ export interface AuditRecord {
 export interface AuditOptions {
   /** Records held while the database is away; past that `write` is refused, and the caller's policy decides. */
   spool?: number;
+  /** How long a record is kept; without end where not given. */
+  keepMs?: number;
 }
 
 export type Verification =
@@ -37,6 +40,30 @@ interface Waiting {
   reject(error: StateError): void;
 }
 
+interface TrimRow extends Row {
+  chain: string;
+  seq: number;
+  hash: string;
+}
+
+interface Removed {
+  readonly trimmed: ReadonlyMap<string, { readonly seq: number; readonly hash: string }>;
+  /** Hashes that remaining records may refer to; those of the remaining ones are added. */
+  readonly hashes: Set<string>;
+  /** Changes whenever records are removed. */
+  readonly version: string;
+}
+
+const KEEP_NEWEST = `INSERT INTO audit_trimmed (chain, seq, hash)
+  SELECT chain, seq, hash FROM audit WHERE chain = $1 AND seq = $2
+  ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash WHERE audit_trimmed.seq < excluded.seq`;
+const KEEP_ANCHORS = `INSERT INTO audit_anchors (hash)
+  SELECT a.hash FROM audit a WHERE a.chain = $1 AND a.seq <= $2
+    AND EXISTS (SELECT 1 FROM audit s WHERE s.seq = 1 AND s.prev = a.hash)
+  ON CONFLICT (hash) DO NOTHING`;
+const FORGET_ANCHORS = `DELETE FROM audit_anchors WHERE NOT EXISTS
+  (SELECT 1 FROM audit s WHERE s.seq = 1 AND s.prev = audit_anchors.hash)`;
+
 const BATCH = 200;
 const PAGE = 500;
 
@@ -49,9 +76,11 @@ function hashOf(chain: string, seq: number, at: number, json: string, prev: stri
  * replicas never wait for each other; a chain begins with the hash of the newest record found at its start, which ties
  * the chains together.
  */
-export class Audit {
+export class Audit implements Expiring {
+  readonly batch = 500;
   readonly #db: Db;
   readonly #spool: number;
+  readonly #keepMs: number;
   readonly #chain = newId();
   readonly #waiting: Waiting[] = [];
   #seq = 0;
@@ -62,6 +91,7 @@ export class Audit {
   constructor(db: Db, options: AuditOptions = {}) {
     this.#db = db;
     this.#spool = options.spool ?? 10_000;
+    this.#keepMs = options.keepMs ?? Number.POSITIVE_INFINITY;
   }
 
   /** Resolves when the record is durable. While the database is away it waits in the spool. */
@@ -89,12 +119,21 @@ export class Audit {
     return rows.map(({ chain, seq, at, json, hash }) => ({ chain, seq, at, value: JSON.parse(json), hash }));
   }
 
-  /** Reads everything and finds the first record that was changed, removed or put in between. */
+  /** Reads everything and finds the first record that was changed, removed before its time or put in between. */
   async verify(): Promise<Verification> {
-    const hashes = new Set<string>();
+    for (;;) {
+      const removed = await this.#removed();
+      const found = await this.#verify(removed);
+      // Records that were removed for their age meanwhile look as if somebody had taken them.
+      if (found.ok || (await this.#removed()).version === removed.version) return found;
+    }
+  }
+
+  async #verify({ trimmed, hashes }: Removed): Promise<Verification> {
     const starts: { chain: string; prev: string }[] = [];
     let last: { chain: string; seq: number; hash: string } = { chain: '', seq: 0, hash: '' };
     let records = 0;
+    let chains = 0;
     for (;;) {
       const rows = await this.#db.q<AuditRow>(
         `SELECT chain, seq, at, json, prev, hash FROM audit WHERE (chain, seq) > ($1, $2)
@@ -102,12 +141,13 @@ export class Audit {
         [last.chain, last.seq],
       );
       for (const { chain, seq, at, json, prev, hash } of rows) {
-        const first = chain !== last.chain;
-        if (seq !== (first ? 1 : last.seq + 1))
-          return { ok: false, chain, seq, reason: 'the record before is missing' };
-        if (!first && prev !== last.hash) return { ok: false, chain, seq, reason: 'it does not follow the one before' };
+        const before = chain === last.chain ? last : trimmed.get(chain);
+        if (seq !== (before?.seq ?? 0) + 1) return { ok: false, chain, seq, reason: 'the record before is missing' };
+        if (before && prev !== before.hash)
+          return { ok: false, chain, seq, reason: 'it does not follow the one before' };
         if (hash !== hashOf(chain, seq, at, json, prev)) return { ok: false, chain, seq, reason: 'it was changed' };
-        if (first) starts.push({ chain, prev });
+        if (!before) starts.push({ chain, prev });
+        if (chain !== last.chain) chains += 1;
         hashes.add(hash);
         last = { chain, seq, hash };
         records += 1;
@@ -116,7 +156,39 @@ export class Audit {
     }
     const loose = starts.find(({ prev }) => prev !== '' && !hashes.has(prev));
     if (loose) return { ok: false, chain: loose.chain, seq: 1, reason: 'the chain before it is missing' };
-    return { ok: true, records, chains: starts.length };
+    return { ok: true, records, chains };
+  }
+
+  /** What is known of records that were removed for their age. */
+  async #removed(): Promise<Removed> {
+    const [trims, anchors] = await this.#db.tx([
+      ['SELECT chain, seq, hash FROM audit_trimmed', []],
+      ['SELECT hash FROM audit_anchors', []],
+    ]);
+    const trimmed = new Map((trims as TrimRow[]).map(({ chain, seq, hash }) => [chain, { seq, hash }]));
+    const hashes = [...trimmed.values(), ...(anchors as { hash: string }[])].map(({ hash }) => hash);
+    return { trimmed, hashes: new Set(hashes), version: JSON.stringify([...trimmed].sort()) };
+  }
+
+  /**
+   * Removes records that are older than they are kept, from the beginning of their chains, and keeps the hashes that the
+   * remaining ones refer to: what is left can be verified as before.
+   */
+  async sweep(now = wallMs()): Promise<number> {
+    if (!Number.isFinite(this.#keepMs)) return 0;
+    const old = await this.#db.q<{ chain: string; seq: number }>(
+      'SELECT chain, seq FROM audit WHERE at <= $1 ORDER BY at, chain, seq LIMIT $2',
+      [now - this.#keepMs, this.batch],
+    );
+    const upTo = new Map<string, number>();
+    for (const { chain, seq } of old) upTo.set(chain, Math.max(seq, upTo.get(chain) ?? 0));
+    const list = [...upTo].flatMap((range): Statement[] => [
+      [KEEP_NEWEST, range],
+      [KEEP_ANCHORS, range],
+      ['DELETE FROM audit WHERE chain = $1 AND seq <= $2', range],
+    ]);
+    if (list.length > 0) await this.#db.tx([...list, [FORGET_ANCHORS, []]]);
+    return old.length;
   }
 
   /** Writes what waits, as long as the database answers. */

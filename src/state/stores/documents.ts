@@ -1,6 +1,7 @@
 import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { newId } from '../ids.js';
+import type { Expiring } from '../sweeper.js';
 
 export type DocumentTable = 'sessions' | 'parked_calls' | 'tasks';
 
@@ -55,7 +56,8 @@ interface DocumentRow extends Row {
 const COLUMNS = 'id, principal, owner, json, rev, created_at, updated_at, expires_at';
 
 /** JSON values with a principal, an owner and an end. An expired document is as good as deleted. */
-export class Documents<T> {
+export class Documents<T> implements Expiring {
+  readonly batch = 1_000;
   protected readonly db: Db;
   readonly #table: DocumentTable;
 
@@ -101,11 +103,10 @@ export class Documents<T> {
     return this.#list('owner', owner, page);
   }
 
-  /** Deletes at most `limit` expired documents; returns how many. */
-  async sweep(limit = 500): Promise<number> {
+  async sweep(): Promise<number> {
     const sql = `DELETE FROM ${this.#table} WHERE id IN
       (SELECT id FROM ${this.#table} WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;
-    return (await this.db.q(sql, [wallMs(), limit])).length;
+    return (await this.db.q(sql, [wallMs(), this.batch])).length;
   }
 
   /** For a transaction with other writes: a row comes back where it was created. An expired one gives up its id. */

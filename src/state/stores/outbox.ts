@@ -2,6 +2,7 @@ import { wallMs } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { skipLocked } from '../dialect.js';
 import { newId } from '../ids.js';
+import type { Expiring } from '../sweeper.js';
 import type { DocumentTable } from './documents.js';
 
 /** A message to be delivered at least once. */
@@ -50,6 +51,8 @@ export interface OutboxOptions {
   leaseMs?: number;
   /** After this long without success a message is dead. */
   giveUpMs?: number;
+  /** How long a dead message is kept; without end where not given. */
+  keepDeadMs?: number;
   random?: () => number;
 }
 
@@ -111,16 +114,19 @@ interface OutboxRow extends Row {
  * A queue in which the lease *is* the next due time: claiming a message makes it due again after the lease, so that
  * what a dead worker had claimed comes back by itself.
  */
-export class Outbox<T = unknown> {
+export class Outbox<T = unknown> implements Expiring {
+  readonly batch = 500;
   readonly #db: Db;
   readonly #leaseMs: number;
   readonly #giveUpMs: number;
+  readonly #keepDeadMs: number;
   readonly #random: () => number;
 
   constructor(db: Db, options: OutboxOptions = {}) {
     this.#db = db;
     this.#leaseMs = options.leaseMs ?? 30 * SECOND;
     this.#giveUpMs = options.giveUpMs ?? GIVE_UP_MS;
+    this.#keepDeadMs = options.keepDeadMs ?? Number.POSITIVE_INFINITY;
     this.#random = options.random ?? Math.random;
   }
 
@@ -233,6 +239,14 @@ export class Outbox<T = unknown> {
     const sql = `UPDATE outbox SET dead = 0, attempts = 0, error = NULL, due_at = $2, first_at = $2
       WHERE id = $1 AND dead = 1 RETURNING id`;
     return (await this.#db.q(sql, [id, now])).length > 0;
+  }
+
+  /** Removes messages that are dead for longer than they are kept; `due_at` of a dead one is about when it died. */
+  async sweep(now = wallMs()): Promise<number> {
+    if (!Number.isFinite(this.#keepDeadMs)) return 0;
+    const sql = `DELETE FROM outbox WHERE dead = 1 AND id IN
+      (SELECT id FROM outbox WHERE dead = 1 AND due_at <= $1 ORDER BY due_at LIMIT $2) RETURNING id`;
+    return (await this.#db.q(sql, [now - this.#keepDeadMs, this.batch])).length;
   }
 
   /** How many wait, and since when the oldest does. */

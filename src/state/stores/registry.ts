@@ -19,7 +19,7 @@ interface EntryRow extends Row {
   updated_at: number;
 }
 
-const STREAM = 'registry';
+const TOPIC = 'registry';
 const COLUMNS = 'kind, name, json, rev, updated_at';
 
 // The version rises in the same transaction as the entry, so that a replica that misses the hint still sees it.
@@ -79,7 +79,7 @@ export class Registry<T = unknown> {
       ],
     ]);
     const written = results[1]?.[0]?.['rev'] as number | undefined;
-    if (written !== undefined) await this.#announce();
+    if (written !== undefined) this.#announce();
     return written;
   }
 
@@ -93,7 +93,7 @@ export class Registry<T = unknown> {
       ],
     ]);
     const removed = (results[1]?.length ?? 0) > 0;
-    if (removed) await this.#announce();
+    if (removed) this.#announce();
     return removed;
   }
 
@@ -125,7 +125,7 @@ export class Registry<T = unknown> {
       } while (again);
       looking = false;
     };
-    const off = this.#bus.wake(STREAM, () => void look());
+    const off = this.#bus.onHint(TOPIC, () => void look());
     const timer = setInterval(() => void look(), this.#pollMs).unref();
     return () => {
       off();
@@ -134,8 +134,8 @@ export class Registry<T = unknown> {
   }
 
   /** A hint only: the change is durable already, and watchers compare versions. */
-  async #announce(): Promise<void> {
-    await this.#bus.append(STREAM, '', { maxLen: 1, ttlMs: 60_000 }).catch(() => {});
+  #announce(): void {
+    this.#bus.hint(TOPIC);
   }
 }
 

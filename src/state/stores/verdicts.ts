@@ -1,5 +1,6 @@
 import { wallMs } from '../clock.js';
 import type { Db } from '../db.js';
+import type { Expiring } from '../sweeper.js';
 
 export interface Verdict<T> {
   value: T;
@@ -9,7 +10,8 @@ export interface Verdict<T> {
 }
 
 /** Which era a server was found to speak, so that no replica probes it again before the finding is old. */
-export class Verdicts<T = unknown> {
+export class Verdicts<T = unknown> implements Expiring {
+  readonly batch = 1_000;
   readonly #db: Db;
 
   constructor(db: Db) {
@@ -52,7 +54,9 @@ export class Verdicts<T = unknown> {
     await this.#db.q('DELETE FROM era_verdicts WHERE target = $1', [target]);
   }
 
-  async sweep(): Promise<void> {
-    await this.#db.q('DELETE FROM era_verdicts WHERE expires_at <= $1', [wallMs()]);
+  async sweep(): Promise<number> {
+    const sql = `DELETE FROM era_verdicts WHERE target IN
+      (SELECT target FROM era_verdicts WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING target`;
+    return (await this.#db.q(sql, [wallMs(), this.batch])).length;
   }
 }
