@@ -74,7 +74,7 @@ describe('README', () => {
   });
 
   test('the scripts it names are there, and those that are there are named', () => {
-    const named = new Set([...README.matchAll(/`npm (?:run )?([\w:]+)`/g)].map((match) => match[1]!));
+    const named = new Set([...README.matchAll(/`npm (?:run )?([\w:-]+)`/g)].map((match) => match[1]!));
     // Commands of npm itself.
     for (const name of ['install', 'pack']) named.delete(name);
     for (const name of named) expect(MANIFEST['scripts']).toHaveProperty([name]);

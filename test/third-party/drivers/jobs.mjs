@@ -1,0 +1,29 @@
+/** Runs the jobs of the test with a connected client, and tells the results to the test line by line. */
+import { readFile } from 'node:fs/promises';
+
+const tell = (facts) => process.stdout.write(`RESULT ${JSON.stringify(facts)}\n`);
+
+/** `names` returns the names of all tools; `perform` does one job and returns its text. */
+export async function runJobs(names, perform) {
+  tell({ tools: await names() });
+  for (const job of JSON.parse(await readFile(process.env.JOBS, 'utf8'))) {
+    try {
+      tell({ job: job.id, text: await perform(job) });
+    } catch (error) {
+      tell({ job: job.id, error: `${error?.name}: ${error?.message}` });
+    }
+  }
+}
+
+export function textOf(content) {
+  return [content]
+    .flat()
+    .map((block) => block.text ?? block.resource?.text ?? JSON.stringify(block))
+    .join('\n');
+}
+
+/** The text of a tool's result; a result that says it is an error is one. */
+export function called(result) {
+  if (result.isError) throw new Error(textOf(result.content));
+  return textOf(result.content);
+}
