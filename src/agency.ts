@@ -107,6 +107,7 @@ export class Agency {
       agents: directory,
       admission,
       base: () => this.base ?? '',
+      fixed: publicUrl !== undefined,
       grpc: () => this.grpcAddress,
       identified,
       push: true,

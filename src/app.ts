@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs';
 import type { RunningGateway } from './cli/running.js';
 import { formatListen, isLoopback } from './config/address.js';
 import type { Config } from './config/schema.js';
-import { Catalogue } from './core/a2a/catalogue.js';
 import { ALL_SERVERS } from './core/gateway.js';
 import { forOperators } from './core/upstream-monitor.js';
 import { type CallLog, withAgentCallLog } from './features/call-log.js';
@@ -243,7 +242,6 @@ function agentDoors(
   const door = new A2aDoor({ gateway, agents: directory, limits, profile, failed });
   const cardDoor = new CardDoor({
     cards,
-    catalogue: new Catalogue(cards),
     keys,
     publicCards: a2a.publicCards,
     identified,

@@ -17,6 +17,8 @@ export interface Caller {
   readonly clientInfo: Implementation | undefined;
   /** The caller's own session, if it keeps one: a stateful upstream may be dedicated to it. */
   readonly session: string | undefined;
+  /** The URL under which the caller reached the gateway, where a trusted proxy tells it. */
+  readonly gatewayUrl?: string | undefined;
   /** Puts a question to the client outside of any call, where its session has a stream for that. */
   readonly ask?: (question: InputRequest) => Promise<JsonObject>;
   /** Tells the client something outside of any call, likewise. */

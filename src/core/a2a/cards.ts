@@ -24,6 +24,8 @@ export interface CardsOptions {
   readonly admission: Admission;
   /** The URL callers reach the gateway under: the configured one, or the listener's. Asked anew for every card. */
   readonly base: () => string;
+  /** Whether that URL holds for everybody: then none that a proxy tells counts. */
+  readonly fixed?: boolean;
   /** `host:port` of the gRPC listener as callers reach it; undefined while there is none. */
   readonly grpc: () => string | undefined;
   /** Whether callers have to prove who they are, by a bearer token. */
@@ -76,13 +78,20 @@ const BEARER = 'bearer';
 
 /** The gateway's cards: for each agent, and for the front agent that stands before them all. */
 export class Cards {
-  /** Asked for with every message that has to be routed, and the same until the agent has another card. */
-  private readonly unions = new WeakMap<
-    AgentCard,
-    { readonly agent: string; readonly skills: readonly UnionSkill[] }
-  >();
+  constructor(
+    private readonly options: CardsOptions,
+    /** Asked for with every message that has to be routed, and the same until the agent has another card. */
+    private readonly unions = new WeakMap<
+      AgentCard,
+      { readonly agent: string; readonly skills: readonly UnionSkill[] }
+    >(),
+  ) {}
 
-  constructor(private readonly options: CardsOptions) {}
+  /** The same cards with other URLs: for a caller that reached the gateway under `url`. */
+  at(url: string | undefined): Cards {
+    if (url === undefined || this.options.fixed) return this;
+    return new Cards({ ...this.options, base: () => url }, this.unions);
+  }
 
   /** Whether this caller may know of this agent. */
   sees(caller: Caller, name: string): boolean {
@@ -160,7 +169,8 @@ export class Cards {
     if (caller.principal.name === '') {
       throw new ProtocolError('unauthorized', 'The extended card is for callers that prove who they are');
     }
-    return agent === undefined ? this.front(caller) : this.agent(caller, agent);
+    const cards = this.at(caller.gatewayUrl);
+    return agent === undefined ? cards.front(caller) : cards.agent(caller, agent);
   }
 
   /** An agent's own card as it came, with what became of its signatures (G-13). */

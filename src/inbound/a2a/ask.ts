@@ -37,7 +37,7 @@ export async function ask(
   const leave = (): void => cancellation.cancel('the client closed the connection');
   if (AWAITED.has(operation)) res.onClose(leave);
   try {
-    return await gateway.handle(agentCaller(principal), {
+    return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
       agent,
       operation,
       request,

@@ -3,8 +3,9 @@ import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 
 /** A caller that came by A2A: it can be asked nothing on the way, for A2A asks by the state of a task. */
-export const agentCaller = (principal: Principal): Caller => ({
+export const agentCaller = (principal: Principal, gatewayUrl?: string): Caller => ({
   principal,
+  gatewayUrl,
   revision: NEWEST,
   capabilities: {},
   clientInfo: undefined,

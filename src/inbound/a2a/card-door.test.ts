@@ -5,7 +5,6 @@ import { ClientFactory as ClientFactory03 } from 'a2a-sdk-0.3/client';
 import { createLocalJWKSet, flattenedVerify, importJWK, type JSONWebKeySet } from 'jose';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cardOf, cardsOf, StaticAgent, showing } from '../../../test/support/static-agent.js';
-import { Catalogue } from '../../core/a2a/catalogue.js';
 import { OpenAdmission } from '../../core/admission.js';
 import { type CardKeyRecord, CardKeys } from '../../identity/card-keys.js';
 import { Guard } from '../../identity/guard.js';
@@ -45,10 +44,13 @@ async function stand({
   auth = false,
   publicCards = true,
   grpc,
+  behind,
 }: {
   auth?: boolean;
   publicCards?: boolean;
   grpc?: string;
+  /** Behind a trusted proxy; `fixed` where the URL is configured. */
+  behind?: 'fixed' | 'free';
 }) {
   let url = '';
   let kept: CardKeyRecord | undefined;
@@ -57,6 +59,7 @@ async function stand({
     base: () => url,
     grpc: () => grpc,
     identified: auth,
+    fixed: behind === 'fixed',
     admission: auth
       ? showing({ '': ['planner', 'away'], ann: ['planner', 'secret'], bob: [] })
       : new OpenAdmission(() => true),
@@ -71,10 +74,16 @@ async function stand({
     },
     sealer: { close: (value) => JSON.stringify(value), open: (sealed) => JSON.parse(sealed) as unknown },
   });
-  const door = new CardDoor({ cards, catalogue: new Catalogue(cards), keys, publicCards, identified: auth });
+  const door = new CardDoor({ cards, keys, publicCards, identified: auth });
   const server = new HttpServer({
     guard: new Guard(auth ? TOKENS : undefined),
-    origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
+    origins: new Origins({
+      loopback: true,
+      hosts: ['gateway.example'],
+      origins: [],
+      corsOrigins: [],
+      credentials: false,
+    }),
     router: (path) =>
       door.route(path) ?? {
         open: true,
@@ -89,6 +98,7 @@ async function stand({
           );
         },
       },
+    ...(behind && { listener: { trustedProxies: ['127.0.0.1'] } }),
     refuse: (visit, error) => refuseA2a(visit, error),
     failed: (error) => {
       throw error;
@@ -461,5 +471,41 @@ describe('read by the clients of each version', () => {
     expect((await client.getAgentCard()).name).toBe(base ? 'Planner' : 'Parley');
     await client.sendMessage(params as never).catch(() => {});
     expect(open.posts).toEqual([`POST ${base || '/a2a'}/rpc -`]);
+  });
+});
+
+describe('behind a proxy', () => {
+  const proxied = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'gateway.example' };
+  const urlsIn = (text: string): string[] =>
+    [...new Set([...text.matchAll(/(https?:\/\/[^/"]+)\/(?:a2a|\.well-known)/g)].map(([, origin]) => origin!))]
+      // The names of the gateway's extensions.
+      .filter((origin) => !origin.endsWith('parley.dev'))
+      .sort();
+  const read = async (given: Parameters<typeof stand>[0], path: string): Promise<{ own: string; urls: string[] }> => {
+    const { url, close } = await stand(given);
+    try {
+      const response = await fetch(url + path, { headers: proxied });
+      expect(response.status).toBe(200);
+      return { own: url, urls: urlsIn(await response.text()) };
+    } finally {
+      await close();
+    }
+  };
+
+  test.each([
+    PATH,
+    '/.well-known/agent-card.json',
+    '/a2a/planner/.well-known/agent.json',
+    '/a2a/agents',
+    '/.well-known/api-catalog',
+  ])('%s names the address that a trusted proxy tells', async (path) => {
+    expect((await read({ behind: 'free' }, path)).urls).toEqual(['https://gateway.example']);
+  });
+
+  test('names its own where the proxy is not trusted, or a URL is configured', async () => {
+    for (const given of [{}, { behind: 'fixed' as const }]) {
+      const { own, urls } = await read(given, PATH);
+      expect(urls).toEqual([own]);
+    }
   });
 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Cards } from '../../core/a2a/cards.js';
-import { type Catalogue, LINKSET } from '../../core/a2a/catalogue.js';
+import { Catalogue, LINKSET } from '../../core/a2a/catalogue.js';
 import type { Caller } from '../../core/caller.js';
 import type { CardKeys } from '../../identity/card-keys.js';
 import { cardPayloads } from '../../protocol/a2a/canonical.js';
@@ -19,7 +19,6 @@ import { namedVersion } from './visit.js';
 
 export interface CardDoorOptions {
   readonly cards: Cards;
-  readonly catalogue: Catalogue;
   readonly keys: CardKeys;
   /** Whether cards are read by everybody, known or not. */
   readonly publicCards: boolean;
@@ -54,7 +53,7 @@ export class CardDoor {
       handle: async (visit, principal) => {
         try {
           if (visit.req.method !== 'GET' && visit.req.method !== 'HEAD') throw notAllowed(visit);
-          await answer(visit, agentCaller(principal));
+          await answer(visit, agentCaller(principal, visit.req.forwardedUrl));
         } catch (error) {
           if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
           sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
@@ -105,11 +104,15 @@ export class CardDoor {
   }
 
   private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
-    const { cards } = this.options;
+    const cards = this.cardsFor(caller);
     const whole = agent === undefined ? await cards.front(caller) : await cards.agent(caller, agent);
     const card = shape === 'http' ? overHttp(whole) : whole;
-    const written = this.shaped(card, agent, shape, namedVersion(visit));
-    await this.send(visit, caller, await this.sign(written));
+    const written = this.shaped(cards, card, agent, shape, namedVersion(visit));
+    await this.send(visit, caller, await this.sign(cards, written));
+  }
+
+  private cardsFor({ gatewayUrl }: Caller): Cards {
+    return this.options.cards.at(gatewayUrl);
   }
 
   /**
@@ -117,6 +120,7 @@ export class CardDoor {
    * once. Of the versions that find their extended card beside the card's URL, that URL is a step deeper.
    */
   private shaped(
+    cards: Cards,
     card: AgentCard,
     agent: string | undefined,
     shape: Shape,
@@ -127,7 +131,7 @@ export class CardDoor {
     const declared = DECLARED.some((each) => each.version === version);
     if (version !== undefined && declared) return dialect(version).writeCard(card);
     if (version === undefined && shape !== 'old') return hybridCard(card);
-    const url = this.options.cards.url(agent, DEEP_RPC.slice(1));
+    const url = cards.url(agent, DEEP_RPC.slice(1));
     const supportedInterfaces = card.supportedInterfaces.map((each) =>
       each.protocolBinding === 'JSONRPC' ? { ...each, url } : each,
     );
@@ -136,12 +140,14 @@ export class CardDoor {
   }
 
   /** The text of a card with a signature for each way of writing it canonically, made once for each content (S-6, G-13). */
-  private async sign(card: JsonObject): Promise<Answered> {
+  private async sign(cards: Cards, card: JsonObject): Promise<Answered> {
     const kid = await this.options.keys.kid();
     const etag = digest(`${kid}\n${JSON.stringify(card)}`);
     const known = this.signed.get(etag);
     if (known) return { etag, text: await known };
-    const made = this.signatures(card).then((signatures) => Buffer.from(JSON.stringify({ ...card, signatures })));
+    const made = this.signatures(cards, card).then((signatures) =>
+      Buffer.from(JSON.stringify({ ...card, signatures })),
+    );
     this.signed.set(etag, made);
     made.catch(() => this.signed.delete(etag));
     const [oldest] = this.signed.keys();
@@ -149,8 +155,8 @@ export class CardDoor {
     return { etag, text: await made };
   }
 
-  private signatures(card: JsonObject): Promise<JsonValue[]> {
-    const { keys, cards } = this.options;
+  private signatures(cards: Cards, card: JsonObject): Promise<JsonValue[]> {
+    const { keys } = this.options;
     const jku = cards.beside('.well-known/jwks.json');
     return Promise.all(cardPayloads(card).map(async (payload) => ({ ...(await keys.sign(payload, jku)) })));
   }
@@ -165,11 +171,11 @@ export class CardDoor {
     const { query } = visit;
     const of = (name: string): string | undefined => query.get(name) ?? undefined;
     const asked = { capability: of('capability'), skill: of('skill'), tag: of('tag'), q: of('q') };
-    await this.send(visit, caller, plain(await this.options.catalogue.list(caller, asked)));
+    await this.send(visit, caller, plain(await new Catalogue(this.cardsFor(caller)).list(caller, asked)));
   }
 
   private async linkset(visit: Visit, caller: Caller): Promise<void> {
-    await this.send(visit, caller, plain(await this.options.catalogue.linkset(caller)), LINKSET);
+    await this.send(visit, caller, plain(await new Catalogue(this.cardsFor(caller)).linkset(caller)), LINKSET);
   }
 
   private async jwks(visit: Visit): Promise<void> {

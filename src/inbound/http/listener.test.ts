@@ -363,9 +363,12 @@ describe('the gateway at its address', () => {
       expect(bodyOf(await exchange((await serve(told)).url, request))).toBe('127.0.0.1 undefined');
       const { url } = await serve(told, trusted, ['gw.example']);
       expect(bodyOf(await exchange(url, request))).toBe('192.0.2.1 https://gw.example');
-      // Of a host that is not served here nothing is told.
+      // A host that is not served here is not repeated.
       const strange = await serve(told, trusted);
-      expect(bodyOf(await exchange(strange.url, request))).toBe('192.0.2.1 undefined');
+      expect(bodyOf(await exchange(strange.url, request))).toBe('192.0.2.1 https://localhost');
+      // Most proxies pass the Host on as it is.
+      const plain = from(CLIENT, 'X-Forwarded-Proto: https', 'Connection: close').replace('localhost', 'gw.example');
+      expect(bodyOf(await exchange(url, plain))).toBe('192.0.2.1 https://gw.example');
     });
 
     it('bounds the requests of each client, not the connections of the proxy', async () => {

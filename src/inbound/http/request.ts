@@ -73,10 +73,16 @@ export class InboundRequest {
     return this.forwarded?.address ?? this.source.peer;
   }
 
-  /** The URL under which the client reached the gateway, where a trusted proxy tells it. */
+  /** The URL under which the client reached the gateway, by the word of a trusted proxy or by its own. */
+  get reachedUrl(): string | undefined {
+    const host = this.forwarded?.host ?? this.header('host');
+    const scheme = this.forwarded?.scheme ?? (this.source.encrypted ? 'https' : 'http');
+    return host === undefined ? undefined : `${scheme}://${host}`;
+  }
+
+  /** The same, where a trusted proxy tells of its client. */
   get forwardedUrl(): string | undefined {
-    const host = this.forwarded?.host;
-    return host === undefined ? undefined : `${this.forwarded?.scheme ?? 'http'}://${host}`;
+    return this.forwarded && this.reachedUrl;
   }
 
   /** Reads the body, once. Of a body beyond the limit nothing is kept. */

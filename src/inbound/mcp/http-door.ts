@@ -316,7 +316,7 @@ export class HttpDoor {
       return;
     }
     if (accepts.html) {
-      await sendPage(res, base, this.options.info.html(visit.view, visit.principal, req.header('host')));
+      await sendPage(res, base, this.options.info.html(visit.view, visit.principal, req.reachedUrl));
       return;
     }
     if (!accepts.json)

@@ -47,9 +47,9 @@ export class InfoPage {
   }
 
   /** The same for people. A server that is away is shown as such; the page is there all the same. */
-  async html(view: View, principal: Principal, host: string | undefined): Promise<string> {
+  async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
-    const base = publicUrl?.replace(/\/+$/, '') ?? `http://${hostOf(host)}`;
+    const base = publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
     const { server } = view;
     const url = `${base}${pathOf(view)}`;
     const { tools, problem } = await this.toolsOrProblem(view, principal);
@@ -108,10 +108,10 @@ export class InfoPage {
 const pathOf = ({ server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
 
 /** Away from loopback a Host may be anything; what is not the name of a host is not repeated. */
-function hostOf(host: string | undefined): string {
-  return host !== undefined && /^(\[[\da-f:.]+\]|[\w.-]+)(:\d{1,5})?$/i.test(host) && URL.canParse(`http://${host}`)
-    ? host
-    : 'localhost';
+function isUrl(reached: string | undefined): reached is string {
+  return (
+    reached !== undefined && /^https?:\/\/(\[[\da-f:.]+\]|[\w.-]+)(:\d{1,5})?$/i.test(reached) && URL.canParse(reached)
+  );
 }
 
 function pageTool({ name, title, description }: JsonObject): PageTool {

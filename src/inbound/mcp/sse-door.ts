@@ -86,7 +86,7 @@ export class SseDoor {
     const accepts = accepted(req.header('accept'));
     if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*')) {
       if (!accepts.html) throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
-      await sendPage(res, base, this.options.info.html(view, principal, req.header('host')));
+      await sendPage(res, base, this.options.info.html(view, principal, req.reachedUrl));
       return;
     }
     if (catalog) {
