@@ -59,13 +59,17 @@ test.each(['process.exit(3)', ''])('no line is lost where the process ends with 
   const file = fileURLToPath(new URL('./log.ts', import.meta.url));
   const loader = fileURLToPath(new URL('../../test/support/ts.mjs', import.meta.url));
   const program = `
-    import { createLog } from ${JSON.stringify(file)};
-    const log = createLog({ level: 'info', format: 'json' });
+    import { callLog, createLog } from ${JSON.stringify(file)};
+    const settings = { level: 'info', format: 'json' };
+    const log = createLog(settings);
+    callLog(log, settings).write({ event: 'call', caller: 'ada "\\n' });
     for (let line = 0; line < 1000; line++) log.info({ line }, 'said');
     ${end}`;
   const { stderr } = spawnSync(process.execPath, ['--import', loader, '--input-type=module', '--eval', program]);
   const lines = stderr.toString().trimEnd().split('\n');
-  expect(lines).toHaveLength(1000);
-  expect(JSON.parse(lines[999]!)).toMatchObject({ level: 30, line: 999, msg: 'said' });
-  expect(JSON.parse(lines[999]!).time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  expect(lines).toHaveLength(1001);
+  const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  // The line of a call is like every other.
+  expect(JSON.parse(lines[0]!)).toEqual({ level: 30, time, event: 'call', caller: 'ada "\n', msg: 'call' });
+  expect(JSON.parse(lines[1000]!)).toEqual({ level: 30, time, line: 999, msg: 'said' });
 });

@@ -15,8 +15,12 @@ export function createLog(settings: Config['log'], terminal = process.stderr.isT
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
     : gathered(jsonDestination());
-  return pino({ level: settings.level, base: null, timestamp: isoTime }, destination);
+  const log = pino({ level: settings.level, base: null, timestamp: isoTime }, destination);
+  destinations.set(log, destination);
+  return log;
 }
+
+const destinations = new WeakMap<Logger, DestinationStream>();
 
 /** Lines are written together: a call for each of many in a second would cost more than all the rest of the log. */
 const GATHER = 20;
@@ -51,10 +55,17 @@ function isoTime(): string {
 
 /** Calls are news to a program that reads the log, and too many lines for a person who did not ask for them. */
 export function callLog(log: Logger, settings: Config['log'], terminal = process.stderr.isTTY === true) {
-  const level = writesText(settings, terminal) ? 'debug' : 'info';
+  const text = writesText(settings, terminal);
+  const level = text ? 'debug' : 'info';
+  const destination = text ? undefined : destinations.get(log);
+  const head = `{"level":${pino.levels.values[level]}`;
   return {
     enabled: (): boolean => log.isLevelEnabled(level),
-    write: (fields: object): void => log[level](fields, 'call'),
+    write: (fields: object): void => {
+      // The line pino would write, for half of what it costs: there is one for every call.
+      if (destination) destination.write(`${head}${isoTime()},${JSON.stringify(fields).slice(1, -1)},"msg":"call"}\n`);
+      else log[level](fields, 'call');
+    },
   };
 }
 

@@ -12,54 +12,60 @@ export interface CallLog {
   write(fields: object): void;
 }
 
+type Fields = Record<string, unknown>;
+
 /** One line for each MCP call that a client made, when it is over. */
 export function withCallLog(inner: Gateway, log: CallLog, catalog: Pick<Catalog, 'upstream'>): Gateway {
   return {
     listen: (...args) => inner.listen(...args),
-    call: (caller, call) =>
-      log.enabled() && caller.principal !== GATEWAY.principal
-        ? logged(inner, log, catalog, caller, call)
-        : inner.call(caller, call),
+    call: (caller, call) => {
+      if (!log.enabled() || caller.principal === GATEWAY.principal) return inner.call(caller, call);
+      const began = performance.now();
+      let target: Target | undefined;
+      call.routed = (found) => {
+        target = found;
+      };
+      return inner.call(caller, call).then(
+        (outcome) => {
+          log.write(callFields(caller, call, target, catalog, began, outcome));
+          return outcome;
+        },
+        (error: unknown) => {
+          log.write(callFields(caller, call, target, catalog, began, undefined, error));
+          throw error;
+        },
+      );
+    },
   };
 }
 
-async function logged(
-  inner: Gateway,
-  log: CallLog,
-  catalog: Pick<Catalog, 'upstream'>,
+/** Written on the path of every call: plain assignments, because they cost least. */
+function callFields(
   caller: Caller,
   call: Call,
-): Promise<Outcome> {
-  const began = performance.now();
-  let target: Target | undefined;
-  const write = (outcome: object): void => {
-    const server = target?.server ?? call.view.server;
-    const serverRevision = server === undefined ? undefined : catalog.upstream(server)?.revisionFor?.(caller);
-    log.write({
-      event: 'call',
-      protocol: 'mcp',
-      ...(call.requestId !== undefined && { id: bounded(call.requestId, MOST_ID) }),
-      ...callerFields(caller),
-      method: bounded(call.method, MOST_NAME),
-      ...(server !== undefined && { server }),
-      ...(target ? { [target.kind]: targetName(target) } : asked(call)),
-      ...outcome,
-      ms: elapsed(began),
-      revision: caller.revision.date,
-      ...(serverRevision !== undefined && { serverRevision }),
-    });
-  };
-  call.routed = (found) => {
-    target = found;
-  };
-  try {
-    const outcome = await inner.call(caller, call);
-    write(call.cancellation.cancelled ? { outcome: 'cancelled' } : outcomeFields(outcome));
-    return outcome;
-  } catch (error) {
-    write(failure(error));
-    throw error;
-  }
+  target: Target | undefined,
+  catalog: Pick<Catalog, 'upstream'>,
+  began: number,
+  outcome: Outcome | undefined,
+  thrown?: unknown,
+): Fields {
+  const fields: Fields = { event: 'call', protocol: 'mcp' };
+  if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
+  addCaller(fields, caller);
+  fields['method'] = bounded(call.method, MOST_NAME);
+  const server = target?.server ?? call.view.server;
+  if (server !== undefined) fields['server'] = server;
+  if (target) fields[target.kind] = targetName(target);
+  else addAsked(fields, call);
+  if (call.cancellation.cancelled) fields['outcome'] = 'cancelled';
+  else if (outcome === undefined) addFailure(fields, thrown);
+  else if (outcome.kind === 'error') addFailure(fields, outcome.error);
+  else fields['outcome'] = outcome.kind === 'complete' ? 'ok' : outcome.kind;
+  fields['ms'] = elapsed(began);
+  fields['revision'] = caller.revision.date;
+  const serverRevision = server === undefined ? undefined : catalog.upstream(server)?.revisionFor?.(caller);
+  if (serverRevision !== undefined) fields['serverRevision'] = serverRevision;
+  return fields;
 }
 
 /** One line for each A2A call; for a stream when it has ended, with the number of its events. */
@@ -75,56 +81,60 @@ export function withAgentCallLog(inner: AgentGateway, log: CallLog): AgentGatewa
 async function loggedAgent(inner: AgentGateway, log: CallLog, caller: Caller, call: AgentCall): Promise<AgentAnswer> {
   const began = performance.now();
   let { agent } = call;
-  const write = (outcome: object): void =>
-    log.write({
-      event: 'call',
-      protocol: 'a2a',
-      ...callerFields(caller),
-      method: call.operation,
-      ...(agent !== undefined && { agent: bounded(agent, MOST_NAME) }),
-      ...outcome,
-      ms: elapsed(began),
-      revision: call.dialect,
-    });
   call.routed = (found) => {
     agent = found;
+  };
+  const write: Ended = (ended, events) => {
+    const fields: Fields = { event: 'call', protocol: 'a2a' };
+    addCaller(fields, caller);
+    fields['method'] = call.operation;
+    if (agent !== undefined) fields['agent'] = bounded(agent, MOST_NAME);
+    if (typeof ended === 'string') fields['outcome'] = ended;
+    else addFailure(fields, ended);
+    if (events !== undefined) fields['events'] = events;
+    fields['ms'] = elapsed(began);
+    fields['revision'] = call.dialect;
+    log.write(fields);
   };
   try {
     const answer = await inner.handle(caller, call);
     if (answer.kind === 'stream') return { ...answer, events: counted(answer.events, write) };
-    write({ outcome: 'ok' });
+    write('ok');
     return answer;
   } catch (error) {
-    write(failure(error));
+    write(error);
     throw error;
   }
 }
 
+/** Takes how a call ended, or the error it ended with, and for a stream the number of its events. */
+type Ended = (ended: unknown, events?: number) => void;
+
 /** Not a generator: whoever leaves while an event is awaited must not have to wait for it. */
-function counted<T>(events: AsyncIterable<T>, write: (outcome: object) => void): AsyncIterable<T> {
+function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]: () => {
       const iterator = events[Symbol.asyncIterator]();
       let count = 0;
       let over = false;
-      const end = (outcome: object): void => {
-        if (!over) write({ ...outcome, events: count });
+      const end = (ended: unknown): void => {
+        if (!over) write(ended, count);
         over = true;
       };
       return {
         next: async () => {
           try {
             const step = await iterator.next();
-            if (step.done) end({ outcome: 'ok' });
+            if (step.done) end('ok');
             else count++;
             return step;
           } catch (error) {
-            end(failure(error));
+            end(error);
             throw error;
           }
         },
         return: async (value?: unknown) => {
-          end({ outcome: 'left' });
+          end('left');
           return (await iterator.return?.(value)) ?? { done: true, value: undefined };
         },
       };
@@ -136,18 +146,19 @@ const MOST_ID = 64;
 const MOST_NAME = 128;
 const MOST_URI = 256;
 
-function callerFields({ principal, clientInfo }: Caller): object {
-  if (clientInfo === undefined) return { caller: principal.name };
+function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
+  fields['caller'] = principal.name;
+  if (clientInfo === undefined) return;
   const { name, version } = clientInfo as { name?: unknown; version?: unknown };
-  const client = [name, version].filter((part) => typeof part === 'string').join(' ');
-  return { caller: principal.name, ...(client !== '' && { client: bounded(client, MOST_ID) }) };
+  if (typeof name !== 'string') return;
+  fields['client'] = bounded(typeof version === 'string' ? `${name} ${version}` : name, MOST_ID);
 }
 
 /** What was asked for, where it was not found out whose it is. */
-function asked({ method, params }: Call): object {
-  if (method !== 'tools/call' && method !== 'prompts/get') return {};
+function addAsked(fields: Fields, { method, params }: Call): void {
+  if (method !== 'tools/call' && method !== 'prompts/get') return;
   const name = params.get('name');
-  return typeof name === 'string' ? { [method === 'tools/call' ? 'tool' : 'prompt']: bounded(name, MOST_NAME) } : {};
+  if (typeof name === 'string') fields[method === 'tools/call' ? 'tool' : 'prompt'] = bounded(name, MOST_NAME);
 }
 
 /** A resource's URI without the parts that may hold a secret. */
@@ -156,14 +167,10 @@ function targetName({ kind, name }: Target): string {
   return bounded(name.replace(/[?#].*$/s, '').replace(/^([a-z][a-z\d+.-]*:\/\/)[^/@]*@/i, '$1'), MOST_URI);
 }
 
-function outcomeFields(outcome: Outcome): object {
-  if (outcome.kind === 'error') return failure(outcome.error);
-  return { outcome: outcome.kind === 'complete' ? 'ok' : outcome.kind };
-}
-
-function failure(error: unknown): object {
-  if (error instanceof ProtocolError) return { outcome: 'error', error: error.reason };
-  return { outcome: 'error', error: error instanceof UpstreamRpcError ? error.code : 'internal' };
+function addFailure(fields: Fields, error: unknown): void {
+  fields['outcome'] = 'error';
+  if (error instanceof ProtocolError) fields['error'] = error.reason;
+  else fields['error'] = error instanceof UpstreamRpcError ? error.code : 'internal';
 }
 
 /** Milliseconds with one digit behind the point. */
