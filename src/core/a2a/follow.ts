@@ -409,11 +409,11 @@ export class TailFollower extends Following {
     const { records } = this.parts;
     const { feed } = this;
     const before = feed.record.seq;
-    const events = await records.events(feed.record, before);
-    if (events?.length === 0) return;
     const record = await records.find(feed.record);
     if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
-    await feed.adopt(record, complete(events, before, record.seq));
+    if (record.seq <= before) return;
+    // Read after the record, the events reach at least as far; `adopt` leaves out those that go further.
+    await feed.adopt(record, await records.events(record, before));
   }
 
   /** A task that waits for its client needs no follower. */
@@ -422,11 +422,6 @@ export class TailFollower extends Following {
     if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
     return parts.records.claimOne(feed.record, parts.now() + parts.lease);
   }
-}
-
-/** More may have been written between the two readings. */
-function complete<T extends { seq: number }>(events: T[] | undefined, after: number, last: number): T[] | undefined {
-  return events && events.length >= last - after ? events : undefined;
 }
 
 /** The agent could not be asked, as opposed to: it was asked and refused. */
