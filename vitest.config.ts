@@ -32,6 +32,7 @@ export default defineConfig({
         test: {
           name: 'system',
           include: ['test/**/*.test.ts'],
+          globalSetup: './test/support/services.ts',
           exclude: [...configDefaults.exclude, ...long, ...TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
@@ -43,6 +44,7 @@ export default defineConfig({
         test: {
           name: 'timed',
           include: faults ? TIMED : [],
+          globalSetup: './test/support/services.ts',
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: 1,

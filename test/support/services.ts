@@ -62,6 +62,22 @@ function standardFolders(): string[] {
   ];
 }
 
+/** Whether the program is missing and can be installed without asking anybody. */
+const installable = (program: Program): boolean =>
+  find(program) === undefined && isRoot() && existsSync('/etc/debian_version');
+
+/**
+ * Vitest calls this before the first system test. An installation takes longer than a test may wait on a slow machine. What
+ * cannot be installed is not an error here: many tests need neither server, and those that do say what to install.
+ */
+export async function setup(): Promise<void> {
+  for (const program of Object.keys(PACKAGES) as Program[]) {
+    if (!installable(program)) continue;
+    console.log(`Installing ${PACKAGES[program]}, which some tests need`);
+    await need(program).catch((error: Error) => console.log(error.message));
+  }
+}
+
 function find(program: Program): string | undefined {
   const folders = [...(process.env['PATH'] ?? '').split(':').filter(Boolean), ...standardFolders()];
   return folders.map((folder) => join(folder, program)).find((path) => existsSync(path));
@@ -77,7 +93,7 @@ async function need(program: Program): Promise<string> {
   if (found) return found;
   const pkg = PACKAGES[program];
   const command = `apt-get install -y --no-install-recommends ${pkg}`;
-  if (!isRoot() || !existsSync('/etc/debian_version')) {
+  if (!installable(program)) {
     const debian = `on Debian and Ubuntu run: sudo ${command}`;
     const places = 'The tests look on the PATH and where packages put it';
     throw new Error(`${program} is not installed, and these tests need the real one. ${places}; ${debian}`);
