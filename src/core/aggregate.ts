@@ -19,9 +19,12 @@ import type { Admission } from './admission.js';
 import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { Caller } from './caller.js';
+import type { CapabilitySet } from './catalog/capability-set.js';
 import { type Catalog, unionOf } from './catalog/catalog.js';
+import type { Item } from './catalog/listing.js';
 import { MISSING, type Pages } from './catalog/pages.js';
-import { type Missing, within } from './catalog/server.js';
+import type { Missing } from './catalog/server.js';
+import { within } from './catalog/waiting.js';
 import type { Forwarder, Route } from './forward.js';
 import { type Call, complete, failed, type Gateway, type Outcome, type Subscription, type View } from './gateway.js';
 import type { Watch } from './upstream.js';
@@ -138,7 +141,7 @@ export class Aggregate implements Gateway {
     const set = catalog.setOf(caller, call.view);
     const resolved = catalog.resolve(call.view, name, 'tools/list', set);
     const { server, name: offered } = resolved instanceof Promise ? await resolved : resolved;
-    const item = catalog.knownTool(server, offered, set) ?? (await catalog.tool(server, offered, set));
+    const item = catalog.knownTool(server, offered, set) ?? (await this.findTool(caller, server, offered, set));
     const own = item?.own ?? catalog.ownTool(server, offered);
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);
@@ -156,6 +159,13 @@ export class Aggregate implements Gateway {
       return outcome;
     await catalog.refreshTools(server, set);
     return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, offered, set) });
+  }
+
+  /** A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities. */
+  private async findTool(caller: Caller, server: string, name: string, set: CapabilitySet): Promise<Item | undefined> {
+    const { catalog, admission } = this.parts;
+    if (admission.sees(caller, { server, kind: 'tool', name })) return catalog.tool(server, name, set);
+    throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server } });
   }
 
   private async getPrompt(caller: Caller, call: Call): Promise<Outcome> {

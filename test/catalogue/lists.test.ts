@@ -1,7 +1,7 @@
 /** Lists come from the catalogue: upstreams are asked once, and again when their lists may have changed. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { eventually } from '../bridge/support/wire.js';
-import { connectClient, type Door, type EraClient, type Revision } from '../eras/peers.js';
+import { connectClient, type Door, type EraClient, type Json, type Revision } from '../eras/peers.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { type CountedOptions, CountedServer } from './counted-server.js';
 
@@ -36,9 +36,9 @@ async function start(options: CountedOptions, count: number, config: object = {}
   });
 }
 
-async function connect(revision: Revision): Promise<EraClient> {
+async function connect(revision: Revision, capabilities: Json = {}): Promise<EraClient> {
   const door: Door = { transport: 'http', url: `${gateway!.url}/mcp`, config: '' };
-  const client = await connectClient(revision, door);
+  const client = await connectClient(revision, door, { capabilities });
   clients.push(client);
   return client;
 }
@@ -74,7 +74,7 @@ describe.each(KINDS)('%s', (_, options) => {
 
   test('100 callers at once ask it once', async () => {
     await start(options, 1);
-    const all = await Promise.all(CLIENTS.map(connect));
+    const all = await Promise.all(CLIENTS.map((revision) => connect(revision)));
     const seen = await Promise.all(Array.from({ length: 100 }, (_, i) => toolsOf(all[i % 2]!)));
     expect(new Set(seen.map((names) => names.join()))).toEqual(new Set(['s0__one,s0__two']));
     expect(lists()).toBe(1);
@@ -118,10 +118,13 @@ describe('a list is asked for again', () => {
     expect(lists()).toBe(before + 1);
   });
 
-  test('after the session with a legacy server ended, and clients are told', async () => {
+  test.each<[string, Json]>([
+    ['without capabilities', {}],
+    ['with capabilities', { roots: {} }],
+  ])('after the session with a legacy server ended, and clients %s are told', async (_, capabilities) => {
     await start({ era: 'legacy', announces: true }, 1);
     const [server] = servers;
-    const client = await connect('2025-11-25');
+    const client = await connect('2025-11-25', capabilities);
     expect(await toolsOf(client)).toEqual(['s0__one', 's0__two']);
     await eventually(
       async () => server!.watched,
@@ -135,6 +138,11 @@ describe('a list is asked for again', () => {
       (told) => told,
       60_000,
     );
-    expect(await toolsOf(client)).toEqual(['s0__after']);
+    const names = await eventually(
+      () => toolsOf(client),
+      (seen) => seen.length === 1,
+      60_000,
+    );
+    expect(names).toEqual(['s0__after']);
   });
 });

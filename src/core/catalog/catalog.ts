@@ -3,7 +3,6 @@ import { isEmpty, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import {
   isObject,
   LIST_KINDS,
-  LIST_METHODS,
   type ListKind,
   type ListMethod,
   type ServerCapabilities,
@@ -58,7 +57,7 @@ export class Catalog {
     before?.close();
     if (before || this.warmed) {
       for (const kind of LIST_KINDS) this.announce(kind, name);
-      for (const method of LIST_METHODS) entry.lists[method].owe();
+      entry.owe();
       void entry.warm();
     }
     return before?.upstream;
@@ -184,7 +183,7 @@ export class Catalog {
     );
     const parts = answers.flatMap(({ part }) => part ?? []);
     const missing = answers.flatMap((answer) => answer.missing ?? []);
-    if (!alone) this.note(missing);
+    if (!alone) this.note(answers.flatMap((answer) => (answer.part ? [] : (answer.missing ?? []))));
     return { parts, missing };
   }
 
@@ -305,9 +304,7 @@ export class Catalog {
   }
 
   async refreshTools(server: string, set: CapabilitySet): Promise<void> {
-    const listing = this.entries.get(server)?.listsFor(set)['tools/list'];
-    listing?.lapse();
-    await listing?.load().catch(() => {});
+    await this.entries.get(server)?.refreshTools(set);
   }
 
   /** The server that a URI belongs to: who lists it, whose template makes it, or whose other URIs begin alike. */

@@ -6,6 +6,7 @@ import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model
 import { type Caller, Cancellation } from '../caller.js';
 import type { ListNews, Upstream } from '../upstream.js';
 import type { ToolRules } from './tool-rules.js';
+import { inTime } from './waiting.js';
 
 /** One thing a server offers, as the server wrote it. */
 export interface Item {
@@ -221,6 +222,13 @@ export class Listing {
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  /** The newest list, or the one at hand where the newest takes long. Rejects where the server fails. */
+  async atHand(continuing = false): Promise<Snapshot> {
+    const loading = this.load(continuing);
+    if (!this.snapshot) return loading;
+    return (await inTime(loading, STALE_PATIENCE)) ?? this.withoutWaiting() ?? loading;
   }
 
   /** What a caller gets that does not wait any longer; it is told if something else comes in. */

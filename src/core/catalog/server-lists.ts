@@ -1,0 +1,166 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import {
+  type ClientCapabilities,
+  LIST_METHODS,
+  type ListKind,
+  type ListMethod,
+  type ServerDescription,
+} from '../../protocol/mcp/model.js';
+import { GATEWAY } from '../caller.js';
+import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
+import {
+  type CapabilitySet,
+  capabilitySet,
+  declarationOf,
+  lacking,
+  NO_CAPABILITIES,
+  namesOf,
+  sizeOf,
+} from './capability-set.js';
+import { type Item, Listing } from './listing.js';
+import type { ToolRules } from './tool-rules.js';
+
+const KIND_OF: Readonly<Record<ListMethod, ListKind>> = {
+  'tools/list': 'toolsListChanged',
+  'prompts/list': 'promptsListChanged',
+  'resources/list': 'resourcesListChanged',
+  'resources/templates/list': 'resourcesListChanged',
+};
+
+type Offer = 'tools' | 'prompts' | 'resources';
+
+const OFFER_OF: Readonly<Record<ListMethod, Offer>> = {
+  'tools/list': 'tools',
+  'prompts/list': 'prompts',
+  'resources/list': 'resources',
+  'resources/templates/list': 'resources',
+};
+
+export type Lists = Readonly<Record<ListMethod, Listing>>;
+
+export interface ServerListsOptions {
+  readonly upstream: Upstream;
+  readonly rules: ToolRules;
+  /** What the server says of itself, once it has. */
+  description(): ServerDescription | undefined;
+  /** Tells of a changed list: that for clients with these capabilities, or those for all. */
+  announce(kind: ListKind, set: CapabilitySet | undefined): void;
+  readonly log: { warn(fields: object, message: string): void };
+}
+
+/** The lists of one server, for each set of capabilities that clients have. */
+export class ServerLists {
+  /** The lists for clients without capabilities. */
+  readonly plain: Lists;
+  private readonly earned = new Map<CapabilitySet, Lists>();
+
+  constructor(private readonly options: ServerListsOptions) {
+    this.plain = this.listsOf(NO_CAPABILITIES);
+  }
+
+  private listsOf(set: CapabilitySet): Lists {
+    const { upstream, rules, announce, log } = this.options;
+    const capabilities = declarationOf(set);
+    const listing = (method: ListMethod): Listing =>
+      new Listing({
+        upstream,
+        method,
+        rules,
+        caller: { ...GATEWAY, capabilities },
+        news: () => this.newsOf(method, capabilities),
+        changed: () => announce(KIND_OF[method], set === NO_CAPABILITIES ? undefined : set),
+        warn: (message) => log.warn({ server: upstream.name }, message),
+        ...(set !== NO_CAPABILITIES && { plain: this.plain[method] }),
+      });
+    return Object.fromEntries(LIST_METHODS.map((method) => [method, listing(method)])) as unknown as Lists;
+  }
+
+  /** The lists that clients with these capabilities are shown. */
+  for(set: CapabilitySet): Lists {
+    if (set === NO_CAPABILITIES) return this.plain;
+    let lists = this.earned.get(set);
+    if (!lists) {
+      lists = this.listsOf(set);
+      this.earned.set(set, lists);
+    }
+    return lists;
+  }
+
+  private newsOf(method: ListMethod, capabilities: ClientCapabilities): ListNews {
+    const news = this.options.upstream.listNews(KIND_OF[method], capabilities);
+    return news === 'pushed' && !this.announces(OFFER_OF[method]) ? 'polled' : news;
+  }
+
+  private announces(offer: Offer): boolean {
+    return this.options.description()?.capabilities[offer]?.['listChanged'] === true;
+  }
+
+  offers(method: ListMethod): boolean {
+    return this.options.description()?.capabilities[OFFER_OF[method]] !== undefined;
+  }
+
+  /** The server announced a change, or a change may have gone unnoticed. */
+  heard(event: WatchEvent): void {
+    if (event.kind === 'resourceUpdated' || event.kind === 'task') return;
+    const { kind, lapsed } = event;
+    const concerned = event.for && capabilitySet(event.for);
+    for (const [set, lists] of this.all()) {
+      if (!this.concerns(set, kind, concerned)) continue;
+      for (const method of LIST_METHODS) {
+        if (KIND_OF[method] !== kind) continue;
+        if (lapsed) lists[method].lapse();
+        else lists[method].invalidate();
+      }
+    }
+    if (!lapsed) this.options.announce(kind, concerned || undefined);
+  }
+
+  private all(): [CapabilitySet, Lists][] {
+    return [[NO_CAPABILITIES, this.plain], ...this.earned];
+  }
+
+  /** Changes of any list may have gone unnoticed. */
+  lapse(): void {
+    for (const [, lists] of this.all()) for (const method of LIST_METHODS) lists[method].lapse();
+  }
+
+  /** Lists that nothing is heard of change with those for clients without capabilities, for all that is known. */
+  private concerns(set: CapabilitySet, kind: ListKind, concerned: CapabilitySet | undefined): boolean {
+    if (concerned === undefined || set === concerned) return true;
+    return concerned === NO_CAPABILITIES && this.options.upstream.listNews(kind, declarationOf(set)) !== 'pushed';
+  }
+
+  /** Whether clients are shown different things, by their capabilities. */
+  vary(method: ListMethod): boolean {
+    const items = this.plain[method].snapshot?.items;
+    for (const lists of this.earned.values()) {
+      const { snapshot } = lists[method];
+      if (snapshot && snapshot.items !== items) return true;
+    }
+    return false;
+  }
+
+  /** A tool as it is known at the moment to clients with these capabilities, by the name it is offered under; asks nobody. */
+  knownTool(name: string, set: CapabilitySet): Item | undefined {
+    const earned = set === NO_CAPABILITIES ? undefined : this.earned.get(set)?.['tools/list'].snapshot;
+    return (earned ?? this.plain['tools/list'].snapshot)?.byKey.get(name);
+  }
+
+  /** A tool may be there for clients that can do more: who may know the server is told what is lacking. */
+  unknownTool(name: string, set: CapabilitySet): ProtocolError {
+    const { name: server } = this.options.upstream;
+    let least: CapabilitySet | undefined;
+    for (const [other, lists] of this.earned) {
+      const more = lacking(set, other);
+      if (more === NO_CAPABILITIES || !lists['tools/list'].snapshot?.byKey.has(name)) continue;
+      if (least === undefined || sizeOf(more) < sizeOf(least)) least = more;
+    }
+    const data = { name, server };
+    if (least === undefined) return new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data });
+    return new ProtocolError(
+      'missing_capability',
+      `Server "${server}" offers tool "${name}" to clients that declare ${namesOf(least).join(' and ')}`,
+      { outcome: 'not_executed', data: { ...data, requiredCapabilities: declarationOf(least) } },
+    );
+  }
+}
