@@ -72,6 +72,7 @@ export class UpstreamMonitor {
   private readonly began: number;
   private timer: NodeJS.Timeout | undefined;
   private looked = false;
+  private closed = false;
 
   constructor(private readonly options: UpstreamMonitorOptions) {
     this.now = options.now ?? (() => performance.now());
@@ -79,12 +80,14 @@ export class UpstreamMonitor {
   }
 
   start(): void {
+    if (this.closed) return;
     this.sample();
     const wait = this.hurried ? STARTING_INTERVAL : INTERVAL;
     this.timer = setTimeout(() => this.start(), wait).unref();
   }
 
   close(): void {
+    this.closed = true;
     clearTimeout(this.timer);
     for (const done of this.waiting) done();
     this.listeners.clear();
