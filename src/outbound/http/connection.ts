@@ -48,7 +48,10 @@ export class Connection extends Client {
     this.socket?.emit('readable');
   }
 
-  /** The connection was reset: undici takes a body without a length for complete then. */
+  /**
+   * The connection was reset: undici takes a body without a length for complete then. To be asked at the end of such a body
+   * only, because the socket remembers the address it was asked for.
+   */
   get broken(): boolean {
     const { socket } = this;
     // A reset that comes with the last bytes is reported as an end; only a real end leaves the address of the other side.

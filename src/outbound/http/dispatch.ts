@@ -131,7 +131,10 @@ export class Exchange implements Abortable, Carried, Encoded {
     this.begun = true;
     const headers = readHeaders(raw);
     this.untilClose =
-      headerOf(headers, 'content-length') === undefined && headerOf(headers, 'transfer-encoding') === undefined;
+      headerOf(headers, 'content-length') === undefined &&
+      headerOf(headers, 'transfer-encoding') === undefined &&
+      status !== 204 &&
+      status !== 304;
     if (this.held) this.later(() => this.begin(status, headers));
     else this.begin(status, headers);
     return true;
