@@ -3,7 +3,7 @@ import type { Upstream } from '../../core/upstream.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
-import type { Log, UpstreamContext } from './context.js';
+import { type Log, shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { StdioLink } from './stdio-link.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
@@ -50,6 +50,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
   const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput } = around;
   const context: UpstreamContext = {
     name,
+    place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
     http: new HttpClient({
       connectTimeout: settings.timeouts.connect,
       proxy: proxyRule(settings.proxy),

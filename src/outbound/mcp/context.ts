@@ -13,6 +13,8 @@ export interface Log {
 /** What every connection to one configured server shares. */
 export interface UpstreamContext {
   readonly name: string;
+  /** The server's URL without secrets, where callers may read it (S25). */
+  readonly place?: string | undefined;
   readonly http: HttpClient;
   /** Headers of the configuration, as flat pairs: the gateway's credentials for this server. */
   readonly headers: readonly string[];
@@ -27,10 +29,23 @@ export interface UpstreamContext {
   readonly log: Log;
 }
 
-export const unavailable = (name: string, why: string): ProtocolError =>
-  new ProtocolError('upstream_unavailable', `Server "${name}" cannot be reached: ${why}`, {
+/** The server that an error is about. */
+export type Server = Pick<UpstreamContext, 'name' | 'place'>;
+
+/** The server as the subject of a sentence. */
+export const subject = ({ name, place }: Server): string =>
+  `Server "${name}"${place === undefined ? '' : ` at ${place}`}`;
+
+/** A URL as it may be shown: without credentials, query and fragment. */
+export function shownUrl(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `${origin}${pathname}`;
+}
+
+export const unavailable = (server: Server, why: string): ProtocolError =>
+  new ProtocolError('upstream_unavailable', `${subject(server)} cannot be reached: ${why}`, {
     outcome: 'not_executed',
-    data: { server: name },
+    data: { server: server.name },
   });
 
 /** The gateway's own machine is out of descriptors: no server is to blame, and it passes when clients leave (fault 10). */
@@ -39,7 +54,7 @@ export const lacksDescriptors = (error: unknown): boolean => {
   return code === 'EMFILE' || code === 'ENFILE';
 };
 
-export const exhausted = (name: string): ProtocolError =>
+export const exhausted = ({ name }: Server): ProtocolError =>
   new ProtocolError('overloaded', `The gateway has too much open to reach server "${name}"; try again`, {
     outcome: 'not_executed',
     data: { server: name },
@@ -48,41 +63,73 @@ export const exhausted = (name: string): ProtocolError =>
   });
 
 /** Nothing was sent, because no connection came about. */
-export const unconnected = (name: string, error: Error): ProtocolError =>
-  lacksDescriptors(error) ? exhausted(name) : unavailable(name, connectionProblem(error));
+export const unconnected = (server: Server, error: Error): ProtocolError =>
+  lacksDescriptors(error) ? exhausted(server) : unavailable(server, connectionProblem(error));
 
-export const timedOut = (name: string, milliseconds: number): ProtocolError =>
-  new ProtocolError('upstream_timeout', `Server "${name}" did not answer within ${milliseconds / 1000} s`, {
+export const timedOut = (server: Server, milliseconds: number): ProtocolError =>
+  new ProtocolError(
+    'upstream_timeout',
+    `${subject(server)} did not answer within ${milliseconds / 1000} s; it may be busy or stuck`,
+    { outcome: 'unknown', data: { server: server.name } },
+  );
+
+export const broken = (server: Server, why: string): ProtocolError =>
+  new ProtocolError('upstream_error', `${subject(server)} ${why}`, {
     outcome: 'unknown',
-    data: { server: name },
+    data: { server: server.name },
   });
 
-export const broken = (name: string, why: string): ProtocolError =>
-  new ProtocolError('upstream_error', `Server "${name}" ${why}`, { outcome: 'unknown', data: { server: name } });
+export const invalidReply = (server: Server, why: string): ProtocolError =>
+  new ProtocolError('upstream_invalid', `${subject(server)} ${why}`, {
+    outcome: 'unknown',
+    data: { server: server.name },
+  });
 
-export const invalidReply = (name: string, why: string): ProtocolError =>
-  new ProtocolError('upstream_invalid', `Server "${name}" ${why}`, { outcome: 'unknown', data: { server: name } });
+/** A reply of a type that no MCP message has, where that is the cause of the failure. */
+export function foreignReply(server: Server, type: string | undefined): ProtocolError | undefined {
+  const media = type?.split(';', 1)[0]?.trim().toLowerCase();
+  if (media === undefined || media === '' || media.endsWith('json') || media === 'text/event-stream') return undefined;
+  const what = media === 'text/html' ? 'a web page' : `content of type ${media.slice(0, 100)}`;
+  return invalidReply(server, `answered with ${what} instead of MCP; check its URL, which often ends in /mcp or /sse`);
+}
 
-/** The text of a connection error without addresses or paths (S25): its code says enough. */
+const PROBLEMS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused; check that it runs, and the host and port of its URL',
+  ENOTFOUND: 'its host name does not resolve; check the host of its URL',
+  EAI_AGAIN: 'its host name does not resolve; check the host of its URL',
+  ETIMEDOUT: 'connecting timed out; check the host and port of its URL, and firewalls on the way',
+  EHOSTUNREACH: 'there is no way to its host; check the host of its URL',
+  ENETUNREACH: 'there is no way to its host; check the host of its URL',
+  ECONNRESET: 'the connection was reset',
+  HTTP_INVALID: 'its reply is not valid HTTP; a server that speaks TLS needs an https:// URL',
+  HTTP_UNSENDABLE: 'a header cannot be sent; check "headers" of the server in the configuration',
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    'its TLS certificate is for another name; check the host of its URL, or set "tls.serverName"',
+  CERT_HAS_EXPIRED: 'its TLS certificate has expired; renew it',
+  CERT_NOT_YET_VALID: 'its TLS certificate is not valid yet; check the clocks of both machines',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its TLS certificate is self-signed; name that certificate in "tls.ca" to trust it',
+  SELF_SIGNED_CERT_IN_CHAIN:
+    'its TLS certificate is signed by an unknown authority; name that authority in "tls.ca" to trust it',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    'its TLS certificate is signed by an unknown authority; name that authority in "tls.ca" to trust it',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    'its TLS certificate is signed by an unknown authority; name that authority in "tls.ca" to trust it',
+  UNABLE_TO_GET_ISSUER_CERT:
+    'its TLS certificate is signed by an unknown authority; name that authority in "tls.ca" to trust it',
+  EPROTO: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it wants a client certificate; set "tls.cert" and "tls.key"',
+  ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    'the TLS handshake failed; it may want a client certificate ("tls.cert", "tls.key")',
+};
+
+/** Why a connection failed, without addresses or paths (S25), and what to do. */
 export function connectionProblem(error: Error): string {
-  const code = (error as NodeJS.ErrnoException).code;
-  switch (code) {
-    case 'ECONNREFUSED':
-      return 'connection refused';
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return 'its name does not resolve';
-    case 'ETIMEDOUT':
-      return 'connecting timed out';
-    case 'ECONNRESET':
-      return 'the connection was reset';
-    case 'HTTP_INVALID':
-      return 'its reply is not valid HTTP';
-    case 'HTTP_UNSENDABLE':
-      return 'a header cannot be sent';
-    default:
-      return code?.includes('CERT') || code?.includes('TLS') || code?.includes('SSL')
-        ? 'its TLS certificate was not accepted'
-        : (code ?? 'the connection failed');
-  }
+  const { code } = error as NodeJS.ErrnoException;
+  const known = code === undefined ? undefined : PROBLEMS[code];
+  if (known !== undefined) return known;
+  return code !== undefined && /CERT|TLS|SSL/.test(code)
+    ? `its TLS was not accepted (${code})`
+    : (code ?? 'the connection failed');
 }

@@ -21,6 +21,7 @@ import { nextId } from '../request-ids.js';
 import {
   broken,
   connectionProblem,
+  foreignReply,
   invalidReply,
   timedOut,
   type UpstreamContext,
@@ -43,6 +44,10 @@ export class ModernHttp implements ModernWire {
 
   get name(): string {
     return this.context.name;
+  }
+
+  get place(): string | undefined {
+    return this.context.place;
   }
 
   send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
@@ -92,6 +97,7 @@ class Exchange implements PostEvents {
   private deadline: Deadline | undefined;
   private stopListening: (() => void) | undefined;
   private settled = false;
+  private type: string | undefined;
   private streamed = false;
   private grace: Grace | undefined;
 
@@ -115,7 +121,7 @@ class Exchange implements PostEvents {
     headers.push(...context.headers);
     this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
     const { call: idle, callMax } = call.timeouts ?? context.timeouts;
-    this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context.name, idle)));
+    this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context, idle)));
     this.stopListening = call.cancellation.onCancel(() =>
       this.abort(new ProtocolError('cancelled', 'The request was cancelled')),
     );
@@ -136,7 +142,8 @@ class Exchange implements PostEvents {
   }
 
   accepted(_: number, headers: HttpHeaders): void {
-    this.streamed = isEventStream(headerOf(headers, 'content-type'));
+    this.type = headerOf(headers, 'content-type');
+    this.streamed = isEventStream(this.type);
   }
 
   message(text: Buffer): void {
@@ -144,7 +151,9 @@ class Exchange implements PostEvents {
     try {
       messages = readReplies(text);
     } catch {
-      this.abort(invalidReply(this.context.name, 'sent a message that is not JSON-RPC'));
+      this.abort(
+        foreignReply(this.context, this.type) ?? invalidReply(this.context, 'sent a message that is not JSON-RPC'),
+      );
       return;
     }
     for (const message of messages) this.receive(message);
@@ -166,7 +175,7 @@ class Exchange implements PostEvents {
         this.settle(failed(new UpstreamRpcError(code, text, data)));
       } else
         this.settle(
-          decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
+          decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
         );
       if (this.streamed) this.grace = new Grace(this.wire!);
     }
@@ -186,21 +195,22 @@ class Exchange implements PostEvents {
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
-    this.settle(failed(refusal(this.context.name, status, headers, body)));
+    this.settle(failed(refusal(this.context, status, headers, body)));
   }
 
   end(): void {
     this.grace?.end();
     // Mostly the answer has come; an error is not made for nothing.
-    if (!this.settled) this.settle(failed(broken(this.context.name, 'ended its reply without an answer')));
+    if (!this.settled) this.settle(failed(broken(this.context, 'ended its reply without an answer')));
   }
 
   fail({ sent, error }: HttpFailure): void {
     this.grace?.end();
     if (this.settled) return;
-    const { name } = this.context;
     const why = error.name === 'ReplyTooLarge' ? error.message : connectionProblem(error);
-    this.settle(failed(sent ? broken(name, `failed before it answered: ${why}`) : unconnected(name, error)));
+    this.settle(
+      failed(sent ? broken(this.context, `failed before it answered: ${why}`) : unconnected(this.context, error)),
+    );
   }
 }
 
@@ -246,7 +256,7 @@ export class Stream implements PostEvents {
     this.wire?.abort();
   }
 
-  private finish(why: string, error = unavailable(this.context.name, why)): void {
+  private finish(why: string, error = unavailable(this.context, why)): void {
     if (this.over) return;
     this.close();
     if (this.open) this.lost(why);
@@ -276,7 +286,7 @@ export class Stream implements PostEvents {
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
-    this.finish(refusal(this.context.name, status, headers, body).message);
+    this.finish(refusal(this.context, status, headers, body).message);
   }
 
   end(): void {
@@ -284,6 +294,6 @@ export class Stream implements PostEvents {
   }
 
   fail({ error }: HttpFailure): void {
-    this.finish(connectionProblem(error), unconnected(this.context.name, error));
+    this.finish(connectionProblem(error), unconnected(this.context, error));
   }
 }

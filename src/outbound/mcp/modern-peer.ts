@@ -24,6 +24,7 @@ import type { OpenWatch, Peer } from './peer.js';
 /** Carries modern requests: over HTTP, or on the pipes of a process. */
 export interface ModernWire {
   readonly name: string;
+  readonly place?: string | undefined;
   readonly revision: Revision;
   send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome>;
   listen(
@@ -51,14 +52,14 @@ export class ModernPeer implements Peer {
     if (outcome.kind !== 'task' || call.tasks === 'relay') return outcome;
     const send: ModernWire['send'] = (declared, own) => this.wire.send(declared, own);
     const task = ModernTask.of(this.wire.name, send, capabilities, call, outcome.result);
-    return task?.follow() ?? failed(invalidReply(this.wire.name, 'answered with a task that cannot be read'));
+    return task?.follow() ?? failed(invalidReply(this.wire, 'answered with a task that cannot be read'));
   }
 
   async describe(): Promise<ServerDescription> {
     if (this.known && this.known.until > performance.now()) return this.known.description;
     const outcome = await this.wire.send({}, ownCall('server/discover'));
     if (outcome.kind === 'error') throw outcome.error;
-    if (outcome.kind !== 'complete') throw invalidReply(this.wire.name, 'answered server/discover with something else');
+    if (outcome.kind !== 'complete') throw invalidReply(this.wire, 'answered server/discover with something else');
     return this.learn(outcome.result.value());
   }
 

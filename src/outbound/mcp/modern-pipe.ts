@@ -86,12 +86,12 @@ export class ModernPipe {
         this.cancel(id, reason);
         settle(failed(error));
       };
-      const deadline = new Deadline(idle, callMax, () => giveUp(timedOut(this.context.name, idle), 'timed out'));
+      const deadline = new Deadline(idle, callMax, () => giveUp(timedOut(this.context, idle), 'timed out'));
       this.waiting.set(id, { call, deadline, settle });
       const sent = this.write(
         writeRequest(id, call.method, this.stamp(call.params, capabilities, call, call.wantsProgress ? id : undefined)),
       );
-      if (sent !== undefined) settle(failed(unavailable(this.context.name, sent)));
+      if (sent !== undefined) settle(failed(unavailable(this.context, sent)));
       else
         stopListening = call.cancellation.onCancel((reason) =>
           giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
@@ -113,7 +113,7 @@ export class ModernPipe {
       const fail = (why: string): void => {
         drop();
         if (entry.acknowledged) lost(why);
-        else reject(unavailable(this.context.name, why));
+        else reject(unavailable(this.context, why));
       };
       const timer = setTimeout(() => fail('it did not acknowledge the subscription'), this.context.timeouts.call);
       const entry: Listening = {
@@ -199,7 +199,7 @@ export class ModernPipe {
       waiting.settle(failed(new UpstreamRpcError(code, text, data)));
     } else
       waiting.settle(
-        decodeOutcome(message.result!) ?? failed(invalidReply(this.context.name, 'sent a result of unknown type')),
+        decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
       );
   }
 
@@ -230,8 +230,7 @@ export class ModernPipe {
 
   private exit(why: string): void {
     this.over = why;
-    for (const waiting of [...this.waiting.values()])
-      waiting.settle(failed(broken(this.context.name, `is gone: ${why}`)));
+    for (const waiting of [...this.waiting.values()]) waiting.settle(failed(broken(this.context, `is gone: ${why}`)));
     for (const listening of [...this.listening.values()]) listening.ended(why);
     this.ended(why);
   }

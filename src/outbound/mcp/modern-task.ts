@@ -56,7 +56,7 @@ export class ModernTask implements ParkedCall {
     let error = new ProtocolError('cancelled', 'The request was cancelled');
     const stop = this.cancellation.onCancel(() => enough.cancel());
     const expire = (milliseconds: number): void => {
-      error = timedOut(name, milliseconds);
+      error = timedOut({ name }, milliseconds);
       enough.cancel();
     };
     const timer = callMax === undefined ? undefined : setTimeout(expire, callMax, callMax);
@@ -94,7 +94,7 @@ export class ModernTask implements ParkedCall {
     if (outcome.kind !== 'complete') return outcome;
     return (
       readTask(outcome.result.value()) ??
-      failed(invalidReply(this.name, 'described a task in a way that cannot be read'))
+      failed(invalidReply({ name: this.name }, 'described a task in a way that cannot be read'))
     );
   }
 

@@ -5,7 +5,7 @@ import { refusal } from './refusal.js';
 const NONE = Buffer.alloc(0);
 
 function limited(retryAfter: string): { data: unknown; headers: unknown } {
-  const error = refusal('it', 429, ['retry-after', retryAfter], NONE);
+  const error = refusal({ name: 'it' }, 429, ['retry-after', retryAfter], NONE);
   if (!(error instanceof ProtocolError)) throw new Error('not of our making');
   expect(error.reason).toBe('upstream_rate_limited');
   return { data: error.detail.data, headers: error.detail.headers };

@@ -1,7 +1,9 @@
+import { hideCredentials } from '../../identity/secrets.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
-import type { HttpHeaders } from '../http/index.js';
+import { type HttpHeaders, headerOf } from '../http/index.js';
+import { type Server, shownUrl, subject } from './context.js';
 
 /** The JSON-RPC error in the body of a refusal, if it has one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {
@@ -16,32 +18,81 @@ function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined 
   }
 }
 
-/** An HTTP status other than 2xx, as an error for the caller. What the upstream demands of us is not the caller's (GW-07). */
+const HOST_CHECK = /\bhost\b/i;
+const MOST_SHOWN = 200;
+
+/** The first line of a refusal that says something, where it is text. */
+function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
+  const type = headerOf(headers, 'content-type') ?? 'text/plain';
+  if (!/^(text\/plain|application\/(?:[\w.+-]+\+)?json)/i.test(type)) return undefined;
+  const line = body
+    .toString('utf8', 0, 4 * MOST_SHOWN)
+    .split('\n')
+    .map((text) => text.replace(/[^\x20-\x7e\u00a0-\uffff]/g, ' ').trim())
+    .find((text) => text !== '');
+  return line === undefined ? undefined : hideCredentials(line).slice(0, MOST_SHOWN);
+}
+
+/** Where a redirect leads, as far as it may be shown. */
+function redirectTarget(headers: HttpHeaders): string | undefined {
+  const location = headerOf(headers, 'location');
+  if (location === undefined) return undefined;
+  return URL.canParse(location) ? shownUrl(location) : location.replace(/[?#].*$/s, '').slice(0, MOST_SHOWN);
+}
+
+/**
+ * An HTTP status other than 2xx, as an error for the caller: what came back, and what to do. What the upstream demands of
+ * the gateway is not the caller's to act on (GW-07).
+ */
 export function refusal(
-  name: string,
+  server: Server,
   status: number,
   headers: HttpHeaders,
   body: Buffer,
 ): ProtocolError | UpstreamRpcError {
-  const data = { server: name, status };
+  const data = { server: server.name, status };
   const detail = { data, outcome: status < 500 ? ('not_executed' as const) : ('unknown' as const) };
-  if (status === 401 || status === 403) {
-    return new ProtocolError(
-      'upstream_unauthorized',
-      `Server "${name}" refused the gateway's credentials (HTTP ${status})`,
-      detail,
-    );
-  }
+  const told = server.place === undefined ? undefined : explanation(headers, body);
+  const answered = `HTTP ${status}${told === undefined ? '' : `: ${told}`}`;
+  const make = (reason: 'upstream_error' | 'upstream_unauthorized', what: string): ProtocolError =>
+    new ProtocolError(reason, `${subject(server)} ${what}`, detail);
   if (status === 429) {
     const retryAfter = retryAfterOf(headers);
-    return new ProtocolError('upstream_rate_limited', `Server "${name}" is limiting requests`, {
+    return new ProtocolError('upstream_rate_limited', `${subject(server)} is limiting requests`, {
       ...detail,
       data: { ...data, ...(retryAfter && { retryAfter }) },
       ...(retryAfter && { headers: { 'Retry-After': retryAfter } }),
     });
   }
+  if (status === 401)
+    return make(
+      'upstream_unauthorized',
+      `did not accept the gateway's credentials (${answered}); check "headers" of the server in the configuration`,
+    );
+  if ((status === 403 || status === 421) && HOST_CHECK.test(body.toString('utf8', 0, 4 * MOST_SHOWN)))
+    return make(
+      'upstream_error',
+      `refused the host name of the request (${answered}); allow the host of its URL at the server`,
+    );
+  if (status === 403)
+    return make(
+      'upstream_unauthorized',
+      `refused the request (${answered}); the credentials in "headers" may be missing or lack a permission`,
+    );
   const rpc = rpcErrorOf(status, body);
   if (rpc) return rpc;
-  const what = status < 400 ? 'answered with a redirect, which is not followed' : `answered HTTP ${status}`;
-  return new ProtocolError('upstream_error', `Server "${name}" ${what}`, detail);
+  if (status < 400) {
+    const target = server.place === undefined ? undefined : redirectTarget(headers);
+    const to = target === undefined ? '' : ` to ${target}`;
+    return make(
+      'upstream_error',
+      `answered with a redirect${to} (HTTP ${status}), which is not followed; correct its URL`,
+    );
+  }
+  if (status === 404 || status === 405)
+    return make(
+      'upstream_error',
+      `has no MCP endpoint there (HTTP ${status}); check its URL, which often ends in /mcp or /sse`,
+    );
+  return make('upstream_error', `answered ${answered}`);
 }

@@ -99,7 +99,7 @@ export class McpUpstream implements Upstream {
   private resting(): ProtocolError | undefined {
     if (performance.now() >= this.restsUntil) return undefined;
     const { name, problem } = this;
-    if (problem === undefined) return unavailable(name, 'it could not be reached several times');
+    if (problem === undefined) return unavailable({ name }, 'it could not be reached several times');
     return new ProtocolError('upstream_unavailable', problem, { outcome: 'not_executed', data: { server: name } });
   }
 
@@ -110,7 +110,7 @@ export class McpUpstream implements Upstream {
     try {
       verdict = this.verdict ?? (await this.probe());
     } catch (error) {
-      return failed(this.note(error));
+      return failed(this.note(error, true));
     }
     let outcome: Outcome | undefined;
     for (const era of erasFor(caller.revision, verdict)) {
@@ -124,9 +124,8 @@ export class McpUpstream implements Upstream {
         this.settle({ ...verdict, legacy: true, at: Date.now() });
       break;
     }
-    outcome ??= failed(invalidReply(this.name, 'speaks no revision this gateway speaks'));
-    this.observe(outcome);
-    return outcome;
+    outcome ??= failed(invalidReply(this, 'speaks no revision this gateway speaks'));
+    return this.observe(outcome);
   }
 
   async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch> {
@@ -213,12 +212,12 @@ export class McpUpstream implements Upstream {
         return this.settle({ modern: false, legacy: true, at: Date.now() });
       case 'foreign':
         throw invalidReply(
-          this.name,
+          this,
           `speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`,
         );
       case 'none':
         log.debug({ server: this.name }, 'the server gave no sign which revision it speaks');
-        throw unavailable(this.name, 'it gave no sign which revision it speaks');
+        throw unavailable(this, 'it gave no sign which revision it speaks');
     }
   }
 
@@ -228,15 +227,15 @@ export class McpUpstream implements Upstream {
     return verdict;
   }
 
-  private observe(outcome: Outcome): void {
+  private observe(outcome: Outcome): Outcome {
     if (outcome.kind !== 'error') {
       this.up();
-      return;
+      return outcome;
     }
-    this.note(outcome.error);
-    const { fixed } = this.options.setting;
-    if (fixed || !this.verdict) return;
-    if (this.verdict.modern && contradictsModern(outcome.error)) this.verdict = undefined;
+    const error = this.note(outcome.error);
+    if (!this.options.setting.fixed && this.verdict?.modern && contradictsModern(outcome.error))
+      this.verdict = undefined;
+    return failed(error);
   }
 
   private up(): void {
@@ -251,19 +250,34 @@ export class McpUpstream implements Upstream {
     }
   }
 
-  private note(error: unknown): ProtocolError | UpstreamRpcError {
-    const known =
-      error instanceof ProtocolError || error instanceof UpstreamRpcError
-        ? error
-        : unavailable(this.name, error instanceof Error ? error.message : 'it failed');
+  /** `contact` where nothing but reaching the server was attempted: any failure then means that it cannot be used. */
+  private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
+    const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
     this.unreached = unreached ? this.unreached + 1 : 0;
     if (this.unreached >= BREAK_AFTER) this.restsUntil = performance.now() + BREAK_FOR;
-    if (known instanceof ProtocolError && DOWN.includes(known.reason)) {
+    if (known instanceof ProtocolError && (contact || isDown(known))) {
       this.status = 'down';
       this.problem = known.message;
     } else this.status = 'up';
     return known;
+  }
+
+  private explained(error: unknown, contact: boolean): ProtocolError | UpstreamRpcError {
+    if (error instanceof HandshakeRefused && error.refusal) {
+      // Nothing answered as an MCP server does, so nothing is known of its era.
+      if (!this.options.setting.fixed) this.verdict = undefined;
+      return error.refusal;
+    }
+    if (error instanceof ProtocolError) return error;
+    if (!(error instanceof UpstreamRpcError))
+      return unavailable(this, error instanceof Error ? error.message : 'it failed');
+    if (!contact) return error;
+    const { code, message } = error;
+    return new ProtocolError('upstream_error', `Server "${this.name}" refused the handshake: ${message} (${code})`, {
+      outcome: 'not_executed',
+      data: { server: this.name, code },
+    });
   }
 
   private async noting<T>(run: () => Promise<T>): Promise<T> {
@@ -274,7 +288,7 @@ export class McpUpstream implements Upstream {
       this.up();
       return value;
     } catch (error) {
-      throw this.note(error);
+      throw this.note(error, true);
     }
   }
 }
@@ -282,6 +296,10 @@ export class McpUpstream implements Upstream {
 /** A legacy server is watched on a session without capabilities, and speaks of the lists that session sees. */
 const onCanonical = (event: WatchEvent): WatchEvent =>
   event.kind === 'resourceUpdated' || event.kind === 'task' ? event : { ...event, for: {} };
+
+/** An HTTP status that is no answer of an MCP server counts too. */
+const isDown = ({ reason, detail }: ProtocolError): boolean =>
+  DOWN.includes(reason) || (reason === 'upstream_error' && detail.data?.['status'] !== undefined);
 
 const DOWN: readonly string[] = [
   'upstream_unavailable',

@@ -2,7 +2,7 @@ import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../../protocol/sse/reader.js';
 import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http/index.js';
-import { broken, connectionProblem, type UpstreamContext, unconnected } from '../context.js';
+import { broken, connectionProblem, foreignReply, type UpstreamContext, unconnected } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
@@ -105,27 +105,28 @@ export class HttpChannel implements Channel {
     this.posting = undefined;
   }
 
-  received(text: Buffer, ticket: Ticket | undefined): void {
-    this.events.message(text, ticket);
+  received(text: Buffer, ticket: Ticket | undefined, type: string | undefined): void {
+    const foreign = ticket && foreignReply(this.context, type);
+    if (foreign) this.events.lost(ticket, foreign);
+    else this.events.message(text, ticket);
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer, ticket: Ticket | undefined): void {
     if (status === 404 && this.sessionId !== undefined) this.events.expired(ticket);
-    else if (ticket) this.events.lost(ticket, refusal(this.context.name, status, headers, body));
+    else if (ticket) this.events.lost(ticket, refusal(this.context, status, headers, body));
   }
 
   /** The reply ended before its answer came: resumed where the server gave event ids, lost otherwise (HLC-06, HLC-07). */
   ended(ticket: Ticket | undefined, failure: HttpFailure | undefined, retry: number | undefined): void {
     if (!ticket || ticket.done || this.closed) return;
-    const { name } = this.context;
-    if (failure && !failure.sent) this.events.lost(ticket, unconnected(name, failure.error));
+    if (failure && !failure.sent) this.events.lost(ticket, unconnected(this.context, failure.error));
     else if (ticket.lastEventId !== undefined && failure?.error.name !== 'ReplyTooLarge')
       this.poll(ticket, retry ?? DEFAULT_RETRY);
     else {
       const why = failure
         ? `failed before it answered: ${failure.error.name === 'ReplyTooLarge' ? failure.error.message : connectionProblem(failure.error)}`
         : 'ended its reply without an answer';
-      this.events.lost(ticket, broken(name, why));
+      this.events.lost(ticket, broken(this.context, why));
     }
   }
 
@@ -148,7 +149,7 @@ export class HttpChannel implements Channel {
         this.open_.delete(handle);
         if (ticket.done || this.closed) return;
         if (!progressed && attempt >= RESUMES)
-          this.events.lost(ticket, broken(this.context.name, `failed before it answered: ${why}`));
+          this.events.lost(ticket, broken(this.context, `failed before it answered: ${why}`));
         else this.resume(ticket, bounded(wait), progressed ? 0 : attempt + 1, opened);
       };
       const stream = EventStream.open(
@@ -171,7 +172,7 @@ export class HttpChannel implements Channel {
           refused: (status) => {
             this.open_.delete(handle);
             if (status === 404) this.events.expired(undefined);
-            this.events.lost(ticket, broken(this.context.name, `could not resume its reply (HTTP ${status})`));
+            this.events.lost(ticket, broken(this.context, `could not resume its reply (HTTP ${status})`));
           },
           end: again,
         },
@@ -275,6 +276,7 @@ export class HttpChannel implements Channel {
 class Reply implements PostEvents, Abortable {
   wire: Abortable | undefined;
   private wait: number | undefined;
+  private type: string | undefined;
   private streamed = false;
   private grace: Grace | undefined;
   private expiry: NodeJS.Timeout | undefined;
@@ -303,13 +305,14 @@ class Reply implements PostEvents, Abortable {
   }
 
   accepted(_: number, headers: HttpHeaders): void {
-    this.streamed = isEventStream(headerOf(headers, 'content-type'));
+    this.type = headerOf(headers, 'content-type');
+    this.streamed = isEventStream(this.type);
     this.channel.accepted(headers);
     this.taken?.();
   }
 
   message(text: Buffer): void {
-    this.channel.received(text, this.ticket);
+    this.channel.received(text, this.ticket, this.type);
     if (this.streamed && this.ticket?.done) this.grace ??= new Grace(this);
   }
 

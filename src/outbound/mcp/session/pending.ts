@@ -15,14 +15,14 @@ import {
   type Notification,
 } from '../../../protocol/mcp/model.js';
 import { nextId } from '../../request-ids.js';
-import { timedOut } from '../context.js';
+import { type Server, timedOut } from '../context.js';
 import { Deadline } from '../deadline.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable.js';
 
 /** What a pending call needs of the session it runs on. */
 export interface PendingHost {
-  readonly name: string;
+  readonly server: Server;
   readonly timeouts: { readonly call: number; readonly callMax: number };
   answer(id: Id, question: InputRequest, response: JsonObject): void;
   refuse(id: Id, question: InputRequest, reason: string): void;
@@ -139,7 +139,7 @@ export class PendingCall implements Ticket, ParkedCall {
 
   private attend(cancellation: Cancellation): void {
     const { call, callMax } = this.call.timeouts ?? this.host.timeouts;
-    this.deadline = new Deadline(call, callMax, () => this.giveUp(timedOut(this.host.name, call), 'timed out'));
+    this.deadline = new Deadline(call, callMax, () => this.giveUp(timedOut(this.host.server, call), 'timed out'));
     this.stopListening = cancellation.onCancel((reason) =>
       this.giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
     );

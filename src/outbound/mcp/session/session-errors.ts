@@ -8,4 +8,15 @@ export class SessionExpired extends ProtocolError {
 }
 
 /** The server does not take the handshake: a modern-only server names its versions instead (VER-08). */
-export class HandshakeRefused extends UpstreamRpcError {}
+export class HandshakeRefused extends UpstreamRpcError {
+  constructor(
+    code: number,
+    message: string,
+    data: unknown,
+    status?: number,
+    /** The refusal as callers are told of it, where it was no JSON-RPC error. */
+    readonly refusal?: ProtocolError,
+  ) {
+    super(code, message, data, status);
+  }
+}

@@ -43,7 +43,7 @@ import {
 import { stampParams } from '../../../protocol/mcp/project/meta.js';
 import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/task.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
-import { invalidReply } from '../context.js';
+import { invalidReply, type Server } from '../context.js';
 import { ownCall } from '../own-call.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
@@ -115,6 +115,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.options.context.name;
   }
 
+  get server(): Server {
+    return this.options.context;
+  }
+
   get timeouts(): { readonly call: number; readonly callMax: number } {
     return this.options.context.timeouts;
   }
@@ -154,9 +158,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     const result = await this.own('initialize', params, timeouts).catch((error: unknown) => {
       if (error instanceof UpstreamRpcError)
         throw new HandshakeRefused(error.code, error.message, error.data, error.status);
-      const status = error instanceof ProtocolError ? error.detail.data?.['status'] : undefined;
+      if (!(error instanceof ProtocolError)) throw error;
+      const status = error.detail.data?.['status'];
       if (status === 400 || status === 404 || status === 405)
-        throw new HandshakeRefused(-32600, `HTTP ${status}`, undefined, status);
+        throw new HandshakeRefused(-32600, error.message, undefined, status, error);
       throw error;
     });
     const revision = revisionOf(result['protocolVersion']);
@@ -253,7 +258,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error
-      : invalidReply(this.name, `asked something in the middle of ${method}`);
+      : invalidReply(this.server, `asked something in the middle of ${method}`);
   }
 
   tell(method: string, params?: JsonObject): void {
@@ -297,7 +302,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     try {
       messages = readReplies(text);
     } catch {
-      if (ticket instanceof PendingCall) ticket.fail(invalidReply(this.name, 'sent a message that is not JSON-RPC'));
+      if (ticket instanceof PendingCall) ticket.fail(invalidReply(this.server, 'sent a message that is not JSON-RPC'));
       else this.options.context.log.warn({ server: this.name }, 'dropped a message that is not JSON-RPC');
       return;
     }

@@ -31,7 +31,7 @@ export class SseChannel implements Channel {
       const give = (why: string, error?: Error): void => {
         clearTimeout(timer);
         this.stream?.close();
-        reject(error ? unconnected(context.name, error) : unavailable(context.name, why));
+        reject(error ? unconnected(context, error) : unavailable(context, why));
       };
       const timer = setTimeout(() => give('it announced no endpoint for messages'), context.timeouts.call);
       this.stream = EventStream.open(
@@ -94,9 +94,7 @@ export class SseChannel implements Channel {
       const why = connectionProblem(failure.error);
       events.lost(
         ticket,
-        failure.sent
-          ? broken(context.name, `failed before it answered: ${why}`)
-          : unconnected(context.name, failure.error),
+        failure.sent ? broken(context, `failed before it answered: ${why}`) : unconnected(context, failure.error),
       );
     };
     const wire = post(
@@ -111,7 +109,7 @@ export class SseChannel implements Channel {
           this.forget(wire);
           taken?.();
           if (status === 404) events.expired(ticket);
-          else if (ticket) events.lost(ticket, refusal(context.name, status, headers, body));
+          else if (ticket) events.lost(ticket, refusal(context, status, headers, body));
         },
         end: () => {
           this.forget(wire);

@@ -24,8 +24,8 @@ const SAYS_MORE: readonly StdioReason[] = ['exited', 'timeout', 'failed'];
 
 export function asProtocolError(server: Server, error: unknown): ProtocolError | UpstreamRpcError {
   if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
-  if (error instanceof StdioError && lacksDescriptors(error.cause)) return exhausted(server.name);
-  return unavailable(server.name, problemOf(server, error));
+  if (error instanceof StdioError && lacksDescriptors(error.cause)) return exhausted(server);
+  return unavailable(server, problemOf(server, error));
 }
 
 /** The error of a process is for operators, as it names commands and paths; other callers get its summary (S25). */
