@@ -170,7 +170,7 @@ export class House {
         log,
         verdicts,
         // Without tokens everybody who can call is on this machine, and an operator.
-        explains: config.auth.tokens.length === 0,
+        explains: explainsFailures(config),
         showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
@@ -253,3 +253,7 @@ async function join({ bus }: State, log: Log): Promise<Replica> {
 /** Any secret of enough characters serves as a key; which one it is shows in its id, not what it is. */
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
+
+function explainsFailures({ explainFailures, auth }: Config): boolean {
+  return explainFailures === 'auto' ? auth.tokens.length === 0 : explainFailures === 'always';
+}

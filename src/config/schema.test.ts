@@ -77,6 +77,7 @@ test('the defaults', () => {
     },
     policy: { approve: { tools: [], destructive: false } },
     state: { keys: [], retention: { auditDays: 365, deadDeliveryDays: 30 } },
+    explainFailures: 'auto',
     log: { level: 'info', format: 'auto' },
   });
 });

@@ -447,6 +447,12 @@ export const SCHEMA = group('', {
       }),
     }),
   }),
+  explainFailures: oneOf(['auto', 'always', 'never'], {
+    default: 'auto',
+    description:
+      'Whether callers read the URL of a failed server, its answer, or the output of its process; `auto` is while `auth` ' +
+      'is off.',
+  }),
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
