@@ -149,6 +149,7 @@ describe('an MCP call', () => {
 
 describe('an A2A call', () => {
   const CALL = {
+    requestId: 'r1',
     agent: undefined,
     operation: 'SendMessage',
     request: { value: {} },
@@ -172,6 +173,7 @@ describe('an A2A call', () => {
       {
         event: 'call',
         protocol: 'a2a',
+        id: 'r1',
         caller: 'ada',
         client: 'claude-code 2.1',
         method: 'SendMessage',

@@ -86,6 +86,7 @@ async function loggedAgent(inner: AgentGateway, log: CallLog, caller: Caller, ca
   };
   const write: Ended = (ended, events) => {
     const fields: Fields = { event: 'call', protocol: 'a2a' };
+    if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
     addCaller(fields, caller);
     fields['method'] = call.operation;
     if (agent !== undefined) fields['agent'] = bounded(agent, MOST_NAME);

@@ -218,7 +218,7 @@ describe('parley serve for programs', () => {
       headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
       body: JSON.stringify({
         jsonrpc: '2.0',
-        id: 1,
+        id: 'a2a-1',
         method: 'SendMessage',
         params: {
           message: {
@@ -234,6 +234,7 @@ describe('parley serve for programs', () => {
     expect(JSON.parse(agent)).toMatchObject({
       level: 30,
       event: 'call',
+      id: 'a2a-1',
       caller: 'local',
       method: 'SendMessage',
       agent: 'desk',

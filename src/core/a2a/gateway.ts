@@ -1,11 +1,14 @@
 import type { DialectId } from '../../protocol/a2a/dialect.js';
 import type { Operation } from '../../protocol/a2a/model.js';
+import type { Id } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { Events, Exchange, Passed } from './agent.js';
 
 /** One A2A request in 1.0 words, whichever door it came in by. */
 export interface AgentCall {
+  /** The id of the client's request, where its binding has one: for the log. */
+  readonly requestId?: Id;
   /** The agent it is for; undefined where the front agent is to find one (G-4). */
   readonly agent: string | undefined;
   readonly operation: Operation;

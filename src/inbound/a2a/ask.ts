@@ -6,6 +6,7 @@ import type { Habits } from '../../protocol/a2a/habits.js';
 import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
 import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { Id } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Visit } from '../http/server.js';
 import { agentCaller, exchangeOf } from './caller.js';
@@ -31,6 +32,7 @@ export async function ask(
   operation: Operation,
   dialect: DialectId,
   request: Passed<JsonObject>,
+  requestId?: Id,
 ): Promise<AgentAnswer> {
   const { req, res, principal, agent } = visit;
   const cancellation = new Cancellation();
@@ -43,6 +45,7 @@ export async function ask(
       request,
       dialect,
       exchange: exchangeOf((name) => req.header(name), cancellation),
+      ...(requestId !== undefined && { requestId }),
     });
   } finally {
     res.offClose(leave);

@@ -90,7 +90,7 @@ export class JsonRpcBinding {
     const value = dialect(asked.dialect).readRequest(operation, given) as JsonObject;
     const text = habits(asked.dialect).isModel && value === given ? passableText(params) : undefined;
     const request: Passed<JsonObject> = { value, ...(text !== undefined && { text }) };
-    const asking = ask(this.parts.gateway, visit, operation, asked.dialect, request);
+    const asking = ask(this.parts.gateway, visit, operation, asked.dialect, request, id);
     if (isStreaming(operation)) {
       const late = (error: unknown): Framed => this.framed(visit, id, asked.dialect, error);
       await this.parts.streams.serve(replyTo(visit), this.stream(visit, id, asked, value, asking), late);
