@@ -271,6 +271,8 @@ export class Listing {
     const items: Item[] = [];
     const byKey = new Map<string, Item>();
     const names: string[] = [];
+    // Page by page, so that a long list does not hold up everything else at its end.
+    const digest = createHash('sha256');
     let cursor: string | undefined;
     let ttl: number | undefined = Number.POSITIVE_INFINITY;
     let scope: 'public' | 'private' = 'public';
@@ -288,6 +290,7 @@ export class Listing {
         }
         items.push(item);
         byKey.set(item.key, item);
+        digest.update(JSON.stringify(value)).update('\n');
       }
       const next = result['nextCursor'];
       // The same cursor twice would never end.
@@ -298,7 +301,7 @@ export class Listing {
     return {
       items,
       byKey,
-      digest: digestOf(items),
+      digest: digest.digest('base64url'),
       at: performance.now(),
       // CACHE-04: a negative time is none.
       ttl: ttl === undefined ? undefined : Math.min(Math.max(0, ttl), MOST_TTL),
@@ -370,10 +373,4 @@ export class Listing {
       mirrored: mirrored.params,
     };
   }
-}
-
-function digestOf(items: readonly Item[]): string {
-  const hash = createHash('sha256');
-  for (const { value } of items) hash.update(JSON.stringify(value)).update('\n');
-  return hash.digest('base64url');
 }
