@@ -23,53 +23,59 @@ export interface Report {
 const DRIVERS = fileURLToPath(new URL('drivers', import.meta.url));
 const MOST_TIME = 10 * 60_000;
 
+/** Where the gateway is, and the token it asks for. */
+export interface Target {
+  readonly url: string;
+  readonly token?: string;
+}
+
 /** Throws where the client as a whole fails: it does not start, does not connect, or breaks off. */
-export async function runClient(client: Client, url: string, jobs: readonly Job[]): Promise<Report> {
+export async function runClient(client: Client, target: Target, jobs: readonly Job[]): Promise<Report> {
   const folder = await mkdtemp(join(tmpdir(), 'parley-client-'));
   try {
     const doable = jobs.filter(({ kind }) => client.can.includes(kind));
     switch (client.how) {
       case 'snippet':
-        return await runProgram(client, programOf(client, snippetOf(client, url)), folder, doable);
+        return await runProgram(client, programOf(client, snippetOf(client, target)), folder, doable);
       case 'program':
-        return await runProgram(client, { args: [join(DRIVERS, client.driver!), url] }, folder, doable);
+        return await runProgram(client, { args: [join(DRIVERS, client.driver!), target.url] }, folder, doable);
       case 'inspector':
-        return await runInspector(client, url, folder, doable);
+        return await runInspector(client, target.url, folder, doable);
       case 'stdio':
-        return await runStdio(client, url, doable);
+        return await runStdio(client, target, doable);
       case 'health':
-        return await checkHealth(client, url, folder);
+        return await checkHealth(client, target, folder);
     }
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-export function snippetOf({ snippet, name }: Client, url: string): ClientSnippet {
-  const found = clientSnippets(url).find(({ id }) => id === snippet);
+function snippetOf({ snippet, name }: Client, { url, token }: Target): ClientSnippet {
+  const found = clientSnippets(url, token === undefined ? {} : { token }).find(({ id }) => id === snippet);
   if (!found) throw new Error(`there is no snippet "${snippet}" for ${name}`);
   return found;
 }
 
 interface Program {
   readonly args: readonly string[];
-  /** A piece of what the snippet itself prints. */
-  readonly prints?: string;
+  /** Whether the program itself prints a list of names before it does the jobs. */
+  readonly prints?: true;
 }
 
 /** The text of the snippet as it is shown, with a line after the one that prints: the jobs of the test. */
-export function programOf({ driver, variable }: Client, { language, text }: ClientSnippet): Program {
+function programOf({ driver, variable }: Client, { language, text }: ClientSnippet): Program {
   if (language === 'python') {
     const printing = /^( *)print\(.*\)$/m;
     if (!printing.test(text)) throw new Error(`the snippet prints nothing:\n${text}`);
     const added = text.replace(printing, (line, indent: string) => `${line}\n${indent}await add(${variable})`);
-    return { args: ['-c', `from ${driver!.replace(/\.py$/, '')} import add\n${added}`], prints: "['" };
+    return { args: ['-c', `from ${driver!.replace(/\.py$/, '')} import add\n${added}`], prints: true };
   }
   const printing = /^console\.log\(.*\);$/m;
   if (!printing.test(text)) throw new Error(`the snippet prints nothing:\n${text}`);
   const added = text.replace(printing, (line) => `${line}\nawait add(${variable});`);
   const source = JSON.stringify(new URL(`drivers/${driver}`, import.meta.url).href);
-  return { args: ['--input-type=module', '-e', `import { add } from ${source};\n${added}`], prints: "[\n  '" };
+  return { args: ['--input-type=module', '-e', `import { add } from ${source};\n${added}`], prints: true };
 }
 
 async function runProgram(client: Client, program: Program, folder: string, jobs: readonly Job[]): Promise<Report> {
@@ -81,7 +87,7 @@ async function runProgram(client: Client, program: Program, folder: string, jobs
     cwd: python ? folder : workFolder(client.package),
     env: { ...environment(folder), JOBS: file, PYTHONPATH: DRIVERS, PYTHONDONTWRITEBYTECODE: '1' },
   });
-  if (program.prints !== undefined && !stdout.startsWith(program.prints))
+  if (program.prints && !/^\[\s*'/.test(stdout))
     throw new Error(`the snippet does not print a list of tools first, but: ${stdout.slice(0, 200)}`);
   const told = stdout
     .split('\n')
@@ -140,8 +146,8 @@ function texts(result: unknown): string {
 }
 
 /** The command of the configuration file, with a client of the official SDK in place of the program that reads the file. */
-async function runStdio(client: Client, url: string, jobs: readonly Job[]): Promise<Report> {
-  const { mcpServers } = JSON.parse(snippetOf(client, url).text) as {
+async function runStdio(client: Client, target: Target, jobs: readonly Job[]): Promise<Report> {
+  const { mcpServers } = JSON.parse(snippetOf(client, target).text) as {
     mcpServers: { parley: { command: string; args: string[]; env?: Record<string, string> } };
   };
   const { command, args, env = {} } = mcpServers.parley;
@@ -171,7 +177,7 @@ function perform(client: Awaited<ReturnType<typeof connectWith>>, job: Job): Pro
 }
 
 /** The command of the snippet, and the command that shows whether the server is there. */
-async function checkHealth(client: Client, url: string, folder: string): Promise<Report> {
+async function checkHealth(client: Client, target: Target, folder: string): Promise<Report> {
   const bin = join(executable(client.package, '.'), '.');
   const env = {
     ...environment(folder),
@@ -179,10 +185,10 @@ async function checkHealth(client: Client, url: string, folder: string): Promise
     DISABLE_AUTOUPDATER: '1',
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
   };
-  await run('sh', ['-c', snippetOf(client, url).text], { cwd: folder, env });
+  await run('sh', ['-c', snippetOf(client, target).text], { cwd: folder, env });
   const { stdout } = await run('sh', ['-c', 'claude mcp list'], { cwd: folder, env });
   const line = stdout.split('\n').find((each) => each.startsWith('parley: '));
-  if (!line?.includes(url) || !/Connected/.test(line)) throw new Error(`it is not connected: ${stdout}`);
+  if (!line?.includes(target.url) || !/Connected/.test(line)) throw new Error(`it is not connected: ${stdout}`);
   return { tools: undefined, answers: new Map() };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Servers of other authors behind one gateway, used by clients of other authors.
  *
- *   node --import ./test/support/ts.mjs test/third-party/run.ts [--server name] [--client name] [--part servers|clients|capabilities|a2a]
+ *   node --import ./test/support/ts.mjs test/third-party/run.ts [--server name] [--client name] [--part servers|clients|token|capabilities|a2a]
  *
  * Packages are installed once, into $PARLEY_THIRD_PARTY_CACHE or ~/.cache/parley-third-party. `--freeze` writes
  * constraints.txt, the versions of everything Python packages depend on. The last line is `N passed, M failed`.
@@ -19,6 +19,7 @@ import { Score } from './score.js';
 import { CAPABILITY_DEPENDENT, SERVERS, type Server } from './servers.js';
 import { shapes } from './shapes.js';
 import { openWorld, type World } from './start.js';
+import { withToken } from './token.js';
 
 const { values } = parseArgs({
   options: {
@@ -64,6 +65,7 @@ else {
   if (thereDependent.length > 0) await attempt('capabilities', () => capabilities(thereDependent, score));
   if (thereAdk.length > 0) await attempt('A2A', () => agents(score));
   if (part('clients')) shapes(score);
+  if (part('token')) await attempt('token', () => withToken(thereClients, score));
 }
 score.conclude();
 
@@ -82,9 +84,16 @@ async function main(): Promise<void> {
     const known = new Map<string, Lists>();
     for (const server of thereServers) await compare(world, server, known);
     if (part('clients')) for (const client of thereClients) await use(world, client, known);
+    await score.test('the gateway logged no error', async () => ({ problem: errorsIn(world.gateway.log()) }));
   } finally {
     await world.close();
   }
+}
+
+/** The lines of a log at level error or above. */
+function errorsIn(log: string): string | undefined {
+  const lines = log.split('\n').filter((line) => /"level":[56]0\b/.test(line));
+  return lines.length === 0 ? undefined : lines.join('\n');
 }
 
 /** Each server has the same lists at `/mcp/<server>` and at `/mcp` as without the gateway. */
@@ -120,7 +129,7 @@ async function use(world: World, client: Client, known: ReadonlyMap<string, List
     // The lists for these capabilities are complete before the client looks at them once.
     for (const server of thereServers.filter(({ byCapabilities }) => byCapabilities))
       await difference(url, client.declares, await directLists(world, server.name, client.declares), server.name);
-    report = await runClient(client, url, [...jobs.values()].flat());
+    report = await runClient(client, { url }, [...jobs.values()].flat());
   } catch (error) {
     score.fail(`${client.name}`, (error as Error).message);
     return;

@@ -59,7 +59,10 @@ export async function openWorld(servers: readonly Server[], settings: object = {
       direct.set(server.name, place);
     }
     const gateway = await startGateway({
-      servers: Object.fromEntries(direct),
+      // The gateway finds out the transport of a URL by itself.
+      servers: Object.fromEntries(
+        [...direct].map(([name, place]) => [name, 'url' in place ? { url: place.url } : place]),
+      ),
       timeouts: { connect: '120s' },
       ...settings,
     });
