@@ -1,9 +1,10 @@
 /** Installs packages of npm and PyPI, each with its dependencies in a folder of its own, outside the repository. */
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 export interface Package {
@@ -38,11 +39,11 @@ function folderOf(wanted: Package): string {
   return join(CACHE, `${wanted.registry}-${wanted.name.replace('/', '+')}-${wanted.version}-${digest}`);
 }
 
-/** An executable that an installed package brings. */
-export function executable(wanted: Package, name: string): string {
-  const bin = wanted.registry === 'npm' ? 'node_modules/.bin' : process.platform === 'win32' ? 'Scripts' : 'bin';
-  return join(folderOf(wanted), bin, name);
-}
+/** The folder of the executables that an installed package brings. */
+export const executables = (wanted: Package): string =>
+  join(folderOf(wanted), wanted.registry === 'npm' ? 'node_modules/.bin' : 'bin');
+
+export const executable = (wanted: Package, name: string): string => join(executables(wanted), name);
 
 /** The folder programs that import an npm package run in. */
 export const workFolder = (wanted: Package): string => folderOf(wanted);
@@ -52,13 +53,35 @@ export async function install(wanted: Package): Promise<'installed' | 'cached'> 
   const folder = folderOf(wanted);
   const done = join(folder, 'installed');
   if (await exists(done)) return 'cached';
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true });
-  if (wanted.registry === 'npm') await installNpm(wanted, folder);
-  else await installPython(wanted, folder);
-  await writeFile(`${done}.part`, `${label(wanted)}\n`);
-  await rename(`${done}.part`, done);
-  return 'installed';
+  const release = await locked(`${folder}.lock`);
+  try {
+    if (await exists(done)) return 'cached';
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true });
+    if (wanted.registry === 'npm') await installNpm(wanted, folder);
+    else await installPython(wanted, folder);
+    await writeFile(`${done}.part`, `${label(wanted)}\n`);
+    await rename(`${done}.part`, done);
+    return 'installed';
+  } finally {
+    await release();
+  }
+}
+
+/** Two runs on one machine share the cache. A lock older than any installation was left behind by a run that was killed. */
+async function locked(lock: string): Promise<() => Promise<void>> {
+  await mkdir(CACHE, { recursive: true });
+  for (;;) {
+    try {
+      await mkdir(lock);
+      return () => rm(lock, { recursive: true, force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    const taken = await stat(lock).catch(() => undefined);
+    if (taken && Date.now() - taken.mtimeMs > 2 * MOST_TIME) await rm(lock, { recursive: true, force: true });
+    else await sleep(1_000);
+  }
 }
 
 async function installNpm({ name, version, with: others = {}, installScript }: Package, folder: string): Promise<void> {
@@ -71,7 +94,7 @@ async function installNpm({ name, version, with: others = {}, installScript }: P
 
 async function installPython({ name, version, extras, with: others = {} }: Package, folder: string): Promise<void> {
   await run(process.env['PYTHON'] ?? 'python3', ['-m', 'venv', folder]);
-  const pip = join(folder, process.platform === 'win32' ? 'Scripts' : 'bin', 'pip');
+  const pip = join(folder, 'bin', 'pip');
   const exact = Object.entries(others).map(([other, its]) => `${other}==${its}`);
   const wanted = `${name}${extras === undefined ? '' : `[${extras}]`}==${version}`;
   const quiet = ['--quiet', '--disable-pip-version-check', '--no-input'];

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { type ClientSnippet, clientSnippets } from '../../src/inbound/mcp/client-snippets.js';
 import type { Client } from './clients.js';
 import { connectWith, listsOf } from './lists.js';
-import { executable, workFolder } from './packages.js';
+import { executable, executables, workFolder } from './packages.js';
 import type { Example } from './servers.js';
 
 /** An example of a server, under the names of the whole gateway. */
@@ -178,10 +178,9 @@ function perform(client: Awaited<ReturnType<typeof connectWith>>, job: Job): Pro
 
 /** The command of the snippet, and the command that shows whether the server is there. */
 async function checkHealth(client: Client, target: Target, folder: string): Promise<Report> {
-  const bin = join(executable(client.package, '.'), '.');
   const env = {
     ...environment(folder),
-    PATH: `${bin}:${process.env['PATH']}`,
+    PATH: `${executables(client.package)}:${process.env['PATH']}`,
     DISABLE_AUTOUPDATER: '1',
     CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
   };

@@ -63,7 +63,6 @@ export async function openWorld(servers: readonly Server[], settings: object = {
       servers: Object.fromEntries(
         [...direct].map(([name, place]) => [name, 'url' in place ? { url: place.url } : place]),
       ),
-      timeouts: { connect: '120s' },
       ...settings,
     });
     closers.push(() => gateway.close());
