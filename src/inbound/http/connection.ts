@@ -4,14 +4,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ProtocolError } from '../../protocol/errors.js';
 import { checkHead } from './head.js';
-import {
-  type ClientCertificate,
-  endedEarly,
-  InboundRequest,
-  type Incoming,
-  ignored,
-  type RequestSource,
-} from './request.js';
+import { type ClientCertificate, InboundRequest, type Incoming, ignored, type RequestSource } from './request.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
 import type { UnreadBytes } from './unread.js';
 
@@ -307,7 +300,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
   /** The library is done with the response. */
   closed(): void {
     const { http1, connection } = this;
-    this.req?.fail(endedEarly());
+    this.req?.over();
     this.res.over(this.sent || (http1 ? sentBy(http1, connection.socket) : sentOn(this.message as Http2ServerRequest)));
     connection.done(this);
   }

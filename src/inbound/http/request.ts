@@ -97,6 +97,11 @@ export class InboundRequest {
     });
   }
 
+  /** The exchange is over: nothing more of the body arrives. */
+  over(): void {
+    if (this.body ? this.body.pending : !this.complete) this.fail(endedEarly());
+  }
+
   /** The rest of the body does not arrive. Returns whether somebody waits for the body and learns of it. */
   fail(error: ProtocolError): boolean {
     this.failure ??= error;
@@ -125,6 +130,10 @@ class Body {
     message.on('data', onData);
     message.on('end', onEnd);
     message.on('error', ignored);
+  }
+
+  get pending(): boolean {
+    return !this.over;
   }
 
   add(part: Buffer): void {
@@ -173,7 +182,7 @@ const CLOSE = { headers: { Connection: 'close' } };
 const tooLarge = (limit: number): ProtocolError =>
   new ProtocolError('body_too_large', `The body exceeds ${limit} bytes ("limits.body")`, CLOSE);
 
-export const endedEarly = (): ProtocolError => new ProtocolError('invalid_request', 'The body ended early');
+const endedEarly = (): ProtocolError => new ProtocolError('invalid_request', 'The body ended early');
 
 export const tooSlow = (time: number): ProtocolError =>
   new ProtocolError('request_timeout', `A request has ${time / 1_000} seconds to arrive ("timeouts.request")`, CLOSE);

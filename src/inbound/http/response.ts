@@ -1,5 +1,6 @@
 import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
 import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
+import { atEndOfTurn, type Pending } from './turn.js';
 import type { UnreadBytes } from './unread.js';
 
 /** What a response is written to: the part that `node:http` and `node:http2` have in common. */
@@ -44,7 +45,7 @@ const JOIN = 64 * 1024;
 const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
 /** One response: whole at once, or begun and added to. */
-export class InboundResponse {
+export class InboundResponse implements Pending {
   /** The head is settled: nothing else can be answered. */
   begun = false;
   /** Nothing more is going to be added. */
@@ -53,6 +54,9 @@ export class InboundResponse {
   closed = false;
   /** All of it was handed to the system. */
   finished = false;
+  /** A body that waits for the end of the turn, and its encoding. */
+  private text = '';
+  private encoding: BufferEncoding | undefined;
   /** The last write found the buffers full. */
   private blocked = false;
   private listeners: (() => void)[] | undefined;
@@ -94,7 +98,11 @@ export class InboundResponse {
     if (!early) {
       this.head(status, all, this.channel.last);
       this.ended = true;
-      this.put(written, encoding);
+      if (typeof written === 'string') {
+        this.text = written;
+        this.encoding = encoding;
+        atEndOfTurn(this);
+      } else this.put(written, encoding);
       return;
     }
     // The head is checked now, where the caller can still answer something else.
@@ -106,6 +114,12 @@ export class InboundResponse {
       this.head(status, all, out !== undefined || this.channel.last);
       this.put(written, encoding);
     });
+  }
+
+  flush(): void {
+    if (this.closed) return;
+    this.put(this.text, this.encoding);
+    this.text = '';
   }
 
   private put(body: string | readonly Buffer[], encoding: BufferEncoding | undefined): void {
