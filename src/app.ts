@@ -296,7 +296,11 @@ export interface StdioOptions {
 
 export async function startStdio(config: Config, { log, calls, server, started }: StdioOptions): Promise<void> {
   const began = performance.now();
-  const house = await House.build(config, INFO, log, calls ? { calls } : {});
+  const house = await House.build(config, INFO, log, {
+    private: true,
+    showsOutput: () => 'log.level: debug',
+    ...(calls && { calls }),
+  });
   const monitor = monitorOf(house, began);
   monitor.onChange((change) => logChange(log, change));
   monitor.start();

@@ -59,6 +59,8 @@ export interface Reporting {
   readonly calls?: CallLog;
   /** How an operator reads the output of a server's process, where this gateway can be asked for it. */
   readonly showsOutput?: (server: string) => string;
+  /** The one caller started the gateway and is its operator, whatever tokens there are. */
+  readonly private?: boolean;
 }
 
 export class House {
@@ -170,7 +172,7 @@ export class House {
         log,
         verdicts,
         // Without tokens everybody who can call is on this machine, and an operator.
-        explains: explainsFailures(config),
+        explains: this.reporting.private === true || explainsFailures(config),
         showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.

@@ -74,7 +74,8 @@ export const COMMANDS: readonly Command[] = [
     summary: 'Show what the process of a server wrote last.',
     details:
       'Asks the running gateway for the last lines that a server started by it wrote to stderr, and when its processes\n' +
-      'started and ended. Secrets of its environment are masked. With auth, a token with admin: true is needed.',
+      'started and ended. Secrets of its environment are masked. With auth, a token with admin: true is needed.\n' +
+      'GET /servers/SERVER/logs answers the same as JSON.',
     flags: [
       CONFIG,
       {

@@ -13,7 +13,7 @@ export function isSecretName(name: string): boolean {
 export function hideCredentials(text: string): string {
   return text
     .replace(/(:\/\/)[^/?#\s]*@/g, `$1${MASK}@`)
-    .replace(/([?&])([^=&#\s]+)=([^&#\s]*)/g, (whole, lead: string, name: string) =>
+    .replace(/([?&])([^=?&#\s]+)=([^&#\s]*)/g, (whole, lead: string, name: string) =>
       isSecretName(name) ? `${lead}${name}=${MASK}` : whole,
     );
 }
@@ -44,7 +44,7 @@ const TOKENS: readonly RegExp[] = [
   /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g,
 ];
 const NAMED =
-  /(?<![\w-])([\w-]*(?:key|token|secret|passw(?:or)?d|credential)[\w-]*["']?\s*=\s*["']?)([^\s"',;&]{6,})/gi;
+  /(?<![\w-])([\w-]{0,40}(?:key|token|secret|passw(?:or)?d|credential)[\w-]{0,40}["']?\s*=\s*["']?)([^\s"',;&]{6,})/gi;
 const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi;
 
 /** Hides what looks like a secret in the output of a program, of which nothing else is known. For single lines of bounded length. */

@@ -1,8 +1,10 @@
 /** What a failing stdio server is said to fail of, word for word: to its operator, to its callers, and in its output. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { textOf } from '../input/support/message.js';
@@ -85,6 +87,7 @@ const servers = (): Record<string, object> => ({
   'not-there': { command: 'no-such-command-anywhere' },
   'no-file': { command: inFolder('no-such-file') },
   leaky: { ...script('leaky.mjs'), args: [inFolder('leaky.mjs'), '--token', TOKEN], env: { PASSWORD: SECRET } },
+  future: { command: NODE, args: [FIXTURE, 'era=future'] },
   works: { command: NODE, args: [FIXTURE] },
 });
 
@@ -254,6 +257,39 @@ describe('a server that fails', () => {
     expect(await errorOf(guarded, 'no-file', as(ADA))).toBe(
       'Server "no-file" cannot be reached: its command was not found',
     );
+  });
+
+  it('to the client that started the gateway with parley stdio', async () => {
+    const parley = spawn(NODE, [BIN, 'stdio', '--config', guarded.file], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+      env: { ...process.env, PARLEY_DATA: inFolder('stdio-data') },
+    });
+    const reply = new Promise<{ error: { message: string } }>((resolve) => {
+      createInterface({ input: parley.stdout }).on('line', (line) => {
+        const message = JSON.parse(line) as { id?: unknown; error: { message: string } };
+        if (message.id === 2) resolve(message);
+      });
+    });
+    const call = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'throws__say', arguments: {} } };
+    for (const message of [
+      initializeBody('2025-06-18', 1),
+      { jsonrpc: '2.0', method: 'notifications/initialized' },
+      call,
+    ])
+      parley.stdin.write(`${JSON.stringify(message)}\n`);
+    expect((await reply).error.message).toBe(
+      `Server "throws" cannot be reached: \`${NODE} ${inFolder('throws.mjs')}\` exited with code 1 while it was starting: ` +
+        'Error: no database at db:5432; "log.level: debug" shows its output',
+    );
+    const exit = once(parley, 'exit');
+    parley.stdin.end();
+    await exit;
+  });
+
+  it('a server that speaks only versions of the future', async () => {
+    const expected = 'speaks only protocol versions this gateway does not know: 2099-01-01';
+    for (const message of [await errorOf(open, 'future'), await errorOf(guarded, 'future', as(ADA))])
+      expect(message.replace(/cannot be reached: it |; .*$/g, '')).toBe(`Server "future" ${expected}`);
   });
 
   it('a server that crashes in the middle of a call says of what, and comes back', async () => {

@@ -24,11 +24,10 @@ export interface FirstContactOptions {
 }
 
 /** The server is modern, and none of its versions is ours. */
-export class ForeignVersions extends Error {
-  override readonly name = 'ForeignVersions';
-
+export class ForeignVersions extends StdioError {
   constructor(readonly evidence: Extract<Evidence, { kind: 'foreign' }>) {
-    super(`it speaks only ${evidence.versions.join(', ')}`);
+    const problem = `it speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`;
+    super('invalid', problem, { summary: problem, unrunnable: true });
   }
 }
 
@@ -49,7 +48,7 @@ export async function firstContact(start: Start, options: FirstContactOptions): 
   try {
     return await probe.session();
   } catch (error) {
-    if (error instanceof ForeignVersions) throw error;
+    // A second start would end the same way.
     if (error instanceof StdioError && error.unrunnable) throw error;
     const why = error instanceof Error ? error.message : String(error);
     context.log.debug({ server: context.name, why }, 'a process did not survive the modern probe and is started again');

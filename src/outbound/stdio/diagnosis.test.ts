@@ -33,6 +33,21 @@ npm ERR! 404  '@x/y@1.2.3' is not in this registry.`;
     expect(of(stderr).advice).toBe('npm has no package "@x/y": correct the name in "args"');
   });
 
+  it('npm: the words of a newer version', () => {
+    const stderr = `npm error code E404
+npm error 404 Not Found - GET https://registry.npmjs.org/no-such-server
+npm error 404
+npm error 404  The requested resource 'no-such-server@*' could not be found or you do not have permission to access it.
+npm error 404`;
+    expect(of(stderr)).toMatchObject({
+      lines: [
+        'npm error 404 Not Found - GET https://registry.npmjs.org/no-such-server',
+        "npm error 404  The requested resource 'no-such-server@*' could not be found or you do not have permission to access it.",
+      ],
+      advice: 'npm has no package "no-such-server": correct the name in "args"',
+    });
+  });
+
   it('npm: no program, no network, anything else', () => {
     expect(of('npm error could not determine executable to run\nnpm error A complete log of this run')).toMatchObject({
       lines: ['npm error could not determine executable to run'],

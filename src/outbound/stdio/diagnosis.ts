@@ -129,9 +129,9 @@ function npm(lines: readonly string[], args: readonly string[]): Recognised | un
     (line) => /\S/.test(line) && !/^(code|errno|syscall|path|dest) |^A complete log|^404$/.test(line),
   );
   if (code === 'E404') {
-    const missing = /'([^'\s]+?)(?:@[^@'\s]*)?' is not in/.exec(said.join('\n'))?.[1];
+    const missing = /'([^'\s]+?)(?:@[^@'\s]*)?' (?:is not in|could not be found)/.exec(said.join('\n'))?.[1];
     return {
-      lines: errors.filter((line) => /404 +(Not Found|'|.* is not in)/.test(line)),
+      lines: errors.filter((line) => /404 +(Not Found|'|The requested resource)/.test(line)),
       cause: 'npm does not know the package',
       advice: `npm has no package ${missing === undefined ? 'of that name' : `"${missing}"`}: correct the name in "args"`,
       unrunnable: true,
