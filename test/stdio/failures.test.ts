@@ -68,7 +68,7 @@ const program = (name: string, ...args: string[]): object => ({
   args,
   env: { PATH: `${inFolder('bin')}:${process.env['PATH']}` },
 });
-const brisk = (server: object): object => ({ ...server, revision: 'legacy', timeouts: { connect: '10s' } });
+const brisk = (server: object): object => ({ ...server, timeouts: { connect: '10s' } });
 
 const servers = (): Record<string, object> => ({
   missing: script('missing.mjs'),

@@ -17,8 +17,8 @@ import { StdioChannel } from './session/stdio-channel.js';
 export interface FirstContactOptions {
   readonly context: UpstreamContext;
   readonly modernOffer: Revision;
-  /** How long a process may take until it can be spoken to. */
-  readonly patience: number;
+  /** Fires when the process has taken too long. */
+  readonly signal: AbortSignal;
   /** Does the handshake of the older era on a channel. */
   openLegacy(channel: StdioChannel): Promise<LegacySession>;
 }
@@ -40,16 +40,16 @@ const HESITATION = 2_000;
 /**
  * Speaks to a process for the first time, not knowing its era, and keeps the same process for what follows (mcp.md 5.1,
  * 5.2): `server/discover` first, and on anything but a modern answer the handshake. Only a process that does not survive
- * the probe, or never answers the handshake after it, is started again, and hears the handshake first then.
+ * the probe, or refuses the handshake after it, is started again, and hears the handshake first then.
  */
 export async function firstContact(start: Start, options: FirstContactOptions): Promise<ModernPipe | LegacySession> {
-  const { context, openLegacy } = options;
+  const { context, openLegacy, signal } = options;
   const probe = new EraProbe(start, options);
   try {
     return await probe.session();
   } catch (error) {
     // A second start would end the same way.
-    if (error instanceof StdioError && error.unrunnable) throw error;
+    if (signal.aborted || (error instanceof StdioError && error.unrunnable)) throw error;
     const why = error instanceof Error ? error.message : String(error);
     context.log.debug({ server: context.name, why }, 'a process did not survive the modern probe and is started again');
   }
@@ -101,11 +101,10 @@ class EraProbe implements ChildEvents {
   }
 
   async session(): Promise<ModernPipe | LegacySession> {
-    const { patience, context } = this.options;
-    const timers: NodeJS.Timeout[] = [];
+    const { context } = this.options;
+    let timer: NodeJS.Timeout | undefined;
     const hesitation = new Promise<undefined>((resolve) => {
-      timers.push(setTimeout(resolve, HESITATION, undefined));
-      timers.push(setTimeout(() => this.lose(new Error('it did not answer in time')), patience));
+      timer = setTimeout(resolve, HESITATION, undefined);
     });
     try {
       this.ask();
@@ -121,7 +120,7 @@ class EraProbe implements ChildEvents {
       const outcome = await Promise.race([handshake, this.late(handshake), this.gone]);
       return 'kind' in outcome ? this.modern(outcome) : outcome;
     } finally {
-      for (const timer of timers) clearTimeout(timer);
+      clearTimeout(timer);
       this.answered = true;
     }
   }

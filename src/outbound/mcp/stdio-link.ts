@@ -9,6 +9,8 @@ import {
 } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { StdioError } from '../stdio/errors.js';
+import type { Start } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
 import type { UpstreamContext } from './context.js';
@@ -45,6 +47,8 @@ const PROBE_TIMEOUT = 5_000;
 export class StdioLink implements Link {
   private readonly supervisor: SessionSupervisor;
   private readonly watching = new Watching();
+  /** The last process that was asked about its era answered nothing at all. */
+  private stayedSilent = false;
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   /** The newest process for clients with capabilities, by its key. */
   private readonly running = new Map<string, LegacySession>();
@@ -62,7 +66,7 @@ export class StdioLink implements Link {
       idleMs: idle,
       openMs: context.timeouts.connect,
       log: context.log,
-      open: async (start, { key, become }) => {
+      open: async (start, { key, signal, become }) => {
         if (key === MODERN) {
           const pipe = new ModernPipe(context, modernOffer, start);
           await pipe.answers(2 * context.timeouts.connect);
@@ -70,17 +74,26 @@ export class StdioLink implements Link {
           return pipe;
         }
         if (key !== UNKNOWN) return this.openLegacy(key, new StdioChannel(context, start));
-        const session = await firstContact(start, {
-          context,
-          modernOffer,
-          patience: context.timeouts.connect,
-          openLegacy: (channel) => this.openLegacy(CANONICAL, channel),
-        });
+        const session = await this.openFirst(start, signal);
         if (session instanceof ModernPipe) this.modernPipe = session;
         become(session instanceof ModernPipe ? MODERN : CANONICAL);
         return session;
       },
     });
+  }
+
+  private openFirst(start: Start, signal: AbortSignal): Promise<ModernPipe | LegacySession> {
+    const { context, modernOffer } = this.options;
+    const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
+    if (this.stayedSilent) {
+      // Some servers hear nothing after a request they do not know: this process hears the handshake first.
+      this.stayedSilent = false;
+      return openLegacy(new StdioChannel(context, start));
+    }
+    signal.addEventListener('abort', () => {
+      this.stayedSilent = signal.reason instanceof StdioError && signal.reason.reason === 'timeout';
+    });
+    return firstContact(start, { context, modernOffer, signal, openLegacy });
   }
 
   private async openLegacy(key: string, channel: StdioChannel): Promise<LegacySession> {
@@ -105,7 +118,8 @@ export class StdioLink implements Link {
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     try {
-      return this.supervisor.health().children > 0 ? await this.askAnother(revision) : await this.askFirst();
+      const { state } = this.supervisor.health();
+      return state === 'running' ? await this.askAnother(revision) : await this.askFirst();
     } catch (error) {
       if (error instanceof ForeignVersions) return error.evidence;
       throw asProtocolError(context, error);

@@ -2,7 +2,7 @@ import type { Child, ChildEvents, ChildOptions, ExitInfo, Log, StdioCommand } fr
 import type { RestartOptions } from './restart-policy.js';
 
 export interface StartOptions {
-  /** The opening goes on when this child ends, and may start another one; how long it may take is up to the opening. */
+  /** The opening goes on when this child ends, and may start another one, which has as much time. */
   readonly expendable?: boolean;
 }
 

@@ -298,7 +298,7 @@ export class Supervisor<S> {
       if (slot.state !== 'opening') throw this.#closedError();
       if (slot.child?.alive) throw new Error('a session has one child at a time');
       cancel();
-      if (!expendable) cancel = limit();
+      cancel = limit();
       const opening = () => slot.state === 'opening';
       const child = this.#startChild(events, opening, (info) => {
         if (slot.child === child && !(expendable && opening())) this.#exited(slot, info);
