@@ -456,7 +456,7 @@ export const SCHEMA = group('', {
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
-      description: 'The least severe level that is written. Calls are `info` in JSON and `debug` in text.',
+      description: 'The least severe level that is written; calls are `info` in JSON and `debug` in text.',
     }),
     format: oneOf(['auto', 'text', 'json'], {
       default: 'auto',
