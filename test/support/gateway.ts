@@ -39,8 +39,8 @@ export interface GatewayOptions {
 const SETTLING = 5_000;
 
 /** Waits until lists hold every server. */
-async function settle(url: string, { servers, auth }: GatewayConfig): Promise<void> {
-  if (Object.keys(servers ?? {}).length === 0) return;
+async function settle(url: string, { servers, mcp_servers, agents, auth }: GatewayConfig): Promise<void> {
+  if (Object.keys({ ...servers, ...(mcp_servers as object), ...(agents as object) }).length === 0) return;
   const token = (auth as { tokens?: { token: string }[] } | undefined)?.tokens?.[0]?.token;
   const prefix = 'io.modelcontextprotocol';
   const request: RequestInit = {
