@@ -29,7 +29,10 @@ test('a call that waits at a server whose replies can be resumed goes on after k
     const answer = await new ModernClient(`${second.url}/mcp`, FORM).call('s__ask', args, retry);
     expect(textOf(answer)).toBe('restarted: later');
     const again = await new ModernClient(`${second.url}/mcp`, FORM).call('s__ask', args, retry);
-    expect(again.error?.data).toMatchObject({ reason: 'invalid_state' });
+    expect(textOf(again)).toBe('restarted: later');
+    const other = { ...retry, inputResponses: answersTo(question, accept({ answer: 'another' })) };
+    const changed = await new ModernClient(`${second.url}/mcp`, FORM).call('s__ask', args, other);
+    expect(changed.error?.data).toMatchObject({ reason: 'invalid_state' });
     expect(server.entries.filter(({ kind }) => kind === 'run')).toHaveLength(1);
   } finally {
     await second.close();
