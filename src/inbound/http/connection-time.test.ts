@@ -126,3 +126,17 @@ it('answers whatever its clients do, and forgets them', async () => {
   await until(() => listener.count === 0);
   expect((await (await Client.open(port)).send(get('/z')).reply()).status).toBe(200);
 });
+
+it('does not blame a client for the time in which the process was held up', async () => {
+  const { port } = await serve(echo, { times: { head: 300, request: 600, idle: 60_000 } });
+  const clients = await Promise.all(Array.from({ length: 5 }, () => Client.open(port)));
+  const half = (await Client.open(port)).send(post('/b', 'hello').slice(0, -2));
+  await sleep(50);
+  // What they send now waits until the process has time again, which is when their time is over.
+  for (const client of clients) client.send(get('/a'));
+  half.send('lo');
+  const until = performance.now() + 1_000;
+  while (performance.now() < until);
+  for (const client of clients) expect((await client.reply()).body).toBe('GET /a ');
+  expect((await half.reply()).body).toBe('POST /b hello');
+});

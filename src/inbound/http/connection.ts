@@ -43,6 +43,8 @@ export class Connection implements RequestSource {
   /** What came behind the last request and is none. */
   private failure: ProtocolError | undefined;
   private exchanges = 0;
+  /** Requests whose heads have arrived, in HTTP/1.1. */
+  private seen = 0;
   /** Bytes read when the connection became idle. */
   private quietSince = 0;
   /** When the connection became idle, in the seconds of its listener. */
@@ -85,6 +87,7 @@ export class Connection implements RequestSource {
   }
 
   request(message: IncomingMessage, out: ServerResponse, expects: boolean): void {
+    this.seen++;
     const exchange = new Exchange(this, message, out, expects, out as Outgoing);
     if (!this.current) {
       this.begin(exchange);
@@ -125,6 +128,23 @@ export class Connection implements RequestSource {
     this.quietSince = this.tcp.bytesRead;
     this.idleSince = this.owner.seconds;
     this.owner.idle(this);
+  }
+
+  /**
+   * A request took too long to arrive, by the clock. Where the process itself was held up, what the client sent may lie in
+   * the system: it is read first. A client of which something did arrive has the same time once more.
+   */
+  late(error: ProtocolError, time: number): void {
+    const { bytesRead } = this.tcp;
+    const { seen } = this;
+    const refuse = (): void => {
+      const last = this.ahead.at(-1) ?? this.current;
+      if (this.seen === seen && !last?.complete) this.broke(error);
+    };
+    setImmediate(() => {
+      if (this.tcp.bytesRead === bytesRead) refuse();
+      else setTimeout(refuse, time).unref();
+    });
   }
 
   /** The parser gave up on this connection. */

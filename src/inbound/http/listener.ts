@@ -144,7 +144,8 @@ export class Listener implements ConnectionOwner {
       ...this.httpOptions(),
       ...secureOptions(certificates.context),
       ALPNProtocols: ['h2', 'http/1.1'],
-      handshakeTimeout: this.settings.times.head,
+      // Counted from the connection on, also where the process is held up meanwhile.
+      handshakeTimeout: 2 * this.settings.times.head,
       requestCert: files.clientCa !== undefined,
       rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
     });
@@ -213,9 +214,11 @@ export class Listener implements ConnectionOwner {
   /** The parser gave up, or the connection broke. */
   private unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = connectionOf(socket);
-    const refusal = refusalOf(error, { head: this.settings.limits.head, times: this.settings.times });
-    if (connection && refusal) connection.broke(refusal);
-    else socket.destroy();
+    const { limits, times } = this.settings;
+    const refusal = refusalOf(error, { head: limits.head, times });
+    if (!connection || !refusal) socket.destroy();
+    else if (refusal.reason === 'request_timeout') connection.late(refusal, times.head);
+    else connection.broke(refusal);
   }
 
   private turnedAway(limit: Turned, peer: string): void {
