@@ -101,7 +101,7 @@ const SCRIPT: Record<string, (called: Called) => void> = {
     stream(res).write(event(answer(id, 'first', era)));
     res.end(event(answer(id, 'second', era)));
   },
-  late: ({ res, id, era }) => void setTimeout(() => json(res, 200, answer(id, 'too late', era)), 1_800),
+  late: ({ res, id, era }) => void setTimeout(() => json(res, 200, answer(id, 'too late', era)), 3_800),
   'foreign-progress': ({ res, id, era }) => {
     const about = (progressToken: unknown) =>
       event({
@@ -182,7 +182,7 @@ beforeAll(async () => {
   world = await startWorld({
     // S25: what the servers answer is for operators.
     explainFailures: 'never',
-    timeouts: { connect: '400ms', call: '1s', callMax: '2s' },
+    timeouts: { connect: '2s', call: '3s', callMax: '6s' },
     servers: {
       modern: { url: rogue.url, revision: 'modern' },
       legacy: { url: rogue.url, revision: 'legacy', transport: 'http' },
