@@ -263,12 +263,17 @@ export class Stream implements PostEvents {
     else this.reject(error);
   }
 
+  /** The server was reached and said no, so it is not left alone as one that cannot be reached. */
+  private refuse(why: string): void {
+    this.finish(why, broken(this.context, `refused the subscription: ${why}`));
+  }
+
   message(text: Buffer): void {
     if (this.over) return;
     try {
       for (const message of readReplies(text)) {
         if (message.kind === 'notification') this.notification(message.method, message.params.value());
-        else if (message.kind === 'response') this.finish(message.error?.message ?? 'it ended the subscription');
+        else if (message.kind === 'response') this.refuse(message.error?.message ?? 'it ended the subscription');
       }
     } catch {
       this.finish('it sent a message that is not JSON-RPC');
@@ -286,7 +291,7 @@ export class Stream implements PostEvents {
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
-    this.finish(refusal(this.context, status, headers, body).message);
+    this.refuse(refusal(this.context, status, headers, body).message);
   }
 
   end(): void {

@@ -84,7 +84,7 @@ export class McpUpstream implements Upstream {
   }
 
   async describe(): Promise<ServerDescription> {
-    const description = await this.noting(async () => (await this.primary()).describe());
+    const description = await this.noting(async () => (await this.primary()).describe(), true);
     this.agreed = description.revision;
     return description;
   }
@@ -280,7 +280,7 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  private async noting<T>(run: () => Promise<T>): Promise<T> {
+  private async noting<T>(run: () => Promise<T>, contact = false): Promise<T> {
     const resting = this.resting();
     if (resting) throw resting;
     try {
@@ -288,7 +288,7 @@ export class McpUpstream implements Upstream {
       this.up();
       return value;
     } catch (error) {
-      throw this.note(error, true);
+      throw this.note(error, contact);
     }
   }
 }

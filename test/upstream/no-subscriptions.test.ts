@@ -1,0 +1,44 @@
+/** A modern server without subscriptions is reachable, however often it refuses one. */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import { textOf } from '../input/support/message.js';
+import { Session } from '../input/support/speak.js';
+import { startGateway } from '../support/gateway.js';
+
+const serverInfo = { name: 'plain', version: '1' };
+const complete = { resultType: 'complete', _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo } };
+const cached = { ttlMs: 60_000, cacheScope: 'public' };
+const RESULTS: Readonly<Record<string, object>> = {
+  'server/discover': { supportedVersions: ['2026-07-28'], capabilities: { tools: { listChanged: true } }, ...cached },
+  'tools/list': { tools: [{ name: 'read', inputSchema: { type: 'object' } }], ...cached },
+  'tools/call': { content: [{ type: 'text', text: 'read' }] },
+};
+
+test('sessions that want to hear of changed lists do not cost it its calls', async () => {
+  const server = createServer(async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk as Buffer);
+    const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: number; method: string };
+    const result = RESULTS[method];
+    const error = { code: -32601, message: `Method not found: ${method}` };
+    const body = { jsonrpc: '2.0', id, ...(result ? { result: { ...result, ...complete } } : { error }) };
+    res.writeHead(result ? 200 : 404, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const gateway = await startGateway({ servers: { plain: { url } } });
+  try {
+    for (let i = 0; i < 8; i++) {
+      const session = await Session.open(`${gateway.url}/mcp`, '2025-11-25');
+      expect(textOf((await session.call('plain__read', {})).json)).toBe('read');
+    }
+    const health = (await (await fetch(`${gateway.url}/health`)).json()) as { servers: Record<string, string> };
+    expect(health.servers['plain']).toBe('up');
+  } finally {
+    await gateway.close();
+    server.close();
+    server.closeAllConnections();
+  }
+});
