@@ -20,6 +20,10 @@ test('sessions that want to hear of changed lists do not cost it its calls', asy
   const server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
+    if (req.method !== 'POST') {
+      res.writeHead(405).end();
+      return;
+    }
     const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: number; method: string };
     const result = RESULTS[method];
     const error = { code: -32601, message: `Method not found: ${method}` };
