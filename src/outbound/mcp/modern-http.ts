@@ -1,6 +1,7 @@
 import { failed, type Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
@@ -146,7 +147,7 @@ class Exchange implements PostEvents {
     this.streamed = isEventStream(this.type);
   }
 
-  message(text: Buffer): void {
+  message(text: Buffer | GappedText): void {
     let messages: RpcMessage[];
     try {
       messages = readReplies(text);
@@ -268,7 +269,7 @@ export class Stream implements PostEvents {
     this.finish(why, broken(this.context, `refused the subscription: ${why}`));
   }
 
-  message(text: Buffer): void {
+  message(text: Buffer | GappedText): void {
     if (this.over) return;
     try {
       for (const message of readReplies(text)) {

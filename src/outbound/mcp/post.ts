@@ -1,4 +1,5 @@
 import { Parts } from '../../protocol/http/parts.js';
+import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
@@ -16,7 +17,7 @@ export interface PostEvents {
   /** 2xx: the reply begins. */
   accepted?(status: number, headers: HttpHeaders): void;
   /** One JSON text: the whole body, or the data of one event. */
-  message(text: Buffer): void;
+  message(text: Buffer | GappedText): void;
   /** An event's id moves the point from which the stream can be resumed. */
   eventId?(id: string): void;
   retry?(milliseconds: number): void;
@@ -38,7 +39,11 @@ export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  private parts: Parts | undefined;
+  /** The first part of a body; mostly there is no other. */
+  private first: Buffer | undefined;
+  private parts: GappedReader | undefined;
+  /** What is read of a refusal. */
+  private refusal: Parts | undefined;
   private size = 0;
   private total = 0;
   exchange: Abortable | undefined;
@@ -90,8 +95,10 @@ export class PostReply implements HttpReply {
     }
     this.size += chunk.length;
     if (this.status >= 300) {
-      if (this.size <= REFUSAL_LIMIT) this.keep(chunk);
-      else {
+      if (this.size <= REFUSAL_LIMIT) {
+        this.refusal ??= new Parts();
+        this.refusal.add(chunk);
+      } else {
         this.exchange?.abort();
         this.end();
         this.over = true;
@@ -101,8 +108,13 @@ export class PostReply implements HttpReply {
   }
 
   private keep(chunk: Buffer): void {
-    this.parts ??= new Parts();
-    this.parts.add(chunk);
+    if (chunk.length === 0) return;
+    if (this.parts) this.parts.add(chunk);
+    else if (this.first) {
+      this.parts = new GappedReader();
+      this.parts.add(this.first);
+      this.parts.add(chunk);
+    } else this.first = chunk;
   }
 
   private overflow(message: string): void {
@@ -111,6 +123,7 @@ export class PostReply implements HttpReply {
 
   private stop(failure: HttpFailure): void {
     this.over = true;
+    this.first = undefined;
     this.parts = undefined;
     this.exchange?.abort();
     this.events.fail(failure);
@@ -118,12 +131,12 @@ export class PostReply implements HttpReply {
 
   end(): void {
     if (this.over) return;
-    const body = this.parts?.take() ?? EMPTY;
     if (this.status >= 300) {
-      this.events.refused(this.status, this.headers, body);
+      this.events.refused(this.status, this.headers, this.refusal?.take() ?? EMPTY);
       return;
     }
-    if (!this.sse && body.length > 0) this.events.message(body);
+    const body = this.parts?.take() ?? this.first;
+    if (body) this.events.message(body);
     this.events.end();
   }
 

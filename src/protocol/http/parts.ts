@@ -40,10 +40,17 @@ export class Parts {
 
   /** All of it, in one piece. Nothing is kept here. */
   take(): Buffer {
-    this.cut();
-    const { parts, size } = this;
-    this.drop();
+    const { size } = this;
+    const parts = this.takeAll();
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts, size);
+  }
+
+  /** All of it, without copying long parts together. Nothing is kept here. */
+  takeAll(): Buffer[] {
+    this.cut();
+    const { parts } = this;
+    this.drop();
+    return parts;
   }
 
   drop(): void {

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { ProtocolError } from '../errors.js';
+import { between, type Gap, type GappedText, NO_GAPS } from './gapped.js';
 import { gathered, joined, type Piece, quoted } from './pieces.js';
 import { isObject, type JsonObject, type JsonValue, RawObject } from './raw.js';
 import { elements, type StructureLimits, structureFault } from './scan.js';
@@ -124,10 +125,12 @@ function readError(error: JsonValue, id: unknown): RpcErrorObject {
  * Reads a message of an upstream from its bytes alone. A result is found by its span and not parsed; everything else is
  * small and looked at anyway.
  */
-export function readReply(source: Buffer): RpcMessage {
-  const raw = RawObject.whole(source, IN_REPLY);
-  if (raw.has('method') || !raw.has('result'))
-    return toMessage(source, JSON.parse(source.toString('utf8')) as JsonValue);
+export function readReply(source: Buffer, gaps: readonly Gap[] = NO_GAPS): RpcMessage {
+  const raw = RawObject.whole(source, IN_REPLY, gaps);
+  if (raw.has('method') || !raw.has('result')) {
+    const whole = gaps.length === 0 ? source : raw.bytes();
+    return toMessage(whole, JSON.parse(whole.toString('utf8')) as JsonValue);
+  }
   const id = raw.get('id');
   const result = raw.object('result');
   if (!result) throw invalid('"result" must be an object', id);
@@ -135,11 +138,14 @@ export function readReply(source: Buffer): RpcMessage {
   return { kind: 'response', id: isId(id) ? id : undefined, result };
 }
 
-/** A JSON array of several messages on one event or body, as 2025-03-26 servers may send them. */
-export function readReplies(source: Buffer): RpcMessage[] {
+/** What one event or body of an upstream holds: one message, or several in a JSON array as 2025-03-26 servers may send them. */
+export function readReplies(source: Buffer | GappedText): RpcMessage[] {
+  const { text, gaps } = Buffer.isBuffer(source) ? { text: source, gaps: NO_GAPS } : source;
   let at = 0;
-  while (at < source.length && source[at]! <= 0x20) at++;
-  return source[at] === 0x5b ? elements(source, at).map(readReply) : [readReply(source)];
+  while (at < text.length && text[at]! <= 0x20) at++;
+  if (text[at] !== 0x5b) return [readReply(text, gaps)];
+  const whole = joined(between(text, gaps, 0, text.length));
+  return elements(whole, at).map((element) => readReply(element));
 }
 
 /** A message with an id, up to what follows that. */

@@ -2,6 +2,7 @@
  * JSON texts as bytes. A result travels through the gateway as the bytes the upstream wrote; what has to change at an edge
  * (an id, `resultType`, a `_meta` key) is cut out or put in by span, so nothing else is parsed, reordered or rounded.
  */
+import { between, type Gap, NO_GAPS } from './gapped.js';
 import { Assembly, isShortText, joined, type Piece, quoted } from './pieces.js';
 import {
   type Field,
@@ -45,7 +46,11 @@ export class RawObject {
   /** What it came from, and what was changed since, the latest last. */
   private origin: { readonly base: RawObject; readonly edits: readonly Edits[] } | undefined;
 
-  private constructor(private known: Spans | undefined) {}
+  private constructor(
+    private known: Spans | undefined,
+    /** Long values that are not in the bytes of the spans. */
+    private readonly gaps: readonly Gap[] = NO_GAPS,
+  ) {}
 
   private get spans(): Spans {
     this.known ??= readSpans(joined(this.pieces()), 0);
@@ -61,8 +66,8 @@ export class RawObject {
   }
 
   /** The same as `at`, and nothing but white space may follow. */
-  static whole(source: Buffer, path?: readonly string[]): RawObject {
-    const object = RawObject.at(source, 0, path);
+  static whole(source: Buffer, path?: readonly string[], gaps?: readonly Gap[]): RawObject {
+    const object = new RawObject(readSpans(source, 0, path), gaps);
     const rest = skipSpace(source, object.spans.end);
     if (rest < source.length) fail(source, rest);
     return object;
@@ -93,11 +98,6 @@ export class RawObject {
     }
     push(Buffer.from(members.length === 0 ? '{}' : '}'));
     return new RawObject({ source: Buffer.concat(chunks), start: 0, end: at, fields });
-  }
-
-  get byteLength(): number {
-    const { start, end } = this.spans;
-    return end - start;
   }
 
   get isEmpty(): boolean {
@@ -158,7 +158,21 @@ export class RawObject {
   /** The member's JSON text, or undefined. */
   raw(key: string): Buffer | undefined {
     const field = this.find(key);
-    return field && this.spans.source.subarray(field.start, field.end);
+    return field && this.text(field);
+  }
+
+  private text({ start, end }: Field): Buffer {
+    const { source } = this.spans;
+    return this.gaps.length === 0 ? source.subarray(start, end) : joined(between(source, this.gaps, start, end));
+  }
+
+  /** Whether the member's JSON text has these bytes somewhere. */
+  mentions(key: string, word: Buffer): boolean {
+    const field = this.find(key);
+    if (!field) return false;
+    const { source } = this.spans;
+    if (this.gaps.length === 0) return source.subarray(field.start, field.end).includes(word);
+    return mention(between(source, this.gaps, field.start, field.end), word);
   }
 
   /** The member's value, parsed now. */
@@ -172,6 +186,7 @@ export class RawObject {
     }
     const field = this.find(key);
     if (!field) return undefined;
+    if (this.gaps.length > 0) return JSON.parse(this.text(field).toString('utf8')) as JsonValue;
     const { source } = this.spans;
     return (
       wholeNumber(source, field.start, field.end) ??
@@ -189,26 +204,44 @@ export class RawObject {
   /** The member as an object of bytes, if it is one. */
   object(key: string): RawObject | undefined {
     const field = this.find(key);
+    if (!field) return undefined;
     const { source } = this.spans;
-    if (!field || source[field.start] !== OPEN_OBJECT) return undefined;
-    return new RawObject(field.inner ?? readSpans(source, field.start));
+    if (this.isGap(field)) {
+      const text = this.text(field);
+      return text[skipSpace(text, 0)] === OPEN_OBJECT ? RawObject.at(text) : undefined;
+    }
+    if (source[field.start] !== OPEN_OBJECT) return undefined;
+    return new RawObject(field.inner ?? readSpans(source, field.start), this.gaps);
+  }
+
+  private isGap({ start }: Field): boolean {
+    for (const { at } of this.gaps) if (at === start) return true;
+    return false;
   }
 
   /** Whether the member's JSON text starts with this character, such as `{` for an object. */
   startsWith(key: string, character: string): boolean {
     const field = this.find(key);
-    return field !== undefined && this.spans.source[field.start] === character.charCodeAt(0);
+    if (!field) return false;
+    const gap = this.isGap(field) ? this.text(field) : undefined;
+    const first = gap ? gap[skipSpace(gap, 0)] : this.spans.source[field.start];
+    return first === character.charCodeAt(0);
   }
 
   bytes(): Buffer {
     const { source, start, end } = this.spans;
-    return source.subarray(start, end);
+    return this.gaps.length === 0 ? source.subarray(start, end) : joined(between(source, this.gaps, start, end));
   }
 
   /** The text without a copy: pieces to write one after the other. */
   pieces(): Piece[] {
-    if (this.known || !this.origin) return [this.bytes()];
-    return this.origin.base.edited(this.origin.edits);
+    if (this.origin && !this.known) return this.origin.base.edited(this.origin.edits);
+    return this.allPieces();
+  }
+
+  private allPieces(): Piece[] {
+    const { source, start, end } = this.spans;
+    return this.gaps.length === 0 ? [source.subarray(start, end)] : between(source, this.gaps, start, end);
   }
 
   value(): JsonObject {
@@ -240,8 +273,9 @@ export class RawObject {
         changes ||= layer[name] !== undefined || this.find(name) !== undefined;
       }
     }
-    if (!changes) return [this.bytes()];
-    const short = isShortText(source);
+    if (!changes) return this.allPieces();
+    const { gaps } = this;
+    const short = gaps.length === 0 && isShortText(source);
     const out = new Assembly();
     let first = true;
     for (let i = 0; i < fields.length; ) {
@@ -255,7 +289,9 @@ export class RawObject {
       while (i < fields.length && !isOneOf(source, fields[i]!, names)) last = i++;
       if (runStart !== start) out.add(first ? '{' : ',');
       const { end } = fields[last]!;
-      out.add(short ? source.toString('latin1', runStart, end) : source.subarray(runStart, end));
+      if (short) out.add(source.toString('latin1', runStart, end));
+      else if (gaps.length === 0) out.add(source.subarray(runStart, end));
+      else for (const piece of between(source, gaps, runStart, end)) out.add(piece);
       first = false;
     }
     if (first) out.add('{');
@@ -273,6 +309,20 @@ export class RawObject {
     return out.done();
   }
 }
+
+/** Whether a text in parts has these bytes somewhere, also where one part ends and the next begins. */
+function mention(parts: readonly Buffer[], word: Buffer): boolean {
+  let before = NOTHING;
+  for (const part of parts) {
+    if (part.includes(word)) return true;
+    const seam = Buffer.concat([before, part.subarray(0, word.length - 1)]);
+    if (seam.includes(word)) return true;
+    before = Buffer.concat([before, part.subarray(-(word.length - 1))]).subarray(-(word.length - 1));
+  }
+  return false;
+}
+
+const NOTHING = Buffer.alloc(0);
 
 /** The value of a text that was written here; mostly a name, which needs no parser. */
 const parsedText = (text: string): JsonValue =>

@@ -4,14 +4,14 @@ export class JsonSyntaxError extends Error {
   override readonly name = 'JsonSyntaxError';
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
+export const QUOTE = 0x22;
+export const BACKSLASH = 0x5c;
 export const OPEN_OBJECT = 0x7b;
-const CLOSE_OBJECT = 0x7d;
-const OPEN_ARRAY = 0x5b;
-const CLOSE_ARRAY = 0x5d;
-const COMMA = 0x2c;
-const COLON = 0x3a;
+export const CLOSE_OBJECT = 0x7d;
+export const OPEN_ARRAY = 0x5b;
+export const CLOSE_ARRAY = 0x5d;
+export const COMMA = 0x2c;
+export const COLON = 0x3a;
 
 /** Beyond this many bytes a native search for the closing quote beats a loop. */
 const LONG_STRING = 512;
@@ -30,19 +30,26 @@ export function skipSpace(source: Uint8Array, at: number): number {
 
 /** `at` is the opening quote; returns the offset behind the closing one. */
 function skipString(source: Buffer, at: number): number {
-  let i = at + 1;
+  const quote = quoteFrom(source, at + 1);
+  if (quote < 0) fail(source, source.length);
+  return quote + 1;
+}
+
+/** The offset of the quote that closes a string, searched from inside the string; -1 where there is none. */
+export function quoteFrom(source: Buffer, from: number): number {
+  let i = from;
   const near = Math.min(source.length, i + LONG_STRING);
   while (i < near) {
     const byte = source[i]!;
-    if (byte === QUOTE) return i + 1;
+    if (byte === QUOTE) return i;
     i += byte === BACKSLASH ? 2 : 1;
   }
   for (;;) {
     const quote = source.indexOf(QUOTE, i);
-    if (quote < 0) fail(source, source.length);
+    if (quote < 0) return -1;
     let slashes = 0;
     while (quote - 1 - slashes >= i && source[quote - 1 - slashes] === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return quote + 1;
+    if (slashes % 2 === 0) return quote;
     i = quote + 1;
   }
 }

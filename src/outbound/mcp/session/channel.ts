@@ -1,4 +1,5 @@
 import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 
 /** A request under way, as the channel sees it. */
@@ -12,7 +13,7 @@ export interface Ticket {
 
 export interface ChannelEvents {
   /** A message came in; `ticket` is the request on whose own stream it came, where the transport tells. */
-  message(text: Buffer, ticket: Ticket | undefined): void;
+  message(text: Buffer | GappedText, ticket: Ticket | undefined): void;
   /** A request will not be answered on this channel. */
   lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void;
   /** The server no longer knows the session: nothing sent on it was accepted from here on (HL-14). */

@@ -1,3 +1,4 @@
+import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../../protocol/sse/reader.js';
@@ -105,7 +106,7 @@ export class HttpChannel implements Channel {
     this.posting = undefined;
   }
 
-  received(text: Buffer, ticket: Ticket | undefined, type: string | undefined): void {
+  received(text: Buffer | GappedText, ticket: Ticket | undefined, type: string | undefined): void {
     const foreign = ticket && foreignReply(this.context, type);
     if (foreign) this.events.lost(ticket, foreign);
     else this.events.message(text, ticket);
@@ -311,7 +312,7 @@ class Reply implements PostEvents, Abortable {
     this.taken?.();
   }
 
-  message(text: Buffer): void {
+  message(text: Buffer | GappedText): void {
     this.channel.received(text, this.ticket, this.type);
     if (this.streamed && this.ticket?.done) this.grace ??= new Grace(this);
   }

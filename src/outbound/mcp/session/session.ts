@@ -2,6 +2,7 @@ import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import {
   type Id,
   type RpcMessage,
@@ -297,7 +298,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   // What the channel tells.
 
-  message(text: Buffer, ticket: Ticket | undefined): void {
+  message(text: Buffer | GappedText, ticket: Ticket | undefined): void {
     let messages: RpcMessage[];
     try {
       messages = readReplies(text);

@@ -93,9 +93,8 @@ function projectList(
   to: Expresses,
   project: (item: JsonValue) => JsonValue,
 ): Record<string, string | Buffer | undefined> {
-  const raw = result.raw(member);
-  if (!raw || !LACKING.some(([word, lacks]) => lacks(to) && raw.includes(word))) return {};
-  const items = JSON.parse(raw.toString('utf8')) as JsonValue;
+  if (!LACKING.some(([word, lacks]) => lacks(to) && result.mentions(member, word))) return {};
+  const items = result.get(member);
   return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
 }
 

@@ -1,0 +1,141 @@
+/**
+ * A long message as it arrives, in parts. Copying the parts together costs as much as receiving them, so a long member of
+ * its result (or of its params) stays in the parts it came in: the message is a short text with gaps.
+ */
+import { Parts } from '../http/parts.js';
+import {
+  BACKSLASH,
+  CLOSE_ARRAY,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  OPEN_ARRAY,
+  OPEN_OBJECT,
+  QUOTE,
+  quoteFrom,
+} from './scan.js';
+
+/** The value of one member, left out of a text. */
+export interface Gap {
+  /** The byte of the text that stands for the value. */
+  readonly at: number;
+  readonly parts: readonly Buffer[];
+}
+
+/** A JSON text; at each gap it has one `0` in place of a long value. */
+export interface GappedText {
+  readonly text: Buffer;
+  /** In the order of the text. */
+  readonly gaps: readonly Gap[];
+}
+
+export const NO_GAPS: readonly Gap[] = [];
+
+const STAND_IN = Buffer.from('0');
+/** How deep the members lie that may become gaps: those of an object inside the outermost one. */
+const LEVEL = 2;
+
+/** Finds the gaps of a message while it arrives, in one pass over its bytes. */
+export class GappedReader {
+  private readonly text = new Parts();
+  private readonly gaps: Gap[] = [];
+  /** The value that began in an earlier part. */
+  private gap: Parts | undefined;
+  private depth = 0;
+  private inString = false;
+  /** The next byte follows a backslash. */
+  private escaped = false;
+  /** Between the colon of a member at `LEVEL` and the end of its value. */
+  private inValue = false;
+
+  /** The part is not to be written to any more. */
+  add(part: Buffer): void {
+    const end = part.length;
+    let i = 0;
+    // What lies before has been taken, and where the value under way begins.
+    let taken = 0;
+    let valueStart = 0;
+    while (i < end) {
+      if (this.inString) {
+        i = this.skipString(part, i);
+        continue;
+      }
+      switch (part[i++]) {
+        case QUOTE:
+          this.inString = true;
+          break;
+        case OPEN_OBJECT:
+        case OPEN_ARRAY:
+          this.depth++;
+          break;
+        case CLOSE_OBJECT:
+        case CLOSE_ARRAY:
+          if (this.depth-- === LEVEL && this.inValue) taken = this.endValue(part, i - 1, taken);
+          break;
+        case COMMA:
+          if (this.depth === LEVEL && this.inValue) taken = this.endValue(part, i - 1, taken);
+          break;
+        case COLON:
+          if (this.depth === LEVEL && !this.inValue) {
+            this.inValue = true;
+            valueStart = i;
+          }
+      }
+    }
+    if (this.gap) this.gap.add(part);
+    else if (this.inValue && valueStart < end) {
+      this.text.add(part.subarray(taken, valueStart));
+      this.gap = new Parts();
+      this.gap.add(part.subarray(valueStart));
+    } else this.text.add(part.subarray(taken));
+  }
+
+  /** Returns how much of the part has been taken. */
+  private endValue(part: Buffer, at: number, taken: number): number {
+    this.inValue = false;
+    const { gap } = this;
+    if (!gap) return taken;
+    gap.add(part.subarray(0, at));
+    this.gaps.push({ at: this.text.size, parts: gap.takeAll() });
+    this.text.add(STAND_IN);
+    this.gap = undefined;
+    return at;
+  }
+
+  /** `at` is inside a string; returns the offset behind its closing quote, or the end of the part. */
+  private skipString(part: Buffer, at: number): number {
+    const from = this.escaped ? at + 1 : at;
+    const quote = quoteFrom(part, from);
+    if (quote >= 0) {
+      this.escaped = false;
+      this.inString = false;
+      return quote + 1;
+    }
+    let slashes = 0;
+    while (part.length - 1 - slashes >= from && part[part.length - 1 - slashes] === BACKSLASH) slashes++;
+    this.escaped = slashes % 2 === 1;
+    return part.length;
+  }
+
+  /** The message as far as it came: a value without an end is part of the text again. */
+  take(): Buffer | GappedText {
+    if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
+    this.gap = undefined;
+    const text = this.text.take();
+    return this.gaps.length === 0 ? text : { text, gaps: this.gaps };
+  }
+}
+
+/** The bytes of a text between two offsets, with what lies in its gaps. */
+export function between(text: Buffer, gaps: readonly Gap[], from: number, to: number): Buffer[] {
+  const pieces: Buffer[] = [];
+  let at = from;
+  for (const gap of gaps) {
+    if (gap.at < from || gap.at >= to) continue;
+    if (gap.at > at) pieces.push(text.subarray(at, gap.at));
+    pieces.push(...gap.parts);
+    at = gap.at + 1;
+  }
+  if (to > at) pieces.push(text.subarray(at, to));
+  return pieces;
+}
