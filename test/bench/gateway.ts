@@ -87,7 +87,8 @@ async function contenders(): Promise<Contender[]> {
     job: (_, server) => ({ url: `${url}/${server}`, era: server, tool: TOOL }),
   });
   const gateway = async (name: string, launch: typeof startGateway): Promise<Contender> => {
-    const config = { servers: { modern: { url: urls.modern }, legacy: { url: urls.legacy } } };
+    // As in nginx and the library proxy: no line for each call.
+    const config = { log: { level: 'warn' }, servers: { modern: { url: urls.modern }, legacy: { url: urls.legacy } } };
     const { url, pid } = await keep(launch(config, { under: on(TESTED) }));
     return {
       name,
