@@ -6,7 +6,7 @@
  * Not to be confused with the tests in `test/newcomer`, which try the documents and the quick start.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,6 +23,8 @@ const NETWORK =
   /^((https?|no|all|ftp)_proxy|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|PIP_\w+|UV_\w+)$/i;
 
 const folder = mkdtempSync(join(tmpdir(), 'parley-newcomer-'));
+// Programs that run as another user, such as PostgreSQL started by root, search the PATH inside it too.
+chmodSync(folder, 0o755);
 let child: ChildProcess | undefined;
 
 /** Ends what is running, with everything that it started, also in process groups of their own. */
