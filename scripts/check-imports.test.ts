@@ -24,6 +24,8 @@ function check(files: Readonly<Record<string, string>>): { code: number | null; 
     'src/identity/tokens.ts': '',
     'src/identity/guard.ts': '',
     'src/state/index.ts': '',
+    'src/app/serve.ts': '',
+    'src/cli/main.ts': '',
     ...files,
   };
   for (const [name, text] of Object.entries(tree)) {
@@ -50,7 +52,8 @@ test.each([
     'src/config/a.ts',
     "import { t } from '../identity/tokens.js';\nimport { r } from '../protocol/mcp/revisions/index.js';",
   ],
-  ['src/app.ts', "import { g } from './core/gateway.js';\nimport { s } from './state/index.js';"],
+  ['src/app/a.ts', "import { g } from '../core/gateway.js';\nimport { s } from '../state/index.js';"],
+  ['src/cli/a.ts', "import { startServe } from '../app/serve.js';"],
   [
     'src/core/b.ts',
     "// import { h } from '../outbound/http/index.js'; and 2025-11-25\n/* any: any */ const s = 'import any as any';",
@@ -129,6 +132,21 @@ test.each([
     'node:tls belongs to src/inbound/http/ and src/outbound/http/: only there connections are accepted or opened',
   ],
   [
+    'src/app/a.ts',
+    "import { main } from '../cli/main.js';",
+    'app may not know cli (../cli/main.js); it knows protocol, core, features, identity, telemetry, state, inbound, outbound, cluster, assess, config',
+  ],
+  [
+    'src/core/a.ts',
+    "import { startServe } from '../app/serve.js';",
+    'core may not know app (../app/serve.js); it knows protocol',
+  ],
+  [
+    'src/extra.ts',
+    "import { g } from './core/gateway.js';",
+    'the room "extra" has no rule; add it to scripts/check-imports.mjs',
+  ],
+  [
     'src/cellar/a.ts',
     "import { g } from '../core/gateway.js';",
     'the room "cellar" has no rule; add it to scripts/check-imports.mjs',
@@ -163,5 +181,5 @@ test('imports that go in a circle are shown, the shortest way round', () => {
     'src/core/e.ts': "import { a } from './a.js';",
   });
   expect(problems).toEqual(['src/core/a.ts: imports go in a circle: core/a.ts -> core/b.ts -> core/c.ts -> core/a.ts']);
-  expect({ code, summary }).toEqual({ code: 1, summary: '13 files, 1 problem' });
+  expect({ code, summary }).toEqual({ code: 1, summary: '15 files, 1 problem' });
 });

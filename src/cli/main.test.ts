@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import type { Summary } from '../app/running.js';
 import type { Environment } from '../config/expand.js';
 import type { Config } from '../config/schema.js';
+import { PLAIN } from '../telemetry/style.js';
 import { main, type Starters, version } from './main.js';
-import { PLAIN } from './style.js';
-import type { Summary } from './summary.js';
 
 let folder: string;
 beforeEach(() => {

@@ -1,21 +1,21 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { boundYoungGeneration } from '../app/heap.js';
+import type { Reloadable, RunningGateway } from '../app/running.js';
 import { formatListen } from '../config/address.js';
 import type { Environment } from '../config/expand.js';
 import { hasConfiguration, loadConfig } from '../config/load.js';
 import { ConfigError, formatProblem, nearest } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
+import { callLog, createLog, type Logger, writesText } from '../telemetry/log.js';
+import { type Style, styleOf } from '../telemetry/style.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
-import { boundYoungGeneration } from './heap.js';
-import { callLog, createLog, type Logger, writesText } from './log.js';
 import { fetchLogs, gatewayOf, logsText } from './logs.js';
 import { parseCommandLine, UsageError } from './parse.js';
 import { welcomeText } from './quickstart.js';
-import { logProblems, type Reloadable, Reloads } from './reload.js';
-import type { RunningGateway } from './running.js';
-import { type Style, styleOf } from './style.js';
+import { logProblems, Reloads } from './reload.js';
 import { summaryText } from './summary.js';
 
 /** What starts the gateway. The command line knows nothing of it but this. */
@@ -57,7 +57,7 @@ const surroundings: Surroundings = {
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded when needed: help and checks answer at once.
-  starters: () => import('../app.js'),
+  starters: () => import('../app/serve.js'),
 };
 
 /** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */

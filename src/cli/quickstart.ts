@@ -1,11 +1,6 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-
-/** What a gateway offers, server by server. */
-export interface Offer {
-  readonly servers: readonly { readonly name: string; readonly tools: readonly string[] }[];
-  readonly missing: readonly { readonly server: string; readonly reason: string }[];
-}
+import type { Offer } from '../app/running.js';
 
 export interface Welcome {
   readonly url: string;

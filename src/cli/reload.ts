@@ -1,13 +1,7 @@
+import type { Reloadable } from '../app/running.js';
 import type { Loaded } from '../config/load.js';
 import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
-import type { Config } from '../config/schema.js';
-import type { Logger } from './log.js';
-
-/** A running gateway, as far as a reload concerns it. */
-export interface Reloadable {
-  /** Applies what can change while the gateway runs; returns the changed keys that need a restart. */
-  reload(config: Config): Promise<readonly string[]>;
-}
+import type { Logger } from '../telemetry/log.js';
 
 /** A terminal that closes sends SIGHUP, and every write to it fails afterwards. */
 const ignore = (): void => {};

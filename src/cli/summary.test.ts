@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { PLAIN } from './style.js';
-import { type Summary, summaryText, type UpstreamRow, upstreamTable } from './summary.js';
+import type { Summary, UpstreamRow } from '../app/running.js';
+import { PLAIN } from '../telemetry/style.js';
+import { summaryText, upstreamTable } from './summary.js';
 
 const ROWS: readonly UpstreamRow[] = [
   { kind: 'server', name: 'weather', state: 'up', count: 12, took: 1_234 },

@@ -1,35 +1,5 @@
-import { columns, duration, oneLine, paint, plural, type Style, wrap } from './style.js';
-
-/** One server or agent behind the gateway, as the table shows it. */
-export interface UpstreamRow {
-  readonly kind: 'server' | 'agent';
-  readonly name: string;
-  readonly state: 'starting' | 'up' | 'down';
-  /** Tools of a server, skills of an agent. */
-  readonly count?: number;
-  /** From the start to its first answer, in milliseconds. */
-  readonly took?: number;
-  readonly problem?: string;
-}
-
-export interface Endpoint {
-  readonly label: string;
-  readonly address: string;
-}
-
-/** Something to paste into a client, on one line. */
-export interface Paste {
-  readonly title: string;
-  readonly text: string;
-}
-
-export interface Summary {
-  readonly upstreams: readonly UpstreamRow[];
-  readonly endpoints: readonly Endpoint[];
-  readonly paste: readonly Paste[];
-  /** The page with more to paste; undefined where a browser may not read it. */
-  readonly page: string | undefined;
-}
+import type { Summary, UpstreamRow } from '../app/running.js';
+import { columns, duration, oneLine, paint, plural, type Style, wrap } from '../telemetry/style.js';
 
 /** What a person reads once the gateway is started: what is there, where it is, what to paste. */
 export function summaryText({ upstreams, endpoints, paste, page }: Summary, style: Style): string {

@@ -1,7 +1,7 @@
 /** The parts that push notifications pass through, real ones on a real database, and a receiver that can misbehave. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { agentRecords } from '../../src/agent-records.js';
+import { agentRecords } from '../../src/app/a2a-records.js';
 import { Pushes, type QueuedPush } from '../../src/core/a2a/push.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/records.js';
 import type { Caller } from '../../src/core/caller.js';

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { agentRecords } from '../../src/agent-records.js';
+import { agentRecords } from '../../src/app/a2a-records.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../../src/core/a2a/agent.js';
 import type { AgentAnswer } from '../../src/core/a2a/gateway.js';
 import { Hall, type HallParts } from '../../src/core/a2a/hall.js';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { callerNamed, cardOf, cardsOf, directoryOf, StaticAgent } from '../../../test/support/static-agent.js';
-import { agentRecords } from '../../agent-records.js';
+import { agentRecords } from '../../app/a2a-records.js';
 import { VERSIONS } from '../../protocol/a2a/dialect.js';
 import { type Message, type Operation, ROUTE, type StreamResponse, type Task } from '../../protocol/a2a/model.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';

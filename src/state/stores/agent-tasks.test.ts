@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
-import { agentRecords } from '../../agent-records.js';
+import { agentRecords } from '../../app/a2a-records.js';
 import type { TaskRecord } from '../../core/a2a/records.js';
 import type { TaskState } from '../../protocol/a2a/model.js';
 import { newId, type State } from '../index.js';

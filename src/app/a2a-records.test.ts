@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../test/support/engines.js';
+import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/engines.js';
 import {
   Channel,
   Core,
@@ -10,11 +10,11 @@ import {
   status,
   task,
   told,
-} from '../test/support/scripted-agent.js';
-import { agentRecords } from './agent-records.js';
-import { OpenAdmission } from './core/admission.js';
-import { Seal } from './core/seal.js';
-import type { State } from './state/index.js';
+} from '../../test/support/scripted-agent.js';
+import { OpenAdmission } from '../core/admission.js';
+import { Seal } from '../core/seal.js';
+import type { State } from '../state/index.js';
+import { agentRecords } from './a2a-records.js';
 
 describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s', (engine) => {
   let cluster: Cluster;

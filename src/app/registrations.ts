@@ -1,7 +1,7 @@
-import { configFrom } from './config/load.js';
-import type { Config } from './config/schema.js';
-import type { Log } from './outbound/mcp/context.js';
-import type { Registry } from './state/index.js';
+import { configFrom } from '../config/load.js';
+import type { Config } from '../config/schema.js';
+import type { Log } from '../outbound/mcp/context.js';
+import type { Registry } from '../state/index.js';
 
 /** Something that is there no more, though the configuration file names it. */
 export type Entry = { readonly settings: object } | { readonly removed: true };
@@ -16,7 +16,7 @@ type SettingsOf<K extends Kind> = Config[Kinds[K]][string];
 
 const SECTION: Kinds = { server: 'servers', agent: 'agents' };
 
-export interface RegisteredParts<K extends Kind> {
+export interface RegistrationsOptions<K extends Kind> {
   readonly registry: Registry<Entry>;
   /** Changes leave a record. */
   readonly audit: { write(record: object): Promise<unknown> };
@@ -32,7 +32,7 @@ export interface RegisteredParts<K extends Kind> {
  * The servers or agents behind the gateway as they are now: those of the configuration, changed at run time through the
  * registry. A change is checked first, then written, then made on every replica; each is swapped whole, or left as it was.
  */
-export class Registered<K extends Kind> {
+export class Registrations<K extends Kind> {
   private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
   private stop: (() => void) | undefined;
   private closed = false;
@@ -42,12 +42,12 @@ export class Registered<K extends Kind> {
   constructor(
     private readonly kind: K,
     private configured: Readonly<Record<string, SettingsOf<K>>>,
-    private readonly parts: RegisteredParts<K>,
+    private readonly options: RegistrationsOptions<K>,
   ) {}
 
   /** Brings up what is configured and registered, and follows the registry from then on. */
   async start(): Promise<void> {
-    const { registry } = this.parts;
+    const { registry } = this.options;
     const version = await registry.version();
     await this.align();
     this.started = true;
@@ -55,7 +55,7 @@ export class Registered<K extends Kind> {
       version,
       () =>
         void this.align().catch((error: unknown) =>
-          this.parts.log.error({ err: error }, `a change of the ${SECTION[this.kind]} could not be made`),
+          this.options.log.error({ err: error }, `a change of the ${SECTION[this.kind]} could not be made`),
         ),
     );
   }
@@ -73,8 +73,8 @@ export class Registered<K extends Kind> {
   /** Adds or changes one. Throws a `ConfigError` that names what is wrong, and changes nothing then. */
   async put(name: string, settings: object): Promise<void> {
     const { key } = this.check(name, settings);
-    await this.parts.registry.put(this.kind, key, { settings });
-    await this.parts.audit.write({ event: `${this.kind}.put`, [this.kind]: key });
+    await this.options.registry.put(this.kind, key, { settings });
+    await this.options.audit.write({ event: `${this.kind}.put`, [this.kind]: key });
     await this.align();
   }
 
@@ -82,9 +82,9 @@ export class Registered<K extends Kind> {
   async remove(name: string): Promise<boolean> {
     const key = name.toLowerCase();
     if (!this.current.has(key)) return false;
-    if (this.configured[key]) await this.parts.registry.put(this.kind, key, { removed: true });
-    else await this.parts.registry.remove(this.kind, key);
-    await this.parts.audit.write({ event: `${this.kind}.remove`, [this.kind]: key });
+    if (this.configured[key]) await this.options.registry.put(this.kind, key, { removed: true });
+    else await this.options.registry.remove(this.kind, key);
+    await this.options.audit.write({ event: `${this.kind}.remove`, [this.kind]: key });
     await this.align();
     return true;
   }
@@ -102,7 +102,7 @@ export class Registered<K extends Kind> {
 
   private async alignNow(): Promise<void> {
     const wanted = new Map<string, SettingsOf<K>>(Object.entries(this.configured));
-    for (const { name, value } of await this.parts.registry.list(this.kind)) {
+    for (const { name, value } of await this.options.registry.list(this.kind)) {
       if ('removed' in value) wanted.delete(name);
       else wanted.set(name, this.read(name, value.settings) ?? wanted.get(name)!);
     }
@@ -119,7 +119,7 @@ export class Registered<K extends Kind> {
     try {
       return this.check(name, settings).settings;
     } catch (error) {
-      const { log } = this.parts;
+      const { log } = this.options;
       log.error({ [this.kind]: name, why: (error as Error).message }, `a registered ${this.kind} cannot be read`);
       return undefined;
     }
@@ -128,11 +128,11 @@ export class Registered<K extends Kind> {
   private bring(name: string, settings: SettingsOf<K>): void {
     const text = JSON.stringify(settings);
     if (this.current.get(name)?.text === text) return;
-    const before = this.parts.bring(name, settings);
+    const before = this.options.bring(name, settings);
     this.current.set(name, { settings, text });
     if (before) this.retire(before);
     // What the configuration has is shown once all of it is there; a change of it is news.
-    const { log } = this.parts;
+    const { log } = this.options;
     const said = `${this.article} was ${before ? 'changed' : 'added'}`;
     if (this.started) log.info({ [this.kind]: name }, said);
     else log.debug({ [this.kind]: name }, said);
@@ -140,9 +140,9 @@ export class Registered<K extends Kind> {
 
   private takeAway(name: string): void {
     this.current.delete(name);
-    const before = this.parts.takeAway(name);
+    const before = this.options.takeAway(name);
     if (before) this.retire(before);
-    this.parts.log.info({ [this.kind]: name }, `${this.article} was removed`);
+    this.options.log.info({ [this.kind]: name }, `${this.article} was removed`);
   }
 
   private get article(): string {
@@ -151,7 +151,7 @@ export class Registered<K extends Kind> {
 
   /** Calls that are under way finish where they are. */
   private retire(close: () => Promise<void>): void {
-    setTimeout(() => void close().catch(() => {}), this.parts.drain).unref();
+    setTimeout(() => void close().catch(() => {}), this.options.drain).unref();
   }
 
   private check(name: string, settings: object): { readonly key: string; readonly settings: SettingsOf<K> } {

@@ -1,44 +1,44 @@
-/** The composition root: the only file that knows every room. */
+/** The composition root: `app/` is the only folder that knows every layer. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { RunningGateway } from './cli/running.js';
-import { formatListen, isLoopback } from './config/address.js';
-import type { Config } from './config/schema.js';
-import { ALL_SERVERS } from './core/gateway.js';
-import { forOperators } from './core/upstream-monitor.js';
-import { type CallLog, withAgentCallLog } from './features/call-log.js';
-import { House } from './house.js';
-import { Guard, LOCAL } from './identity/guard.js';
-import { CardDoor } from './inbound/a2a/card-door.js';
-import { DeadLetterDoor } from './inbound/a2a/dead-letter-door.js';
-import type { GrpcDoor } from './inbound/a2a/grpc-door.js';
-import { A2aDoor } from './inbound/a2a/http-door.js';
-import { isA2aPath } from './inbound/a2a/paths.js';
-import { PushDoor } from './inbound/a2a/push-door.js';
-import { refuseA2a } from './inbound/a2a/refusals.js';
-import { ServerLogs } from './inbound/admin/server-logs.js';
-import { connectionsWithin } from './inbound/http/descriptors.js';
-import { Health } from './inbound/http/health.js';
-import type { ListenerSettings } from './inbound/http/listener.js';
-import { Origins } from './inbound/http/origin.js';
-import { type AgentDoors, routes } from './inbound/http/routes.js';
-import { HttpServer } from './inbound/http/server.js';
-import { Certificates } from './inbound/http/tls.js';
-import { type HttpCarrier, HttpDoor, refuse } from './inbound/mcp/http-door.js';
-import { InfoPage } from './inbound/mcp/info-page.js';
-import { ModernDoor } from './inbound/mcp/modern.js';
-import { type Carrier, Sessions } from './inbound/mcp/session/sessions.js';
-import { type SseCarrier, SseDoor } from './inbound/mcp/sse-door.js';
-import { StdioDoor } from './inbound/mcp/stdio-door.js';
-import type { Log } from './outbound/mcp/context.js';
+import { formatListen, isLoopback } from '../config/address.js';
+import type { Config } from '../config/schema.js';
+import { ALL_SERVERS } from '../core/gateway.js';
+import { forOperators } from '../core/upstream-monitor.js';
+import { type CallLog, withAgentCallLog } from '../features/call-log.js';
+import { Guard, LOCAL } from '../identity/guard.js';
+import { CardDoor } from '../inbound/a2a/card-door.js';
+import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
+import type { GrpcDoor } from '../inbound/a2a/grpc-door.js';
+import { A2aDoor } from '../inbound/a2a/http-door.js';
+import { isA2aPath } from '../inbound/a2a/paths.js';
+import { PushDoor } from '../inbound/a2a/push-door.js';
+import { refuseA2a } from '../inbound/a2a/refusals.js';
+import { ServerLogs } from '../inbound/admin/server-logs.js';
+import { connectionsWithin } from '../inbound/http/descriptors.js';
+import { Health } from '../inbound/http/health.js';
+import type { ListenerSettings } from '../inbound/http/listener.js';
+import { Origins } from '../inbound/http/origin.js';
+import { type AgentDoors, routes } from '../inbound/http/routes.js';
+import { HttpServer } from '../inbound/http/server.js';
+import { Certificates } from '../inbound/http/tls.js';
+import { type HttpCarrier, HttpDoor, refuse } from '../inbound/mcp/http-door.js';
+import { InfoPage } from '../inbound/mcp/info-page.js';
+import { ModernDoor } from '../inbound/mcp/modern.js';
+import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
+import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
+import { StdioDoor } from '../inbound/mcp/stdio-door.js';
+import type { Log } from '../outbound/mcp/context.js';
+import { DIALECTS } from '../protocol/a2a/index.js';
+import type { Implementation } from '../protocol/mcp/model.js';
+import { atMost } from '../state/clock.js';
+import { sessionRecords } from './mcp-records.js';
+import { offerOf } from './offer.js';
 import { baseUrl, endpointsOf, logChange, monitorOf, shortSnippets } from './overview.js';
-import { DIALECTS } from './protocol/a2a/index.js';
-import type { Implementation } from './protocol/mcp/model.js';
-import { offerOf } from './quickstart.js';
-import { sessionRecords } from './records.js';
-import { atMost } from './state/clock.js';
+import type { RunningGateway } from './running.js';
+import { Runtime } from './runtime.js';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
 
@@ -63,19 +63,19 @@ export async function startServe(
 ): Promise<RunningGateway> {
   const began = performance.now();
   const tls = await tlsOf(config, log);
-  const house = await House.build(config, INFO, log, {
+  const runtime = await Runtime.build(config, INFO, log, {
     showsOutput: (name) => `parley logs ${name}`,
     ...(calls && { calls }),
   });
-  const { aggregate, gateway, catalog, seal } = house;
+  const { aggregate, gateway, catalog, seal } = runtime;
   const modern = new ModernDoor(gateway, INFO);
   const sessions = new Sessions<HttpCarrier>({
-    ...house.sessionsOptions(),
-    records: sessionRecords(house.state, house.cluster),
+    ...runtime.sessionsOptions(),
+    records: sessionRecords(runtime.state, runtime.cluster),
   });
-  const sseSessions = new Sessions<SseCarrier>(house.sessionsOptions());
-  const monitor = monitorOf(house, began);
-  const { directory } = house.agency;
+  const sseSessions = new Sessions<SseCarrier>(runtime.sessionsOptions());
+  const monitor = monitorOf(runtime, began);
+  const { directory } = runtime.a2a;
   let grpc: string | undefined;
   const sseServed = config.mcp.enabled && config.mcp.sse && !config.mcp.legacyMode;
   const endpoints = (base: string) =>
@@ -106,7 +106,7 @@ export async function startServe(
     sessions,
     info,
     limits: config.limits,
-    ...(house.streams && { shared: house.streams }),
+    ...(runtime.streams && { shared: runtime.streams }),
     strictAccept: config.mcp.strictAccept,
     clientTermination: config.session.clientTermination,
   });
@@ -124,7 +124,7 @@ export async function startServe(
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
     else log.error({ err: error, path }, 'a request failed in the gateway');
   };
-  const a2a = config.a2a.enabled ? agentDoors(house, guard, failed, calls) : undefined;
+  const a2a = config.a2a.enabled ? agentDoors(runtime, guard, failed, calls) : undefined;
   const server = new HttpServer({
     guard,
     origins: new Origins({
@@ -160,13 +160,13 @@ export async function startServe(
     failed,
   });
   const address = await server.listen(config.listen.host, config.listen.port).catch(async (error: unknown) => {
-    await house.close();
+    await runtime.close();
     throw error;
   });
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
   const url = `${tls ? 'https' : 'http'}://${host}:${address.port}`;
   grpc = await a2a?.listen();
-  if (a2a) house.agency.opened(url, grpc);
+  if (a2a) runtime.a2a.opened(url, grpc);
   health.accepting = true;
   monitor.start();
   void catalog.warm();
@@ -175,7 +175,7 @@ export async function startServe(
     url,
     reload: async (next) => {
       await server.reload();
-      return house.reload(next);
+      return runtime.reload(next);
     },
     settled: async (milliseconds) => {
       await monitor.settled(milliseconds);
@@ -213,7 +213,7 @@ export async function startServe(
       await atMost(LAST_WORDS, closed);
       force();
       await closed;
-      await house.close();
+      await runtime.close();
     },
   };
 }
@@ -228,14 +228,14 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 
 /** The doors of A2A, over HTTP and gRPC. */
 function agentDoors(
-  house: House,
+  runtime: Runtime,
   guard: Guard,
   failed: (error: unknown, path: string) => void,
   calls: CallLog | undefined,
 ) {
-  const { agency, config, state } = house;
+  const { config, state } = runtime;
   const { a2a, limits, grpc } = config;
-  const { hall, directory, cards, keys, callbacks, records, deadLetters } = agency;
+  const { hall, directory, cards, keys, callbacks, records, deadLetters } = runtime.a2a;
   const profile = a2a.errorProfile;
   const identified = config.auth.tokens.length > 0;
   const gateway = calls ? withAgentCallLog(hall, calls) : hall;
@@ -263,7 +263,7 @@ function agentDoors(
       if (!grpc.listen) return undefined;
       const { host, port } = grpc.listen;
       // Loaded by those who want it: it is the largest library of all.
-      const { GrpcDoor } = await import('./inbound/a2a/grpc-door.js');
+      const { GrpcDoor } = await import('../inbound/a2a/grpc-door.js');
       grpcDoor = new GrpcDoor({
         gateway,
         guard,
@@ -296,18 +296,18 @@ export interface StdioOptions {
 
 export async function startStdio(config: Config, { log, calls, server, started }: StdioOptions): Promise<void> {
   const began = performance.now();
-  const house = await House.build(config, INFO, log, {
+  const runtime = await Runtime.build(config, INFO, log, {
     private: true,
     showsOutput: () => 'log.level: debug',
     ...(calls && { calls }),
   });
-  const monitor = monitorOf(house, began);
+  const monitor = monitorOf(runtime, began);
   monitor.onChange((change) => logChange(log, change));
   monitor.start();
   const view = server === undefined ? ALL_SERVERS : { server };
-  void house.catalog.warm(view);
-  const sessions = new Sessions<Carrier>(house.sessionsOptions());
-  const modern = new ModernDoor(house.gateway, INFO);
+  void runtime.catalog.warm(view);
+  const sessions = new Sessions<Carrier>(runtime.sessionsOptions());
+  const modern = new ModernDoor(runtime.gateway, INFO);
   const door = new StdioDoor(
     {
       modern,
@@ -318,7 +318,7 @@ export async function startStdio(config: Config, { log, calls, server, started }
     },
     process.stdout,
   );
-  started?.({ reload: (next) => house.reload(next) });
+  started?.({ reload: (next) => runtime.reload(next) });
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });
@@ -327,5 +327,5 @@ export async function startStdio(config: Config, { log, calls, server, started }
   monitor.close();
   door.end();
   sessions.close();
-  await house.close();
+  await runtime.close();
 }

@@ -1,15 +1,15 @@
 /** What the gateway serves, for the terminal and the page: its endpoints, and the state of all that is behind it. */
 import { isIP } from 'node:net';
-import type { Endpoint, Paste } from './cli/summary.js';
-import type { Config } from './config/schema.js';
-import { AgentUpstream } from './core/a2a/bridge/agent-upstream.js';
-import { forOperators, type Monitored, type StateChange, UpstreamMonitor } from './core/upstream-monitor.js';
-import type { House } from './house.js';
-import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from './inbound/mcp/client-snippets.js';
-import type { Log } from './outbound/mcp/context.js';
+import type { Config } from '../config/schema.js';
+import { AgentUpstream } from '../core/a2a/bridge/agent-upstream.js';
+import { forOperators, type Monitored, type StateChange, UpstreamMonitor } from '../core/upstream-monitor.js';
+import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from '../inbound/mcp/client-snippets.js';
+import type { Log } from '../outbound/mcp/context.js';
+import type { Endpoint, Paste } from './running.js';
+import type { Runtime } from './runtime.js';
 
 /** `began` is when the servers and agents of the configuration were started. */
-export function monitorOf({ catalog, agency }: Pick<House, 'catalog' | 'agency'>, began: number): UpstreamMonitor {
+export function monitorOf({ catalog, a2a }: Pick<Runtime, 'catalog' | 'a2a'>, began: number): UpstreamMonitor {
   const servers = (): Monitored[] =>
     catalog.servers.flatMap((name): Monitored[] => {
       const upstream = catalog.upstream(name);
@@ -18,8 +18,8 @@ export function monitorOf({ catalog, agency }: Pick<House, 'catalog' | 'agency'>
       return [{ kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) }];
     });
   const agents = (): Monitored[] =>
-    agency.directory.names().flatMap((name): Monitored[] => {
-      const agent = agency.directory.get(name);
+    a2a.directory.names().flatMap((name): Monitored[] => {
+      const agent = a2a.directory.get(name);
       if (!agent) return [];
       const offer = (): { known: boolean; count?: number } => {
         const skills = agent.known()?.card.skills;

@@ -1,17 +1,22 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
-import type { Config } from '../config/schema.js';
 import { phraseOf } from './phrases.js';
 import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
 
 export type { Logger } from 'pino';
 
+/** The section `log` of the configuration. */
+export interface LogOptions {
+  readonly level: string;
+  readonly format: 'auto' | 'json' | 'text';
+}
+
 /** Whether the log is lines for people or JSON for programs. */
-export function writesText({ format }: Config['log'], terminal: boolean): boolean {
+export function writesText({ format }: LogOptions, terminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && terminal);
 }
 
 /** The log of a process, on stderr: stdout belongs to the protocol (`parley stdio`) or to what was asked for. */
-export function createLog(settings: Config['log'], terminal = process.stderr.isTTY === true): Logger {
+export function createLog(settings: LogOptions, terminal = process.stderr.isTTY === true): Logger {
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
     : gathered(jsonDestination());
@@ -54,7 +59,7 @@ function isoTime(): string {
 }
 
 /** Calls are news to a program that reads the log, and too many lines for a person who did not ask for them. */
-export function callLog(log: Logger, settings: Config['log'], terminal = process.stderr.isTTY === true) {
+export function callLog(log: Logger, settings: LogOptions, terminal = process.stderr.isTTY === true) {
   const text = writesText(settings, terminal);
   const level = text ? 'debug' : 'info';
   const destination = text ? undefined : destinations.get(log);

@@ -1,36 +1,36 @@
-/** The A2A side of the house: agents, their tasks, cards and webhooks, put together. */
+/** The A2A side of the running gateway: agents, their tasks, cards and webhooks, put together. */
 import { createHash } from 'node:crypto';
-import { agentRecords } from './agent-records.js';
-import { formatListen } from './config/address.js';
-import type { AgentConfig, Config } from './config/schema.js';
-import type { Agent } from './core/a2a/agent.js';
-import { AgentUpstream } from './core/a2a/bridge/agent-upstream.js';
-import { ToolAgent } from './core/a2a/bridge/tool-agent.js';
-import { Callbacks } from './core/a2a/callbacks.js';
-import { Cards } from './core/a2a/cards.js';
-import { Agents } from './core/a2a/directory.js';
-import { buildFront } from './core/a2a/front-desk.js';
-import { Hall } from './core/a2a/hall.js';
-import { Pushes, type QueuedPush, tellingOfPushes } from './core/a2a/push.js';
-import type { AgentRecords } from './core/a2a/records.js';
-import type { Admission } from './core/admission.js';
-import type { Catalog } from './core/catalog/catalog.js';
-import type { Cluster } from './core/cluster.js';
-import type { Gateway } from './core/gateway.js';
-import type { Seal } from './core/seal.js';
-import { type CardKeyRecord, CardKeys } from './identity/card-keys.js';
-import { buildAgent } from './outbound/a2a/build.js';
-import { Egress } from './outbound/egress.js';
-import { HttpClient, proxyRule } from './outbound/http/index.js';
-import type { Log } from './outbound/mcp/context.js';
-import { DeadLetters } from './outbound/webhooks/dead-letters.js';
-import { WebhookSender } from './outbound/webhooks/sender.js';
-import { dialect } from './protocol/a2a/index.js';
-import type { Implementation } from './protocol/mcp/model.js';
-import { type Entry, Registered } from './registered.js';
-import { type Outbox, Registry, type State, wallMs } from './state/index.js';
+import { formatListen } from '../config/address.js';
+import type { AgentConfig, Config } from '../config/schema.js';
+import type { Agent } from '../core/a2a/agent.js';
+import { AgentUpstream } from '../core/a2a/bridge/agent-upstream.js';
+import { ToolAgent } from '../core/a2a/bridge/tool-agent.js';
+import { Callbacks } from '../core/a2a/callbacks.js';
+import { Cards } from '../core/a2a/cards.js';
+import { Agents } from '../core/a2a/directory.js';
+import { buildFront } from '../core/a2a/front-desk.js';
+import { Hall } from '../core/a2a/hall.js';
+import { Pushes, type QueuedPush, tellingOfPushes } from '../core/a2a/push.js';
+import type { AgentRecords } from '../core/a2a/records.js';
+import type { Admission } from '../core/admission.js';
+import type { Catalog } from '../core/catalog/catalog.js';
+import type { Cluster } from '../core/cluster.js';
+import type { Gateway } from '../core/gateway.js';
+import type { Seal } from '../core/seal.js';
+import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
+import { buildAgent } from '../outbound/a2a/build.js';
+import { Egress } from '../outbound/egress.js';
+import { HttpClient, proxyRule } from '../outbound/http/index.js';
+import type { Log } from '../outbound/mcp/context.js';
+import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
+import { WebhookSender } from '../outbound/webhooks/sender.js';
+import { dialect } from '../protocol/a2a/index.js';
+import type { Implementation } from '../protocol/mcp/model.js';
+import { type Outbox, Registry, type State, wallMs } from '../state/index.js';
+import { agentRecords } from './a2a-records.js';
+import { type Entry, Registrations } from './registrations.js';
 
-export interface AgencyParts {
+export interface A2aRuntimeOptions {
   readonly config: Config;
   readonly info: Implementation;
   readonly state: State;
@@ -50,7 +50,7 @@ const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
 /** More than any one machine holds open. */
 const MOST_STREAMS = 10_000;
 
-export class Agency {
+export class A2aRuntime {
   readonly directory = new Agents();
   readonly records: AgentRecords;
   readonly callbacks: Callbacks;
@@ -58,7 +58,7 @@ export class Agency {
   readonly keys: CardKeys;
   readonly hall: Hall;
   /** The agents, which can be changed while the gateway runs. */
-  readonly agents: Registered<'agent'>;
+  readonly agents: Registrations<'agent'>;
   private readonly egress: Egress;
   /** For every URL that a caller or a card supplied. */
   private readonly guarded: HttpClient;
@@ -69,8 +69,8 @@ export class Agency {
   private listener: string | undefined;
   private grpcListener: string | undefined;
 
-  constructor(private readonly parts: AgencyParts) {
-    const { config, state, seal, admission, log, info } = parts;
+  constructor(private readonly options: A2aRuntimeOptions) {
+    const { config, state, seal, admission, log, info } = options;
     const { a2a, publicUrl } = config;
     const registry = new Registry<Entry>(state.db, state.bus);
     const identified = config.auth.tokens.length > 0;
@@ -80,7 +80,7 @@ export class Agency {
       egress: this.egress,
       proxy: proxyRule(config.egress.proxy ?? 'none'),
     });
-    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: parts.shared }), () =>
+    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: options.shared }), () =>
       this.sender.nudge(),
     );
     const { records, directory } = this;
@@ -145,7 +145,7 @@ export class Agency {
       callbacks,
       cards,
     });
-    this.agents = new Registered('agent', config.agents, {
+    this.agents = new Registrations('agent', config.agents, {
       registry,
       audit: state.audit,
       log,
@@ -168,11 +168,11 @@ export class Agency {
   }
 
   private get base(): string | undefined {
-    return this.parts.config.publicUrl ?? this.listener;
+    return this.options.config.publicUrl ?? this.listener;
   }
 
   private get grpcAddress(): string | undefined {
-    const { publicAddress } = this.parts.config.grpc;
+    const { publicAddress } = this.options.config.grpc;
     return publicAddress && this.grpcListener !== undefined ? formatListen(publicAddress) : this.grpcListener;
   }
 
@@ -194,19 +194,19 @@ export class Agency {
   }
 
   private withTools(agent: Agent, callMax: number): void {
-    const { catalog, log } = this.parts;
+    const { catalog, log } = this.options;
     if (catalog.upstream(agent.name)) {
       log.warn({ agent: agent.name }, 'an agent has the name of a server, so its skills are not tools');
     } else catalog.put(new AgentUpstream(agent, this.hall, callMax));
   }
 
   private withoutTools(name: string): void {
-    const { catalog } = this.parts;
+    const { catalog } = this.options;
     if (catalog.upstream(name) instanceof AgentUpstream) catalog.remove(name);
   }
 
   private build(name: string, settings: AgentConfig): Agent {
-    const { config, log, gateway, catalog, seal, cluster } = this.parts;
+    const { config, log, gateway, catalog, seal, cluster } = this.options;
     const { url, tools } = settings;
     if (url === undefined) {
       return new ToolAgent({

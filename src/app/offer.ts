@@ -1,8 +1,6 @@
-import type { Offer } from './cli/quickstart.js';
-import type { Catalog } from './core/catalog/catalog.js';
-import { ALL_SERVERS } from './core/gateway.js';
-
-export type { Offer } from './cli/quickstart.js';
+import type { Catalog } from '../core/catalog/catalog.js';
+import { ALL_SERVERS } from '../core/gateway.js';
+import type { Offer } from './running.js';
 
 /** The tools of every server, under the names callers see. */
 export async function offerOf(catalog: Catalog): Promise<Offer> {

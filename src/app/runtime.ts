@@ -1,36 +1,36 @@
-/** The gateway without its doors: every room behind them, put together. */
+/** The running gateway without its inbound adapters: every layer behind them, put together. */
 import { createHash, randomBytes } from 'node:crypto';
-import { Agency } from './agency.js';
-import { Mailbox } from './cluster/mailbox.js';
-import { OwnedUpstream } from './cluster/owned-upstream.js';
-import { PRESENCE, Presence } from './cluster/presence.js';
-import { BusStreams } from './cluster/shared-streams.js';
-import { changedKeys } from './config/changes.js';
-import type { Config, ServerConfig } from './config/schema.js';
-import { OpenAdmission } from './core/admission.js';
-import { Aggregate } from './core/aggregate.js';
-import { Parking } from './core/bridge/parking.js';
-import { States } from './core/bridge/states.js';
-import { HostedTasks } from './core/bridge/tasks.js';
-import { Catalog } from './core/catalog/catalog.js';
-import { Pages } from './core/catalog/pages.js';
-import { ToolRules } from './core/catalog/tool-rules.js';
-import { ALONE, type Cluster } from './core/cluster.js';
-import { Forwarder } from './core/forward.js';
-import type { Gateway } from './core/gateway.js';
-import { Seal } from './core/seal.js';
-import type { Upstream } from './core/upstream.js';
-import { withApproval } from './features/approval.js';
-import { type CallLog, withCallLog } from './features/call-log.js';
-import type { SessionsOptions } from './inbound/mcp/session/sessions.js';
-import type { SharedStreams } from './inbound/mcp/session/shared-streams.js';
-import { buildUpstream, type VerdictStore } from './outbound/mcp/build.js';
-import type { Log } from './outbound/mcp/context.js';
-import { stopAllChildren } from './outbound/stdio/process.js';
-import type { Implementation } from './protocol/mcp/model.js';
-import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './records.js';
-import { Registered } from './registered.js';
-import { openState, Registry, type State, wallMs } from './state/index.js';
+import { Mailbox } from '../cluster/mailbox.js';
+import { OwnedUpstream } from '../cluster/owned-upstream.js';
+import { PRESENCE, Presence } from '../cluster/presence.js';
+import { BusStreams } from '../cluster/shared-streams.js';
+import { changedKeys } from '../config/changes.js';
+import type { Config, ServerConfig } from '../config/schema.js';
+import { OpenAdmission } from '../core/admission.js';
+import { Aggregate } from '../core/aggregate.js';
+import { Parking } from '../core/bridge/parking.js';
+import { States } from '../core/bridge/states.js';
+import { HostedTasks } from '../core/bridge/tasks.js';
+import { Catalog } from '../core/catalog/catalog.js';
+import { Pages } from '../core/catalog/pages.js';
+import { ToolRules } from '../core/catalog/tool-rules.js';
+import { ALONE, type Cluster } from '../core/cluster.js';
+import { Forwarder } from '../core/forward.js';
+import type { Gateway } from '../core/gateway.js';
+import { Seal } from '../core/seal.js';
+import type { Upstream } from '../core/upstream.js';
+import { withApproval } from '../features/approval.js';
+import { type CallLog, withCallLog } from '../features/call-log.js';
+import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
+import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
+import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
+import type { Log } from '../outbound/mcp/context.js';
+import { stopAllChildren } from '../outbound/stdio/process.js';
+import type { Implementation } from '../protocol/mcp/model.js';
+import { openState, Registry, type State, wallMs } from '../state/index.js';
+import { A2aRuntime } from './a2a-runtime.js';
+import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './mcp-records.js';
+import { Registrations } from './registrations.js';
 
 /** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;
@@ -63,18 +63,18 @@ export interface Reporting {
   readonly private?: boolean;
 }
 
-export class House {
+export class Runtime {
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
-  readonly servers: Registered<'server'>;
+  readonly servers: Registrations<'server'>;
   readonly aggregate: Aggregate;
   readonly seal: Seal;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   /** The core with its features around it: what every door calls. */
   readonly gateway: Gateway;
-  /** The same for A2A, and everything about agents. */
-  readonly agency: Agency;
+  /** Everything about agents. */
+  readonly a2a: A2aRuntime;
 
   private constructor(
     readonly config: Config,
@@ -89,7 +89,7 @@ export class House {
     const { naming, bridge, timeouts } = config;
     this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
-    this.servers = new Registered('server', config.servers, {
+    this.servers = new Registrations('server', config.servers, {
       registry: new Registry(state.db, state.bus),
       audit: state.audit,
       log,
@@ -129,10 +129,10 @@ export class House {
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;
     const shared = replica !== SINGLE;
-    this.agency = new Agency({ config, info, state, shared, cluster, seal, admission, catalog, gateway, log });
+    this.a2a = new A2aRuntime({ config, info, state, shared, cluster, seal, admission, catalog, gateway, log });
   }
 
-  static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<House> {
+  static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
     const { db, bus, keys, retention } = config.state;
     const state = await openState({
       data: config.data,
@@ -146,10 +146,10 @@ export class House {
       ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
     });
     const replica = db === undefined ? SINGLE : await join(state, log);
-    const house = new House(config, info, state, replica, await rememberedVerdicts(state, log), log, reporting);
-    await house.servers.start();
-    if (config.a2a.enabled) await house.agency.start();
-    return house;
+    const runtime = new Runtime(config, info, state, replica, await rememberedVerdicts(state, log), log, reporting);
+    await runtime.servers.start();
+    if (config.a2a.enabled) await runtime.a2a.start();
+    return runtime;
   }
 
   /**
@@ -158,7 +158,7 @@ export class House {
    */
   async reload(next: Config): Promise<readonly string[]> {
     await this.servers.configure(next.servers);
-    if (this.config.a2a.enabled) await this.agency.agents.configure(next.agents);
+    if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
     return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));
   }
 
@@ -224,7 +224,7 @@ export class House {
 
   async close(): Promise<void> {
     this.servers.close();
-    await this.agency.close();
+    await this.a2a.close();
     this.parking.close();
     this.tasks.close();
     await this.catalog.close();
