@@ -32,6 +32,8 @@ import { type Entry, Registrations } from './registrations.js';
 
 export interface A2aRuntimeOptions {
   readonly config: Config;
+  /** The configuration as it is now, for agents that are registered. */
+  readonly live: () => Config;
   readonly info: Implementation;
   readonly state: State;
   /** Whether other replicas share the state. */
@@ -147,6 +149,7 @@ export class A2aRuntime {
     });
     this.agents = new Registrations('agent', config.agents, {
       registry,
+      live: options.live,
       audit: state.audit,
       log,
       drain: config.timeouts.drain,

@@ -1,4 +1,4 @@
-import { configFrom } from '../config/load.js';
+import { readEntry } from '../config/entry.js';
 import type { Config } from '../config/schema.js';
 import type { Log } from '../outbound/mcp/context.js';
 import type { Registry } from '../state/index.js';
@@ -18,6 +18,8 @@ const SECTION: Kinds = { server: 'servers', agent: 'agents' };
 
 export interface RegistrationsOptions<K extends Kind> {
   readonly registry: Registry<Entry>;
+  /** The configuration as it is now: the file that was read last, with the servers and agents that run. */
+  live(): Config;
   /** Changes leave a record. */
   readonly audit: { write(record: object): Promise<unknown> };
   readonly log: Log;
@@ -44,6 +46,11 @@ export class Registrations<K extends Kind> {
     private configured: Readonly<Record<string, SettingsOf<K>>>,
     private readonly options: RegistrationsOptions<K>,
   ) {}
+
+  /** The settings of those that run, by name. */
+  get all(): Readonly<Record<string, SettingsOf<K>>> {
+    return Object.fromEntries([...this.current].map(([name, { settings }]) => [name, settings]));
+  }
 
   /** Brings up what is configured and registered, and follows the registry from then on. */
   async start(): Promise<void> {
@@ -72,7 +79,10 @@ export class Registrations<K extends Kind> {
 
   /** Adds or changes one. Throws a `ConfigError` that names what is wrong, and changes nothing then. */
   async put(name: string, settings: object): Promise<void> {
-    const { key } = this.check(name, settings);
+    const { name: key } = readEntry(SECTION[this.kind], name, settings, {
+      config: this.options.live(),
+      env: process.env,
+    });
     await this.options.registry.put(this.kind, key, { settings });
     await this.options.audit.write({ event: `${this.kind}.put`, [this.kind]: key });
     await this.align();
@@ -114,12 +124,16 @@ export class Registrations<K extends Kind> {
     for (const name of [...this.current.keys()]) if (!wanted.has(name)) this.takeAway(name);
   }
 
-  /** What another replica wrote was checked there; a version that knows more may have written what this one cannot read. */
+  /**
+   * A stored registration was checked when it was made, so the names beside it are not looked at again: the file may have
+   * been changed since. It may be unreadable all the same: a newer version wrote it, or the file changed a global key.
+   */
   private read(name: string, settings: object): SettingsOf<K> | undefined {
+    const { log, live } = this.options;
     try {
-      return this.check(name, settings).settings;
+      const config = { ...live(), servers: {}, agents: {} };
+      return readEntry(SECTION[this.kind], name, settings, { config, env: process.env }).settings as SettingsOf<K>;
     } catch (error) {
-      const { log } = this.options;
       log.error({ [this.kind]: name, why: (error as Error).message }, `a registered ${this.kind} cannot be read`);
       return undefined;
     }
@@ -152,12 +166,5 @@ export class Registrations<K extends Kind> {
   /** Calls that are under way finish where they are. */
   private retire(close: () => Promise<void>): void {
     setTimeout(() => void close().catch(() => {}), this.options.drain).unref();
-  }
-
-  private check(name: string, settings: object): { readonly key: string; readonly settings: SettingsOf<K> } {
-    const { config } = configFrom({ [SECTION[this.kind]]: { [name]: settings } }, { env: process.env });
-    const [entry] = Object.entries(config[SECTION[this.kind]]);
-    if (!entry) throw new RangeError(`"${name}" is not the name of ${this.article}`);
-    return { key: entry[0], settings: entry[1] as SettingsOf<K> };
   }
 }

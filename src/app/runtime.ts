@@ -64,6 +64,8 @@ export interface Reporting {
 }
 
 export class Runtime {
+  /** The configuration that was read last; its servers and agents, and the global keys that apply to them, are in effect. */
+  private latest: Config;
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
   readonly servers: Registrations<'server'>;
@@ -85,12 +87,14 @@ export class Runtime {
     readonly log: Log,
     private readonly reporting: Reporting,
   ) {
+    this.latest = config;
     this.seal = new Seal(state.keyring, wallMs);
     const { naming, bridge, timeouts } = config;
     this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registrations('server', config.servers, {
       registry: new Registry(state.db, state.bus),
+      live: () => this.live(),
       audit: state.audit,
       log,
       drain: config.timeouts.drain,
@@ -129,7 +133,10 @@ export class Runtime {
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;
     const shared = replica !== SINGLE;
-    this.a2a = new A2aRuntime({ config, info, state, shared, cluster, seal, admission, catalog, gateway, log });
+    this.a2a = new A2aRuntime({
+      ...{ config, info, state, shared, cluster, seal, admission, catalog, gateway, log },
+      live: () => this.live(),
+    });
   }
 
   static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
@@ -157,9 +164,14 @@ export class Runtime {
    * Returns the other keys in which it differs from the running one: they need a restart.
    */
   async reload(next: Config): Promise<readonly string[]> {
+    this.latest = next;
     await this.servers.configure(next.servers);
     if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
     return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));
+  }
+
+  private live(): Config {
+    return { ...this.latest, servers: this.servers.all, agents: this.a2a.agents.all };
   }
 
   private upstream(name: string, settings: ServerConfig): Upstream {

@@ -26,3 +26,12 @@ test('changed, added and removed keys are named by their path, lists as a whole'
     'servers.two',
   ]);
 });
+
+test('values that the configuration derives from a key are not keys', () => {
+  const before = configOf({ servers: { one: { command: 'x', timeouts: { connect: '1s' } } } });
+  const after = configOf({
+    servers: { one: { command: 'x', timeouts: { connect: '1s' } } },
+    timeouts: { connect: '9s' },
+  });
+  expect(changedKeys(before, after)).toEqual(['timeouts.connect']);
+});

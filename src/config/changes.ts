@@ -1,14 +1,21 @@
-import type { Config } from './schema.js';
+import type { Field } from './field.js';
+import { type Config, SCHEMA } from './schema.js';
 
 /** The keys whose values differ between two configurations, as they are written in a file; no values, which may be secret. */
 export function changedKeys(before: Config, after: Config): string[] {
-  return differences(before, after, '');
+  return differences(SCHEMA, before, after, '');
 }
 
-function differences(before: unknown, after: unknown, key: string): string[] {
+function differences(field: Field | undefined, before: unknown, after: unknown, key: string): string[] {
   if (isMap(before) && isMap(after)) {
-    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
-    return [...names].flatMap((name) => differences(before[name], after[name], key === '' ? name : `${key}.${name}`));
+    const names =
+      field?.kind === 'group'
+        ? Object.keys(field.fields)
+        : [...new Set([...Object.keys(before), ...Object.keys(after)])];
+    return names.flatMap((name) => {
+      const child = field?.kind === 'group' ? field.fields[name] : field?.kind === 'map' ? field.item : undefined;
+      return differences(child, before[name], after[name], key === '' ? name : `${key}.${name}`);
+    });
   }
   return JSON.stringify(before) === JSON.stringify(after) ? [] : [key];
 }

@@ -26,7 +26,10 @@ const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push',
  * be read, so that all problems are reported at once; required keys may then be missing.
  */
 export function complete(written: WrittenConfig, reading: Reading, options: { listens: boolean }): Config {
-  const rules = new Rules(written, reading);
+  const { connect } = written.timeouts;
+  const connectTimes = { connect: connect ?? CONNECT.url, connectCommand: connect ?? CONNECT.command };
+  const timeouts = { ...written.timeouts, ...connectTimes };
+  const rules = new Rules({ ...written, timeouts }, reading);
   if (options.listens) {
     rules.exposure();
     rules.listenerTls();
@@ -35,15 +38,29 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   rules.tokens();
   rules.cors();
   rules.times('timeouts', written.timeouts);
-  const timeouts = { ...written.timeouts, connect: written.timeouts.connect ?? CONNECT.url };
   return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
 }
+
+/** One server that joins a configuration in use. Its problems are in `reading`. */
+export function completeServer(name: string, server: WrittenServer, config: Config, reading: Reading): ServerConfig {
+  const rules = new Rules(config, reading);
+  rules.serverBesideAgents(name);
+  return rules.server(name, server);
+}
+
+/** One agent that joins a configuration in use. Its problems are in `reading`. */
+export function completeAgent(name: string, agent: WrittenAgent, config: Config, reading: Reading): AgentConfig {
+  return new Rules(config, reading).agent(name, agent);
+}
+
+/** What the rules look at: the whole file, or the configuration that an entry joins. */
+type Surroundings = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
 
 class Rules {
   readonly #problems: Problems;
 
   constructor(
-    private readonly config: WrittenConfig,
+    private readonly config: Surroundings,
     private readonly reading: Reading,
   ) {
     this.#problems = reading.problems;
@@ -170,16 +187,27 @@ class Rules {
       const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
       this.#problems.warn('empty', 'servers', 'there are none, so the gateway has nothing to offer', fix);
     }
-    for (const [name, server] of entries) {
-      const key = join('servers', name);
-      this.serverName(name, key);
-      this.serverKind(server, key);
-      this.headers(server, key);
-      this.tls(server, key);
-      this.tools(server, join(key, 'tools'));
-      servers[name] = this.complete(server, key);
-    }
+    for (const [name, server] of entries) servers[name] = this.server(name, server);
     return servers;
+  }
+
+  server(name: string, server: WrittenServer): ServerConfig {
+    const key = join('servers', name);
+    this.serverName(name, key);
+    this.serverKind(server, key);
+    this.headers(server, key);
+    this.tls(server, key);
+    this.tools(server, join(key, 'tools'));
+    return this.complete(server, key);
+  }
+
+  /** In a file the agent of the same name reports the conflict. */
+  serverBesideAgents(name: string): void {
+    const agent = this.config.agents[name];
+    if (!agent || !hasTools(agent)) return;
+    const key = join('servers', name);
+    const message = `${show(name)} is the name of an agent too, and both have tools`;
+    this.#problems.error('name', key, message, 'give the server another name', this.at(key));
   }
 
   private serverName(name: string, key: string): void {
@@ -219,15 +247,17 @@ class Rules {
 
   agents(): Record<string, AgentConfig> {
     const agents: Record<string, AgentConfig> = Object.create(null);
-    for (const [name, agent] of Object.entries(this.config.agents)) {
-      const key = join('agents', name);
-      this.agentName(name, agent, key);
-      this.agentKind(agent, key);
-      this.headers(agent, key);
-      this.tls(agent, key);
-      agents[name] = { ...agent, timeouts: this.ownTimeouts(agent, key) };
-    }
+    for (const [name, agent] of Object.entries(this.config.agents)) agents[name] = this.agent(name, agent);
     return agents;
+  }
+
+  agent(name: string, agent: WrittenAgent): AgentConfig {
+    const key = join('agents', name);
+    this.agentName(name, agent, key);
+    this.agentKind(agent, key);
+    this.headers(agent, key);
+    this.tls(agent, key);
+    return { ...agent, timeouts: this.ownTimeouts(agent, key) };
   }
 
   private agentName(name: string, agent: WrittenAgent, key: string): void {
@@ -235,7 +265,7 @@ class Rules {
       const message = `${show(name)} is taken: /a2a/${name} is a door of its own`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-agent`, this.at(key));
     }
-    if (!agent.mcp || agent.tools.length > 0) return;
+    if (!hasTools(agent)) return;
     if (this.config.servers[name]) {
       const message = `${show(name)} is the name of a server too, and both have tools`;
       this.#problems.error('name', key, message, 'rename one of them, or set mcp: false here', this.at(key));
@@ -320,7 +350,7 @@ class Rules {
     const { envFile, ...rest } = server;
     return {
       ...rest,
-      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key), ...rest.env },
+      env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key, server.enabled), ...rest.env },
       invocation: rest.invocation && this.config.mcp.invocation,
       timeouts: this.ownTimeouts(server, key),
     };
@@ -330,21 +360,21 @@ class Rules {
     { timeouts, command }: Pick<WrittenServer, 'timeouts' | 'command'>,
     key: string,
   ): ServerConfig['timeouts'] {
-    const { connect = CONNECT[command === undefined ? 'url' : 'command'], call, callMax } = this.config.timeouts;
+    const { connect, connectCommand, call, callMax } = this.config.timeouts;
     // Where only the one is given for a server, the other follows it rather than contradict it.
     const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
     const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);
     this.times(join(key, 'timeouts'), { call: ownCall, callMax: ownMax });
-    return { connect: timeouts.connect ?? connect, call: ownCall, callMax: ownMax };
+    const ownConnect = timeouts.connect ?? (command === undefined ? connect : connectCommand);
+    return { connect: ownConnect, call: ownCall, callMax: ownMax };
   }
 
-  private envFile(file: string, key: string): Record<string, string> {
+  private envFile(file: string, key: string, enabled: boolean): Record<string, string> {
     try {
       return parseEnv(readFileSync(file, 'utf8')) as Record<string, string>;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       const path = join(key, 'envFile');
-      const enabled = this.config.servers[key.slice('servers.'.length)]?.enabled !== false;
       const report = enabled ? this.#problems.error : this.#problems.warn;
       report.call(
         this.#problems,
@@ -358,3 +388,6 @@ class Rules {
     }
   }
 }
+
+/** Whether the skills of an agent are tools of the gateway; an agent that is made of tools adds none. */
+const hasTools = ({ mcp, tools }: Pick<WrittenAgent, 'mcp' | 'tools'>): boolean => mcp && tools.length === 0;

@@ -34,6 +34,7 @@ test('the defaults', () => {
     naming: { separator: '__', prefix: 'always' },
     timeouts: {
       connect: 5000,
+      connectCommand: 60_000,
       call: 60_000,
       callMax: 600_000,
       drain: 30_000,

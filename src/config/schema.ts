@@ -478,7 +478,8 @@ export type AgentConfig = Omit<Written['agents'][string], 'timeouts'> & Pick<Ser
 
 /** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
 export type Config = Omit<Written, 'servers' | 'agents' | 'timeouts'> & {
-  readonly timeouts: Written['timeouts'] & { readonly connect: number };
+  /** `connectCommand` is the time of servers that are processes; it follows `connect` where that is written. */
+  readonly timeouts: Written['timeouts'] & { readonly connect: number; readonly connectCommand: number };
   readonly servers: Readonly<Record<string, ServerConfig>>;
   readonly agents: Readonly<Record<string, AgentConfig>>;
 };

@@ -16,8 +16,11 @@ let folder: string;
 let fixture: Awaited<ReturnType<typeof startFixture>>;
 const runtimes: Runtime[] = [];
 
-async function start(servers: Record<string, object> = {}): Promise<Runtime> {
-  const { config } = configFrom({ data: join(folder, 'data'), servers, timeouts: { drain: '1s' } }, { env: {} });
+const configOf = (servers: Record<string, object>, rest: object = {}) =>
+  configFrom({ data: join(folder, 'data'), servers, timeouts: { drain: '1s' }, ...rest }, { env: {} }).config;
+
+async function start(servers: Record<string, object> = {}, rest: object = {}): Promise<Runtime> {
+  const config = configOf(servers, rest);
   const built = await Runtime.build(config, INFO, LOG);
   runtimes.push(built);
   return built;
@@ -84,5 +87,65 @@ describe('the registry of servers', () => {
     await eventually(() => names(b), ['everything']);
     await b.servers.remove('everything');
     await eventually(() => names(a), []);
+  });
+
+  it('applies the global keys of the configuration to a server that was registered', async () => {
+    const timeouts = { connect: '7s', call: '20s', callMax: '40s', drain: '1s' };
+    const gateway = await start({}, { mcp: { invocation: false }, timeouts });
+    await gateway.servers.put('everything', { url: fixture.url, timeouts: { call: '10s' } });
+    expect(gateway.servers.get('everything')).toMatchObject({
+      invocation: false,
+      timeouts: { connect: 7_000, call: 10_000, callMax: 40_000 },
+    });
+  });
+
+  it('applies the configuration that was read again to servers that were registered before', async () => {
+    const gateway = await start();
+    await gateway.servers.put('everything', { url: fixture.url });
+    expect(gateway.servers.get('everything')).toMatchObject({ invocation: true, timeouts: { call: 60_000 } });
+    await gateway.reload(configOf({}, { mcp: { invocation: false }, timeouts: { call: '20s', drain: '1s' } }));
+    expect(gateway.servers.get('everything')).toMatchObject({ invocation: false, timeouts: { call: 20_000 } });
+  });
+
+  it('registers a server whatever address the environment lets the gateway listen on', async () => {
+    process.env['PARLEY_LISTEN'] = '0.0.0.0:0';
+    try {
+      const gateway = await start(
+        {},
+        { auth: { tokens: [{ name: 'ada', token: 'a-token-for-ada-of-the-registry-0123' }] } },
+      );
+      await gateway.servers.put('everything', { url: fixture.url });
+      await eventually(() => names(gateway), ['everything']);
+    } finally {
+      delete process.env['PARLEY_LISTEN'];
+    }
+  });
+
+  it('takes nothing from the environment but the variables that a registration names', async () => {
+    Object.assign(process.env, { PARLEY_SERVERS_EVERYTHING_TIMEOUTS_CALL: '1s', REGISTERED_KEY: 'secret' });
+    try {
+      const gateway = await start();
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration expands it
+      await gateway.servers.put('everything', { url: fixture.url, headers: { 'X-Key': '${REGISTERED_KEY}' } });
+      expect(gateway.servers.get('everything')).toMatchObject({
+        headers: { 'X-Key': 'secret' },
+        timeouts: { call: 60_000 },
+      });
+    } finally {
+      delete process.env['PARLEY_SERVERS_EVERYTHING_TIMEOUTS_CALL'];
+      delete process.env['REGISTERED_KEY'];
+    }
+  });
+
+  it('refuses names that the running configuration cannot use', async () => {
+    const gateway = await start(
+      {},
+      { naming: { separator: '-' }, agents: { planner: { url: 'http://127.0.0.1:9/' } } },
+    );
+    await expect(gateway.servers.put('my-server', { url: fixture.url })).rejects.toThrow(/separator/);
+    await expect(gateway.servers.put('planner', { url: fixture.url })).rejects.toThrow(/agent/);
+    await gateway.servers.put('everything', { url: fixture.url });
+    await expect(gateway.a2a.agents.put('everything', { url: 'http://127.0.0.1:9/' })).rejects.toThrow(/server/);
+    await gateway.a2a.agents.put('everything', { url: 'http://127.0.0.1:9/', mcp: false });
   });
 });

@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { readEntry } from './entry.js';
+import { configFrom } from './load.js';
+
+const configOf = (value: object = {}) => configFrom(value).config;
+const URL = 'http://127.0.0.1:1/mcp';
+
+test('an entry is the same as if the file had it', () => {
+  const rest = { mcp: { invocation: false }, timeouts: { connect: '7s', call: '5m' }, naming: { separator: '-' } };
+  const servers = { web: { url: URL, timeouts: { callMax: '1m' } }, files: { command: 'x', tools: { deny: ['a'] } } };
+  const whole = configOf({ ...rest, servers });
+  for (const [name, settings] of Object.entries(servers)) {
+    const entry = readEntry('servers', name, settings, { config: configOf(rest), env: {} });
+    expect(entry).toEqual({ name, settings: whole.servers[name], warnings: [] });
+  }
+  const agents = { Planner: { url: URL, headers: { 'X-Key': 'v' } } };
+  const { settings } = readEntry('agents', 'Planner', agents.Planner, { config: configOf(rest), env: {} });
+  expect(settings).toEqual(configOf({ ...rest, agents }).agents['planner']);
+});
+
+test('a process has the time to connect of a process, unless the configuration sets one for all', () => {
+  const connect = (rest: object) =>
+    readEntry('servers', 'a', { command: 'x' }, { config: configOf(rest), env: {} }).settings.timeouts.connect;
+  expect([connect({}), connect({ timeouts: { connect: '5s' } })]).toEqual([60_000, 5_000]);
+});
+
+test.each([
+  ['servers', 'a', {}, 'has neither url nor command'],
+  ['servers', 'a', { url: 'ftp://x' }, 'url'],
+  ['servers', 'a', { url: URL, headerz: {} }, 'is not a known key'],
+  ['servers', '?', { url: URL }, 'cannot be the name of a server'],
+  ['servers', 'sse', { url: URL }, 'is taken'],
+  ['servers', 'planner', { url: URL }, 'is the name of an agent too'],
+  ['agents', 'files', { url: URL }, 'is the name of a server too'],
+  ['agents', '__proto__', { url: 'nowhere' }, 'url'],
+  ['servers', 'a', { url: '$' + '{TOKEN_OF_NOBODY}' }, 'TOKEN_OF_NOBODY is not set'],
+] as const)('%s.%s: %o is refused: %s', (section, name, value, message) => {
+  const config = configOf({ servers: { files: { command: 'x' } }, agents: { planner: { url: URL } } });
+  expect(() => readEntry(section, name, value, { config, env: {} })).toThrow(message);
+});
+
+test('secrets that the environment holds are not in the text of a problem', () => {
+  const env = { API_KEY: 'sk-very-secret-value' };
+  const read = () => readEntry('servers', 'a', { url: '$' + '{API_KEY}' }, { config: configOf(), env });
+  expect(read).toThrow('url');
+  expect(read).not.toThrow('sk-very-secret-value');
+});
+
+test('nothing at all is refused with what to give', () => {
+  const read = () => readEntry('servers', 'a', null as never, { config: configOf(), env: {} });
+  expect(read).toThrow(/has no value|has no settings/);
+});

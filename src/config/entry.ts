@@ -1,0 +1,72 @@
+import { hiding, isSecretName } from '../identity/secrets.js';
+import { type Environment, expandTree } from './expand.js';
+import { adaptAgents, adaptServers, switchedOff } from './imports.js';
+import { ConfigError, type Problem, Problems, show } from './problem.js';
+import { fromValue, type RawMap } from './raw.js';
+import { type Reading, readField } from './read.js';
+import { completeAgent, completeServer } from './rules.js';
+import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
+
+/** The sections whose entries can be registered while the gateway runs. */
+export type EntrySection = 'servers' | 'agents';
+
+export interface EntryOptions {
+  /** The configuration that the entry joins: its global keys apply, and its names are taken. */
+  readonly config: Config;
+  /** For the variables that the entry names. Variables that set keys (`PARLEY_*`) have no effect here. */
+  readonly env: Environment;
+  readonly cwd?: string;
+}
+
+export interface ReadEntry<S extends EntrySection> {
+  /** The name in the spelling of the gateway. */
+  readonly name: string;
+  readonly settings: Config[S][string];
+  readonly warnings: readonly Problem[];
+}
+
+/** Reads and checks one server or agent against a configuration in use. Throws a `ConfigError` with every problem. */
+export function readEntry<S extends EntrySection>(
+  section: S,
+  given: string,
+  value: object,
+  { config, env, cwd = process.cwd() }: EntryOptions,
+): ReadEntry<S> {
+  const problems = new Problems();
+  const root = fromValue({ [section]: { [given]: value } }, { directory: cwd }) as RawMap;
+  if (section === 'servers') adaptServers(root, problems);
+  else adaptAgents(root, problems);
+  const secrets = new Set<string>();
+  const expanded = expandTree(root, '', {
+    env,
+    inputs: new Map(),
+    problems,
+    lenient: switchedOff(root),
+    used: (variable, text) => {
+      if (isSecretName(variable)) secrets.add(text);
+    },
+  }) as RawMap;
+  const reading: Reading = { problems, workingDirectory: cwd, origins: new Map() };
+  const node = expanded.entries.get(section)?.node;
+  const entries = Object.entries(readField(SCHEMA.fields[section], node, section, reading) as WrittenConfig[S]);
+  const [name, written] = entries[0] ?? [];
+  if (name === undefined && problems.errors.length === 0)
+    problems.error('required', section, `${show(given)} has no settings`, 'give its settings as a map of keys');
+  const settings = name !== undefined && written && completed(section, name, written, config, reading);
+  const hide = hiding(secrets);
+  const found = problems.all.map((problem) => ({ ...problem, message: hide(problem.message), fix: hide(problem.fix) }));
+  if (problems.errors.length > 0) throw new ConfigError(found);
+  return { name: name!, settings: settings as Config[S][string], warnings: found };
+}
+
+function completed(
+  section: EntrySection,
+  name: string,
+  written: WrittenConfig[EntrySection][string],
+  config: Config,
+  reading: Reading,
+): Config[EntrySection][string] {
+  return section === 'servers'
+    ? completeServer(name, written as WrittenConfig['servers'][string], config, reading)
+    : completeAgent(name, written as WrittenConfig['agents'][string], config, reading);
+}
