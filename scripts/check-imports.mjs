@@ -12,14 +12,14 @@ import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
  */
 const ROOMS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
-  core: { knows: ['protocol'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
-  features: { knows: ['core', 'protocol'], builtins: ['node:buffer', 'node:crypto'] },
-  identity: { knows: ['core', 'protocol', 'type state'] },
-  telemetry: { knows: ['core', 'protocol'] },
+  core: { knows: ['protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
+  features: { knows: ['core', 'protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto'] },
+  identity: { knows: ['core', 'protocol', 'telemetry/log', 'type state'] },
+  telemetry: { knows: ['protocol'] },
   state: { knows: ['protocol', 'telemetry'] },
   inbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
   outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
-  cluster: { knows: ['core', 'protocol', 'state', 'type inbound/mcp/session'] },
+  cluster: { knows: ['core', 'protocol', 'state', 'telemetry/log', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
   config: { knows: ['identity/tokens', 'identity/secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
   /** The composition root knows every folder but the command line; only the command line knows it. */

@@ -79,27 +79,27 @@ test.each([
   [
     'src/core/a.ts',
     "import type { H } from '../outbound/http/index.js';",
-    'core may not know outbound (../outbound/http/index.js); it knows protocol',
+    'core may not know outbound (../outbound/http/index.js); it knows protocol, telemetry/log',
   ],
   [
     'src/core/a.ts',
     "export * from '../outbound/http/index.js';",
-    'core may not know outbound (../outbound/http/index.js); it knows protocol',
+    'core may not know outbound (../outbound/http/index.js); it knows protocol, telemetry/log',
   ],
   [
     'src/core/a.ts',
     "const h = await import('../outbound/http/index.js');",
-    'core may not know outbound (../outbound/http/index.js); it knows protocol',
+    'core may not know outbound (../outbound/http/index.js); it knows protocol, telemetry/log',
   ],
   [
     'src/core/a.ts',
     "import {\n  a,\n  b,\n} from '../outbound/http/index.js';",
-    'core may not know outbound (../outbound/http/index.js); it knows protocol',
+    'core may not know outbound (../outbound/http/index.js); it knows protocol, telemetry/log',
   ],
   [
     'src/core/a.ts',
     "import '../outbound/http/index.js';",
-    'core may not know outbound (../outbound/http/index.js); it knows protocol',
+    'core may not know outbound (../outbound/http/index.js); it knows protocol, telemetry/log',
   ],
   [
     'src/core/a.ts',
@@ -139,7 +139,7 @@ test.each([
   [
     'src/core/a.ts',
     "import { startServe } from '../app/serve.js';",
-    'core may not know app (../app/serve.js); it knows protocol',
+    'core may not know app (../app/serve.js); it knows protocol, telemetry/log',
   ],
   [
     'src/extra.ts',

@@ -14,6 +14,7 @@ import {
 import { OpenAdmission } from '../core/admission.js';
 import { Seal } from '../core/seal.js';
 import type { State } from '../state/index.js';
+import { SILENT } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 
 describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s', (engine) => {
@@ -38,7 +39,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
         limits: { parts: 1_000, artifacts: 10, history: 10, streams: 10, streamsPerCaller: 10, maxHops: 3 },
         timeouts: { call: 5_000, lease: 3_000 },
         instance: 'here',
-        log: { debug: () => {}, warn: () => {} },
+        log: SILENT,
       });
     });
   });

@@ -21,12 +21,12 @@ import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import { buildAgent } from '../outbound/a2a/build.js';
 import { Egress } from '../outbound/egress.js';
 import { HttpClient, proxyRule } from '../outbound/http/index.js';
-import type { Log } from '../outbound/mcp/context.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
 import { WebhookSender } from '../outbound/webhooks/sender.js';
 import { dialect } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import { type Outbox, Registry, type State, wallMs } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 import { type Entry, Registrations } from './registrations.js';
 

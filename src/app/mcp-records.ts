@@ -5,12 +5,12 @@ import type { Cluster } from '../core/cluster.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
 import type { VerdictStore } from '../outbound/mcp/build.js';
-import type { Log } from '../outbound/mcp/context.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Verdict } from '../protocol/mcp/probe.js';
 import { isTerminal } from '../protocol/mcp/project/task.js';
 import { isStateError, Sessions as SessionRows, type State, wallMs } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
 
 /** How long a task of the gateway may run and its outcome is kept. */
 export const TASK_TTL = 60 * 60 * 1000;

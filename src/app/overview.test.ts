@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { SILENT } from '../telemetry/log.js';
 import { baseUrl, endpointsOf, logChange, shortSnippets } from './overview.js';
 
 test('clients are given a URL they can reach', () => {
@@ -40,7 +41,7 @@ test('what is pasted at a terminal is one line each, with a placeholder where a 
 describe('a change in the log', () => {
   const lines: [string, object, string][] = [];
   const write = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
-  const log = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+  const log = { ...SILENT, debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
   const logged = (change: Parameters<typeof logChange>[1]): unknown => {
     lines.length = 0;
     logChange(log, change);

@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.js';
 import { AgentUpstream } from '../core/a2a/bridge/agent-upstream.js';
 import { forOperators, type Monitored, type StateChange, UpstreamMonitor } from '../core/upstream-monitor.js';
 import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from '../inbound/mcp/client-snippets.js';
-import type { Log } from '../outbound/mcp/context.js';
+import type { Log } from '../telemetry/log.js';
 import type { Endpoint, Paste } from './running.js';
 import type { Runtime } from './runtime.js';
 

@@ -1,7 +1,7 @@
 import { readEntry } from '../config/entry.js';
 import type { Config } from '../config/schema.js';
-import type { Log } from '../outbound/mcp/context.js';
 import type { Registry } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
 
 /** Something that is there no more, though the configuration file names it. */
 export type Entry = { readonly settings: object } | { readonly removed: true };

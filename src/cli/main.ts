@@ -8,7 +8,7 @@ import type { Environment } from '../config/expand.js';
 import { hasConfiguration, loadConfig } from '../config/load.js';
 import { ConfigError, formatProblem, nearest } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
-import { callLog, createLog, type Logger, writesText } from '../telemetry/log.js';
+import { callLog, createLog, type Logger, writesText } from '../telemetry/process-log.js';
 import { type Style, styleOf } from '../telemetry/style.js';
 import { checkConfig } from './check.js';
 import { helpText } from './commands.js';

@@ -1,7 +1,7 @@
 import type { Reloadable } from '../app/running.js';
 import type { Loaded } from '../config/load.js';
 import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
-import type { Logger } from '../telemetry/log.js';
+import type { Logger } from '../telemetry/process-log.js';
 
 /** A terminal that closes sends SIGHUP, and every write to it fails afterwards. */
 const ignore = (): void => {};

@@ -9,12 +9,12 @@ import { ReplicaGone } from '../core/cluster.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, openState, type State } from '../state/index.js';
+import { SILENT } from '../telemetry/log.js';
 import { Mailbox } from './mailbox.js';
 import { Presence } from './presence.js';
 import { BusStreams } from './shared-streams.js';
 
 const LEASE = { lease: 600, renew: 150 };
-const QUIET = { warn: () => {} };
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
@@ -39,12 +39,12 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   const replica = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox; streams: BusStreams }> => {
     const own = bus();
     const presence = await Presence.enter(own, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(own, presence, QUIET, { watchEvery: 50 });
+    const mailbox = await Mailbox.open(own, presence, SILENT, { watchEvery: 50 });
     stops.push(
       () => presence.leave(),
       () => mailbox.close(),
     );
-    return { presence, mailbox, streams: new BusStreams(own, presence, QUIET) };
+    return { presence, mailbox, streams: new BusStreams(own, presence, SILENT) };
   };
 
   /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
@@ -152,7 +152,7 @@ test('replicas that are gone leave nothing behind at those that stay', async () 
   const enter = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox }> => {
     const presence = await Presence.enter(state.bus, name, LEASE, () => {});
     const idle = { boxIdle: 500, senderIdle: 500 };
-    return { presence, mailbox: await Mailbox.open(state.bus, presence, QUIET, { watchEvery: 50, ...idle }) };
+    return { presence, mailbox: await Mailbox.open(state.bus, presence, SILENT, { watchEvery: 50, ...idle }) };
   };
   const stays = await enter('stays');
   stays.mailbox.handle('greet', async (name) => name);

@@ -6,6 +6,7 @@ import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
+import type { Log } from '../telemetry/log.js';
 import { Incoming } from './incoming.js';
 import { type Envelope, Outgoing } from './outgoing.js';
 import type { Presence } from './presence.js';
@@ -29,10 +30,6 @@ interface Pending {
 interface Serving {
   readonly from: string;
   readonly cancellation: Cancellation;
-}
-
-interface Warns {
-  warn(fields: object, message: string): void;
 }
 
 type Handler = (payload: JsonValue, asked: Asked) => Promise<JsonValue>;
@@ -71,7 +68,7 @@ export class Mailbox implements Cluster {
   private constructor(
     private readonly bus: Bus,
     private readonly presence: Presence,
-    private readonly log: Warns,
+    private readonly log: Log,
     { watchEvery = 500, boxIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: MailboxOptions,
   ) {
     this.boxIdle = boxIdle;
@@ -80,7 +77,7 @@ export class Mailbox implements Cluster {
     this.timer = setInterval(() => void this.watch(), watchEvery).unref();
   }
 
-  static async open(bus: Bus, presence: Presence, log: Warns, options: MailboxOptions = {}): Promise<Mailbox> {
+  static async open(bus: Bus, presence: Presence, log: Log, options: MailboxOptions = {}): Promise<Mailbox> {
     return new Mailbox(bus, presence, log, options);
   }
 

@@ -11,13 +11,13 @@ import { ProtocolError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../protocol/mcp/revisions/index.js';
 import { openState, type State } from '../state/index.js';
+import { SILENT } from '../telemetry/log.js';
 import { Mailbox } from './mailbox.js';
 import { OwnedUpstream } from './owned-upstream.js';
 import { Presence } from './presence.js';
 
 /** No replica is taken for dead here, however slow the machine. */
 const LEASE = { lease: 30_000, renew: 1_000 };
-const QUIET = { warn: () => {} };
 const CALLS = 50;
 const SOON = { timeout: 20_000 };
 
@@ -87,7 +87,7 @@ interface Replica {
 async function replica(name: string, resume: () => Promise<Outcome>, heldFor?: number): Promise<Replica> {
   const bus = new CutBus(state.bus);
   const presence = await Presence.enter(bus, name, LEASE, () => {});
-  const mailbox = await Mailbox.open(bus, presence, QUIET, { watchEvery: 50 });
+  const mailbox = await Mailbox.open(bus, presence, SILENT, { watchEvery: 50 });
   const process = new AskingProcess(resume, name);
   const options = { build: () => process, cluster: mailbox, bus, ...(heldFor !== undefined && { heldFor }) };
   const upstream = new OwnedUpstream(options);

@@ -3,6 +3,7 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, type EventId, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
+import type { Log } from '../telemetry/log.js';
 import type { Presence } from './presence.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
@@ -20,7 +21,7 @@ export class BusStreams implements SharedStreams {
   constructor(
     private readonly bus: Bus,
     private readonly presence: Presence,
-    private readonly log: { warn(fields: object, message: string): void },
+    private readonly log: Log,
   ) {}
 
   /** Begins with the maker, which a reader has to know even where the beginning of a stream is no longer kept. */

@@ -6,12 +6,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import { StateError } from '../state/errors.js';
 import { type Bus, openState, type State } from '../state/index.js';
+import { SILENT } from '../telemetry/log.js';
 import { Presence } from './presence.js';
 import { BusStreams } from './shared-streams.js';
 import { MOST_QUEUED } from './stream-writer.js';
 
 const LEASE = { lease: 600, renew: 150 };
-const QUIET = { warn: () => {} };
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 let folder: string;
@@ -60,7 +60,7 @@ async function replica(name: string, way: Way = { cut: false, mute: false }): Pr
   const bus = reached(way);
   const presence = await Presence.enter(bus, name, LEASE, () => {});
   stops.push(() => presence.leave());
-  return new BusStreams(bus, presence, QUIET);
+  return new BusStreams(bus, presence, SILENT);
 }
 
 async function listen(streams: BusStreams, name: string): Promise<{ heard: string[]; over: Promise<void> }> {

@@ -3,6 +3,7 @@ import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import { newId } from '../state/ids.js';
+import type { Log } from '../telemetry/log.js';
 import type { Fence, Presence } from './presence.js';
 import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
 
@@ -50,7 +51,7 @@ export interface StreamWriterOptions {
   readonly name: string;
   readonly request: Id | undefined;
   readonly budget: QueueBudget;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly log: Log;
   /** Another replica has ended the stream. */
   readonly endedElsewhere?: (() => void) | undefined;
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { Log } from '../telemetry/log.js';
 import type { Bus } from './bus.js';
 import { monotonicMs } from './clock.js';
 import { Counters } from './counters.js';
@@ -34,12 +35,6 @@ export { type Entry, Registry } from './stores/registry.js';
 export { Sessions } from './stores/sessions.js';
 export { Tasks } from './stores/tasks.js';
 export { type Verdict, Verdicts } from './stores/verdicts.js';
-
-/** A part of pino's logger. */
-export interface Log {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
 
 export interface StateOptions {
   /** The folder of this machine's own files: the embedded database and the generated keyring. */

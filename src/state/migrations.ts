@@ -1,3 +1,4 @@
+import type { Log } from '../telemetry/log.js';
 import { monotonicMs, sleep } from './clock.js';
 import type { Db, Statement } from './db.js';
 import { migrationLock } from './dialect.js';
@@ -112,7 +113,7 @@ export interface MigrateOptions {
   patient?: () => Promise<Db>;
   /** How long to wait for another replica that is migrating. */
   waitMs?: number;
-  log?: { info(fields: object, message: string): void } | undefined;
+  log?: Log | undefined;
 }
 
 /** Brings the database to the newest step and returns its version. Safe with any number of replicas at once. */

@@ -1,5 +1,6 @@
 /** Opens the database that the settings name, with its tables at the newest step. */
 import { join } from 'node:path';
+import type { Log } from '../telemetry/log.js';
 import type { Db } from './db.js';
 import { type MigrateOptions, migrate, type Step } from './migrations.js';
 
@@ -10,7 +11,7 @@ export interface OpenDbOptions {
   data: string;
   /** postgres://… where replicas share one database. */
   db?: string;
-  log?: { info(fields: object, message: string): void };
+  log?: Log;
   /** For tests. */
   steps?: readonly Step[];
 }

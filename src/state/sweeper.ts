@@ -1,3 +1,4 @@
+import type { Log } from '../telemetry/log.js';
 import type { Bus } from './bus.js';
 import { sleep } from './clock.js';
 import { newId } from './ids.js';
@@ -14,7 +15,7 @@ export interface SweeperOptions {
   readonly bus: Bus;
   readonly stores: readonly Expiring[];
   readonly everyMs: number;
-  readonly log?: { warn(fields: object, message: string): void } | undefined;
+  readonly log?: Log | undefined;
 }
 
 const LEASE = 'sweeper';

@@ -17,6 +17,7 @@ import { dialect } from '../../src/protocol/a2a/index.js';
 import type { StreamResponse, TaskPushNotificationConfig, TaskState } from '../../src/protocol/a2a/model.js';
 import { Outbox, openState, type State, type StateOptions } from '../../src/state/index.js';
 import type { OutboxOptions } from '../../src/state/stores/outbox.js';
+import { SILENT } from '../../src/telemetry/log.js';
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -138,7 +139,7 @@ export class Rig {
         pushes: this.pushes,
         client: this.client,
         ...(signing && { signing }),
-        log: { warn: (fields, message) => this.logged.push(`${JSON.stringify(fields)} ${message}`) },
+        log: { ...SILENT, warn: (fields, message) => this.logged.push(`${JSON.stringify(fields)} ${message}`) },
       },
       { pollMs: 10, ...sender },
     );

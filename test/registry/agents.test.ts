@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Runtime } from '../../src/app/runtime.js';
 import { configFrom } from '../../src/config/load.js';
+import { SILENT } from '../../src/telemetry/log.js';
 import { COLUMNS, startAgent } from '../fixtures/a2a/agents.js';
 
 const INFO = { name: 'parley', version: 'test' };
-const LOG = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const [COLUMN] = COLUMNS;
 
 let folder: string;
@@ -18,7 +18,7 @@ const runtimes: Runtime[] = [];
 
 async function start(agents: Record<string, object> = {}): Promise<Runtime> {
   const { config } = configFrom({ data: join(folder, 'data'), agents, timeouts: { drain: '1s' } }, { env: {} });
-  const built = await Runtime.build(config, INFO, LOG);
+  const built = await Runtime.build(config, INFO, SILENT);
   runtimes.push(built);
   return built;
 }

@@ -7,10 +7,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Runtime } from '../../src/app/runtime.js';
 import { configFrom } from '../../src/config/load.js';
 import { ALL_SERVERS } from '../../src/core/gateway.js';
+import { SILENT } from '../../src/telemetry/log.js';
 import { startFixture } from '../conformance/fixture.js';
 
 const INFO = { name: 'parley', version: 'test' };
-const LOG = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 let folder: string;
 let fixture: Awaited<ReturnType<typeof startFixture>>;
@@ -21,7 +21,7 @@ const configOf = (servers: Record<string, object>, rest: object = {}) =>
 
 async function start(servers: Record<string, object> = {}, rest: object = {}): Promise<Runtime> {
   const config = configOf(servers, rest);
-  const built = await Runtime.build(config, INFO, LOG);
+  const built = await Runtime.build(config, INFO, SILENT);
   runtimes.push(built);
   return built;
 }

@@ -5,6 +5,7 @@ import { Listener, type ListenerSettings } from '../../src/inbound/http/listener
 import type { InboundRequest } from '../../src/inbound/http/request.js';
 import type { InboundResponse } from '../../src/inbound/http/response.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
+import { SILENT } from '../../src/telemetry/log.js';
 
 export type Handle = (req: InboundRequest, res: InboundResponse) => void;
 
@@ -48,7 +49,12 @@ export async function serve(
 ): Promise<{ port: number; listener: Listener; told: Told[] }> {
   const told: Told[] = [];
   const note = (fields: object, message: string): void => void told.push({ fields: { ...fields }, message });
-  const listener = new Listener({ settings: { log: { info: note, warn: note }, ...settings }, handle, refuse, failed });
+  const listener = new Listener({
+    settings: { log: { ...SILENT, info: note, warn: note }, ...settings },
+    handle,
+    refuse,
+    failed,
+  });
   const { port } = await listener.listen('127.0.0.1', 0);
   open.push(async () => {
     const closed = listener.close();

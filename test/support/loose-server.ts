@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
+import { SILENT } from '../../src/telemetry/log.js';
 
 export interface Posted {
   readonly id?: number;
@@ -46,7 +47,6 @@ export async function startLoose(
     context: (timeouts) => {
       const http = new HttpClient({ connectTimeout: 10_000 });
       clients.push(http);
-      const log = { debug() {}, info() {}, warn() {}, error() {} };
       return {
         name: 'loose',
         http,
@@ -55,7 +55,7 @@ export async function startLoose(
         limits: { event: 1_000_000, reply: 1_000_000 },
         explains: false,
         clientInfo: { name: 'test', version: '1' },
-        log,
+        log: SILENT,
       };
     },
     close: async () => {

@@ -7,6 +7,7 @@ import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { SendMessageRequest, StreamResponse } from '../../src/protocol/a2a/model.js';
 import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
+import { SILENT } from '../../src/telemetry/log.js';
 import { closeHttp, listen } from '../fixtures/a2a/agent.js';
 
 export const CALLER = GATEWAY;
@@ -29,8 +30,6 @@ export async function all(events: AsyncIterable<Passed<StreamResponse>>): Promis
   for await (const { value } of events) found.push(value);
   return found;
 }
-
-const LOG = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Everything that was opened in a test, to be closed after it. */
 export class Stage {
@@ -63,7 +62,7 @@ export class Stage {
         timeouts: { connect: 2_000, call: 5_000, callMax: 20_000 },
         ...settings,
       },
-      { guarded, egress: policy, limits: { event: limit }, log: LOG },
+      { guarded, egress: policy, limits: { event: limit }, log: SILENT },
     );
     this.later(async () => {
       await agent.close();

@@ -23,6 +23,7 @@ import type {
 import { ProtocolError } from '../../src/protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../src/protocol/jsonrpc/raw.js';
 import { openState, type State, type Statement } from '../../src/state/index.js';
+import { SILENT } from '../../src/telemetry/log.js';
 
 /** Events by hand: what is pushed is read, until it ends or fails. */
 export class Channel implements AsyncIterable<Passed<StreamResponse>> {
@@ -283,7 +284,7 @@ export async function startRig(): Promise<Rig> {
         limits: { parts: 10, artifacts: 5, history: 8, streams: 10, streamsPerCaller: 3, maxHops: 3 },
         timeouts: { call: 5_000, refresh: 300, hold: 1_000, lease: 600 },
         instance: 'here',
-        log: { debug: () => {}, warn: () => {} },
+        log: SILENT,
         ...more,
       });
       cores.push(core);

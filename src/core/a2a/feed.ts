@@ -1,6 +1,7 @@
 import { diff, fold } from '../../protocol/a2a/fold.js';
 import { isSettled, isTerminal, type StreamResponse, type Task } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { Log } from '../../telemetry/log.js';
 import type { Cancellation } from '../caller.js';
 import type { Passed } from './agent.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
@@ -8,16 +9,11 @@ import type { Pushes } from './push.js';
 import { Reader } from './reader.js';
 import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './records.js';
 
-export interface A2aLog {
-  debug(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
-
 export interface FeedParts {
   readonly records: AgentRecords;
   readonly pushes: Pick<Pushes, 'notifications'> | undefined;
   readonly limits: A2aLimits;
-  readonly log: A2aLog;
+  readonly log: Log;
   /** How long a replica that follows a task may be silent before another takes it over, in milliseconds. */
   readonly lease: number;
   /** The time of day that replicas share: until when a task is followed is compared by all of them (case 30). */

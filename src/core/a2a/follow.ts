@@ -1,16 +1,17 @@
 import { includes } from '../../protocol/a2a/fold.js';
 import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import type { Log } from '../../telemetry/log.js';
 import { type Caller, Cancellation } from '../caller.js';
 import type { Agent, Exchange, Passed } from './agent.js';
 import { checkId } from './checks.js';
-import { type A2aLog, type Feed, type Follower, isBusy, PATIENCE } from './feed.js';
+import { type Feed, type Follower, isBusy, PATIENCE } from './feed.js';
 import { eventForClient, taskForClient } from './ids.js';
 import type { AgentRecords } from './records.js';
 
 export interface FollowParts {
   readonly records: AgentRecords;
-  readonly log: A2aLog;
+  readonly log: Log;
   readonly lease: number;
   /** How long streams stay open for a task that waits for its client. */
   readonly hold: number;

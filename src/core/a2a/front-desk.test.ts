@@ -8,6 +8,7 @@ import { VERSIONS } from '../../protocol/a2a/dialect.js';
 import { type Message, type Operation, ROUTE, type StreamResponse, type Task } from '../../protocol/a2a/model.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { openState, type State } from '../../state/index.js';
+import { SILENT } from '../../telemetry/log.js';
 import { OpenAdmission } from '../admission.js';
 import { Cancellation } from '../caller.js';
 import { Seal } from '../seal.js';
@@ -39,7 +40,7 @@ beforeAll(async () => {
     limits: { parts: 100, artifacts: 100, history: 100, streams: 10, streamsPerCaller: 10, maxHops: 4 },
     timeouts: { call: 5_000 },
     instance: 'here',
-    log: { debug: () => {}, warn: () => {} },
+    log: SILENT,
     router: buildFront({ cards: cardsOf(agents), records, gateway: () => hall }),
   });
 });

@@ -9,6 +9,7 @@ import type {
 import { isTerminal } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { Log } from '../../telemetry/log.js';
 import type { Admission } from '../admission.js';
 import { type Caller, GATEWAY } from '../caller.js';
 import type { Seal } from '../seal.js';
@@ -16,7 +17,6 @@ import type { Agent } from './agent.js';
 import type { Callbacks } from './callbacks.js';
 import { type A2aLimits, taskNotFound } from './checks.js';
 import type { Directory } from './directory.js';
-import type { A2aLog } from './feed.js';
 import { Feeds } from './feeds.js';
 import { ownExchange } from './follow.js';
 import { FRONT_DESK, type FrontRouter, noted, type RouteDecision } from './front.js';
@@ -51,7 +51,7 @@ export interface HallParts {
   readonly timeouts: HallTimes;
   /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
   readonly instance: string;
-  readonly log: A2aLog;
+  readonly log: Log;
   /** The time of day that replicas share; that of this machine where there is only one. */
   readonly now?: () => number;
   /** Without it there is no front agent. */

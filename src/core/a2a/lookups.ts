@@ -11,11 +11,12 @@ import {
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { Log } from '../../telemetry/log.js';
 import { type Caller, Cancellation } from '../caller.js';
 import { type Seal, SealBroken } from '../seal.js';
 import type { Agent, Exchange, Passed } from './agent.js';
 import { checkHistoryLength, refuse, withHistory } from './checks.js';
-import type { A2aLog, Feed } from './feed.js';
+import type { Feed } from './feed.js';
 import type { Feeds } from './feeds.js';
 import { ownExchange } from './follow.js';
 import type { AgentAnswer, AgentCall } from './gateway.js';
@@ -28,7 +29,7 @@ export interface LookupsParts {
   readonly feeds: Feeds;
   readonly slots: Slots;
   readonly seal: Seal;
-  readonly log: A2aLog;
+  readonly log: Log;
   /** How long an agent is waited for where what is known of its task would do as well. */
   readonly refreshTime: number;
 }

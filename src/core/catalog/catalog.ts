@@ -9,6 +9,7 @@ import {
   type ServerDescription,
   TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
+import type { Log } from '../../telemetry/log.js';
 import { type BridgeSwitches, relayable } from '../bridge/relay.js';
 import type { Caller } from '../caller.js';
 import { ALL_SERVERS, type View } from '../gateway.js';
@@ -26,7 +27,7 @@ export interface CatalogOptions {
   readonly patience: number;
   /** What of the callers' capabilities reaches servers. */
   readonly bridge: BridgeSwitches;
-  readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Log;
 }
 
 type ChangeListener = (kind: ListKind, server: string, set: CapabilitySet | undefined) => void;

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
+import { SILENT } from '../../telemetry/log.js';
 import { OpenAdmission } from '../admission.js';
 import type { Caller } from '../caller.js';
 import { ALL_SERVERS, complete, failed, type Outcome } from '../gateway.js';
@@ -71,7 +72,7 @@ const PREFIXED: Naming = { separator: '__', prefix: 'always' };
 
 function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
   const bridge = { roots: true, sampling: true, logging: true };
-  const catalog = new Catalog({ naming, patience, bridge, log: { debug: () => {}, warn: () => {} } });
+  const catalog = new Catalog({ naming, patience, bridge, log: SILENT });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
   const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
   const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>

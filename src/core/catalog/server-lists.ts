@@ -6,6 +6,7 @@ import {
   type ListMethod,
   type ServerDescription,
 } from '../../protocol/mcp/model.js';
+import type { Log } from '../../telemetry/log.js';
 import { GATEWAY } from '../caller.js';
 import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
 import {
@@ -45,7 +46,7 @@ export interface ServerListsOptions {
   description(): ServerDescription | undefined;
   /** Tells of a changed list: that for clients with these capabilities, or those for all. */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
-  readonly log: { warn(fields: object, message: string): void };
+  readonly log: Log;
 }
 
 /** The lists of one server, for each set of capabilities that clients have. */

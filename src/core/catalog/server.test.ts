@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ListKind } from '../../protocol/mcp/model.js';
+import { SILENT } from '../../telemetry/log.js';
 import type { Caller } from '../caller.js';
 import { complete, type Outcome } from '../gateway.js';
 import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
@@ -33,7 +34,7 @@ class Stand {
       rules: ALL_TOOLS,
       patience: PATIENCE,
       announce: (kind) => this.announced.push(kind),
-      log: { debug: () => {}, warn: () => {} },
+      log: SILENT,
     });
   }
 
@@ -157,7 +158,7 @@ class Choosy {
     rules: ALL_TOOLS,
     patience: PATIENCE,
     announce: (kind, set) => this.announced.push([kind, set]),
-    log: { debug: () => {}, warn: () => {} },
+    log: SILENT,
   });
 
   private async list({ capabilities }: Caller): Promise<Outcome> {

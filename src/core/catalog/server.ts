@@ -6,6 +6,7 @@ import {
   type ServerCapabilities,
   type ServerDescription,
 } from '../../protocol/mcp/model.js';
+import type { Log } from '../../telemetry/log.js';
 import type { Upstream } from '../upstream.js';
 import { type CapabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
 import type { Item, Listing, Snapshot } from './listing.js';
@@ -50,7 +51,7 @@ export interface CatalogServerOptions {
   readonly patience: number;
   /** Tells of a changed list: that for clients with these capabilities, or those for all. */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
-  readonly log: { debug(fields: object, message: string): void; warn(fields: object, message: string): void };
+  readonly log: Log;
 }
 
 /** What a server says of itself is asked again after this time, where the server is in use. */

@@ -4,6 +4,7 @@ import { eventually, exchange, sleep, Wire } from '../../../test/input/support/w
 import { failed } from '../../../test/support/http-wire.js';
 import { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { SILENT } from '../../telemetry/log.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
 import { Origins } from './origin.js';
 import { sendText } from './reply.js';
@@ -148,7 +149,7 @@ describe('a listener', () => {
 
     it('refuses one more of the same address, and counts those that are gone no longer', async () => {
       const told: object[] = [];
-      const log = { info: () => {}, warn: (fields: object) => void told.push(fields) };
+      const log = { ...SILENT, warn: (fields: object) => void told.push(fields) };
       const { listener, url } = await listen(ok, { ...few, log });
       const wires = [await sent(url, GET), await sent(url, GET)];
       await Promise.all(wires.map((wire) => answered(wire)));

@@ -5,13 +5,14 @@ import { createServer as createHttpsServer, type Server as HttpsServer } from 'n
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { ProtocolError } from '../../protocol/errors.js';
+import { type Log, SILENT } from '../../telemetry/log.js';
 import type { Connection, ConnectionOwner } from './connection.js';
 import { type ConnectionLimits, Connections, type Turned } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
 import { MOST_HEADERS, refusalOf } from './head.js';
 import type { ClientCertificate, InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import { Seldom, type ServerLog } from './server-log.js';
+import { Seldom } from './server-log.js';
 import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
 import { UnreadBytes } from './unread.js';
 
@@ -35,14 +36,14 @@ export interface ListenerSettings {
   readonly times: Times;
   readonly trustedProxies: readonly string[];
   readonly tls?: { readonly files: TlsFiles; readonly certificates: Certificates } | undefined;
-  readonly log: ServerLog;
+  readonly log: Log;
 }
 
 export const SETTINGS: ListenerSettings = {
   limits: { connections: 10_000, connectionsPerAddress: 1_000, head: 16 * 1024, unread: 128 * 1024 * 1024 },
   times: { head: 5_000, request: 30_000, idle: 75_000 },
   trustedProxies: [],
-  log: { info: () => {}, warn: () => {} },
+  log: SILENT,
 };
 
 export interface ListenerOptions {

@@ -1,7 +1,4 @@
-export interface ServerLog {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
+import type { Log } from '../../telemetry/log.js';
 
 /** Milliseconds between two lines about the same thing. */
 const PAUSE = 10_000;
@@ -10,7 +7,7 @@ const PAUSE = 10_000;
 export class Seldom {
   private readonly last = new Map<string, { at: number; missed: number }>();
 
-  constructor(private readonly log: ServerLog) {}
+  constructor(private readonly log: Log) {}
 
   /** `kind` is one of few. */
   warn(kind: string, fields: object, message: string): void {

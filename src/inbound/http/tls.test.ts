@@ -21,6 +21,7 @@ import {
   type Told,
   until,
 } from '../../../test/support/http-wire.js';
+import { SILENT } from '../../telemetry/log.js';
 import type { Listener, ListenerSettings } from './listener.js';
 import type { InboundResponse } from './response.js';
 import { Certificates, type TlsFiles } from './tls.js';
@@ -59,7 +60,7 @@ async function secure(
 ): Promise<Served> {
   const told: Told[] = [];
   const note = (fields: object, message: string): void => void told.push({ fields: { ...fields }, message });
-  const log = { info: note, warn: note };
+  const log = { ...SILENT, info: note, warn: note };
   const certificates = await Certificates.load(files, log);
   const { port, listener } = await serve(handle, { ...settings, tls: { files, certificates }, log });
   return { port, listener, told, certificates };
@@ -494,7 +495,7 @@ describe('the certificate of the gateway', () => {
     put(next);
     await listener.reload();
     expect(await subjectOf(port)).not.toBe(before);
-    await expect(Certificates.load({ ...FILES, cert: join(folder, 'none') }, { info() {}, warn() {} })).rejects.toThrow(
+    await expect(Certificates.load({ ...FILES, cert: join(folder, 'none') }, SILENT)).rejects.toThrow(
       /tls.cert: .*none cannot be read \(ENOENT\)/,
     );
   });

@@ -1,7 +1,7 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
-import type { ServerLog } from './server-log.js';
+import type { Log } from '../../telemetry/log.js';
 
 /** The files of `tls` in the configuration. */
 export interface TlsFiles {
@@ -40,13 +40,13 @@ export class Certificates {
   private constructor(
     private readonly files: TlsFiles,
     readonly context: TlsContext,
-    private readonly log: ServerLog,
+    private readonly log: Log,
   ) {
     this.seen = digest(context);
   }
 
   /** Throws where the files are not what they should be. */
-  static async load(files: TlsFiles, log: ServerLog): Promise<Certificates> {
+  static async load(files: TlsFiles, log: Log): Promise<Certificates> {
     const context = await read(files);
     describe(check(files, context), log, 'loaded the TLS certificate');
     return new Certificates(files, context, log);
@@ -136,7 +136,7 @@ function check(files: TlsFiles, context: TlsContext): X509Certificate {
   return leaf;
 }
 
-function describe(leaf: X509Certificate, log: ServerLog, message: string): void {
+function describe(leaf: X509Certificate, log: Log, message: string): void {
   const fields = { subject: oneLine(leaf.subject), names: leaf.subjectAltName, expires: leaf.validTo };
   log.info(fields, message);
   const now = Date.now();

@@ -1,9 +1,10 @@
 import type { Agent } from '../../core/a2a/agent.js';
 import type { Binding } from '../../protocol/a2a/model.js';
+import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { assumedCard } from './assumed.js';
-import type { AgentContext, Log } from './context.js';
+import type { AgentContext } from './context.js';
 import { CardSource } from './discovery.js';
 import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
 import { Knowledge, type SignaturePolicy } from './knowledge.js';

@@ -1,8 +1,7 @@
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { connectionProblem, type Log } from '../mcp/context.js';
-
-export type { Log };
+import type { Log } from '../../telemetry/log.js';
+import { connectionProblem } from '../mcp/context.js';
 
 /** What every exchange with one configured agent shares. */
 export interface AgentContext {

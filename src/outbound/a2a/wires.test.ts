@@ -14,6 +14,7 @@ import {
   TASK,
 } from '../../../test/support/remote-agents.js';
 import { Cancellation } from '../../core/caller.js';
+import { SILENT } from '../../telemetry/log.js';
 import { HttpClient } from '../http/index.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 
@@ -365,7 +366,7 @@ describe('what goes along', () => {
       headers: [],
       timeouts: { connect: 1_000, call: 1_000, callMax: 1_000 },
       limits: { event: 1e6, waiting: 1e6 },
-      log: console,
+      log: SILENT,
     };
     const seat = {
       context,

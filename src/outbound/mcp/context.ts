@@ -1,14 +1,7 @@
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
+import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
-
-export interface Log {
-  isLevelEnabled?(level: string): boolean;
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
 
 /** What every connection to one configured server shares. */
 export interface UpstreamContext {

@@ -23,7 +23,8 @@ import {
   type Verdict,
 } from '../../protocol/mcp/probe.js';
 import { revisionOf } from '../../protocol/mcp/revisions/index.js';
-import { invalidReply, type Log, unavailable } from './context.js';
+import type { Log } from '../../telemetry/log.js';
+import { invalidReply, unavailable } from './context.js';
 import type { Link, Peer } from './peer.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';

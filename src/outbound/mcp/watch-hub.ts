@@ -1,6 +1,6 @@
 import type { Watch, WatchEvent } from '../../core/upstream.js';
 import { LIST_KINDS, type ListKind, type SubscriptionFilter } from '../../protocol/mcp/model.js';
-import type { Log } from './context.js';
+import type { Log } from '../../telemetry/log.js';
 import type { OpenWatch } from './peer.js';
 
 const FIRST_PAUSE = 500;

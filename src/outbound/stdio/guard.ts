@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import type { Log } from '../../telemetry/log.js';
 import { TAG } from './environment.js';
 import { Group } from './group.js';
-import type { Log } from './log.js';
 
 /**
  * No child outlives the gateway, not even one that was killed with -9. A closed stdin is not enough: children ignore it,

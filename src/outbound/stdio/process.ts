@@ -1,20 +1,19 @@
 import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { LineReader, oneLine } from '../../protocol/stdio/lines.js';
+import type { Log } from '../../telemetry/log.js';
 import type { StdioCommand } from './command.js';
 import { childEnvironment } from './environment.js';
 import { StdioError } from './errors.js';
 import type { ExitInfo } from './exit-info.js';
 import { Group } from './group.js';
 import { guard } from './guard.js';
-import type { Log } from './log.js';
 import { TextLines } from './output-log.js';
 import { startFailure } from './start-failure.js';
 import { Tail } from './tail.js';
 
 export type { StdioCommand } from './command.js';
 export type { ExitInfo } from './exit-info.js';
-export type { Log } from './log.js';
 
 export interface ChildEvents {
   /** One JSON text as bytes, without its newline. */

@@ -1,4 +1,5 @@
 import type { OutputLine } from '../../core/upstream.js';
+import type { Log } from '../../telemetry/log.js';
 import { StdioError } from './errors.js';
 import { type Ending, FailureReport } from './failure.js';
 import {
@@ -11,7 +12,7 @@ import {
   systemClock,
 } from './lease.js';
 import { OutputLog } from './output-log.js';
-import { Child, type ChildEvents, type ExitInfo, type Log } from './process.js';
+import { Child, type ChildEvents, type ExitInfo } from './process.js';
 import { RESTART, RestartPolicy } from './restart-policy.js';
 
 interface Slot<S> {
@@ -364,7 +365,7 @@ export class Supervisor<S> {
 
   #wrote(pid: number, stream: OutputLine['stream'], text: string): void {
     this.#output.add({ at: Date.now(), pid, stream, text });
-    if (stream === 'process' || this.#log?.isLevelEnabled?.('debug') === false) return;
+    if (stream === 'process' || !this.#log?.isLevelEnabled('debug')) return;
     // A server that floods its stderr must not flood the log of the gateway as well.
     const second = Math.floor(this.#clock.now() / 1000);
     if (this.#logging.second !== second) this.#logging = { second, lines: 0 };

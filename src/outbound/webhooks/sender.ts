@@ -1,13 +1,10 @@
 import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push.js';
 import type { Claimed, Outbox } from '../../state/index.js';
+import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
 import { notificationHeaders, type Signing } from './headers.js';
 import { type HostLimits, Hosts } from './hosts.js';
 import { type Post, post, retryAfterMs } from './post.js';
-
-export interface Log {
-  warn(fields: object, message: string): void;
-}
 
 export interface WebhookParts {
   readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'bury' | 'release' | 'leaseMs'>;

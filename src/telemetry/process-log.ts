@@ -1,0 +1,123 @@
+import pino, { type DestinationStream, type Logger } from 'pino';
+import { phraseOf } from './phrases.js';
+import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
+
+export type { Logger } from 'pino';
+
+/** The section `log` of the configuration. */
+export interface LogOptions {
+  readonly level: string;
+  readonly format: 'auto' | 'json' | 'text';
+}
+
+/** Whether the log is lines for people or JSON for programs. */
+export function writesText({ format }: LogOptions, terminal: boolean): boolean {
+  return format === 'text' || (format === 'auto' && terminal);
+}
+
+/** The log of a process, on stderr: stdout belongs to the protocol (`parley stdio`) or to what was asked for. */
+export function createLog(settings: LogOptions, terminal = process.stderr.isTTY === true): Logger {
+  const destination = writesText(settings, terminal)
+    ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
+    : gathered(jsonDestination());
+  const log = pino({ level: settings.level, base: null, timestamp: isoTime }, destination);
+  destinations.set(log, destination);
+  return log;
+}
+
+const destinations = new WeakMap<Logger, DestinationStream>();
+
+/** Lines are written together: a call for each of many in a second would cost more than all the rest of the log. */
+const GATHER = 20;
+const GATHERED = 8_192;
+
+type SonicBoom = ReturnType<typeof pino.destination>;
+
+function gathered(destination: SonicBoom): DestinationStream {
+  let waiting = false;
+  const flush = (): void => {
+    waiting = false;
+    destination.flush();
+  };
+  return {
+    write(line) {
+      destination.write(line);
+      if (waiting) return;
+      waiting = true;
+      setTimeout(flush, GATHER).unref();
+    },
+  };
+}
+
+let moment = { at: 0, text: '' };
+
+/** The text of a moment is made once for all lines of its millisecond. */
+function isoTime(): string {
+  const now = Date.now();
+  if (now !== moment.at) moment = { at: now, text: `,"time":"${new Date(now).toISOString()}"` };
+  return moment.text;
+}
+
+/** Calls are news to a program that reads the log, and too many lines for a person who did not ask for them. */
+export function callLog(log: Logger, settings: LogOptions, terminal = process.stderr.isTTY === true) {
+  const text = writesText(settings, terminal);
+  const level = text ? 'debug' : 'info';
+  const destination = text ? undefined : destinations.get(log);
+  const head = `{"level":${pino.levels.values[level]}`;
+  return {
+    enabled: (): boolean => log.isLevelEnabled(level),
+    write: (fields: object): void => {
+      // The line pino would write, for half of what it costs: there is one for every call.
+      if (destination) destination.write(`${head}${isoTime()},${JSON.stringify(fields).slice(1, -1)},"msg":"call"}\n`);
+      else log[level](fields, 'call');
+    },
+  };
+}
+
+/** So much may wait for a reader of stderr that does not read; further lines are dropped. */
+const MAX_UNREAD = 8 * 1024 * 1024;
+
+function jsonDestination(): SonicBoom {
+  const destination = pino.destination({ fd: 2, sync: false, minLength: GATHERED, maxLength: MAX_UNREAD });
+  destination.on('error', (error: NodeJS.ErrnoException) => {
+    // The terminal was closed and does not come back. The lines that wait for it must not end the process, or keep it.
+    if (error.code === 'EIO')
+      Object.assign(destination, { write: () => true, flush: () => {}, flushSync: () => {}, end: () => {} });
+  });
+  return destination;
+}
+
+const COLORS: Readonly<Record<string, 'dim' | 'yellow' | 'red'>> = {
+  trace: 'dim',
+  debug: 'dim',
+  warn: 'yellow',
+  error: 'red',
+  fatal: 'red',
+};
+
+/** Turns pino's JSON lines into lines for people: time, level, message, then the rest as `key=value`. */
+export function textDestination(write: (line: string) => void, style: Style = PLAIN): DestinationStream {
+  return {
+    write(line) {
+      const { level, time, ...said } = JSON.parse(line) as Record<string, unknown>;
+      const label = pino.levels.labels[Number(level)] ?? String(level);
+      const shown = label.toUpperCase().padEnd(5);
+      const color = COLORS[label];
+      write(`${String(time).slice(11, 23)} ${color ? paint(style, color, shown) : shown} ${textOf(said)}\n`);
+    },
+  };
+}
+
+function textOf(said: Record<string, unknown>): string {
+  const phrase = phraseOf(said);
+  if (phrase !== undefined) return oneLine(phrase);
+  const { msg, err, ...rest } = said;
+  const fields = Object.entries(rest).map(([key, value]) => ` ${key}=${plain(value)}`);
+  const failure = (err as { message?: string } | undefined)?.message;
+  const cause = failure === undefined || failure === msg ? '' : `: ${failure}`;
+  return oneLine(`${String(msg ?? '')}${cause}${fields.join('')}`);
+}
+
+function plain(value: unknown): string {
+  return typeof value === 'string' && /^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value);
+}
