@@ -158,6 +158,7 @@ test.each([
     "if (version === '2025-11-25') go();",
     'the revision 2025-11-25 is named outside of src/protocol; ask a revision what it can express instead',
   ],
+  ['src/core/a.ts', 'await new Promise((resolve) => setTimeout(resolve, 5));', 'use sleep or within of core/timing'],
   ['src/core/a.ts', 'const a = b as any;', 'any is no type; use unknown'],
   ['src/core/a.ts', 'function f(a: string, b: any[]) {}', 'any is no type; use unknown'],
   ['src/core/a.ts', 'const m = new Map<string, any>();', 'any is no type; use unknown'],

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { formatListen, isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
 import { ALL_SERVERS } from '../core/gateway.js';
+import { sleep, within } from '../core/timing.js';
 import { forOperators } from '../core/upstream-monitor.js';
 import { type CallLog, withAgentCallLog } from '../features/call-log.js';
 import { Guard, LOCAL } from '../identity/guard.js';
@@ -30,7 +31,6 @@ import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
 import { StdioDoor } from '../inbound/mcp/stdio-door.js';
 import { DIALECTS } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { atMost } from '../state/clock.js';
 import type { Log } from '../telemetry/log.js';
 import { sessionRecords } from './mcp-records.js';
 import { offerOf } from './offer.js';
@@ -84,7 +84,7 @@ export async function startServe(
   const skillsKnown = async (): Promise<void> => {
     const agents = directory.names().flatMap((name) => directory.get(name) ?? []);
     const unknown = agents.filter((agent) => agent.health().status === 'up' && !agent.known());
-    if (unknown.length > 0) await atMost(SKILLS, Promise.allSettled(unknown.map((agent) => agent.facts())));
+    if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS);
     monitor.sample();
   };
   const guarded = config.auth.tokens.length > 0;
@@ -210,7 +210,7 @@ export async function startServe(
       sessions.close();
       sseSessions.close();
       // What was said last is on its way.
-      await atMost(LAST_WORDS, closed);
+      await within(closed, LAST_WORDS);
       force();
       await closed;
       await runtime.close();
@@ -282,7 +282,7 @@ function agentDoors(
 /** Resolves when nothing is under way any more, or when waiting has taken long enough. */
 async function drained(busy: () => number, patience: number): Promise<void> {
   for (const end = performance.now() + patience; busy() > 0 && performance.now() < end; ) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
 }
 

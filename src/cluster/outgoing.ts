@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
 
@@ -91,7 +92,7 @@ export class Outgoing<L> {
         left = this.patient(left, error as Error);
         const still = this.patient(this.queue.splice(0), error as Error);
         this.queue.unshift(...still);
-        if (left.length > 0) await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+        if (left.length > 0) await sleep(PAUSE, { ref: false });
       }
     }
   }

@@ -3,6 +3,7 @@ import { readFault, readOutcome, writeFault } from '../core/bridge/outcome-text.
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
+import { sleep } from '../core/timing.js';
 import type {
   ListNews,
   ServerOutput,
@@ -161,7 +162,7 @@ export class OwnedUpstream implements Upstream {
       }
       this.ownership.forget();
       if (attempt === ATTEMPTS) throw this.gone('not_executed');
-      await new Promise((resolve) => setTimeout(resolve, MOVED_PAUSE));
+      await sleep(MOVED_PAUSE);
     }
   }
 
@@ -265,7 +266,7 @@ export class OwnedUpstream implements Upstream {
       } catch (error) {
         if (!(error instanceof ProtocolError && error.reason === 'overloaded')) return;
       }
-      await new Promise((resolve) => setTimeout(resolve, ABANDON_PAUSE).unref());
+      await sleep(ABANDON_PAUSE, { ref: false });
     }
   }
 

@@ -1,3 +1,4 @@
+import { sleep } from '../core/timing.js';
 import type { Watch, WatchEvent } from '../core/upstream.js';
 import { LIST_KINDS, type SubscriptionFilter } from '../protocol/mcp/model.js';
 
@@ -53,7 +54,7 @@ export class OwnedWatch implements Watch {
         for (const kind of LIST_KINDS) if (this.filter[kind]) this.deliver({ kind });
         for (const uri of this.filter.resourceSubscriptions ?? []) this.deliver({ kind: 'resourceUpdated', uri });
       } catch {
-        await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+        await sleep(PAUSE, { ref: false });
       }
     }
   }

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { Cluster } from '../core/cluster.js';
+import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import { PRESENCE, type PresenceOptions } from './presence.js';
@@ -91,7 +92,7 @@ export class Ownership {
         if ((await bus.lease(key, cluster.self, this.times.lease)) !== undefined && this.take(asked))
           return cluster.self;
         // The owner is dead and its lease not over yet, or the engine took too long to answer.
-        await new Promise((resolve) => setTimeout(resolve, PAUSE));
+        await sleep(PAUSE);
       }
     } catch (error) {
       throw isStateError(error) ? unreachable('not_executed') : error;

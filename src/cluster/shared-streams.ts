@@ -1,3 +1,4 @@
+import { sleep } from '../core/timing.js';
 import type { Resumable, SharedStreams, StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
@@ -73,7 +74,7 @@ export class BusStreams implements SharedStreams {
       const behind = after - (last?.seq ?? 0);
       if (behind <= 0 || behind > KEPT.maxLen || wait >= BEHIND || !SHARED.test(name)) return last;
       if (!(await this.presence.alive(maker))) return last;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE).unref());
+      await sleep(PAUSE, { ref: false });
     }
   }
 }

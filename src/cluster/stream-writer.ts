@@ -1,3 +1,4 @@
+import { sleep } from '../core/timing.js';
 import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, parseId, START } from '../state/bus.js';
@@ -190,7 +191,7 @@ export class StreamWriter implements StreamCopy {
   /** The bus is away. What it would not say to a process that stood still is asked again before a client is served. */
   private async pause(): Promise<void> {
     if (!this.presence.dazed) this.fallBehind();
-    await sleep(PAUSE);
+    await sleep(PAUSE, { ref: false });
   }
 
   /** The lease lapsed. Where nobody spoke in this replica's place meanwhile, the stream goes on under its new fence. */
@@ -232,9 +233,7 @@ export class StreamWriter implements StreamCopy {
       } catch (error) {
         if (!isStateError(error) || !error.retryable) return;
       }
-      await sleep(REMOVE_PAUSE);
+      await sleep(REMOVE_PAUSE, { ref: false });
     }
   }
 }
-
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms).unref());

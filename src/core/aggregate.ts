@@ -24,7 +24,7 @@ import { type Catalog, unionOf } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import { MISSING, type Pages } from './catalog/pages.js';
 import type { Missing } from './catalog/server.js';
-import { within } from './catalog/waiting.js';
+import { answeredWithin } from './catalog/waiting.js';
 import type { Forwarder, Route } from './forward.js';
 import { type Call, complete, failed, type Gateway, type Outcome, type Subscription, type View } from './gateway.js';
 import type { Watch } from './upstream.js';
@@ -251,8 +251,8 @@ export class Aggregate implements Gateway {
           );
         if (view.server !== undefined) await watching;
         // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
-        else if (uris.length > 0) await within(watching, RESOURCE_PATIENCE);
-        else if (catalog.hasAnswered(upstream.name)) await within(watching, LIST_PATIENCE);
+        else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
+        else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
       }),
     );
     return {

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { chmod, link, mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { monotonicMs, sleep } from './clock.js';
+import { sleep } from '../core/timing.js';
+import { monotonicMs } from './clock.js';
 import { StateError } from './errors.js';
 
 export const KEY_BYTES = 32;

@@ -1,5 +1,6 @@
+import { sleep } from '../core/timing.js';
 import type { Log } from '../telemetry/log.js';
-import { monotonicMs, sleep } from './clock.js';
+import { monotonicMs } from './clock.js';
 import type { Db, Statement } from './db.js';
 import { migrationLock } from './dialect.js';
 import { isStateError, StateError } from './errors.js';

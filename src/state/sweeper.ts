@@ -1,6 +1,6 @@
+import { sleep } from '../core/timing.js';
 import type { Log } from '../telemetry/log.js';
 import type { Bus } from './bus.js';
-import { sleep } from './clock.js';
 import { newId } from './ids.js';
 
 /** Rows that end by themselves. */

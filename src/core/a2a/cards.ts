@@ -12,6 +12,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Admission } from '../admission.js';
 import type { Caller } from '../caller.js';
+import { within } from '../timing.js';
 import type { Agent, AgentFacts, SignatureVerdict } from './agent.js';
 import { plainLine, plainText, webLink } from './card-text.js';
 import type { Directory } from './directory.js';
@@ -185,7 +186,7 @@ export class Cards {
     return Promise.all(
       this.visible(caller).flatMap((name) => {
         const agent = agents.get(name);
-        return agent ? [within(agent, patience).then((facts) => ({ name, agent, facts }))] : [];
+        return agent ? [factsOf(agent, patience).then((facts) => ({ name, agent, facts }))] : [];
       }),
     );
   }
@@ -381,7 +382,7 @@ function skillSecurity({ skills }: AgentCard): JsonObject {
 }
 
 /** What is known of an agent, waiting a while where nothing is. */
-async function within(agent: Agent, patience: number): Promise<AgentFacts | undefined> {
+async function factsOf(agent: Agent, patience: number): Promise<AgentFacts | undefined> {
   const known = agent.known();
   if (known) return known;
   if (agent.health().status === 'down') {
@@ -389,11 +390,8 @@ async function within(agent: Agent, patience: number): Promise<AgentFacts | unde
     void agent.facts().catch(() => {});
     return undefined;
   }
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => (timer = setTimeout(() => resolve(undefined), patience)));
-  try {
-    return await Promise.race([agent.facts().catch(() => undefined), late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  return within(
+    agent.facts().catch(() => undefined),
+    patience,
+  );
 }

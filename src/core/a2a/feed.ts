@@ -3,6 +3,7 @@ import { isSettled, isTerminal, type StreamResponse, type Task } from '../../pro
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Cancellation } from '../caller.js';
+import { Backoff, sleep } from '../timing.js';
 import type { Passed } from './agent.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
 import type { Pushes } from './push.js';
@@ -75,7 +76,7 @@ export class Feed {
   private turn: Promise<unknown> = Promise.resolve();
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
-  private retry = RETRY.first;
+  private readonly retries = new Backoff(RETRY);
   private pause = COALESCE.least;
   /** A state was not told since it could not be written. */
   private owed = false;
@@ -276,11 +277,13 @@ export class Feed {
 
   private async flushNow(): Promise<void> {
     const end = performance.now() + this.parts.lease * PATIENCE;
-    for (let wait = RETRY.first; ; wait = Math.min(wait * 2, RETRY.longest / 5)) {
+    const retries = new Backoff({ ...RETRY, longest: RETRY.longest / 5 });
+    for (;;) {
       try {
         await this.flush();
         return;
       } catch (error) {
+        const wait = retries.next();
         // Nobody knows yet of a task that is not written at all: its client is told at once.
         const waits = this.kept && isBusy(error) && !this.dropped && performance.now() + wait < end;
         if (!waits) {
@@ -288,7 +291,7 @@ export class Feed {
           if (this.kept) this.flushSoon(RETRY.first);
           throw error;
         }
-        await new Promise((resolve) => setTimeout(resolve, wait));
+        await sleep(wait);
       }
     }
   }
@@ -318,14 +321,13 @@ export class Feed {
       this.timer = undefined;
       this.flush().then(
         () => {
-          this.retry = RETRY.first;
+          this.retries.reset();
           if (this.owed) this.catchUp();
           this.keeper.idle(this);
         },
         (error: unknown) => {
           this.parts.log.warn({ err: error, agent: this.record.agent }, 'the progress of a task was not saved yet');
-          this.retry = Math.min(this.retry * 2, RETRY.longest);
-          this.flushSoon(this.retry);
+          this.flushSoon(this.retries.next());
         },
       );
     }, ms);

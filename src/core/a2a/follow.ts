@@ -3,6 +3,7 @@ import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Caller, Cancellation } from '../caller.js';
+import { sleep } from '../timing.js';
 import type { Agent, Exchange, Passed } from './agent.js';
 import { checkId } from './checks.js';
 import { type Feed, type Follower, isBusy, PATIENCE } from './feed.js';
@@ -67,13 +68,9 @@ abstract class Following implements Follower {
   }
 
   protected sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const poked = new Cancellation();
+    this.wake = () => poked.cancel();
+    return sleep(ms, { until: poked });
   }
 
   /** What the work brings; nothing where it is stopped before, since not everybody lets go when told to. */

@@ -14,6 +14,7 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Caller, Cancellation } from '../caller.js';
 import { type Seal, SealBroken } from '../seal.js';
+import { within } from '../timing.js';
 import type { Agent, Exchange, Passed } from './agent.js';
 import { checkHistoryLength, refuse, withHistory } from './checks.js';
 import type { Feed } from './feed.js';
@@ -148,13 +149,6 @@ export class Lookups {
   ): Promise<Passed<Task> | undefined> {
     const cancellation = new Cancellation();
     const off = exchange.cancellation.onCancel((reason) => cancellation.cancel(reason));
-    let late: NodeJS.Timeout | undefined;
-    const limit = new Promise<undefined>((resolve) => {
-      late = setTimeout(() => {
-        cancellation.cancel('the agent took too long to say how its task stands');
-        resolve(undefined);
-      }, this.parts.refreshTime);
-    });
     const asking = agent
       .getTask(caller, { id: record.upstreamId }, { ...exchange, cancellation })
       .then((task) => named(task, record))
@@ -165,11 +159,10 @@ export class Lookups {
         return undefined;
       });
     try {
-      return await Promise.race([asking, limit]);
+      const late = (): void => cancellation.cancel('the agent took too long to say how its task stands');
+      return await within(asking, this.parts.refreshTime, { late });
     } finally {
-      clearTimeout(late);
       off();
-      asking.catch(() => {});
     }
   }
 

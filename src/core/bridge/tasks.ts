@@ -8,6 +8,7 @@ import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
+import { sleep } from '../timing.js';
 
 /** A task of the gateway's own, as it is kept. */
 export interface TaskRecord extends TaskView {
@@ -256,7 +257,7 @@ export class HostedTasks {
         return await this.records.update(record);
       } catch (error) {
         if (!isTerminal(record.status) || performance.now() > until) throw error;
-        await new Promise((resolve) => setTimeout(resolve, this.settings.pollInterval).unref());
+        await sleep(this.settings.pollInterval, { ref: false });
       }
     }
   }
@@ -322,7 +323,7 @@ export class HostedTasks {
       if (isTerminal(record.status) || fresh || cancellation.cancelled) return record;
       const running = this.running.get(taskId);
       if (!running) {
-        await new Promise((resolve) => setTimeout(resolve, this.settings.pollInterval));
+        await sleep(this.settings.pollInterval);
         continue;
       }
       await new Promise<void>((resolve) => {

@@ -4,9 +4,9 @@ import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { type Caller, Cancellation } from '../caller.js';
+import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';
 import type { ToolRules } from './tool-rules.js';
-import { inTime } from './waiting.js';
 
 /** One thing a server offers, as the server wrote it. */
 export interface Item {
@@ -208,19 +208,13 @@ export class Listing {
       this.slow ||= left <= 0;
       return this.withoutWaiting();
     }
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => {
-        this.slow = true;
-        resolve(undefined);
-      }, left);
-    });
+    const late = (): void => {
+      this.slow = true;
+    };
     try {
-      return (await Promise.race([loading, late])) ?? this.withoutWaiting();
+      return (await within(loading, left, { late })) ?? this.withoutWaiting();
     } catch {
       return this.withoutWaiting();
-    } finally {
-      clearTimeout(timer);
     }
   }
 
@@ -228,7 +222,7 @@ export class Listing {
   async atHand(continuing = false): Promise<Snapshot> {
     const loading = this.load(continuing);
     if (!this.snapshot) return loading;
-    return (await inTime(loading, STALE_PATIENCE)) ?? this.withoutWaiting() ?? loading;
+    return (await within(loading, STALE_PATIENCE)) ?? this.withoutWaiting() ?? loading;
   }
 
   /** What a caller gets that does not wait any longer; it is told if something else comes in. */

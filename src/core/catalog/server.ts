@@ -7,12 +7,13 @@ import {
   type ServerDescription,
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
+import { Backoff } from '../timing.js';
 import type { Upstream } from '../upstream.js';
 import { type CapabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
 import type { Item, Listing, Snapshot } from './listing.js';
 import { ServerLists } from './server-lists.js';
 import type { ToolRules } from './tool-rules.js';
-import { within } from './waiting.js';
+import { answeredWithin } from './waiting.js';
 
 /** Why a server's part of a list is not there. */
 export interface Missing {
@@ -67,8 +68,7 @@ const EARNED_PATIENCE = 3_000;
 const RETRY_PATIENCE = 100;
 
 /** Pauses between attempts to reach a server for the first time. */
-const FIRST_PAUSE = 1_000;
-const LONGEST_PAUSE = 60_000;
+const PAUSES = { first: 1_000, longest: 60_000, jitter: 0.5 };
 
 /** One server in the catalogue: what it says of itself, and its lists. */
 export class CatalogServer {
@@ -79,7 +79,7 @@ export class CatalogServer {
   private askedAt = 0;
   private attempts = 0;
   private failure: string | undefined;
-  private failures = 0;
+  private readonly pauses = new Backoff(PAUSES);
   private warming: Promise<void> | undefined;
   private retry: NodeJS.Timeout | undefined;
   private watching = false;
@@ -125,15 +125,14 @@ export class CatalogServer {
     try {
       if (!this.description) await this.ask();
       await Promise.all(LIST_METHODS.map((method) => this.fill(this.lists.plain[method])));
-      this.failures = 0;
+      this.pauses.reset();
       this.failure = undefined;
     } catch (error) {
       const why = (error as Error).message;
       if (this.closed) return;
       if (why !== this.failure) this.options.log.debug({ server: this.name, why }, 'a server is not available yet');
       this.failure = why;
-      const pause = Math.min(FIRST_PAUSE * 2 ** this.failures++, LONGEST_PAUSE) * (0.5 + Math.random());
-      this.retry = setTimeout(() => void this.warm(), pause).unref();
+      this.retry = setTimeout(() => void this.warm(), this.pauses.next()).unref();
     }
   }
 
@@ -169,7 +168,7 @@ export class CatalogServer {
     const asking = this.first();
     const patience = this.attempts > 1 ? RETRY_PATIENCE : this.options.patience;
     const left = this.askedAt + patience - performance.now();
-    const description = left > 0 ? await within(asking, left) : undefined;
+    const description = left > 0 ? await answeredWithin(asking, left) : undefined;
     if (!description) this.owe();
     return description;
   }
@@ -198,7 +197,7 @@ export class CatalogServer {
     const description = await this.upstream.describe();
     this.describedAt = performance.now();
     this.description = description;
-    if (!this.watching) await within(this.watch(description.capabilities), WATCH_PATIENCE);
+    if (!this.watching) await answeredWithin(this.watch(description.capabilities), WATCH_PATIENCE);
     return description;
   }
 

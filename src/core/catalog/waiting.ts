@@ -1,22 +1,10 @@
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { within } from '../timing.js';
 
-/** What a promise comes to within a time; undefined where that takes longer. */
-export async function inTime<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), milliseconds);
-  });
+/** The answer of a server within a time; undefined where it takes longer, or fails. */
+export async function answeredWithin<T>(answer: Promise<T>, milliseconds: number): Promise<T | undefined> {
   try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-/** The same; undefined where it fails, too. */
-export async function within<T>(promise: Promise<T>, milliseconds: number): Promise<T | undefined> {
-  try {
-    return await inTime(promise, milliseconds);
+    return await within(answer, milliseconds);
   } catch (error) {
     if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return undefined;
     throw error;

@@ -1,4 +1,5 @@
 import type { Passed } from '../../core/a2a/agent.js';
+import { within } from '../../core/timing.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import type { Habits } from '../../protocol/a2a/habits.js';
 import { isInterrupted, type StreamResponse } from '../../protocol/a2a/model.js';
@@ -46,18 +47,9 @@ const mayBeLast = ({ statusUpdate }: StreamResponse): boolean =>
 
 /** Whether the stream ends, and does so soon. */
 async function endsWithin(coming: Promise<Next>, ms: number): Promise<boolean> {
-  coming.catch(() => {});
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((resolve) => {
-    timer = setTimeout(() => resolve(false), ms);
-  });
-  try {
-    const ends = coming.then(
-      ({ done }) => done === true,
-      () => false,
-    );
-    return await Promise.race([ends, late]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const ends = coming.then(
+    ({ done }) => done === true,
+    () => false,
+  );
+  return (await within(ends, ms)) ?? false;
 }

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import type { Principal } from '../../core/caller.js';
+import { sleep } from '../../core/timing.js';
 import type { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Addresses } from './connections.js';
@@ -131,7 +132,7 @@ export class HttpServer {
    */
   async leave(milliseconds: number): Promise<void> {
     this.listener.leaving = true;
-    if (this.listener.count > 0) await new Promise((resolve) => setTimeout(resolve, milliseconds));
+    if (this.listener.count > 0) await sleep(milliseconds);
   }
 
   /** No new connections; those that are idle go, the others when their request is done or `force` says so. */

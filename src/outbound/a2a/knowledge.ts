@@ -1,4 +1,5 @@
 import type { AgentFacts, AgentHealth } from '../../core/a2a/agent.js';
+import { Backoff, within } from '../../core/timing.js';
 import { cardDialect, dialect } from '../../protocol/a2a/index.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -29,8 +30,7 @@ export const UP: AgentHealth = { status: 'up' };
 
 /** Milliseconds between attempts to get a card: of a caller's, of our own, and at the least. */
 const CALLER_WAIT = 5_000;
-const LONGEST_WAIT = 30_000;
-const FIRST_WAIT = 250;
+const WAITS = { first: 250, longest: 30_000 };
 const LEAST_REFRESH = 30_000;
 /** A card just fetched is not fetched again because a call failed. */
 const JUST_NOW = 2_000;
@@ -43,7 +43,7 @@ export class Knowledge {
   health: AgentHealth = { status: 'unknown' };
   private loading: Promise<Known> | undefined;
   private fetchedAt = 0;
-  private wait = 0;
+  private readonly waits = new Backoff(WAITS);
   private failure: { readonly error: unknown; readonly until: number } | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly listeners = new Set<() => void>();
@@ -70,15 +70,10 @@ export class Knowledge {
   async renew(): Promise<Known | undefined> {
     if (Date.now() - this.fetchedAt < JUST_NOW && !this.loading) return undefined;
     // A caller who has waited for a connection does not wait as long again for a card.
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(resolve, RENEWAL, undefined);
-    });
-    try {
-      return await Promise.race([this.load().catch(() => undefined), late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    return within(
+      this.load().catch(() => undefined),
+      RENEWAL,
+    );
   }
 
   onChanged(listener: () => void): () => void {
@@ -103,18 +98,18 @@ export class Knowledge {
     try {
       const known = await this.learn();
       this.failure = undefined;
-      this.wait = 0;
+      this.waits.reset();
       this.fetchedAt = Date.now();
       this.health = UP;
       this.later(Math.max(LEAST_REFRESH, known.fetched.staleAt - Date.now()));
       return known;
     } catch (error) {
       this.fetchedAt = Date.now();
-      this.wait = Math.min(LONGEST_WAIT, this.wait === 0 ? FIRST_WAIT : this.wait * 2);
-      this.failure = { error, until: Date.now() + Math.min(CALLER_WAIT, this.wait) };
+      const wait = this.waits.next();
+      this.failure = { error, until: Date.now() + Math.min(CALLER_WAIT, wait) };
       this.health = { status: 'down', detail: error instanceof Error ? error.message : String(error) };
       this.options.context.log.debug({ agent: this.options.context.name, error }, 'no card of the agent');
-      this.later(this.wait);
+      this.later(wait);
       throw error;
     }
   }

@@ -1,3 +1,4 @@
+import { within } from '../../core/timing.js';
 import { UpstreamRpcError } from '../../protocol/errors.js';
 import { type RpcMessage, type RpcResponse, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
@@ -102,13 +103,9 @@ class EraProbe implements ChildEvents {
 
   async session(): Promise<ModernPipe | LegacySession> {
     const { context } = this.options;
-    let timer: NodeJS.Timeout | undefined;
-    const hesitation = new Promise<undefined>((resolve) => {
-      timer = setTimeout(resolve, HESITATION, undefined);
-    });
     try {
       this.ask();
-      const first = await Promise.race([this.found, hesitation, this.gone]);
+      const first = await within(Promise.race([this.found, this.gone]), HESITATION);
       if (first && first.kind !== 'legacy') return this.modern(first);
       const channel = new TentativeChannel(context, (events) => this.handOver(events));
       this.tentative = channel;
@@ -120,7 +117,6 @@ class EraProbe implements ChildEvents {
       const outcome = await Promise.race([handshake, this.late(handshake), this.gone]);
       return 'kind' in outcome ? this.modern(outcome) : outcome;
     } finally {
-      clearTimeout(timer);
       this.answered = true;
     }
   }

@@ -1,5 +1,6 @@
 import { Cancellation } from '../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
+import { sleep } from '../../core/timing.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
@@ -78,7 +79,7 @@ export class ModernTask implements ParkedCall {
       if ('kind' in view) return this.end(view);
       const said = this.outcomeOf(view);
       if (said) return said;
-      await pause(intervalOf(view.pollIntervalMs ?? this.interval), enough);
+      await sleep(intervalOf(view.pollIntervalMs ?? this.interval), { until: enough });
     }
     return undefined;
   }
@@ -156,15 +157,3 @@ export class ModernTask implements ParkedCall {
 /** A server may say anything here, even what no timer can hold. */
 const intervalOf = (said: unknown): number =>
   Math.min(MOST_INTERVAL, Math.max(LEAST_INTERVAL, typeof said === 'number' ? said : DEFAULT_INTERVAL));
-
-const pause = (milliseconds: number, enough: Cancellation): Promise<void> =>
-  new Promise((resolve) => {
-    const timer = setTimeout(() => {
-      stop();
-      resolve();
-    }, milliseconds);
-    const stop = enough.onCancel(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });

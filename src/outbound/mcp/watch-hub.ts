@@ -1,10 +1,10 @@
+import { Backoff } from '../../core/timing.js';
 import type { Watch, WatchEvent } from '../../core/upstream.js';
 import { LIST_KINDS, type ListKind, type SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { OpenWatch } from './peer.js';
 
-const FIRST_PAUSE = 500;
-const LONGEST_PAUSE = 30_000;
+const PAUSES = { first: 500, longest: 30_000, jitter: 0.5 };
 
 interface Watcher {
   readonly filter: SubscriptionFilter;
@@ -28,7 +28,7 @@ export class WatchHub {
   private asked = '';
   private turn: Promise<void> = Promise.resolve();
   private retry: NodeJS.Timeout | undefined;
-  private failures = 0;
+  private readonly pauses = new Backoff(PAUSES);
   private closed = false;
 
   constructor(
@@ -114,7 +114,7 @@ export class WatchHub {
     }
     this.current = watch;
     this.asked = asked;
-    this.failures = 0;
+    this.pauses.reset();
     previous?.close();
   }
 
@@ -127,18 +127,14 @@ export class WatchHub {
 
   private reopenLater(): void {
     if (this.closed || this.retry) return;
-    const pause = Math.min(FIRST_PAUSE * 2 ** this.failures, LONGEST_PAUSE) * (0.5 + Math.random());
     this.retry = setTimeout(() => {
       this.retry = undefined;
       if (this.watchers.size === 0 || this.current) return;
       this.align().then(
         () => this.announceGap(),
-        () => {
-          this.failures++;
-          this.reopenLater();
-        },
+        () => this.reopenLater(),
       );
-    }, pause);
+    }, this.pauses.next());
     this.retry.unref();
   }
 

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn as nodeSpawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { backoff, sleep, within } from '../../core/timing.js';
 import { LineReader, oneLine } from '../../protocol/stdio/lines.js';
 import type { Log } from '../../telemetry/log.js';
 import type { StdioCommand } from './command.js';
@@ -43,6 +44,8 @@ const STRAY_LINES = 5;
 const DRAIN_MS = 500;
 /** SIGKILL cannot be refused, but a process in a dead file system may not come back from the kernel. */
 const KILL_MS = 5000;
+/** Pauses between two looks whether the processes of a group are gone. */
+const LOOKS = { first: 2, longest: 50 };
 
 // On Windows `npx` is a script that only cmd.exe runs; cross-spawn finds it and quotes for it. Elsewhere it adds nothing.
 const spawn: typeof nodeSpawn =
@@ -229,11 +232,11 @@ export class Child {
 
   async #groupGone(ms: number): Promise<boolean> {
     const deadline = performance.now() + ms;
-    for (let pause = 2; ; pause = Math.min(pause * 2, 50)) {
+    for (let looks = 1; ; looks++) {
       if (this.#exit !== undefined && !this.#group.alive()) return true;
       const left = deadline - performance.now();
       if (left <= 0) return false;
-      await sleep(Math.min(pause, left));
+      await sleep(Math.min(backoff(looks, LOOKS), left));
     }
   }
 
@@ -302,19 +305,4 @@ export class Child {
 /** Stops every child of this process, for an orderly exit. */
 export async function stopAllChildren(): Promise<void> {
   await Promise.all([...running].map((child) => child.stop()));
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-/** Waits for `promise`, but no longer than `ms`. */
-function within(promise: Promise<unknown>, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    void promise.then(() => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

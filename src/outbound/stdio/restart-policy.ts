@@ -1,3 +1,5 @@
+import { backoff } from '../../core/timing.js';
+
 export interface RestartOptions {
   /** The first pause; it doubles with every failure in a row. */
   initialMs: number;
@@ -34,9 +36,9 @@ export class RestartPolicy {
     const { initialMs, maxMs, jitter, failAfter, stableMs } = this.#options;
     this.#failures = servedMs >= Math.max(stableMs, this.#pause) ? 1 : this.#failures + 1;
     const failed = this.#failures >= failAfter;
-    const base = failed ? maxMs : Math.min(maxMs, initialMs * 2 ** Math.min(this.#failures - 1, 30));
-    const varied = base * (1 + jitter * (2 * this.#random() - 1));
-    this.#pause = Math.min(maxMs, Math.max(initialMs, varied));
+    const first = failed ? maxMs : initialMs;
+    const pause = backoff(this.#failures, { first, longest: maxMs, jitter }, this.#random);
+    this.#pause = Math.max(initialMs, pause);
     return { pauseMs: this.#pause, failed };
   }
 }

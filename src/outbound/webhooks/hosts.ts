@@ -1,3 +1,5 @@
+import { backoff } from '../../core/timing.js';
+
 /**
  * How much each receiving host is asked at once, and whether it is asked at all. A host that answers nothing but errors is
  * left alone for a while, then asked once; its neighbours in the queue never wait for it.
@@ -67,7 +69,7 @@ export class Hosts {
     } else if (answered === false) {
       host.failures += 1;
       if (host.failures >= this.limits.failures && !this.rests(host)) {
-        const rest = Math.min(this.limits.restMs * 2 ** host.rests, this.limits.longestRestMs);
+        const rest = backoff(host.rests + 1, { first: this.limits.restMs, longest: this.limits.longestRestMs });
         host.restsUntil = this.now() + rest;
         host.rests += 1;
       }

@@ -1,4 +1,6 @@
 import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push.js';
+import { Cancellation } from '../../core/caller.js';
+import { sleep } from '../../core/timing.js';
 import type { Claimed, Outbox } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
@@ -103,13 +105,9 @@ export class WebhookSender {
 
   private async rest(): Promise<void> {
     if (this.nudged || this.stopped) return;
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, this.options.pollMs);
-      this.wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    const nudge = new Cancellation();
+    this.wake = () => nudge.cancel();
+    await sleep(this.options.pollMs, { until: nudge });
     this.wake = undefined;
   }
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Client } from 'pg';
-import { atMost } from '../clock.js';
+import { Backoff, within } from '../../core/timing.js';
 import type { Db } from '../db.js';
 import type { Hints } from '../sql-bus.js';
 import { connectionConfig, type PostgresOptions } from './postgres.js';
@@ -66,7 +66,7 @@ export class PostgresHints implements Hints {
 
   async #keepListening(heard: (stream: string | undefined) => void): Promise<void> {
     const pg = await import('pg');
-    for (let failures = 0; !this.#closed; ) {
+    for (const pauses = new Backoff({ first: 50, longest: 2_000, jitter: 0.5 }); !this.#closed; ) {
       const client = new pg.default.Client(connectionConfig(this.#url, this.#options, pg));
       const ended = new Promise<void>((resolve) => client.once('end', resolve));
       client.on('error', () => {});
@@ -77,16 +77,15 @@ export class PostgresHints implements Hints {
         await Promise.race([client.connect(), this.#stopped]);
         if (this.#closed) break;
         await client.query(`LISTEN ${CHANNEL}`);
-        failures = 0;
+        pauses.reset();
         heard(undefined); // what happened while nobody listened
         await this.#beat(client, ended);
       } catch {
-        failures += 1;
+        // It is tried again below, after a longer pause each time.
       } finally {
         await hangUp(client);
       }
-      const pause = Math.min(2_000, 50 * 2 ** Math.min(failures, 6)) * (0.5 + Math.random() / 2);
-      await atMost(pause, this.#stopped);
+      await within(this.#stopped, pauses.next());
     }
   }
 
@@ -97,7 +96,7 @@ export class PostgresHints implements Hints {
       over = true;
     });
     while (!over && !this.#closed) {
-      await atMost(HEARTBEAT_MS, Promise.race([ended, this.#stopped]));
+      await within(Promise.race([ended, this.#stopped]), HEARTBEAT_MS);
       if (!over && !this.#closed) await client.query('SELECT 1');
     }
   }
@@ -105,9 +104,9 @@ export class PostgresHints implements Hints {
 
 /** Says goodbye, but does not wait for a server that does not listen. */
 async function hangUp(client: Client): Promise<void> {
-  await atMost(
-    500,
+  await within(
     client.end().catch(() => {}),
+    500,
   );
   (client as unknown as { connection: { stream: Socket } }).connection.stream.destroy();
 }

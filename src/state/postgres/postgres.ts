@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Pool, PoolClient, PoolConfig } from 'pg';
-import { atMost, followEngine, sleep } from '../clock.js';
+import { backoff, sleep, within } from '../../core/timing.js';
+import { followEngine } from '../clock.js';
 import type { Db, Row, Statement, Value } from '../db.js';
 import { engineClock } from '../dialect.js';
 import { StateError } from '../errors.js';
@@ -100,7 +101,7 @@ export class PostgresDb implements Db {
 
   close(): Promise<void> {
     clearInterval(this.#clock);
-    this.#closed ??= atMost(5_000, this.#pool.end());
+    this.#closed ??= within(this.#pool.end(), 5_000);
     return this.#closed;
   }
 
@@ -111,7 +112,7 @@ export class PostgresDb implements Db {
         return await once();
       } catch (error) {
         if (attempt === ATTEMPTS || !repeatable(error)) throw postgresError(error);
-        await sleep(Math.random() * 20 * attempt);
+        await sleep(backoff(attempt, { first: 10, longest: 50, jitter: 1 }));
       }
     }
   }

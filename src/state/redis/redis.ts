@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { atMost } from '../clock.js';
+import { backoff, within } from '../../core/timing.js';
 import { type Outcome, StateError } from '../errors.js';
 import type { Script } from './scripts.js';
 
@@ -51,7 +51,7 @@ export class RedisConnections {
       maxRetriesPerRequest: 1,
       enableOfflineQueue: false,
       keepAlive: 5_000,
-      retryStrategy: (times: number) => Math.min(1_000, 50 * 2 ** Math.min(times, 5)) * (0.5 + Math.random() / 2),
+      retryStrategy: (times: number) => backoff(times, { first: 100, longest: 1_000, jitter: 0.5 }),
     };
     const commands = new Client(url, { ...shared, enableAutoPipelining: true, connectionName: 'parley' });
     const leases = new Client(url, { ...shared, connectionName: 'parley-lease' });
@@ -60,7 +60,7 @@ export class RedisConnections {
     for (const client of all) client.on('error', () => {});
     // A start while Redis is away is allowed: commands are refused until it is there.
     const connected = Promise.all(all.map((client) => client.connect().catch(() => {})));
-    await atMost(connectTimeout, connected);
+    await within(connected, connectTimeout);
     return new RedisConnections(commands, leases, subscriber);
   }
 

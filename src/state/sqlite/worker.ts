@@ -4,7 +4,8 @@
  * fsync ever stalls the event loop of the gateway.
  */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { monotonicMs, sleep } from '../clock.js';
+import { sleep } from '../../core/timing.js';
+import { monotonicMs } from '../clock.js';
 import { SQLITE_CLOCK } from '../dialect.js';
 import { type Connection, loadDriver, type Prepared, primaryCode } from './driver.js';
 import type { Failure, FromWorker, NumberedStatement, Reply, Request, ToWorker, WorkerOptions } from './messages.js';

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { sleep, wallMs } from '../clock.js';
+import { Backoff, sleep } from '../../core/timing.js';
+import { wallMs } from '../clock.js';
 import type { Db, Row, Statement } from '../db.js';
 import { isStateError, StateError } from '../errors.js';
 import { newId } from '../ids.js';
@@ -199,18 +200,18 @@ export class Audit implements Expiring {
 
   async #drain(): Promise<void> {
     this.#writing = true;
-    for (let failures = 0; this.#waiting.length > 0; ) {
+    const pauses = new Backoff({ first: 100, longest: 2_000 });
+    while (this.#waiting.length > 0) {
       const batch = this.#waiting.slice(0, BATCH);
       try {
         await this.#store(batch);
-        failures = 0;
+        pauses.reset();
         this.#waiting.splice(0, batch.length);
         for (const { resolve } of batch) resolve();
       } catch (error) {
-        failures += 1;
         const away = isStateError(error) && error.retryable;
         if (away && !this.#closed) {
-          await sleep(Math.min(2_000, 50 * 2 ** Math.min(failures, 6)));
+          await sleep(pauses.next());
           continue;
         }
         const reason = isStateError(error) ? error : new StateError('internal', String(error), { cause: error });

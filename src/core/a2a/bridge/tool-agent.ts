@@ -20,6 +20,7 @@ import { isObject } from '../../../protocol/mcp/model.js';
 import { type Caller, Cancellation, GATEWAY } from '../../caller.js';
 import { type Glob, globOf } from '../../catalog/glob.js';
 import { type Cluster, ReplicaGone } from '../../cluster.js';
+import { backoff, sleep } from '../../timing.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
 import { taskForAgent } from '../ids.js';
 import type { AgentRecords, TaskKey } from '../records.js';
@@ -262,7 +263,7 @@ export class ToolAgent implements Agent {
     const { id } = run.task;
     const { records, tell, cluster } = this.parts;
     for (let look = 0; look < LOOKS.most && !this.closed && this.runs.get(id) === run; look++) {
-      await pause(Math.min(LOOKS.first * 2 ** look, LOOKS.longest));
+      await sleep(backoff(look + 1, LOOKS), { ref: false });
       try {
         const record = await records.findUpstream(this.name, id);
         if (!record) continue;
@@ -295,6 +296,3 @@ function newTask(message: Message): Task {
 
 const sameStatus = (a: TaskStatus, b: TaskStatus): boolean =>
   a.state === b.state && a.timestamp === b.timestamp && a.message?.messageId === b.message?.messageId;
-
-const pause = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, milliseconds).unref());

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
 import { Flow } from '../../../core/flow.js';
 import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
+import { sleep } from '../../../core/timing.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
   type Id,
@@ -296,7 +297,7 @@ export class ClientSession {
       if (round + 1 >= MOST_ROUNDS || silent > MOST_SILENT_ROUNDS) {
         throw new ProtocolError('not_bridgeable', 'The server kept asking without coming to an end');
       }
-      if (silent > 0) await pause(SILENT_PAUSE);
+      if (silent > 0) await sleep(SILENT_PAUSE);
       const answers = await this.askAll(asked, outlet, cancellation, visits);
       returned = cancellation.cancelled;
       params = message.params.edit({
@@ -434,8 +435,6 @@ function progressTokenOf(params: RawObject): string | number | undefined {
   const token = params.object('_meta')?.get(META.progressToken);
   return typeof token === 'string' || typeof token === 'number' ? token : undefined;
 }
-
-const pause = (milliseconds: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 export const notUnderstood = (id: Id | null, error: ProtocolError): Buffer =>
   writeError(id, { code: error.row.legacy, message: error.message, data: error.data as JsonObject });

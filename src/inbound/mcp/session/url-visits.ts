@@ -1,3 +1,4 @@
+import { backoff, sleep } from '../../../core/timing.js';
 import { UpstreamRpcError } from '../../../protocol/errors.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import type { InputRequest } from '../../../protocol/mcp/model.js';
@@ -24,8 +25,7 @@ export class UrlVisits {
     const visit = this.visits.get(urlOf(question) ?? '');
     if (!visit) return undefined;
     if (++visit.tries > MOST_TRIES) throw this.giveUp();
-    const wait = Math.min(FIRST_PAUSE * 2 ** (visit.tries - 1), LONGEST_PAUSE);
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await sleep(backoff(visit.tries, { first: FIRST_PAUSE, longest: LONGEST_PAUSE }));
     return { action: 'accept' };
   }
 

@@ -1,3 +1,4 @@
+import { backoff, within } from '../../../core/timing.js';
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
@@ -73,13 +74,8 @@ export class HttpChannel implements Channel {
 
   /** A server that takes its time to accept a message does not hold up the rest for long. */
   sendFirst(message: Buffer): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ACCEPT_PATIENCE);
-      this.send(message, undefined, () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+    const accepted = new Promise<void>((resolve) => this.send(message, undefined, resolve));
+    return within(accepted, ACCEPT_PATIENCE);
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
@@ -196,7 +192,7 @@ export class HttpChannel implements Channel {
   private listenFrom(lastEventId: string | undefined, attempt: number): void {
     if (this.closed) return;
     let last = lastEventId;
-    let wait = Math.min(DEFAULT_RETRY * 2 ** attempt, MAX_RETRY);
+    let wait = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     let opened = false;
     const headers = this.headers();
     if (last !== undefined) headers.push(...after(last));

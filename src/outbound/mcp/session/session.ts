@@ -1,5 +1,6 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
+import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
@@ -105,7 +106,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     options.channel.established(revision);
     const call = PendingCall.adopted(session, record);
     session.pending.set(call.id, call);
-    const late = new Promise<void>((resolve) => setTimeout(resolve, options.context.timeouts.connect).unref());
+    const late = sleep(options.context.timeouts.connect, { ref: false });
     call.ready = Promise.race([options.channel.resumeReply(call), call.over, late]);
     // Others may wait on the same session, so it is not ended; what is still being sent gets a moment.
     void call.over.then(() => setTimeout(() => options.channel.portable.leave(), LAST_WORDS).unref());
@@ -139,8 +140,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   /** Whether the server has come to the end of every call it was sent, or does within a moment. */
   async quiet(): Promise<boolean> {
-    for (let waited = 0; this.ghosts.size > 0 && waited < MOMENT; waited += 50)
-      await new Promise((resolve) => setTimeout(resolve, 50));
+    for (let waited = 0; this.ghosts.size > 0 && waited < MOMENT; waited += 50) await sleep(50);
     return this.ghosts.size === 0;
   }
 

@@ -1,3 +1,4 @@
+import { within } from '../../../core/timing.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
 import { httpTarget } from '../../http/index.js';
 import { broken, connectionProblem, type UpstreamContext, unavailable, unconnected } from '../context.js';
@@ -78,13 +79,8 @@ export class SseChannel implements Channel {
 
   /** A server that takes its time to accept a message does not hold up the rest for long. */
   sendFirst(message: Buffer): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ACCEPT_PATIENCE);
-      this.send(message, undefined, () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+    const accepted = new Promise<void>((resolve) => this.send(message, undefined, resolve));
+    return within(accepted, ACCEPT_PATIENCE);
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
