@@ -1,4 +1,5 @@
 import type { Config } from '../config/schema.js';
+import type { Route } from '../inbound/http/route.js';
 
 /** A running gateway, as far as a reload concerns it. */
 export interface Reloadable {
@@ -46,6 +47,8 @@ export interface Summary {
 /** A gateway that serves. */
 export interface RunningGateway extends Reloadable {
   readonly url: string;
+  /** Everything that is served over HTTP. */
+  readonly routes: readonly Pick<Route, 'method' | 'path' | 'access' | 'errors' | 'description'>[];
   /** Resolves when every server and agent has answered, or after so many milliseconds. */
   settled(milliseconds: number): Promise<void>;
   summary(): Summary;

@@ -12,20 +12,20 @@ import { CardDoor } from '../inbound/a2a/card-door.js';
 import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
 import type { GrpcDoor } from '../inbound/a2a/grpc-door.js';
 import { A2aDoor } from '../inbound/a2a/http-door.js';
-import { isA2aPath } from '../inbound/a2a/paths.js';
 import { PushDoor } from '../inbound/a2a/push-door.js';
-import { refuseA2a } from '../inbound/a2a/refusals.js';
+import { restErrors } from '../inbound/a2a/refusals.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
 import { connectionsWithin } from '../inbound/http/descriptors.js';
 import { Health } from '../inbound/http/health.js';
 import type { ListenerSettings } from '../inbound/http/listener.js';
 import { Origins } from '../inbound/http/origin.js';
-import { type AgentDoors, routes } from '../inbound/http/routes.js';
+import { type AgentEndpoints, routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
-import { type HttpCarrier, HttpDoor, refuse } from '../inbound/mcp/http-door.js';
+import { type HttpCarrier, HttpDoor } from '../inbound/mcp/http-door.js';
 import { InfoPage } from '../inbound/mcp/info-page.js';
 import { ModernDoor } from '../inbound/mcp/modern.js';
+import { MCP_ERRORS } from '../inbound/mcp/refusals.js';
 import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
 import { StdioDoor } from '../inbound/mcp/stdio-door.js';
@@ -125,6 +125,13 @@ export async function startServe(
     else log.error({ err: error, path }, 'a request failed in the gateway');
   };
   const a2a = config.a2a.enabled ? agentDoors(runtime, guard, failed, calls) : undefined;
+  const routes = routeTable({
+    mcp: config.mcp.enabled ? mcp : 'off',
+    sse,
+    catalog,
+    a2a: a2a?.endpoints ?? 'off',
+    others: [...health.routes(MCP_ERRORS), ...new ServerLogs(catalog).routes(MCP_ERRORS)],
+  });
   const server = new HttpServer({
     guard,
     origins: new Origins({
@@ -134,28 +141,13 @@ export async function startServe(
       corsOrigins: config.cors.origins,
       credentials: config.cors.credentials,
     }),
-    router: routes({
-      mcp: config.mcp.enabled ? mcp : 'off',
-      sse,
-      health,
-      catalog,
-      a2a: a2a?.doors ?? 'off',
-      admin: new ServerLogs(catalog).router,
-    }),
+    routes,
     listener: {
       limits: { ...config.limits, connections: connectionsWithin(config.limits.connections) },
       times: config.timeouts,
       trustedProxies: config.trustedProxies,
       tls,
       log,
-    },
-    refuse: (visit, error) => {
-      if (isA2aPath(visit.path)) {
-        refuseA2a(visit, error, config.a2a.errorProfile);
-        return;
-      }
-      const { req, res, headers } = visit;
-      refuse(res, headers, error, req.header('mcp-protocol-version'));
     },
     failed,
   });
@@ -173,6 +165,7 @@ export async function startServe(
   const base = baseUrl(config, address.address, address.port);
   return {
     url,
+    routes: routes.routes,
     reload: async (next) => {
       await server.reload();
       return runtime.reload(next);
@@ -250,14 +243,14 @@ function agentDoors(
   const dead = new DeadLetterDoor(deadLetters);
   const push = new PushDoor({ callbacks, records, hall, dialects: DIALECTS, bus: state.bus, limits });
   let grpcDoor: GrpcDoor | undefined;
-  const doors: AgentDoors = {
-    cards: (path) => cardDoor.route(path),
-    push: (path) => dead.router(path) ?? push.router(path),
-    agents: (path) => door.route(path),
+  const endpoints: AgentEndpoints = {
+    routes: [...cardDoor.routes(), ...dead.routes(restErrors(profile)), ...push.routes(), ...door.routes()],
+    fallbacks: door.fallbacks(),
+    agent: door.agent,
   };
   return {
     door,
-    doors,
+    endpoints,
     /** Opens the gRPC door, if there is one to be; returns its address. */
     listen: async (): Promise<string | undefined> => {
       if (!grpc.listen) return undefined;

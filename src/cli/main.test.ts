@@ -60,6 +60,7 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
           setImmediate(() => process.emit('SIGTERM', 'SIGTERM'));
           return {
             url: 'http://127.0.0.1:4600',
+            routes: [],
             reload: async () => [],
             settled: async () => {},
             summary: () => SUMMARY,

@@ -19,7 +19,7 @@ type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
 
 /** Names that are doors below /a2a. */
-const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push', 'rpc']);
+const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push', 'rpc', 'tasks', 'v1']);
 
 /**
  * What only several keys together can tell. Puts together what depends on each other. It also runs when a key could not

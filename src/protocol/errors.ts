@@ -66,6 +66,7 @@ export const ERRORS = {
   method_not_found: row(-32601, -32601, -32601, 200, 404, 'UNIMPLEMENTED', { httpModern: 404 }),
   http_method_not_allowed: row(-32601, -32601, -32601, 405, 405, 'UNIMPLEMENTED'),
   not_found: row(-32601, -32601, -32601, 404, 404, 'NOT_FOUND'),
+  gone: row(-32601, -32601, -32601, 410, 410, 'NOT_FOUND'),
   invalid_params: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
   invalid_envelope: row(-32602, -32602, -32602, 400, 400, 'INVALID_ARGUMENT'),
   tool_not_found: row(-32602, -32602, -32602, 200, 404, 'NOT_FOUND'),

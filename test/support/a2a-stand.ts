@@ -6,10 +6,10 @@ import type { AgentAnswer, AgentCall, AgentGateway } from '../../src/core/a2a/ga
 import type { Caller } from '../../src/core/caller.js';
 import { Guard, type KnownToken } from '../../src/identity/guard.js';
 import { A2aDoor, type A2aDoorOptions } from '../../src/inbound/a2a/http-door.js';
-import { isA2aPath } from '../../src/inbound/a2a/paths.js';
-import { refuseA2a } from '../../src/inbound/a2a/refusals.js';
 import { Origins } from '../../src/inbound/http/origin.js';
+import { RouteTable } from '../../src/inbound/http/route-table.js';
 import { HttpServer } from '../../src/inbound/http/server.js';
+import { MCP_ERRORS } from '../../src/inbound/mcp/refusals.js';
 import type { StreamResponse, Task, TaskState } from '../../src/protocol/a2a/model.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../src/protocol/jsonrpc/raw.js';
@@ -48,11 +48,12 @@ export class Stand implements AgentGateway {
     const server = new HttpServer({
       guard: new Guard(options.tokens),
       origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
-      router: (path) => door.route(path),
-      refuse: (visit, error) => {
-        if (!isA2aPath(visit.path)) throw error;
-        refuseA2a(visit, error, options.profile);
-      },
+      routes: new RouteTable({
+        routes: door.routes(),
+        parameters: { agent: door.agent },
+        fallbacks: door.fallbacks(),
+        errors: MCP_ERRORS,
+      }),
       failed: (error) => stand.failures.push(error),
     });
     const { port } = await server.listen('127.0.0.1', 0);

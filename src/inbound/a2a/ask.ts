@@ -8,9 +8,8 @@ import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { Id } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { Visit } from '../http/server.js';
+import type { Visit } from '../http/route.js';
 import { agentCaller, exchangeOf } from './caller.js';
-import type { AgentVisit } from './visit.js';
 
 /**
  * What the gateway is told of once nobody waits for it. A send is among them for its waiting alone: what the agent was
@@ -28,19 +27,20 @@ export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
 /** Puts one request to the gateway. */
 export async function ask(
   gateway: AgentGateway,
-  visit: AgentVisit,
+  visit: Visit,
   operation: Operation,
   dialect: DialectId,
   request: Passed<JsonObject>,
   requestId?: Id,
 ): Promise<AgentAnswer> {
-  const { req, res, principal, agent } = visit;
+  const { req, res, principal, params } = visit;
   const cancellation = new Cancellation();
   const leave = (): void => cancellation.cancel('the client closed the connection');
   if (AWAITED.has(operation)) res.onClose(leave);
   try {
     return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
-      agent,
+      // Without a name it is for the front agent.
+      agent: params['agent'],
       operation,
       request,
       dialect,

@@ -11,9 +11,11 @@ import { Guard } from '../../identity/guard.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { Origins } from '../http/origin.js';
 import { sendText } from '../http/reply.js';
+import type { Route } from '../http/route.js';
+import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
 import { CardDoor } from './card-door.js';
-import { refuseA2a } from './refusals.js';
+import { restErrors } from './refusals.js';
 
 const TOKENS = [
   { name: 'ann', token: 'ann-ann-ann-ann-ann-ann-ann-ann', admin: false },
@@ -84,22 +86,32 @@ async function stand({
       corsOrigins: [],
       credentials: false,
     }),
-    router: (path) =>
-      door.route(path) ?? {
-        open: true,
-        handle: ({ req, res }) => {
-          posts.push(`${req.method} ${req.target} ${req.header('a2a-version') ?? '-'}`);
-          sendText(
-            res,
-            200,
-            [],
-            'application/json',
-            JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32001, message: 'none' } }),
-          );
-        },
-      },
+    routes: new RouteTable({
+      routes: [
+        ...door.routes(),
+        ...['/a2a/{agent}', '/a2a/{agent}/rpc'].map(
+          (path): Route => ({
+            method: 'POST',
+            path,
+            access: 'public',
+            errors: restErrors('1.0.1'),
+            description: 'Records what is posted',
+            handle: ({ req, res }) => {
+              posts.push(`${req.method} ${req.target} ${req.header('a2a-version') ?? '-'}`);
+              sendText(
+                res,
+                200,
+                [],
+                'application/json',
+                JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32001, message: 'none' } }),
+              );
+            },
+          }),
+        ),
+      ],
+      errors: restErrors('1.0.1'),
+    }),
     ...(behind && { listener: { trustedProxies: ['127.0.0.1'] } }),
-    refuse: (visit, error) => refuseA2a(visit, error),
     failed: (error) => {
       throw error;
     },

@@ -8,13 +8,13 @@ import { ERROR_PROFILES, type ErrorProfile, NATIVE, type Version } from '../../p
 import { dialect, hybridCard, legacyCard } from '../../protocol/a2a/index.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { DECLARED } from '../../protocol/a2a/served.js';
-import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { sendBody, sendEmpty } from '../http/reply.js';
-import type { Route, Visit } from '../http/server.js';
+import type { Access, Route, Visit } from '../http/route.js';
 import { agentCaller } from './caller.js';
-import { DEEP_RPC } from './paths.js';
-import { restType, sendRestError } from './refusals.js';
+import { DEEP_RPC, ROOTS } from './paths.js';
+import { restErrors, restType, sendRestError } from './refusals.js';
 import { namedVersion } from './visit.js';
 
 export interface CardDoorOptions {
@@ -33,10 +33,11 @@ export interface CardDoorOptions {
 const MOST_SIGNED = 500;
 const MAX_AGE = 300;
 
+/** The agent of a card; undefined for the front agent. Names are written in lower case; callers need not. */
+const nameIn = ({ params }: Visit): string | undefined => params['card']?.toLowerCase();
+
 /** `http`: the current card without the interfaces that are not HTTP. */
 type Shape = 'current' | 'old' | 'http';
-
-const SHAPES: Readonly<Record<string, Shape>> = { 'agent-card': 'current', agent: 'old', 'agent-card-http': 'http' };
 
 /** Everything that is read about agents: their cards in each version's shape, the catalogue, and the gateway's keys. */
 export class CardDoor {
@@ -44,63 +45,47 @@ export class CardDoor {
 
   constructor(private readonly options: CardDoorOptions) {}
 
-  route(path: string): Route | undefined {
-    const found = this.find(path);
-    if (!found) return undefined;
-    const { open, answer } = found;
-    return {
-      open,
-      handle: async (visit, principal) => {
-        try {
-          if (visit.req.method !== 'GET' && visit.req.method !== 'HEAD') throw notAllowed(visit);
-          await answer(visit, agentCaller(principal, visit.req.forwardedUrl));
-        } catch (error) {
-          if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
-          sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
-        }
-      },
-    };
-  }
-
-  private find(path: string): { open: boolean; answer: Answer } | undefined {
-    const open = this.options.publicCards;
-    switch (path) {
-      case '/.well-known/jwks.json':
-        return { open: true, answer: (visit) => this.jwks(visit) };
-      case '/.well-known/api-catalog':
-        return { open, answer: (visit, caller) => this.linkset(visit, caller) };
-      case '/a2a/agents':
-        return { open: false, answer: (visit, caller) => this.list(visit, caller) };
-    }
-    const card = (agent: string | undefined, shape: Shape): { open: boolean; answer: Answer } => ({
-      open,
-      answer: (visit, caller) => this.card(visit, caller, agent, shape),
+  routes(): Route[] {
+    const open: Access = this.options.publicCards ? 'public' : 'user';
+    const errors = restErrors(this.options.profile ?? ERROR_PROFILES[0]);
+    const route = (path: string, access: Access, description: string, answer: Answer): Route => ({
+      method: 'GET',
+      path,
+      access,
+      errors,
+      description,
+      handle: (visit) => answer(visit, agentCaller(visit.principal, visit.req.forwardedUrl)).catch(refused(visit)),
     });
-    const known =
-      /^(?:\/v1)?(?:\/a2a(?:\/([^/]+))?)?\/\.well-known\/(agent-card|agent-card-http|agent|original-card)\.json$/.exec(
-        path,
+    const refused = (visit: Visit) => (error: unknown) => {
+      // An error of an agent has no row of its own.
+      if (!(error instanceof UpstreamRpcError)) throw error;
+      sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
+    };
+    const card = (path: string, description: string, shape: Shape): Route =>
+      route(path, open, description, (visit, caller) => this.card(visit, caller, nameIn(visit), shape));
+    const beneath = (base: string): Route[] => [
+      card(`${base}/.well-known/agent-card.json`, 'A2A: the card of an agent', 'current'),
+      card(`${base}/.well-known/agent.json`, 'A2A up to 0.2: the card of an agent', 'old'),
+      card(`${base}/.well-known/agent-card-http.json`, 'A2A: the card without gRPC', 'http'),
+    ];
+    // The original card tells where the agent really is, and so is for callers only.
+    const original = (base: string): Route =>
+      route(
+        `${base}/.well-known/original-card.json`,
+        'user',
+        'A2A: the card as the agent publishes it',
+        (visit, caller) => this.original(visit, caller, nameIn(visit) ?? ''),
       );
-    if (known) {
-      const agent = this.named(known[1]);
-      const shape = SHAPES[known[2]!];
-      if (shape !== undefined) return card(agent, shape);
-      // It tells where the agent really is, and so is for callers only.
-      return agent === undefined
-        ? undefined
-        : { open: false, answer: (visit, caller) => this.original(visit, caller, agent) };
-    }
-    const listed = /^\/\.well-known\/agents\/([^/]+)\.json$/.exec(path);
-    return listed ? card(this.named(listed[1]), 'current') : undefined;
-  }
-
-  /** Names are written in lower case; callers need not. */
-  private named(segment: string | undefined): string | undefined {
-    if (segment === undefined) return undefined;
-    try {
-      return decodeURIComponent(segment).toLowerCase();
-    } catch {
-      return segment;
-    }
+    return [
+      route('/.well-known/jwks.json', 'public', 'The keys that sign cards', (visit) => this.jwks(visit)),
+      route('/.well-known/api-catalog', open, 'The agents as a linkset', (visit, caller) =>
+        this.linkset(visit, caller),
+      ),
+      route('/a2a/agents', 'user', 'The agents, with filters', (visit, caller) => this.list(visit, caller)),
+      ...['', '/v1', ...ROOTS].flatMap(beneath),
+      ...ROOTS.flatMap((root) => [...beneath(`${root}/{card}`), original(`${root}/{card}`)]),
+      card('/.well-known/agents/{card}.json', 'A2A: the card of an agent', 'current'),
+    ];
   }
 
   private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
@@ -245,8 +230,3 @@ function parsed(text: string): JsonValue {
     return null;
   }
 }
-
-const notAllowed = ({ req }: Visit): ProtocolError =>
-  new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-    headers: { Allow: 'GET, HEAD, OPTIONS' },
-  });

@@ -1,6 +1,7 @@
+import type { Principal } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
-import type { Route, Router } from '../http/server.js';
+import type { ErrorFormat, Route, Visit } from '../http/route.js';
 
 /** What could not be delivered; an owner sees its own, an administrator everybody's. */
 export interface DeadLetterBox {
@@ -15,38 +16,40 @@ export const DEAD_LETTERS = '/a2a/push/dead';
 export class DeadLetterDoor {
   constructor(private readonly box: DeadLetterBox) {}
 
-  readonly router: Router = (path) => {
-    if (path !== DEAD_LETTERS && !path.startsWith(`${DEAD_LETTERS}/`)) return undefined;
-    const id = path.slice(DEAD_LETTERS.length + 1);
-    return id === '' ? this.listing : this.replaying(id);
-  };
-
-  private readonly listing: Route = {
-    handle: async ({ req, res, headers, query }, principal) => {
-      checkVerb(req.method, 'GET');
-      const owner = principal.admin ? undefined : principal.name;
-      const [after, limit] = [query.get('after'), query.get('limit')];
-      const page = { ...(after !== null && { after }), ...(limit !== null && { limit: Number(limit) || 0 }) };
-      const found = await this.box.deadLetters(owner, page);
-      sendJson(res, 200, headers, [Buffer.from(JSON.stringify(found))]);
-    },
-  };
-
-  private replaying(id: string): Route {
-    return {
-      handle: async ({ req, res, headers }, principal) => {
-        checkVerb(req.method, 'POST');
-        if (!(await this.box.replay(decodeURIComponent(id), principal.admin ? undefined : principal.name)))
-          throw new ProtocolError('not_found', 'There is no such notification among those that were given up');
-        sendJson(res, 202, headers, [Buffer.from(JSON.stringify({ id, status: 'queued' }))]);
+  routes(errors: ErrorFormat): Route[] {
+    const route = { access: 'user', errors } as const;
+    return [
+      {
+        ...route,
+        method: 'GET',
+        path: DEAD_LETTERS,
+        description: 'Notifications that could not be delivered',
+        handle: (visit) => this.list(visit),
       },
-    };
+      {
+        ...route,
+        method: 'POST',
+        path: `${DEAD_LETTERS}/{id}`,
+        description: 'Sends a notification again that could not be delivered',
+        handle: (visit) => this.replay(visit),
+      },
+    ];
+  }
+
+  private async list({ res, headers, query, principal }: Visit): Promise<void> {
+    const [after, limit] = [query.get('after'), query.get('limit')];
+    const page = { ...(after !== null && { after }), ...(limit !== null && { limit: Number(limit) || 0 }) };
+    const found = await this.box.deadLetters(ownerOf(principal), page);
+    sendJson(res, 200, headers, [Buffer.from(JSON.stringify(found))]);
+  }
+
+  private async replay({ res, headers, params, principal }: Visit): Promise<void> {
+    const id = params['id']!;
+    if (!(await this.box.replay(id, ownerOf(principal))))
+      throw new ProtocolError('not_found', 'There is no such notification among those that were given up');
+    sendJson(res, 202, headers, [Buffer.from(JSON.stringify({ id, status: 'queued' }))]);
   }
 }
 
-function checkVerb(given: string | undefined, wanted: string): void {
-  if (given === wanted) return;
-  throw new ProtocolError('http_method_not_allowed', `HTTP method ${given} not allowed`, {
-    headers: { Allow: `${wanted}, OPTIONS` },
-  });
-}
+/** Administrators see the notifications of everybody. */
+const ownerOf = ({ admin, name }: Principal): string | undefined => (admin ? undefined : name);

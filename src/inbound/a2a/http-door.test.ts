@@ -1,12 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Stand, status, steps, stream } from '../../../test/support/a2a-stand.js';
-import type { Catalog } from '../../core/catalog/catalog.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { Health } from '../http/health.js';
-import { routes } from '../http/routes.js';
-import type { Route } from '../http/server.js';
-import type { HttpDoor } from '../mcp/http-door.js';
 
 const modern = { message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'hello' }] } };
 const json = ({ text }: { text: string }): JsonObject => JSON.parse(text) as JsonObject;
@@ -88,59 +83,5 @@ describe('agents that are not there', () => {
     expect(stand.door.busy).toBe(1);
     await under;
     while (stand.door.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
-  });
-});
-
-describe('S1-56, S1-58: the doors of A2A among the others', () => {
-  const named = (name: string): Route & { name: string } => ({ name, handle: () => {} });
-  const others = {
-    mcp: { handle: () => {} } as unknown as HttpDoor,
-    sse: undefined,
-    health: { summary: named('health'), live: named('live'), ready: named('ready') } as unknown as Health,
-    catalog: { upstream: (name: string) => (name === 'files' ? {} : undefined) } as unknown as Catalog,
-  };
-  const cards = named('cards');
-  const push = named('push');
-  const agents = named('agents');
-  const doors = {
-    cards: (path: string) => (/\/\.well-known\/|^\/a2a\/agents$/.test(path) ? cards : undefined),
-    push: (path: string) => (path.startsWith('/a2a/push/') ? push : undefined),
-    agents: (path: string) => (path.startsWith('/a2a') ? agents : undefined),
-  };
-
-  it('gives each path to one of them', () => {
-    const find = routes({ ...others, a2a: doors });
-    expect(find('/a2a/agents')).toBe(cards);
-    expect(find('/a2a/agents/')).toBe(cards);
-    expect(find('/.well-known/agent-card.json')).toBe(cards);
-    expect(find('/a2a/echo/.well-known/agent.json')).toBe(cards);
-    expect(find('/a2a/push/abc')).toBe(push);
-    expect(find('/a2a/echo/')).toBe(agents);
-    expect(find('/a2a')).toBe(agents);
-    expect(find('/files/mcp')).not.toBe(agents);
-    expect(find('/files/mcp')).toBeDefined();
-    expect(find('/nothing')).toBeUndefined();
-  });
-
-  it('says so where A2A is off, and serves the rest', () => {
-    const find = routes({ ...others, a2a: 'off' });
-    for (const path of ['/a2a', '/a2a/echo', '/a2a/agents', '/v1/a2a/echo', '/.well-known/agent.json']) {
-      const thrown = ((): unknown => {
-        try {
-          return find(path)?.handle({} as never, {} as never);
-        } catch (error) {
-          return error;
-        }
-      })();
-      expect(thrown).toBeInstanceOf(ProtocolError);
-      expect((thrown as ProtocolError).row.http).toBe(404);
-      expect((thrown as ProtocolError).data['reason']).toBe('a2a_gateway_disabled');
-    }
-    expect(find('/mcp')).toBeDefined();
-    expect(find('/nothing')).toBeUndefined();
-  });
-
-  it('has none of it where there is no A2A', () => {
-    expect(routes(others)('/a2a')).toBeUndefined();
   });
 });

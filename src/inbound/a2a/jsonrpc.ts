@@ -18,11 +18,12 @@ import {
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
+import type { Visit } from '../http/route.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText } from './json-body.js';
 import { headersOf, incompatibleContent, JSON_TYPE, rpcError, rpcStatus, sendRpcError } from './refusals.js';
 import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
-import { type AgentVisit, type HttpParts, namedVersion, replyTo } from './visit.js';
+import { type HttpParts, namedVersion, replyTo } from './visit.js';
 
 type NamedVersion = Version | 'unsupported' | undefined;
 
@@ -38,7 +39,7 @@ export class JsonRpcBinding {
   constructor(private readonly parts: HttpParts) {}
 
   /** `streams` where the URL itself asks for a stream, whatever the method says. */
-  async post(visit: AgentVisit, streams: boolean): Promise<void> {
+  async post(visit: Visit, streams: boolean): Promise<void> {
     const { req, res, headers } = visit;
     const named = namedVersion(visit);
     let request: RpcRequest;
@@ -84,7 +85,7 @@ export class JsonRpcBinding {
     );
   }
 
-  private async answer(visit: AgentVisit, { id, params }: RpcRequest, asked: Asked): Promise<void> {
+  private async answer(visit: Visit, { id, params }: RpcRequest, asked: Asked): Promise<void> {
     const { operation } = asked;
     const given = params.value();
     const value = dialect(asked.dialect).readRequest(operation, given) as JsonObject;
@@ -108,7 +109,7 @@ export class JsonRpcBinding {
   }
 
   private async stream(
-    visit: AgentVisit,
+    visit: Visit,
     id: Id,
     asked: Asked,
     request: JsonObject,
@@ -126,11 +127,11 @@ export class JsonRpcBinding {
     return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
   }
 
-  private framed(visit: AgentVisit, id: Id, as: DialectId, error: unknown): Framed {
+  private framed(visit: Visit, id: Id, as: DialectId, error: unknown): Framed {
     return { text: rpcError(id, this.failure(error, visit), as).toString('utf8') };
   }
 
-  private refuse(visit: AgentVisit, id: Id, error: unknown, asked: Asked): void {
+  private refuse(visit: Visit, id: Id, error: unknown, asked: Asked): void {
     const { res, headers } = visit;
     // A client that waits for a stream of these versions takes no plain answer but one that says that it failed.
     if (isStreaming(asked.operation) && habits(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
@@ -139,7 +140,7 @@ export class JsonRpcBinding {
     } else sendRpcError(res, headers, id, error, asked.dialect);
   }
 
-  private failure(error: unknown, visit: AgentVisit): unknown {
+  private failure(error: unknown, visit: Visit): unknown {
     return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
   }
 }

@@ -1,14 +1,32 @@
 import { describe, expect, it } from 'vitest';
-import { isA2aPath, type Place, placeOf } from './paths.js';
+import type { Operation } from '../../protocol/a2a/model.js';
+import type { Route } from '../http/route.js';
+import { RouteTable } from '../http/route-table.js';
+import { A2aDoor, type A2aDoorOptions } from './http-door.js';
 
-const find = (path: string): Place | 'unknown' | undefined =>
-  placeOf(path, (name) => name === 'echo' || name === 'two words');
+const agents = new Set(['echo', 'two words']);
+const door = new A2aDoor({
+  agents: { get: (name: string) => (agents.has(name) ? {} : undefined) },
+  profile: '1.0.1',
+} as unknown as A2aDoorOptions);
+const parameters = { agent: door.agent };
+const [errors] = door.routes().map((route) => route.errors);
+const table = new RouteTable({ routes: door.routes(), parameters, fallbacks: door.fallbacks(), errors: errors! });
 
-const rest = (path: string) => {
-  const place = find(path);
-  if (!place || place === 'unknown' || place.endpoint.kind !== 'rest') throw new Error(`${path} is not REST`);
-  return { agent: place.agent, ...place.endpoint.target };
-};
+/** The operations at a path by their methods, the names in it, and the format of its errors. */
+function find(path: string) {
+  const match = table.match(path);
+  const { resource } = match;
+  if (resource.missing) return { missing: resource.missing(path).reason };
+  const by = Object.fromEntries(
+    [...resource.methods]
+      .filter(([method]) => method !== 'HEAD')
+      .map(([method, route]) => [method, operationOf(route)]),
+  );
+  return { ...table.resolve(match, path), by, errors: resource.errors.name };
+}
+
+const operationOf = ({ description }: Route): string => description.replace('A2A over HTTP+JSON: ', '');
 
 describe('where things are beneath /a2a', () => {
   it.each([
@@ -25,79 +43,71 @@ describe('where things are beneath /a2a', () => {
     ['/a2a/', undefined, false],
     ['/a2a/rpc', undefined, false],
   ])('S-74: %s is JSON-RPC', (path, agent, streams) => {
-    expect(find(path)).toEqual({ agent, endpoint: { kind: 'rpc', streams } });
-  });
-
-  it.each([
-    ['/message:send', { by: { POST: 'SendMessage' } }],
-    ['/message%3Asend', { by: { POST: 'SendMessage' } }],
-    ['/message:stream', { by: { POST: 'SendStreamingMessage' } }],
-    ['/tasks', { by: { GET: 'ListTasks' } }],
-    ['/tasks/', { by: { GET: 'ListTasks' } }],
-    ['/tasks/t1', { by: { GET: 'GetTask' }, taskId: 't1' }],
-    ['/tasks/a%2Fb%3Ac', { by: { GET: 'GetTask' }, taskId: 'a/b:c' }],
-    ['/tasks/urn:x:1', { by: { GET: 'GetTask' }, taskId: 'urn:x:1' }],
-    ['/tasks/urn%3Ax:cancel', { by: { POST: 'CancelTask' }, taskId: 'urn:x' }],
-    ['/tasks/t1:subscribe', { by: { GET: 'SubscribeToTask', POST: 'SubscribeToTask' }, taskId: 't1' }],
-    [
-      '/tasks/t1/pushNotificationConfigs',
-      { by: { GET: 'ListTaskPushNotificationConfigs', POST: 'CreateTaskPushNotificationConfig' }, taskId: 't1' },
-    ],
-    [
-      '/tasks/t1/pushNotificationConfigs/p%201',
-      {
-        by: { GET: 'GetTaskPushNotificationConfig', DELETE: 'DeleteTaskPushNotificationConfig' },
-        taskId: 't1',
-        configId: 'p 1',
-      },
-    ],
-    ['/extendedAgentCard', { by: { GET: 'GetExtendedAgentCard' } }],
-  ])('S-75: %s is REST for an agent, a tenant of it, /v1 and the front agent', (path, target) => {
-    expect(rest(`/a2a/echo${path}`)).toEqual({ agent: 'echo', v1: false, ...target });
-    expect(rest(`/a2a/echo/acme${path}`)).toEqual({ agent: 'echo', v1: false, tenant: 'acme', ...target });
-    expect(rest(`/a2a/echo/v1${path}`)).toEqual({ agent: 'echo', v1: true, ...target });
-    expect(rest(`/a2a${path}`)).toEqual({ agent: undefined, v1: false, ...target });
-    expect(rest(`/a2a/v1${path}`)).toEqual({ agent: undefined, v1: true, ...target });
-  });
-
-  it('knows the paths only 0.3 has, and its proto’s slip', () => {
-    expect(rest('/a2a/echo/v1/card').by).toEqual({ GET: 'GetExtendedAgentCard' });
-    expect(find('/a2a/echo/card')).toBeUndefined();
-    expect(rest('/a2a/echo/v1/task/t1/pushNotificationConfigs').taskId).toBe('t1');
-  });
-
-  it('finds the extended card of 0.2 from the deeper URL of its cards', () => {
-    const url = new URL('http://gateway/a2a/echo/rpc');
-    const { pathname } = new URL(`${url.href}/../agent/authenticatedExtendedCard`);
-    expect(find(pathname)).toEqual({ agent: 'echo', endpoint: { kind: 'extendedCard' } });
-    expect(find('/a2a/agent/authenticatedExtendedCard')).toEqual({
-      agent: undefined,
-      endpoint: { kind: 'extendedCard' },
+    expect(find(path)).toEqual({
+      ...(agent !== undefined && { agent }),
+      by: { POST: streams ? 'A2A over JSON-RPC, answered by a stream' : 'A2A over JSON-RPC' },
+      errors: 'a2a-jsonrpc',
     });
   });
 
-  it('tells agents that are not there from paths that are nothing', () => {
-    expect(find('/a2a/nobody')).toBe('unknown');
-    expect(find('/a2a/nobody/message:send')).toBe('unknown');
-    expect(find('/a2a/nobody/v1/tasks')).toBe('unknown');
-    expect(find('/a2a/agents')).toBeUndefined();
-    expect(find('/a2a/push/abc')).toBeUndefined();
-    expect(find('/a2a/echo/nothing')).toBeUndefined();
-    expect(find('/a2a/echo/tasks/%E0%A4%A')).toBeUndefined();
-    expect(find('/a2along')).toBeUndefined();
-    expect(find('/mcp')).toBeUndefined();
+  it.each<[string, Partial<Record<string, Operation>>, { task?: string; config?: string }?]>([
+    ['/message:send', { POST: 'SendMessage' }],
+    ['/message%3Asend', { POST: 'SendMessage' }],
+    ['/message:stream', { POST: 'SendStreamingMessage' }],
+    ['/tasks', { GET: 'ListTasks' }],
+    ['/tasks/', { GET: 'ListTasks' }],
+    ['/tasks/t1', { GET: 'GetTask' }, { task: 't1' }],
+    ['/tasks/a%2Fb%3Ac', { GET: 'GetTask' }, { task: 'a/b:c' }],
+    ['/tasks/urn:x:1', { GET: 'GetTask' }, { task: 'urn:x:1' }],
+    ['/tasks/urn%3Ax:cancel', { POST: 'CancelTask' }, { task: 'urn:x' }],
+    ['/tasks/t1:subscribe', { GET: 'SubscribeToTask', POST: 'SubscribeToTask' }, { task: 't1' }],
+    [
+      '/tasks/t1/pushNotificationConfigs',
+      { GET: 'ListTaskPushNotificationConfigs', POST: 'CreateTaskPushNotificationConfig' },
+      { task: 't1' },
+    ],
+    [
+      '/tasks/t1/pushNotificationConfigs/p%201',
+      { GET: 'GetTaskPushNotificationConfig', DELETE: 'DeleteTaskPushNotificationConfig' },
+      { task: 't1', config: 'p 1' },
+    ],
+    ['/extendedAgentCard', { GET: 'GetExtendedAgentCard' }],
+  ])('S-75: %s is REST for an agent, a tenant of it, /v1 and the front agent', (path, by, names = {}) => {
+    const current = { by, ...names, errors: 'a2a-rest' };
+    const older = { by, ...names, errors: 'a2a-rest-v1' };
+    expect(find(`/a2a/echo${path}`)).toEqual({ agent: 'echo', ...current });
+    expect(find(`/a2a/echo/acme${path}`)).toEqual({ agent: 'echo', tenant: 'acme', ...current });
+    expect(find(`/a2a/echo/v1${path}`)).toEqual({ agent: 'echo', ...older });
+    expect(find(`/a2a/echo/v1/acme${path}`)).toEqual({ agent: 'echo', tenant: 'acme', ...older });
+    expect(find(`/a2a${path}`)).toEqual(current);
+    expect(find(`/a2a/v1${path}`)).toEqual(older);
+    expect(find(`/v1/a2a${path}`)).toEqual(current);
   });
 
-  it('knows its own paths', () => {
-    for (const path of [
-      '/a2a',
-      '/a2a/x',
-      '/v1/a2a/x',
-      '/.well-known/agent.json',
-      '/.well-known/agents/x.json',
-      '/.well-known/api-catalog',
-    ])
-      expect(isA2aPath(path)).toBe(true);
-    for (const path of ['/mcp', '/a2ab', '/.well-known/oauth-protected-resource']) expect(isA2aPath(path)).toBe(false);
+  it('knows the paths only 0.3 has, and its proto’s slip', () => {
+    expect(find('/a2a/echo/v1/card')).toMatchObject({ by: { GET: 'GetExtendedAgentCard' } });
+    expect(find('/a2a/echo/card')).toEqual({ missing: 'not_found' });
+    for (const path of ['/task/t1/pushNotificationConfigs', '/tasks/t1/pushNotifications', '/task/t1:cancel'])
+      expect(find(`/a2a/echo/v1${path}`)).toMatchObject({ task: 't1' });
+    expect(find('/a2a/echo/task/t1')).toEqual({ missing: 'not_found' });
+    expect(find('/a2a/echo/tasks/t1/pushNotifications')).toEqual({ missing: 'not_found' });
+  });
+
+  it('finds the extended card of 0.2 from the deeper URL of its cards', () => {
+    const by = { GET: 'A2A up to 0.2: the extended card' };
+    const url = new URL('http://gateway/a2a/echo/rpc');
+    const { pathname } = new URL(`${url.href}/../agent/authenticatedExtendedCard`);
+    expect(find(pathname)).toMatchObject({ agent: 'echo', by });
+    expect(find('/a2a/agent/authenticatedExtendedCard')).toMatchObject({ by });
+  });
+
+  it('tells agents that are not there from paths that are nothing', () => {
+    for (const path of ['/a2a/nobody', '/a2a/nobody/message:send', '/a2a/nobody/v1/tasks', '/a2a/agents'])
+      expect(() => find(path)).toThrow(`There is no agent at ${path}`);
+    expect(find('/a2a/nobody/nothing')).toEqual({ missing: 'agent_not_found' });
+    expect(find('/a2a/echo/nothing')).toEqual({ missing: 'not_found' });
+    expect(find('/a2a/echo/tasks/%E0%A4%A')).toEqual({ missing: 'not_found' });
+    expect(find('/a2along')).toEqual({ missing: 'not_found' });
+    expect(find('/mcp')).toEqual({ missing: 'not_found' });
   });
 });

@@ -9,9 +9,9 @@ import { Guard } from '../../identity/guard.js';
 import { DIALECTS, dialect } from '../../protocol/a2a/index.js';
 import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../protocol/a2a/model.js';
 import { Origins } from '../http/origin.js';
-import { sendEmpty } from '../http/reply.js';
+import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
-import { PushDoor } from './push-door.js';
+import { CALLBACK_ERRORS, PushDoor } from './push-door.js';
 
 const EXCHANGE: Exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
 const TASK: Task = {
@@ -84,8 +84,7 @@ beforeEach(async () => {
   server = new HttpServer({
     guard: new Guard([{ name: 'alice', token: 'secret', admin: false }]),
     origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
-    router: door.router,
-    refuse: ({ res }, error) => sendEmpty(res, error.row.http, []),
+    routes: new RouteTable({ routes: door.routes(), errors: CALLBACK_ERRORS }),
     failed: () => {},
   });
   base = `http://127.0.0.1:${(await server.listen('127.0.0.1', 0)).port}`;

@@ -9,7 +9,7 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
-import type { Route, Router, Visit } from '../http/server.js';
+import type { ErrorFormat, Params, Route, Visit } from '../http/route.js';
 
 export interface PushDoorParts {
   readonly callbacks: Pick<Callbacks, 'address'>;
@@ -23,7 +23,6 @@ export interface PushDoorParts {
   readonly limits: StructureLimits & { readonly body: number; readonly perMinute?: number };
 }
 
-const PREFIX = `${CALLBACK_PATH}/`;
 const PER_MINUTE = 600;
 const MINUTE = 60_000;
 /** As long as senders repeat what they believe not to have been heard. */
@@ -37,37 +36,46 @@ const LONGEST_ECHO = 1_024;
 export class PushDoor {
   constructor(private readonly parts: PushDoorParts) {}
 
-  readonly router: Router = (path) => {
-    if (!path.startsWith(PREFIX)) return undefined;
-    const sealed = path.slice(PREFIX.length);
-    return { open: true, handle: (visit) => this.handle(visit, sealed) } satisfies Route;
-  };
+  routes(): Route[] {
+    const route = { path: `${CALLBACK_PATH}/{address}`, access: 'public', errors: CALLBACK_ERRORS } as const;
+    return [
+      {
+        ...route,
+        method: 'GET',
+        description: 'A2A up to 0.2: an agent makes sure that its callbacks are wanted',
+        handle: (visit) => this.echo(visit),
+      },
+      {
+        ...route,
+        method: 'POST',
+        description: 'A2A: an agent tells news of a task',
+        handle: (visit) => this.take(visit),
+      },
+    ];
+  }
 
-  private async handle(visit: Visit, sealed: string): Promise<void> {
-    const { res, headers } = visit;
+  /** How agents of the first version make sure that a webhook is wanted: what they say is to be said back. */
+  private echo({ res, headers, query, params }: Visit): void {
+    this.address(params);
+    const echo = query.get('validationToken');
+    if (echo === null || echo.length > LONGEST_ECHO)
+      throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
+    const plain = [...headers, 'X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store'];
+    sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
+  }
+
+  private address(params: Params): ReturnType<Callbacks['address']> {
     try {
-      await this.answer(visit, sealed);
+      return this.parts.callbacks.address(params['address']!);
     } catch (error) {
-      const [status, message, more] = refusal(error);
-      if (status === undefined) throw error;
-      sendJson(res, status, [...headers, ...more], [Buffer.from(JSON.stringify({ error: message }))]);
+      if (!(error instanceof CallbackRefused)) throw error;
+      throw new ProtocolError(error.why === 'expired' ? 'gone' : 'not_found', error.message);
     }
   }
 
-  private async answer(visit: Visit, sealed: string): Promise<void> {
-    const { req, res, headers, query } = visit;
-    const { key, proves } = this.parts.callbacks.address(sealed);
-    if (req.method === 'GET') {
-      // How agents of the first version make sure that a webhook is wanted: what they say is to be said back.
-      const echo = query.get('validationToken');
-      if (echo === null || echo.length > LONGEST_ECHO)
-        throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
-      const plain = [...headers, 'X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store'];
-      sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
-      return;
-    }
-    if (req.method !== 'POST')
-      throw new ProtocolError('http_method_not_allowed', 'News of tasks are posted', { headers: { Allow: 'POST' } });
+  private async take(visit: Visit): Promise<void> {
+    const { req, res, headers } = visit;
+    const { key, proves } = this.address(visit.params);
     if (!tokens(visit).some(proves)) throw new ProtocolError('unauthorized', 'The token is not the one of this task');
     const { bus, limits, records } = this.parts;
     const name = createHash('sha256')
@@ -155,10 +163,12 @@ function parse(body: Buffer, limits: StructureLimits): JsonValue {
   }
 }
 
-const CALLBACK_STATUS: Readonly<Record<CallbackRefused['why'], number>> = { forged: 404, expired: 410 };
-
-function refusal(error: unknown): [status: number | undefined, message: string, headers: string[]] {
-  if (error instanceof CallbackRefused) return [CALLBACK_STATUS[error.why], error.message, []];
-  if (!(error instanceof ProtocolError)) return [undefined, '', []];
-  return [error.row.rest, error.message, Object.entries(error.detail.headers ?? {}).flat()];
-}
+/** Strangers learn the status and one sentence. */
+export const CALLBACK_ERRORS: ErrorFormat = {
+  name: 'callback',
+  write: ({ res, headers }, error) => {
+    if (res.begun) res.end();
+    const more = Object.entries(error.detail.headers ?? {}).flat();
+    sendJson(res, error.row.rest, [...headers, ...more], [Buffer.from(JSON.stringify({ error: error.message }))]);
+  },
+};

@@ -1,13 +1,12 @@
 import { restDialect } from '../../protocol/a2a/detect.js';
-import { type DialectId, ERROR_PROFILES, type ErrorProfile } from '../../protocol/a2a/dialect.js';
+import type { DialectId, ErrorProfile } from '../../protocol/a2a/dialect.js';
 import { A2A_JSON, refusalDialect } from '../../protocol/a2a/habits.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
 import { sendBody, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
-import type { Visit } from '../http/server.js';
-import { placeOf } from './paths.js';
+import type { ErrorFormat, Visit } from '../http/route.js';
 import { namedVersion } from './visit.js';
 
 /**
@@ -71,27 +70,26 @@ export function sendRestError(visit: Visit, error: unknown, as: DialectId, profi
   sendBody(visit.res, status, all, restType(visit), [Buffer.from(JSON.stringify(body))]);
 }
 
-/** What stands at the place of an agent's name beneath the front agent. */
-const OF_THE_FRONT = /^(?:v1|tasks|extendedAgentCard|message:(?:send|stream))$/;
+const ended = ({ res }: Visit): boolean => {
+  if (res.begun) res.end();
+  return res.begun;
+};
 
-/**
- * Answers what never came as far as an agent: callers nobody knows, paths nothing is at, a gateway without A2A. The path
- * tells the binding, and with it the shape of the error.
- */
-export function refuseA2a(visit: Visit, error: ProtocolError, profile: ErrorProfile = ERROR_PROFILES[0]): void {
-  const { res, path } = visit;
-  if (res.begun) {
-    res.end();
-    return;
-  }
-  const named = namedVersion(visit);
-  // Whether such an agent exists is not asked: the shape must not tell.
-  const place = placeOf(path, (name) => !OF_THE_FRONT.test(name));
-  if (place && place !== 'unknown' && place.endpoint.kind === 'rpc') {
-    sendRpcError(res, visit.headers, error.detail.id ?? null, error, refusalDialect(named));
-    return;
-  }
-  const target = place && place !== 'unknown' && place.endpoint.kind === 'rest' ? place.endpoint.target : undefined;
-  const version = named === 'unsupported' ? undefined : named;
-  sendRestError(visit, error, restDialect(target?.v1 ?? false, version, undefined), profile);
-}
+/** JSON-RPC errors of A2A, in the version that the client names. */
+export const A2A_RPC_ERRORS: ErrorFormat = {
+  name: 'a2a-jsonrpc',
+  write: (visit, error) => {
+    if (ended(visit)) return;
+    sendRpcError(visit.res, visit.headers, error.detail.id ?? null, error, refusalDialect(namedVersion(visit)));
+  },
+};
+
+/** Errors of HTTP+JSON, in the version that the client names; `v1` beneath the `/v1` of 0.3. */
+export const restErrors = (profile: ErrorProfile, v1 = false): ErrorFormat => ({
+  name: v1 ? 'a2a-rest-v1' : 'a2a-rest',
+  write: (visit, error) => {
+    if (ended(visit)) return;
+    const named = namedVersion(visit);
+    sendRestError(visit, error, restDialect(v1, named === 'unsupported' ? undefined : named, undefined), profile);
+  },
+});

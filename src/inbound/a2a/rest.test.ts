@@ -134,7 +134,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
     const reply = await stand.send('/a2a/echo/message:send');
     expect([reply.status, reply.headers['allow']]).toEqual([405, 'POST, OPTIONS']);
     const config = await stand.send('/a2a/echo/tasks/t1/pushNotificationConfigs/p1', { method: 'POST', body: '{}' });
-    expect([config.status, config.headers['allow']]).toEqual([405, 'GET, DELETE, OPTIONS']);
+    expect([config.status, config.headers['allow']]).toEqual([405, 'GET, HEAD, DELETE, OPTIONS']);
   });
 });
 

@@ -11,36 +11,34 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
+import type { Params, Visit } from '../http/route.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
-import type { RestTarget } from './paths.js';
 import { incompatibleContent, JSON_TYPE, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
-import { type AgentVisit, type HttpParts, namedVersion, replyTo } from './visit.js';
+import { type HttpParts, namedVersion, replyTo } from './visit.js';
 
 /** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
 export class RestBinding {
   constructor(private readonly parts: HttpParts) {}
 
-  async handle(visit: AgentVisit, target: RestTarget): Promise<void> {
+  /** `v1` beneath the `/v1` of 0.3. */
+  async handle(visit: Visit, operation: Operation, v1: boolean): Promise<void> {
     const named = namedVersion(visit);
-    let as = restDialect(target.v1, named === 'unsupported' ? undefined : named, undefined);
+    let as = restDialect(v1, named === 'unsupported' ? undefined : named, undefined);
     try {
-      const operation = target.by[visit.req.method ?? ''];
-      if (!operation) throw notAllowed(visit, target.by);
       if (named === 'unsupported') throw unsupportedVersion(visit);
       const body = await this.body(visit);
-      if (!body.isEmpty) as = restDialect(target.v1, named, body.value());
-      await this.answer(visit, operation, as, requestOf(operation, as, target, visit.query, body));
+      if (!body.isEmpty) as = restDialect(v1, named, body.value());
+      await this.answer(visit, operation, as, requestOf(operation, as, visit.params, visit.query, body));
     } catch (error) {
       this.refuse(visit, error, as);
     }
   }
 
   /** Up to 0.2 the extended card was a page beside the endpoint, told by its status alone. */
-  async extendedCard(visit: AgentVisit): Promise<void> {
+  async extendedCard(visit: Visit): Promise<void> {
     try {
-      if (visit.req.method !== 'GET') throw notAllowed(visit, { GET: 'GetExtendedAgentCard' });
       await this.answer(visit, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
     } catch (error) {
       const none =
@@ -50,7 +48,7 @@ export class RestBinding {
     }
   }
 
-  private async body({ req }: AgentVisit): Promise<RawObject> {
+  private async body({ req }: Visit): Promise<RawObject> {
     const { limits } = this.parts;
     const source = await req.read(limits.body);
     if (source.length > 0 && !isJson(req.header('content-type')))
@@ -58,12 +56,7 @@ export class RestBinding {
     return readObject(source, limits);
   }
 
-  private async answer(
-    visit: AgentVisit,
-    operation: Operation,
-    as: DialectId,
-    request: Passed<JsonObject>,
-  ): Promise<void> {
+  private async answer(visit: Visit, operation: Operation, as: DialectId, request: Passed<JsonObject>): Promise<void> {
     const asking = ask(this.parts.gateway, visit, operation, as, request);
     if (isStreaming(operation)) {
       const late = (error: unknown): Framed => this.framed(visit, as, error);
@@ -80,7 +73,7 @@ export class RestBinding {
   }
 
   private async stream(
-    visit: AgentVisit,
+    visit: Visit,
     as: DialectId,
     request: JsonObject,
     asking: Promise<AgentAnswer>,
@@ -95,25 +88,19 @@ export class RestBinding {
     return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
   }
 
-  private framed(visit: AgentVisit, as: DialectId, error: unknown): Framed {
+  private framed(visit: Visit, as: DialectId, error: unknown): Framed {
     const { body } = restError(this.failure(error, visit), as, this.parts.profile);
     return { text: JSON.stringify(body), event: 'error' };
   }
 
-  private refuse(visit: AgentVisit, error: unknown, as: DialectId): void {
+  private refuse(visit: Visit, error: unknown, as: DialectId): void {
     if (visit.res.begun) throw error;
     sendRestError(visit, this.failure(error, visit), as, this.parts.profile);
   }
 
-  private failure(error: unknown, visit: AgentVisit): Error {
+  private failure(error: unknown, visit: Visit): Error {
     return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
   }
-}
-
-function notAllowed({ req }: AgentVisit, by: RestTarget['by']): ProtocolError {
-  return new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-    headers: { Allow: [...Object.keys(by), 'OPTIONS'].join(', ') },
-  });
 }
 
 /** Operations whose request is written in the body, and so as its version writes it. The others are made of path and query. */
@@ -126,7 +113,7 @@ const WRITTEN: ReadonlySet<Operation> = new Set<Operation>([
 function requestOf(
   operation: Operation,
   as: DialectId,
-  { taskId, configId, tenant }: RestTarget,
+  { task: taskId, config: configId, tenant }: Params,
   query: URLSearchParams,
   body: RawObject,
 ): Passed<JsonObject> {

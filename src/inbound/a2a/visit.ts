@@ -1,10 +1,9 @@
 import type { AgentGateway } from '../../core/a2a/gateway.js';
-import type { Principal } from '../../core/caller.js';
 import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
 import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import type { Visit } from '../http/server.js';
+import type { Visit } from '../http/route.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 
 /** What every binding over HTTP works with. */
@@ -18,13 +17,6 @@ export interface HttpParts {
   failed(error: unknown, path: string): void;
 }
 
-/** One request for an agent. */
-export interface AgentVisit extends Visit {
-  readonly principal: Principal;
-  /** Undefined for the front agent. */
-  readonly agent: string | undefined;
-}
-
 /** The version the client names, by header or in the query (S-10). */
 export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Version | 'unsupported' | undefined {
   const header = req.header(VERSION_HEADER);
@@ -34,7 +26,7 @@ export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Vers
 }
 
 /** How a stream is answered: as events, or as lines where the client takes those. */
-export const replyTo = ({ req, res, headers }: AgentVisit): StreamReply => ({
+export const replyTo = ({ req, res, headers }: Visit): StreamReply => ({
   res,
   headers,
   lines: wantsLines(req.header('accept')),

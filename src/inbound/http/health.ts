@@ -1,7 +1,6 @@
 import type { Catalog } from '../../core/catalog/catalog.js';
-import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from './reply.js';
-import type { Route, Visit } from './server.js';
+import type { ErrorFormat, Route, Visit } from './route.js';
 
 /** What is asked before traffic is sent here. */
 export class Health {
@@ -14,40 +13,50 @@ export class Health {
     private readonly sessions: () => number,
   ) {}
 
-  readonly live: Route = {
-    open: true,
-    handle: (visit) => send(visit, 200, { status: 'alive', service: 'parley' }),
-  };
+  routes(errors: ErrorFormat): Route[] {
+    const route = (path: string, description: string, handle: (visit: Visit) => void): Route => ({
+      method: 'GET',
+      path,
+      access: 'public',
+      errors,
+      description,
+      handle,
+    });
+    return [
+      route('/health', 'Status of the gateway and its servers', (visit) => this.summary(visit)),
+      route('/_health/live', 'Liveness: the process answers', (visit) => this.live(visit)),
+      route('/_health/ready', 'Readiness: the gateway accepts calls', (visit) => this.ready(visit)),
+    ];
+  }
 
-  readonly ready: Route = {
-    open: true,
-    handle: (visit) => {
-      const servers = this.servers();
-      const degraded = servers.some(({ status }) => status === 'down');
-      const status = !this.accepting ? 'not_ready' : degraded ? 'degraded' : 'ready';
-      send(visit, this.accepting ? 200 : 503, {
-        status,
-        service: 'parley',
-        is_degraded: degraded,
-        checks: {
-          drain_status: { status: this.accepting ? 'accepting' : 'draining' },
-          mcp_gateway: { status: 'ok', servers: servers.length },
-        },
-      });
-    },
-  };
+  private live(visit: Visit): void {
+    send(visit, 200, { status: 'alive', service: 'parley' });
+  }
 
-  readonly summary: Route = {
-    open: true,
-    handle: (visit) =>
-      send(visit, this.accepting ? 200 : 503, {
-        status: this.accepting ? 'ok' : 'stopping',
-        version: this.version,
-        transport: 'streamable-http',
-        sessions: this.sessions(),
-        servers: Object.fromEntries(this.servers().map(({ name, status }) => [name, status])),
-      }),
-  };
+  private ready(visit: Visit): void {
+    const servers = this.servers();
+    const degraded = servers.some(({ status }) => status === 'down');
+    const status = !this.accepting ? 'not_ready' : degraded ? 'degraded' : 'ready';
+    send(visit, this.accepting ? 200 : 503, {
+      status,
+      service: 'parley',
+      is_degraded: degraded,
+      checks: {
+        drain_status: { status: this.accepting ? 'accepting' : 'draining' },
+        mcp_gateway: { status: 'ok', servers: servers.length },
+      },
+    });
+  }
+
+  private summary(visit: Visit): void {
+    send(visit, this.accepting ? 200 : 503, {
+      status: this.accepting ? 'ok' : 'stopping',
+      version: this.version,
+      transport: 'streamable-http',
+      sessions: this.sessions(),
+      servers: Object.fromEntries(this.servers().map(({ name, status }) => [name, status])),
+    });
+  }
 
   private servers(): { name: string; status: string }[] {
     return this.catalog.servers.map((name) => ({
@@ -57,11 +66,6 @@ export class Health {
   }
 }
 
-function send({ req, res, headers }: Visit, status: number, body: object): void {
-  if (req.method !== 'GET' && req.method !== 'HEAD') {
-    throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-      headers: { Allow: 'GET, HEAD, OPTIONS' },
-    });
-  }
+function send({ res, headers }: Visit, status: number, body: object): void {
   sendJson(res, status, headers, [Buffer.from(JSON.stringify(body))]);
 }

@@ -10,7 +10,9 @@ import { Origins } from './origin.js';
 import { sendText } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import { HttpServer, type Route } from './server.js';
+import type { ErrorFormat, Route } from './route.js';
+import { RouteTable } from './route-table.js';
+import { HttpServer } from './server.js';
 import { EventResponse } from './stream.js';
 
 type Handle = (req: InboundRequest, res: InboundResponse) => void;
@@ -264,6 +266,21 @@ describe('a listener', () => {
   });
 });
 
+const TEXT: ErrorFormat = {
+  name: 'text',
+  write: ({ res, headers }, error) => {
+    if (res.begun) res.end();
+    else
+      sendText(
+        res,
+        error.row.http,
+        [...headers, ...Object.entries(error.detail.headers ?? {}).flat()],
+        'text/plain',
+        error.reason,
+      );
+  },
+};
+
 describe('the gateway at its address', () => {
   async function serve(
     handle: Route['handle'],
@@ -274,19 +291,18 @@ describe('the gateway at its address', () => {
     const server = new HttpServer({
       guard: new Guard([]),
       origins: new Origins({ loopback: true, hosts, origins: [], corsOrigins: [], credentials: false }),
-      router: () => ({ open: true, handle }),
+      routes: new RouteTable({
+        routes: (['GET', 'POST'] as const).map((method) => ({
+          method,
+          path: '/',
+          access: 'public' as const,
+          errors: TEXT,
+          description: 'The route of a test',
+          handle,
+        })),
+        errors: TEXT,
+      }),
       listener,
-      refuse: ({ res, headers }, error) => {
-        if (res.begun) res.end();
-        else
-          sendText(
-            res,
-            error.row.http,
-            [...headers, ...Object.entries(error.detail.headers ?? {}).flat()],
-            'text/plain',
-            error.reason,
-          );
-      },
       failed: (error) => void failed.push((error as Error).message),
     });
     const { port } = await server.listen('127.0.0.1', 0);

@@ -80,13 +80,16 @@ function isLoopbackOrigin(origin: string): boolean {
 
 const EXPOSED = 'Mcp-Session-Id, Mcp-Protocol-Version, WWW-Authenticate, ETag, A2A-Extensions, X-A2A-Extensions';
 
-/** The answer to a preflight, beside the headers of every answer. */
-export const PREFLIGHT: readonly string[] = [
-  'Access-Control-Allow-Methods',
-  'GET, POST, DELETE, OPTIONS',
-  'Access-Control-Allow-Headers',
+const CORS_HEADERS =
   'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept, ' +
-    'A2A-Version, A2A-Extensions, X-A2A-Extensions, Traceparent, Tracestate',
+  'A2A-Version, A2A-Extensions, X-A2A-Extensions, Traceparent, Tracestate';
+
+/** The answer to a preflight, beside the headers of every answer. */
+export const preflight = (methods: string): readonly string[] => [
+  'Access-Control-Allow-Methods',
+  methods,
+  'Access-Control-Allow-Headers',
+  CORS_HEADERS,
   'Access-Control-Max-Age',
   '600',
 ];

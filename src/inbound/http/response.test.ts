@@ -89,9 +89,10 @@ describe('a response', () => {
 
 describe('a response that is added to', () => {
   const stream = (write: (res: InboundResponse) => void): Handle => {
-    return (_, res) => {
+    return (req, res) => {
       res.open(200, []);
-      expect(res.ended).toBe(false);
+      // Nothing follows the head where only that was asked for.
+      expect(res.ended).toBe(req.method === 'HEAD');
       write(res);
       res.end();
     };

@@ -138,7 +138,8 @@ export class InboundResponse implements Pending {
   open(status: number, headers: readonly string[]): void {
     if (this.begun || this.closed) return;
     this.head(status, headers, this.channel.last);
-    this.out.flushHeaders();
+    if (this.channel.headOnly) this.end();
+    else this.out.flushHeaders();
   }
 
   write(chunk: string | readonly Buffer[]): void {

@@ -1,82 +1,101 @@
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALL_SERVERS, type View } from '../../core/gateway.js';
-import { ProtocolError } from '../../protocol/errors.js';
-import { isA2aPath } from '../a2a/paths.js';
+import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
+import { ProtocolError, type Reason } from '../../protocol/errors.js';
+import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
+import { A2A_RPC_ERRORS, restErrors } from '../a2a/refusals.js';
 import type { HttpDoor } from '../mcp/http-door.js';
+import { MCP_ERRORS } from '../mcp/refusals.js';
 import type { SseDoor } from '../mcp/sse-door.js';
-import type { Health } from './health.js';
-import type { Route, Router } from './server.js';
+import type { Fallback, Method, Parameter, Route, Visit } from './route.js';
+import { RouteTable } from './route-table.js';
 
-export interface Doors {
+/** The endpoints that the gateway serves over HTTP. */
+export interface Endpoints {
   readonly mcp: HttpDoor | 'off';
   readonly sse: SseDoor | undefined;
-  readonly health: Health;
-  readonly catalog: Catalog;
-  readonly a2a?: AgentDoors | 'off';
-  /** Routes of administrators. */
-  readonly admin?: Router;
+  readonly catalog: Pick<Catalog, 'upstream'>;
+  readonly a2a: AgentEndpoints | 'off';
+  /** Routes that belong to no protocol: health, administration. */
+  readonly others: readonly Route[];
 }
 
-/** The doors of A2A: cards and the catalogue of agents, callbacks of agents, and the agents themselves. */
-export interface AgentDoors {
-  readonly cards?: Router;
-  readonly push?: Router;
-  readonly agents: Router;
+/** The routes of A2A. */
+export interface AgentEndpoints {
+  readonly routes: readonly Route[];
+  readonly fallbacks: readonly Fallback[];
+  /** The parameter `agent`. */
+  readonly agent: Parameter;
 }
 
-/** S1-58: what is switched off says so. */
-const off = (reason: 'a2a_gateway_disabled' | 'mcp_gateway_disabled', message: string): Route => ({
-  open: true,
-  handle: () => {
-    throw new ProtocolError(reason, message);
-  },
-});
-const A2A_OFF = off('a2a_gateway_disabled', 'A2A is switched off here ("a2a.enabled")');
-const MCP_OFF = off('mcp_gateway_disabled', 'MCP is switched off here ("mcp.enabled")');
+const MCP_PATHS: readonly string[] = ['/', '/mcp', '/mcp/{server}', '/{server}/mcp'];
+/** Streams of HTTP+SSE, and where their clients post. */
+const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
+  ['/sse', '/messages'],
+  ['/mcp/sse', '/mcp/messages'],
+  ['/mcp/{server}/sse', '/mcp/{server}/messages'],
+];
 
-function agentRoute(a2a: AgentDoors | 'off' | undefined, path: string): Route | undefined {
-  if (a2a === undefined) return undefined;
-  if (a2a === 'off') return isA2aPath(path) ? A2A_OFF : undefined;
-  return a2a.cards?.(path) ?? a2a.push?.(path) ?? a2a.agents(path);
-}
+/** The part of the catalogue that a path is about. */
+const viewOf = ({ params }: Visit): View => {
+  const server = params['server'];
+  return server === undefined ? ALL_SERVERS : { server };
+};
+
+/** S1-58: a protocol that is switched off says so, to everybody. */
+const off = (reason: Reason, message: string) => (): never => {
+  throw new ProtocolError(reason, message);
+};
+const a2aOff = off('a2a_gateway_disabled', 'A2A is switched off here ("a2a.enabled")');
+const mcpOff = off('mcp_gateway_disabled', 'MCP is switched off here ("mcp.enabled")');
+
+const A2A_OFF: Pick<AgentEndpoints, 'routes' | 'fallbacks'> = {
+  routes: BASES.flatMap((base) => [...RPC_PATHS, RPC_STREAM_PATH].map((path) => base + path)).map((path) => ({
+    method: 'POST',
+    path,
+    access: 'public',
+    errors: A2A_RPC_ERRORS,
+    description: 'A2A is switched off',
+    handle: a2aOff,
+  })),
+  fallbacks: [
+    ...ROOTS,
+    '/.well-known/agent.json',
+    '/.well-known/agent-card.json',
+    '/.well-known/agent-card-http.json',
+    '/.well-known/agents',
+    '/.well-known/api-catalog',
+  ].map((below) => ({ below, access: 'public', errors: restErrors(ERROR_PROFILES[0]), missing: a2aOff })),
+};
+
+const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
+  (['GET', 'POST', 'DELETE'] satisfies Method[]).map((method) => ({
+    method,
+    path,
+    access: 'public' as const,
+    errors: MCP_ERRORS,
+    description: 'MCP is switched off',
+    handle: mcpOff,
+  })),
+);
 
 /** Every path the gateway serves, in one place. */
-export function routes({ mcp, sse, health, catalog, a2a, admin }: Doors): Router {
-  const endpoint = (view: View): Route =>
-    mcp === 'off'
-      ? MCP_OFF
-      : { handle: ({ req, res, headers }, principal) => mcp.handle(req, res, view, principal, headers) };
-  const stream = (door: SseDoor, view: View, messages: string): Route => ({
-    handle: ({ req, res, headers, query }, principal) =>
-      door.open(req, res, view, principal, headers, messages, query.get('view') === 'catalog'),
-  });
-  const messages = (door: SseDoor): Route => ({
-    handle: ({ req, res, headers, query }, principal) =>
-      door.post(req, res, principal, headers, query.get('sessionId')),
-  });
-  const fixed = new Map<string, Route>([
-    ['/', endpoint(ALL_SERVERS)],
-    ['/mcp', endpoint(ALL_SERVERS)],
-    ['/health', health.summary],
-    ['/_health/live', health.live],
-    ['/_health/ready', health.ready],
-  ]);
-  if (sse) {
-    fixed.set('/sse', stream(sse, ALL_SERVERS, '/messages'));
-    fixed.set('/messages', messages(sse));
-    fixed.set('/mcp/sse', stream(sse, ALL_SERVERS, '/mcp/messages'));
-    fixed.set('/mcp/messages', messages(sse));
-  }
-  return (given) => {
-    const path = given.length > 1 && given.endsWith('/') ? given.slice(0, -1) : given;
-    const known = fixed.get(path) ?? admin?.(path);
-    if (known) return known;
-    const match = /^\/mcp\/([^/]+)(\/sse|\/messages)?$/.exec(path) ?? /^\/([^/]+)\/mcp$/.exec(path);
-    const server = match?.[1]?.toLowerCase();
-    if (server === undefined || !catalog.upstream(server)) return agentRoute(a2a, path);
-    const view: View = { server };
-    if (match?.[2] === undefined) return endpoint(view);
-    if (!sse) return undefined;
-    return match[2] === '/sse' ? stream(sse, view, `/mcp/${server}/messages`) : messages(sse);
+export function routeTable({ mcp, sse, catalog, a2a, others }: Endpoints): RouteTable {
+  const server: Parameter = (name, path) => {
+    const known = name.toLowerCase();
+    if (!catalog.upstream(known)) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
+    return known;
   };
+  const agents = a2a === 'off' ? A2A_OFF : a2a;
+  return new RouteTable({
+    routes: [
+      ...others,
+      ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, viewOf))),
+      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, viewOf)) : []),
+      ...agents.routes,
+    ],
+    parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },
+    fallbacks: agents.fallbacks,
+    errors: MCP_ERRORS,
+  });
 }

@@ -5,37 +5,19 @@ import type { Guard } from '../../identity/guard.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Addresses } from './connections.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
-import { type Origins, PREFLIGHT } from './origin.js';
+import { type Origins, preflight } from './origin.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-
-export interface Visit {
-  readonly req: InboundRequest;
-  readonly res: InboundResponse;
-  readonly path: string;
-  readonly query: URLSearchParams;
-  /** Headers that belong on every answer. */
-  readonly headers: readonly string[];
-}
-
-export interface Route {
-  /** Open to everybody, known or not. */
-  readonly open?: boolean;
-  handle(visit: Visit, principal: Principal): Promise<void> | void;
-}
-
-/** Finds what serves a path; undefined where nothing does. */
-export type Router = (path: string) => Route | undefined;
+import type { Access, Params, Visit } from './route.js';
+import type { Match, RouteTable } from './route-table.js';
 
 export interface HttpServerOptions {
   readonly guard: Guard;
   readonly origins: Origins;
-  readonly router: Router;
+  readonly routes: RouteTable;
   /** How connections are accepted; what is left out is as in `SETTINGS`. */
   readonly listener?: Partial<ListenerSettings>;
-  /** Writes an error where no route did. */
-  refuse(visit: Visit, error: ProtocolError): void;
   /** Something broke in the gateway: a request at `path`, or, without one, taking a connection. */
   failed(error: unknown, path?: string): void;
 }
@@ -52,17 +34,20 @@ export class HttpServer {
     this.listener = new Listener({
       ...(options.listener && { settings: options.listener }),
       handle: (req, res) => this.visit(req, res),
-      refuse: (req, res, error) => this.broken(visitOf(req, res), error),
+      refuse: (req, res, error) => {
+        const visit = visitOf(req, res);
+        this.broken(visit, error, options.routes.match(visit.path));
+      },
       failed: (error) => options.failed(error),
     });
     this.proxied = new Addresses((options.listener?.limits ?? SETTINGS.limits).connectionsPerAddress);
   }
 
   private visit(req: InboundRequest, res: InboundResponse): void {
-    const { origins, guard, router } = this.options;
+    const { origins, guard, routes } = this.options;
     const origin = req.header('origin');
     const visit = visitOf(req, res);
-    const { path } = visit;
+    const match = routes.match(visit.path);
     try {
       if (req.source.trusted) this.behindProxy(req, res);
       if (!origins.allowsHost(req.header('host')))
@@ -70,24 +55,29 @@ export class HttpServer {
       if (!origins.allowsOrigin(origin))
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
       visit.headers = origins.headersFor(origin);
-      if (req.method === 'OPTIONS') {
-        sendEmpty(res, 200, [...visit.headers, ...PREFLIGHT]);
-        return;
-      }
-      const route = router(path);
-      const principal = guard.identify(req.header('authorization'));
-      if (!principal && !route?.open) {
-        throw new ProtocolError('unauthorized', 'Unauthorized: Invalid or missing API key', {
-          headers: { 'WWW-Authenticate': REALM },
-        });
-      }
-      if (!route) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
-      const coding = req.header('content-encoding');
-      if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
-      route.handle(visit, principal ?? NOBODY)?.catch((error: unknown) => this.broken(visit, error));
+      if (req.method === 'OPTIONS') allow(visit, match);
+      else this.serve(visit, match, guard.identify(req.header('authorization')));
     } catch (error) {
-      this.broken(visit, error);
+      this.broken(visit, error, match);
     }
+  }
+
+  /** The caller is known by now, or known to be a stranger: the rest follows from the table. */
+  private serve(visit: MutableVisit, match: Match, principal: Principal | undefined): void {
+    const { req, path } = visit;
+    const { resource } = match;
+    const route = resource.methods.get(req.method);
+    checkAccess(route?.access ?? resource.access, principal);
+    if (resource.missing) throw resource.missing(path);
+    visit.params = this.options.routes.resolve(match, path);
+    if (!route)
+      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+        headers: { Allow: resource.allow },
+      });
+    const coding = req.header('content-encoding');
+    if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
+    if (principal) visit.principal = principal;
+    route.handle(visit)?.catch((error: unknown) => this.broken(visit, error, match));
   }
 
   /** Reads what a trusted proxy tells of its client, and bounds the requests of that client. */
@@ -106,11 +96,11 @@ export class HttpServer {
     res.onClose(() => this.proxied.leave(address));
   }
 
-  private broken(visit: Visit, error: unknown): void {
+  private broken(visit: Visit, error: unknown, { resource }: Match): void {
     const known = error instanceof ProtocolError;
     if (!known) this.options.failed(error, visit.path);
     try {
-      this.options.refuse(visit, known ? error : new ProtocolError('internal', 'Internal error'));
+      resource.errors.write(visit, known ? error : new ProtocolError('internal', 'Internal error'));
     } catch (unsaid) {
       this.options.failed(unsaid, visit.path);
       visit.res.destroy();
@@ -153,8 +143,26 @@ const compressed = (coding: string): ProtocolError =>
     headers: { 'Accept-Encoding': 'identity' },
   });
 
-/** A visit whose headers are filled in when it is known who may read the answer. */
-function visitOf(req: InboundRequest, res: InboundResponse): { -readonly [key in keyof Visit]: Visit[key] } {
+/** Answers OPTIONS: a browser asks before it knows its user, so everybody is told. */
+function allow({ res, headers, path }: Visit, { resource }: Match): void {
+  if (resource.missing) throw resource.missing(path);
+  sendEmpty(res, 200, [...headers, 'Allow', resource.allow, ...preflight(resource.corsMethods)]);
+}
+
+function checkAccess(access: Access, principal: Principal | undefined): void {
+  if (access === 'public') return;
+  if (!principal)
+    throw new ProtocolError('unauthorized', 'Unauthorized: Invalid or missing API key', {
+      headers: { 'WWW-Authenticate': REALM },
+    });
+  if (access === 'admin' && !principal.admin)
+    throw new ProtocolError('forbidden', 'This is for administrators: callers whose token has "admin: true"');
+}
+
+type MutableVisit = { -readonly [key in keyof Visit]: Visit[key] };
+
+/** A visit; headers, parameters and caller are filled in as soon as they are known. */
+function visitOf(req: InboundRequest, res: InboundResponse): MutableVisit {
   const { target } = req;
   const mark = target.indexOf('?');
   return {
@@ -162,9 +170,13 @@ function visitOf(req: InboundRequest, res: InboundResponse): { -readonly [key in
     res,
     path: mark < 0 ? target : target.slice(0, mark),
     query: mark < 0 ? NO_QUERY : new URLSearchParams(target.slice(mark + 1)),
-    headers: [],
+    headers: NO_HEADERS,
+    params: NO_PARAMS,
+    principal: ANONYMOUS,
   };
 }
 
+const NO_HEADERS: readonly string[] = [];
+const NO_PARAMS: Params = {};
 const NO_QUERY = new URLSearchParams();
-const NOBODY: Principal = { name: '', admin: false };
+const ANONYMOUS: Principal = { name: '', admin: false };

@@ -6,32 +6,25 @@ import {
   type RpcMessage,
   type RpcRequest,
   readIncoming,
-  writeError,
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
-import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
 import { HEADER } from '../../protocol/mcp/headers.js';
-import {
-  LEGACY,
-  NEWEST,
-  REVISION_DATES,
-  type Revision,
-  revisionOf,
-  soundsModern,
-} from '../../protocol/mcp/revisions/index.js';
+import { LEGACY, NEWEST, REVISION_DATES, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
 import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
+import type { Method, Route, Visit } from '../http/route.js';
 import { STREAM_AGE } from '../http/stream.js';
 import { sendPage } from './html-page.js';
 import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-outlets.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernDoor } from './modern.js';
 import type { Outlet } from './outlet.js';
+import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { EventLog } from './session/event-log.js';
@@ -89,7 +82,7 @@ export interface HttpDoorOptions {
 }
 
 /** One request at the MCP endpoint, and what its answer is made of. */
-interface Visit {
+interface Exchange {
   readonly req: InboundRequest;
   readonly res: InboundResponse;
   readonly view: View;
@@ -99,44 +92,39 @@ interface Visit {
   readonly accepts: Accepted;
 }
 
-const ALLOWED = 'GET, HEAD, POST, DELETE, OPTIONS';
+const exchangeOf = ({ req, res, principal, headers: base }: Visit, view: View): Exchange => ({
+  req,
+  res,
+  view,
+  principal,
+  base,
+  accepts: accepted(req.header('accept')),
+});
 
 /** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
 export class HttpDoor {
   constructor(private readonly options: HttpDoorOptions) {}
 
-  async handle(
-    req: InboundRequest,
-    res: InboundResponse,
-    view: View,
-    principal: Principal,
-    base: readonly string[],
-  ): Promise<void> {
-    const visit: Visit = { req, res, view, principal, base, accepts: accepted(req.header('accept')) };
-    try {
-      switch (req.method) {
-        case 'POST':
-          await this.post(visit);
-          break;
-        case 'GET':
-        case 'HEAD':
-          await this.get(visit);
-          break;
-        case 'DELETE':
-          await this.delete(visit);
-          break;
-        default:
-          throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-            headers: { Allow: ALLOWED },
-          });
-      }
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      refuse(res, base, error, versionOf(req));
-    }
+  /** The routes of the endpoint at one path; `viewOf` tells which part of the catalogue is served there. */
+  routes(path: string, viewOf: (visit: Visit) => View): Route[] {
+    const route = (method: Method, description: string, handle: (exchange: Exchange) => Promise<void>): Route => ({
+      method,
+      path,
+      access: 'user',
+      errors: MCP_ERRORS,
+      description,
+      handle: (visit) => handle(exchangeOf(visit, viewOf(visit))),
+    });
+    return [
+      route('GET', 'MCP: the event stream of a session, or a page about the endpoint', (visit) => this.get(visit)),
+      route('POST', 'MCP: one message, or a batch of them', (visit) => this.post(visit)),
+      ...(this.options.clientTermination
+        ? [route('DELETE', 'MCP: the end of a session', (visit) => this.delete(visit))]
+        : []),
+    ];
   }
 
-  private async post(visit: Visit): Promise<void> {
+  private async post(visit: Exchange): Promise<void> {
     const { req, accepts } = visit;
     if (!isJson(req.header('content-type'))) {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
@@ -181,7 +169,7 @@ export class HttpDoor {
   }
 
   private modern(
-    visit: Visit,
+    visit: Exchange,
     message: RpcRequest,
     envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
     header: HeaderLookup,
@@ -214,7 +202,7 @@ export class HttpDoor {
     return handled;
   }
 
-  private async initialize(visit: Visit, message: RpcRequest): Promise<void> {
+  private async initialize(visit: Exchange, message: RpcRequest): Promise<void> {
     const { res, view, principal, base } = visit;
     if (message.kind !== 'request') throw new ProtocolError('invalid_request', 'initialize must be a request');
     try {
@@ -234,7 +222,7 @@ export class HttpDoor {
     }
   }
 
-  private async inSession(visit: Visit, incoming: Incoming): Promise<void> {
+  private async inSession(visit: Exchange, incoming: Incoming): Promise<void> {
     const { req, res, base, accepts } = visit;
     const { session, carrier } = await this.sessionOf(visit, incoming);
     const headers = withVersion(base, session.revision);
@@ -255,7 +243,7 @@ export class HttpDoor {
   }
 
   private async batch(
-    visit: Visit,
+    visit: Exchange,
     session: ClientSession,
     carrier: HttpCarrier,
     items: readonly (RpcMessage | ProtocolError)[],
@@ -273,7 +261,7 @@ export class HttpDoor {
   }
 
   private async sessionOf(
-    visit: Visit,
+    visit: Exchange,
     incoming?: Incoming,
   ): Promise<{ session: ClientSession; carrier: HttpCarrier }> {
     const { req, principal, view } = visit;
@@ -303,7 +291,7 @@ export class HttpDoor {
   }
 
   /** C-01: by what the request accepts, a stream or a page about the endpoint. */
-  private async get(visit: Visit): Promise<void> {
+  private async get(visit: Exchange): Promise<void> {
     const { req, res, base, accepts } = visit;
     const version = versionOf(req);
     if (version !== undefined && soundsModern(version)) {
@@ -326,7 +314,7 @@ export class HttpDoor {
     sendJson(res, 200, headers, [page]);
   }
 
-  private async openStream(visit: Visit): Promise<void> {
+  private async openStream(visit: Exchange): Promise<void> {
     const { req, res, base } = visit;
     const { session, carrier } = await this.sessionOf(visit);
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
@@ -341,10 +329,10 @@ export class HttpDoor {
     connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
   }
 
-  private async delete(visit: Visit): Promise<void> {
+  private async delete(visit: Exchange): Promise<void> {
     const { req, res, base } = visit;
     const version = versionOf(req);
-    if (!this.options.clientTermination || (version !== undefined && soundsModern(version))) {
+    if (version !== undefined && soundsModern(version)) {
       throw new ProtocolError('http_method_not_allowed', 'HTTP method DELETE not allowed', {
         headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
       });
@@ -378,49 +366,4 @@ function connectionOf(req: InboundRequest): object | undefined {
 
 function lookup(req: InboundRequest): HeaderLookup {
   return (name) => req.header(name);
-}
-
-function versionOf(req: InboundRequest): string | undefined {
-  return req.header(HEADER.version)?.trim();
-}
-
-const withVersion = (base: readonly string[], revision: Revision): readonly string[] => [
-  ...base,
-  'Mcp-Protocol-Version',
-  revision.date,
-];
-
-/** An answer to an exchange that failed before it became a request of some revision. */
-export function refuse(
-  res: InboundResponse,
-  base: readonly string[],
-  error: ProtocolError,
-  version: string | undefined,
-  id?: string | number,
-): void {
-  if (res.begun) {
-    res.end();
-    return;
-  }
-  const { row } = error;
-  const modern = version !== undefined && soundsModern(version);
-  const code =
-    modern ||
-    (error.reason === 'unsupported_version' &&
-      error.detail.data?.['requested'] !== undefined &&
-      soundsModern(String(error.detail.data['requested'])))
-      ? row.modern
-      : row.legacy;
-  const body = writeError(error.detail.id ?? id ?? null, {
-    code,
-    message: error.message,
-    data: error.data as JsonObject,
-  });
-  const status = (modern ? row.httpModern : undefined) ?? row.http;
-  sendJson(
-    res,
-    status,
-    [...withVersion(base, revisionOf(version) ?? NEWEST), ...Object.entries(error.detail.headers ?? {}).flat()],
-    [body],
-  );
 }

@@ -7,12 +7,13 @@ import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
 import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept.js';
 import { sendBody } from '../http/reply.js';
-import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
+import type { Route, Visit } from '../http/route.js';
 import { EventResponse } from '../http/stream.js';
 import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';
 import type { Outlet } from './outlet.js';
+import { MCP_ERRORS } from './refusals.js';
 import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
@@ -70,26 +71,39 @@ export class SseDoor {
 
   constructor(private readonly options: SseDoorOptions) {}
 
-  async open(
-    req: InboundRequest,
-    res: InboundResponse,
-    view: View,
-    principal: Principal,
-    base: readonly string[],
-    messages: string,
-    catalog: boolean,
-  ): Promise<void> {
-    if (req.method !== 'GET')
-      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-        headers: { Allow: 'GET, OPTIONS' },
-      });
+  /** The stream at one path, and the posts of its clients at another. */
+  routes(stream: string, messages: string, viewOf: (visit: Visit) => View): Route[] {
+    const route = { access: 'user', errors: MCP_ERRORS } as const;
+    return [
+      {
+        ...route,
+        method: 'GET',
+        path: stream,
+        description: 'MCP over HTTP+SSE: the stream of a session',
+        handle: (visit) => {
+          const view = viewOf(visit);
+          return this.open(visit, view, view.server === undefined ? messages : `/mcp/${view.server}/messages`);
+        },
+      },
+      {
+        ...route,
+        method: 'POST',
+        path: messages,
+        description: 'MCP over HTTP+SSE: one message of a client',
+        handle: (visit) => this.post(visit),
+      },
+    ];
+  }
+
+  private async open(visit: Visit, view: View, messages: string): Promise<void> {
+    const { req, res, principal, headers: base } = visit;
     const accepts = accepted(req.header('accept'));
     if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*')) {
       if (!accepts.html) throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
       await sendPage(res, base, this.options.info.html(view, principal, req.reachedUrl));
       return;
     }
-    if (catalog) {
+    if (visit.query.get('view') === 'catalog') {
       await this.catalog(res, view, principal, base);
       return;
     }
@@ -131,17 +145,8 @@ export class SseDoor {
     res.onClose(() => clearInterval(ping));
   }
 
-  async post(
-    req: InboundRequest,
-    res: InboundResponse,
-    principal: Principal,
-    base: readonly string[],
-    sessionId: string | null,
-  ): Promise<void> {
-    if (req.method !== 'POST')
-      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-        headers: { Allow: 'POST, OPTIONS' },
-      });
+  private async post({ req, res, principal, headers: base, query }: Visit): Promise<void> {
+    const sessionId = query.get('sessionId');
     if (!isJson(req.header('content-type')))
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');

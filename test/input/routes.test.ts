@@ -1,0 +1,196 @@
+/** Walks the table of routes of a running gateway: what follows from the table holds for every entry of it. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunningGateway } from '../../src/app/running.js';
+import { startServe } from '../../src/app/serve.js';
+import { configFrom } from '../../src/config/load.js';
+import { type EchoServer, startEcho } from './support/echo.js';
+import { ask } from './support/wire.js';
+
+const USER = 'user-0123456789abcdef0123456789abcdef';
+const ADMIN = 'admin-k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH';
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+/** Values of parameters; those that name something name something that is there. */
+const SAMPLES: Readonly<Record<string, string>> = { server: 'echo', name: 'echo', agent: 'desk', card: 'desk' };
+
+type Entry = RunningGateway['routes'][number];
+
+let data: string;
+let echo: EchoServer;
+let gateway: RunningGateway;
+let closed: RunningGateway;
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+const start = async (settings: object): Promise<RunningGateway> => {
+  const { config } = configFrom(
+    {
+      listen: '127.0.0.1:0',
+      servers: { echo: { url: echo.url } },
+      agents: { desk: { tools: ['echo__*'] } },
+      auth: {
+        tokens: [
+          { name: 'ada', token: USER },
+          { name: 'root', token: ADMIN, admin: true },
+        ],
+      },
+      ...settings,
+    },
+    { env: {} },
+  );
+  return startServe(config, { log: silent as never });
+};
+
+beforeAll(async () => {
+  data = await mkdtemp(join(tmpdir(), 'parley-routes-'));
+  echo = await startEcho();
+  gateway = await start({ data: join(data, 'on') });
+  closed = await start({ data: join(data, 'off'), mcp: { enabled: false }, a2a: { enabled: false } });
+  await gateway.settled(5_000);
+});
+afterAll(async () => {
+  await gateway?.close();
+  await closed?.close();
+  await echo?.close();
+  await rm(data, { recursive: true, force: true });
+});
+
+/** The routes by their paths, with a path to ask. */
+function paths(): { readonly path: string; readonly url: string; readonly routes: Entry[] }[] {
+  const all = new Map<string, Entry[]>();
+  for (const route of gateway.routes) all.set(route.path, [...(all.get(route.path) ?? []), route]);
+  return [...all].map(([path, routes]) => {
+    const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => SAMPLES[name] ?? `${name}-1`);
+    return { path, url: `${gateway.url}${sample}`, routes };
+  });
+}
+
+const allowOf = (routes: readonly Entry[]): string =>
+  [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ');
+
+const as = (token: string | undefined): Record<string, string> =>
+  token === undefined ? {} : { authorization: `Bearer ${token}` };
+
+/** What tells the formats of errors apart. */
+function formatOf(body: string): string {
+  const value = JSON.parse(body) as { jsonrpc?: string; error?: unknown; code?: unknown };
+  if (value.jsonrpc === '2.0') return 'jsonrpc';
+  if (typeof value.error === 'string') return 'callback';
+  if (typeof value.error === 'object') return 'a2a-rest';
+  return typeof value.code === 'number' ? 'a2a-rest-v1' : 'none';
+}
+const EXPECTED: Readonly<Record<string, string>> = { mcp: 'jsonrpc', 'a2a-jsonrpc': 'jsonrpc' };
+const expectedFormat = ({ errors: { name } }: Entry): string => EXPECTED[name] ?? name;
+
+describe('every route', () => {
+  it('is described in one line', () => {
+    expect(gateway.routes.length).toBeGreaterThan(100);
+    for (const { description } of gateway.routes) expect(description).toMatch(/^.{5,100}$/);
+  });
+
+  it('answers other methods with 405, Allow and its own format of errors', async () => {
+    for (const { path, url, routes } of paths()) {
+      const allow = allowOf(routes);
+      for (const method of METHODS.filter((each) => !allow.split(', ').includes(each))) {
+        const reply = await ask(url, { method, headers: as(ADMIN) });
+        expect([path, method, reply.status, reply.headers['allow']]).toEqual([path, method, 405, allow]);
+        if (method !== 'HEAD') expect([path, formatOf(reply.body)]).toEqual([path, expectedFormat(routes[0]!)]);
+      }
+    }
+  });
+
+  it('serves strangers where it is public, callers where it is not, and administrators where it says so', async () => {
+    for (const { path, url, routes } of paths()) {
+      for (const route of routes) {
+        const { method, access } = route;
+        const status = async (token: string | undefined) => {
+          const { status: given, body } = await ask(url, { method, headers: as(token), ...bodyFor(method) });
+          if (given === 401 || given === 403) expect([path, formatOf(body)]).toEqual([path, expectedFormat(route)]);
+          return given;
+        };
+        const stranger = await status(undefined);
+        if (access !== 'public') expect([path, method, stranger]).toEqual([path, method, 401]);
+        // The callbacks of agents have tokens of their own.
+        else if (route.errors.name !== 'callback') expect([path, method, stranger]).not.toEqual([path, method, 401]);
+        if (method !== 'GET' || access === 'public') continue;
+        const head = await ask(url, { method: 'HEAD', headers: as(USER) });
+        if (access === 'admin') expect([path, await status(USER), head.status]).toEqual([path, 403, 403]);
+        else expect([401, 403]).not.toContain(head.status);
+      }
+    }
+  });
+
+  it('serves HEAD where GET is there, by the head of GET', async () => {
+    for (const { path, url, routes } of paths()) {
+      if (!routes.some(({ method }) => method === 'GET')) continue;
+      // A stream has no end, so only its head is looked at here.
+      const head = await ask(url, { method: 'HEAD', headers: as(ADMIN) });
+      expect([path, head.body]).toEqual([path, '']);
+      expect([path, head.status]).not.toEqual([path, 405]);
+      if (head.headers['content-type']?.startsWith('text/event-stream')) continue;
+      const get = await ask(url, { method: 'GET', headers: as(ADMIN) });
+      expect([path, head.status, head.headers['content-type']]).toEqual([
+        path,
+        get.status,
+        get.headers['content-type'],
+      ]);
+    }
+  });
+
+  it('answers a preflight without a token, with the methods it has', async () => {
+    for (const { path, url, routes } of paths()) {
+      const reply = await ask(url, { method: 'OPTIONS', headers: { origin: 'http://localhost:3000' } });
+      const methods = [...routes.map(({ method }) => method), 'OPTIONS'].join(', ');
+      expect([path, reply.status, reply.headers['allow']]).toEqual([path, 200, allowOf(routes)]);
+      expect([path, reply.headers['access-control-allow-methods']]).toEqual([path, methods]);
+    }
+  });
+});
+
+describe('a path without a route', () => {
+  it.each([
+    ['/nothing', 'jsonrpc', 'not_found'],
+    ['/mcp/nobody', 'jsonrpc', 'not_found'],
+    ['/mcp/nobody/sse', 'jsonrpc', 'not_found'],
+    ['/mcp/echo/nothing', 'jsonrpc', 'not_found'],
+    ['/a2a/nobody', 'jsonrpc', 'agent_not_found'],
+    ['/a2a/nobody/nothing', 'a2a-rest', 'AGENT_NOT_FOUND'],
+    ['/a2a/desk/nothing', 'a2a-rest', 'NOT_FOUND'],
+  ])('%s is 404 for callers, for strangers 401', async (path, format, reason) => {
+    for (const method of ['GET', 'POST', 'PUT']) {
+      const stranger = await ask(`${gateway.url}${path}`, { method });
+      expect([stranger.status, formatOf(stranger.body)]).toEqual([401, format]);
+      const reply = await ask(`${gateway.url}${path}`, { method, headers: as(USER) });
+      expect([reply.status, formatOf(reply.body)]).toEqual([404, format]);
+      expect(reply.body).toContain(`"${reason}"`);
+    }
+  });
+
+  it('has no methods for a preflight', async () => {
+    expect((await ask(`${gateway.url}/nothing`, { method: 'OPTIONS' })).status).toBe(404);
+  });
+});
+
+describe('S1-58: a protocol that is switched off', () => {
+  it.each([
+    ['/', 'mcp_gateway_disabled'],
+    ['/mcp', 'mcp_gateway_disabled'],
+    ['/mcp/echo', 'mcp_gateway_disabled'],
+    ['/a2a', 'a2a_gateway_disabled'],
+    ['/a2a/desk', 'a2a_gateway_disabled'],
+    ['/a2a/agents', 'a2a_gateway_disabled'],
+    ['/v1/a2a/desk', 'a2a_gateway_disabled'],
+    ['/a2a/desk/tasks/t1:cancel', 'a2a_gateway_disabled'],
+    ['/.well-known/agent.json', 'a2a_gateway_disabled'],
+    ['/.well-known/agents/desk.json', 'a2a_gateway_disabled'],
+  ])('says so at %s, to everybody', async (path, reason) => {
+    const reply = await ask(`${closed.url}${path}`, { method: 'POST', body: {} });
+    // JSON-RPC of A2A writes this error on 200.
+    expect(reply.status).toBe(/^(\/v1)?\/a2a(\/\w+)?$/.test(path) ? 200 : 404);
+    expect(reply.body.toLowerCase()).toContain(`"${reason}"`);
+  });
+});
+
+const bodyFor = (method: string): { body?: object } => (method === 'POST' ? { body: {} } : {});
