@@ -22,7 +22,7 @@ export default defineConfig({
           include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          maxWorkers: cores,
+          maxWorkers: 2 * cores,
           sequence: { groupOrder: 0 },
         },
       },
