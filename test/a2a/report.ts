@@ -1,6 +1,7 @@
 /** The matrix as text for a terminal and as Markdown for the documentation. */
 import type { Column } from '../fixtures/a2a/agent.js';
 import type { Row } from '../fixtures/a2a/client.js';
+import { commitOf } from '../support/commit.js';
 import type { Case } from './case.js';
 import type { Outcome } from './matrix.js';
 
@@ -57,7 +58,7 @@ export function markdown(matrix: Matrix): string {
     'Clients of every version and binding against agents of every version and binding, through the gateway: the official SDK',
     'of each version on both sides, and peers written after the specification where no SDK speaks it any more. A cell tells',
     'how many cases pass; a version that has no words for a case is not tried with it.',
-    `In all: ${passed(everything)} passed, ${everything.length - passed(everything)} failed.`,
+    `In all: ${passed(everything)} passed, ${everything.length - passed(everything)} failed, made from ${commitOf()}.`,
     '',
     `| client ↓ agent → | ${matrix.columns.map(heading).join(' | ')} |`,
     `|---|${matrix.columns.map(() => '---').join('|')}|`,

@@ -1,4 +1,5 @@
 /** The matrix as text for a terminal and as Markdown for the documentation. */
+import { commitOf } from '../support/commit.js';
 import type { Outcome } from './matrix.js';
 import type { ClientTransport, Revision, ServerTransport } from './peers.js';
 
@@ -75,7 +76,7 @@ export function markdown(matrix: Matrix): string {
     '',
     'Every client revision against every server revision, over every transport they have, with the SDK of each revision on',
     'both sides. A cell tells how many cases pass; `+ n r` are cases that cannot cross and are refused with a reason within',
-    `five seconds. In all: ${passed(everything)} passed, ${everything.length - passed(everything)} failed.`,
+    `five seconds. In all: ${passed(everything)} passed, ${everything.length - passed(everything)} failed, made from ${commitOf()}.`,
     '',
     `| client ↓ server → | ${matrix.columns.map(({ revision, transport }) => `${revision}<br>${TRANSPORTS[transport]}`).join(' | ')} |`,
     `|---|${matrix.columns.map(() => '---').join('|')}|`,
