@@ -3,6 +3,7 @@ import type { ParkedRecords } from '../core/bridge/parking.js';
 import type { TaskRecord, TaskRecords } from '../core/bridge/tasks.js';
 import type { Cluster } from '../core/cluster.js';
 import { type Seal, SealBroken } from '../core/seal.js';
+import type { UsedApprovals } from '../features/approval.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
 import type { VerdictStore } from '../outbound/mcp/build.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
@@ -121,6 +122,13 @@ export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
       }
     },
   };
+}
+
+/** The clocks of replicas may differ by this much; a used approval is remembered for longer than it is valid. */
+const APPROVAL_MARGIN = 60_000;
+
+export function usedApprovals({ spentApprovals }: State): UsedApprovals {
+  return { spend: (id, ttl) => stored(spentApprovals.spend(id, ttl + APPROVAL_MARGIN)) };
 }
 
 /** Verdicts are read once at the start and written behind: no call waits for them. */

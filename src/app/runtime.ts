@@ -29,7 +29,7 @@ import type { Implementation } from '../protocol/mcp/model.js';
 import { openState, Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aRuntime } from './a2a-runtime.js';
-import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords } from './mcp-records.js';
+import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords, usedApprovals } from './mcp-records.js';
 import { Registrations } from './registrations.js';
 
 /** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
@@ -128,7 +128,7 @@ export class Runtime {
       tasks,
       bridge,
     });
-    const approving = withApproval(this.aggregate, config.policy.approve, catalog, states);
+    const approving = withApproval(this.aggregate, config.policy.approve, catalog, states, usedApprovals(state));
     const { calls } = reporting;
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;

@@ -16,6 +16,12 @@ export interface ApprovalPolicy {
   readonly destructive: boolean;
 }
 
+/** Approvals that were used: each counts once, across replicas and restarts. */
+export interface UsedApprovals {
+  /** True for the first use. The use is remembered for `ttl` milliseconds at least. */
+  spend(id: string, ttl: number): Promise<boolean>;
+}
+
 /** A tool by its server, the name it is offered under, and its own. */
 interface Tool {
   readonly server: string;
@@ -31,17 +37,15 @@ const FORM = { elicitation: { form: {} } };
  * Asks a person before a tool runs. The question goes the way every question goes, so it reaches clients of every
  * revision; who cannot be asked is refused, with the reason.
  */
-export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Catalog, states: States): Gateway {
+export function withApproval(
+  inner: Gateway,
+  policy: ApprovalPolicy,
+  catalog: Catalog,
+  states: States,
+  used: UsedApprovals,
+): Gateway {
   if (policy.tools.length === 0 && !policy.destructive) return inner;
   const patterns = policy.tools.map(globOf);
-  /** Approvals that were used, until they would have expired; each counts once. */
-  const used = new Map<string, number>();
-  const spend = (nonce: string): void => {
-    const now = performance.now();
-    for (const [old, until] of used) if (until < now) used.delete(old);
-    if (used.has(nonce)) throw new ProtocolError('invalid_state', 'This approval was used already');
-    used.set(nonce, now + states.ttl);
-  };
 
   const needs = async (caller: Caller, call: Call): Promise<Tool | undefined> => {
     const name = call.params.get('name');
@@ -103,7 +107,13 @@ export function withApproval(inner: Gateway, policy: ApprovalPolicy, catalog: Ca
             }),
           );
         }
-        spend(state.nonce);
+        // Before the call goes on: a call that fails afterwards has used its approval.
+        if (!(await used.spend(state.nonce, states.ttl))) {
+          throw new ProtocolError(
+            'invalid_state',
+            'This approval was used already: make the call anew to be asked again',
+          );
+        }
         return await inner.call(caller, {
           ...call,
           params: call.params.edit({ requestState: undefined, inputResponses: undefined }),

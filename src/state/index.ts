@@ -15,6 +15,7 @@ import { Outbox } from './stores/outbox.js';
 import { ParkedCalls } from './stores/parked.js';
 import { Registry } from './stores/registry.js';
 import { Sessions } from './stores/sessions.js';
+import { SpentApprovals } from './stores/spent-approvals.js';
 import { Tasks } from './stores/tasks.js';
 import { Verdicts } from './stores/verdicts.js';
 import { Sweeper } from './sweeper.js';
@@ -33,6 +34,7 @@ export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox }
 export { ParkedCalls } from './stores/parked.js';
 export { type Entry, Registry } from './stores/registry.js';
 export { Sessions } from './stores/sessions.js';
+export { SpentApprovals } from './stores/spent-approvals.js';
 export { Tasks } from './stores/tasks.js';
 export { type Verdict, Verdicts } from './stores/verdicts.js';
 
@@ -77,6 +79,7 @@ export interface State {
   readonly sessions: Sessions;
   readonly parked: ParkedCalls;
   readonly tasks: Tasks;
+  readonly spentApprovals: SpentApprovals;
   readonly outbox: Outbox;
   readonly agentTasks: AgentTasks;
   readonly agentPushes: AgentPushes;
@@ -168,13 +171,14 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
     sessions: new Sessions(db),
     parked: new ParkedCalls(db),
     tasks: new Tasks(db),
+    spentApprovals: new SpentApprovals(db),
     outbox: new Outbox(db, deadDeliveriesMs === undefined ? {} : { keepDeadMs: deadDeliveriesMs }),
     agentTasks: new AgentTasks(db),
     agentPushes: new AgentPushes(db),
     audit: new Audit(db, { ...options.audit, ...(auditMs !== undefined && { keepMs: auditMs }) }),
   };
-  const { sessions, parked, tasks, agentTasks, verdicts, outbox, audit } = stores;
-  const expiring = [sessions, parked, tasks, agentTasks, verdicts, outbox, audit];
+  const { sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit } = stores;
+  const expiring = [sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit];
   const all = bus instanceof SqlBus ? [...expiring, ...bus.expiring] : expiring;
   const sweeper = sweepMs > 0 ? new Sweeper({ bus, stores: all, everyMs: sweepMs, log }) : undefined;
 

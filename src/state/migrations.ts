@@ -101,6 +101,13 @@ export const steps: readonly Step[] = [
       'CREATE INDEX audit_starts ON audit (prev) WHERE seq = 1',
     ],
   },
+  {
+    v: 4,
+    statements: [
+      'CREATE TABLE spent_approvals (id TEXT PRIMARY KEY, expires_at BIGINT NOT NULL)',
+      'CREATE INDEX spent_approvals_expires ON spent_approvals (expires_at)',
+    ],
+  },
 ];
 
 export interface MigrateOptions {

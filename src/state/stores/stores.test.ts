@@ -111,6 +111,17 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(takes.filter(Boolean)).toEqual([{ principal: 'alice', owner: 'r1', value: { tool: 't' } }]);
   });
 
+  test('an approval is spent by exactly one, and its row goes when it has expired', async () => {
+    const id = newId();
+    const uses = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).spentApprovals.spend(id, 60_000)),
+    );
+    expect(uses.filter(Boolean)).toHaveLength(1);
+    expect(await b.spentApprovals.spend(newId(), -1)).toBe(true);
+    expect(await a.spentApprovals.sweep()).toBe(1);
+    expect(await b.spentApprovals.spend(id, 60_000)).toBe(false);
+  });
+
   test('the newer verdict stays, until it is old', async () => {
     const at = wallMs();
     await a.verdicts.put('http://x', { value: 'new', datedAt: at, expiresAt: soon() });

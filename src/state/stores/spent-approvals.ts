@@ -1,0 +1,31 @@
+import { wallMs } from '../clock.js';
+import type { Db } from '../db.js';
+import type { Expiring } from '../sweeper.js';
+
+/** Single-use approvals that a call has used. A row stays until its approval has expired. */
+export class SpentApprovals implements Expiring {
+  readonly batch = 1_000;
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  /**
+   * Marks the approval as used for `ttlMs`. True for the first caller only, at whichever replica. A row that has expired
+   * and was not removed yet still counts: an approval is never valid a second time.
+   */
+  async spend(id: string, ttlMs: number): Promise<boolean> {
+    const rows = await this.#db.q(
+      'INSERT INTO spent_approvals (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id',
+      [id, wallMs() + ttlMs],
+    );
+    return rows.length > 0;
+  }
+
+  async sweep(): Promise<number> {
+    const sql = `DELETE FROM spent_approvals WHERE id IN
+      (SELECT id FROM spent_approvals WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;
+    return (await this.#db.q(sql, [wallMs(), this.batch])).length;
+  }
+}
