@@ -51,6 +51,11 @@ const ONLY_IN = {
   'node:child_process': { places: ['outbound/stdio/'], why: 'children are started where they are guarded' },
 };
 
+/** The folders that know one version only: what differs between versions is decided in src/protocol. */
+const VERSION_FREE = new Set(['core', 'features', 'interceptors']);
+const ERROR_CODE = /-32\d{3}\b/g;
+const ERA = /\.era\b|\.(?:legacy|modern)\b|'(?:legacy|modern)'/g;
+
 const TYPE_OF_ANY = /(?:[:<|&,([]|\bas\b|\bextends\b|=>)\s*any\b(?!\s*[:=?(.])/g;
 
 /** A sleep by hand; core/timing has it with an interruption and a limit. */
@@ -83,6 +88,12 @@ function check(root) {
           `the revision ${date} is named outside of src/protocol; ask a revision what it can express instead`,
         );
       }
+    }
+    if (VERSION_FREE.has(roomOf(name))) {
+      for (const { index, 0: number } of code.matchAll(ERROR_CODE))
+        report(index, `the error code ${number} belongs to src/protocol; decide by the reason of an error instead`);
+      for (const { index, 0: era } of code.matchAll(ERA))
+        report(index, `${era} is a branch on an era; ask a revision what it can express instead`);
     }
     const bare = withoutStrings(code);
     for (const { index } of bare.matchAll(TYPE_OF_ANY)) report(index, 'any is no type; use unknown');

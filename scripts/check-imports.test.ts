@@ -158,13 +158,24 @@ test.each([
     "if (version === '2025-11-25') go();",
     'the revision 2025-11-25 is named outside of src/protocol; ask a revision what it can express instead',
   ],
+  [
+    'src/core/a.ts',
+    'if (error.code === -32601) go();',
+    'the error code -32601 belongs to src/protocol; decide by the reason of an error instead',
+  ],
+  [
+    'src/interceptors/a.ts',
+    "if (revision.era === 'modern') go();",
+    '.era is a branch on an era; ask a revision what it can express instead',
+    "'modern' is a branch on an era; ask a revision what it can express instead",
+  ],
   ['src/core/a.ts', 'await new Promise((resolve) => setTimeout(resolve, 5));', 'use sleep or within of core/timing'],
   ['src/core/a.ts', 'const a = b as any;', 'any is no type; use unknown'],
   ['src/core/a.ts', 'function f(a: string, b: any[]) {}', 'any is no type; use unknown'],
   ['src/core/a.ts', 'const m = new Map<string, any>();', 'any is no type; use unknown'],
-])('%s: %s', (name, text, message) => {
+])('%s: %s', (name, text, ...messages) => {
   const { code, problems } = check({ [name]: text });
-  expect({ code, problems }).toEqual({ code: 1, problems: [`${name}:1: ${message}`] });
+  expect({ code, problems }).toEqual({ code: 1, problems: messages.map((message) => `${name}:1: ${message}`) });
 });
 
 test('the line of a problem is the line it stands on', () => {

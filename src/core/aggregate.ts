@@ -14,7 +14,8 @@ import {
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
 import { detailedTask } from '../protocol/mcp/project/task.js';
-import { MODERN } from '../protocol/mcp/revisions/index.js';
+import { DISCOVER_VERSIONS } from '../protocol/mcp/revisions/index.js';
+import { refusalIn } from '../protocol/mcp/upstream-error.js';
 import type { Admission } from './admission.js';
 import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
@@ -38,7 +39,6 @@ export interface AggregateParts {
   readonly bridge: BridgeSwitches;
 }
 
-const MODERN_DATES = MODERN.map((revision) => revision.date);
 const INSTRUCTIONS_LIMIT = 8_192;
 const DISCOVER_TTL = 60_000;
 
@@ -101,7 +101,7 @@ export class Aggregate implements Gateway {
     const { capabilities, instructions, missing } = await this.describe(view);
     return complete(
       RawObject.from({
-        supportedVersions: MODERN_DATES,
+        supportedVersions: DISCOVER_VERSIONS,
         capabilities,
         ...(instructions !== undefined && { instructions }),
         // What is missing now may be there at the next moment.
@@ -155,8 +155,7 @@ export class Aggregate implements Gateway {
     const outcome = await this.parts.forwarder.forward(caller, call, route);
     // The server saw other mirrored arguments than we know of: learn its list anew and try once more. It refused, so
     // nothing was executed (BR-23).
-    if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32020)
-      return outcome;
+    if (outcome.kind !== 'error' || refusalIn(outcome.error)?.reason !== 'header_mismatch') return outcome;
     await catalog.refreshTools(server, set);
     return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, offered, set) });
   }

@@ -1,5 +1,5 @@
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { type Edits, isEmpty, type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
+import { type Edits, isEmpty, RawObject } from '../protocol/jsonrpc/raw.js';
 import {
   type ClientCapabilities,
   INPUT_FAILURE,
@@ -10,6 +10,7 @@ import {
 } from '../protocol/mcp/model.js';
 import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/project/input.js';
 import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/project/task.js';
+import { needsTask, refusalIn } from '../protocol/mcp/upstream-error.js';
 import type { Admission, Target } from './admission.js';
 import type { Parking } from './bridge/parking.js';
 import { type BridgeSwitches, relayable } from './bridge/relay.js';
@@ -81,7 +82,11 @@ export class Forwarder {
     const manner = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
     const outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
     if (outcome.kind === 'complete') return outcome;
-    if (caller.revision.expresses.tasks !== 'extension' && wantsTask(outcome)) {
+    if (
+      caller.revision.expresses.tasks !== 'extension' &&
+      outcome.kind === 'error' &&
+      needsTask(refusalIn(outcome.error))
+    ) {
       // The server does this as a task only; it is followed for a caller whose revision has no such tasks.
       const followed = await upstream.request(
         onBehalf,
@@ -101,7 +106,7 @@ export class Forwarder {
       this.onBehalf(caller, call),
       this.toUpstream(call, { target: { server, kind: 'tool', name: call.method }, edits: {} }, undefined, PLAIN),
     );
-    if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError && outcome.error.code === -32601) {
+    if (outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'method_not_found') {
       throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
     }
     return this.bridged(caller, caller.capabilities, call, server, outcome);
@@ -233,18 +238,12 @@ export class Forwarder {
     server: string,
     error: UpstreamRpcError,
   ): Outcome {
-    switch (error.code) {
-      case -32021: {
-        const required = isObject(error.data) ? error.data['requiredCapabilities'] : undefined;
-        if (isObject(required) && !declares(capabilities, required)) throw lacksCapability(server, required);
-        break;
-      }
-      case -32042: {
-        const asked = urlElicitations(error);
-        if (!asked || !caller.revision.expresses.inputRequired) break;
-        if (!declares(capabilities, URL_ELICITATION)) throw lacksCapability(server, URL_ELICITATION);
-        return this.asking(caller, call, asked.requests, { kind: 'again', server, after: asked.ids });
-      }
+    const refusal = refusalIn(error);
+    if (refusal?.reason === 'missing_capability' && !declares(capabilities, refusal.required))
+      throw lacksCapability(server, refusal.required);
+    if (refusal?.reason === 'url_elicitation_required' && caller.revision.expresses.inputRequired) {
+      if (!declares(capabilities, URL_ELICITATION)) throw lacksCapability(server, URL_ELICITATION);
+      return this.asking(caller, call, refusal.requests, { kind: 'again', server, after: refusal.ids });
     }
     return failed(error);
   }
@@ -274,7 +273,8 @@ export class Forwarder {
             caller,
             this.toUpstream({ ...detached, ...from, params }, route, given, asked),
           );
-          const visits = outcome.kind === 'error' ? urlElicitations(outcome.error) : undefined;
+          const refusal = outcome.kind === 'error' ? refusalIn(outcome.error) : undefined;
+          const visits = refusal?.reason === 'url_elicitation_required' ? refusal : undefined;
           const question: Outcome = visits
             ? { kind: 'input_required', inputRequests: visits.requests, requestState: undefined }
             : outcome;
@@ -418,14 +418,6 @@ function refuseUndeclared(
   throw lacksCapability(server, requiredCapability(lacking));
 }
 
-function wantsTask(outcome: Outcome): boolean {
-  if (outcome.kind !== 'error' || !(outcome.error instanceof UpstreamRpcError) || outcome.error.code !== -32021)
-    return false;
-  const required = isObject(outcome.error.data) ? outcome.error.data['requiredCapabilities'] : undefined;
-  const extensions = isObject(required) ? required['extensions'] : undefined;
-  return isObject(extensions) && TASKS_EXTENSION in extensions;
-}
-
 function readAnswers(call: Call): InputResponses {
   const answers = call.params.get('inputResponses') ?? {};
   if (isObject(answers) && Object.values(answers).every(isObject)) return answers as InputResponses;
@@ -439,27 +431,6 @@ function refuseFailures(call: Call): void {
     if (isObject(failure))
       throw new ProtocolError('not_bridgeable', `The client did not answer: ${String(failure['message'])}`);
   }
-}
-
-/** The questions in a `-32042` error: nothing was processed, so the call is made again after they are answered (mcp.md 4.5). */
-function urlElicitations(
-  error: ProtocolError | UpstreamRpcError,
-): { readonly requests: InputRequests; readonly ids: string[] } | undefined {
-  if (!(error instanceof UpstreamRpcError) || error.code !== -32042) return undefined;
-  const listed = isObject(error.data) ? error.data['elicitations'] : undefined;
-  if (!Array.isArray(listed) || listed.length === 0) return undefined;
-  const requests: InputRequests = {};
-  const ids: string[] = [];
-  for (const [index, item] of listed.entries()) {
-    if (!isObject(item)) return undefined;
-    const { elicitationId, ...params } = item;
-    if (typeof elicitationId === 'string') ids.push(elicitationId);
-    requests[`elicitation/create-${index + 1}`] = {
-      method: 'elicitation/create',
-      params: { ...params, mode: 'url' } as JsonObject,
-    };
-  }
-  return { requests, ids };
 }
 
 /** A call is made again only where every page it needs was agreed to. */

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
-import { encodeFailure } from '../../protocol/mcp/project/failure.js';
+import { encodeFailure, errorObject } from '../../protocol/mcp/project/failure.js';
 import { isTerminal, type TaskView } from '../../protocol/mcp/project/task.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { Cancellation } from '../caller.js';
@@ -220,11 +220,7 @@ export class HostedTasks {
           error: encoded.error as unknown as JsonObject,
           statusMessage: encoded.error.message,
         });
-    } else
-      await this.change(running, {
-        status: 'failed',
-        error: { code: -32603, message: 'The call did not come to an end' },
-      });
+    } else await this.change(running, failedTask('internal', 'The call did not come to an end'));
   }
 
   private async change(running: Running, change: Partial<TaskRecord>): Promise<void> {
@@ -277,8 +273,7 @@ export class HostedTasks {
     if (isTerminal(running.record.status)) return;
     const message = 'The task did not end in its time';
     running.parked?.abandon(message);
-    const error = { code: -32603, message, data: { reason: 'upstream_timeout', outcome: 'unknown' } };
-    await this.change(running, { status: 'failed', statusMessage: message, error }).catch(() => {});
+    await this.change(running, failedTask('upstream_timeout', message)).catch(() => {});
     running.cancellation.cancel(message);
   }
 
@@ -396,11 +391,13 @@ export class HostedTasks {
 }
 
 const GONE = 'The gateway process that ran the task is gone';
-const ABANDONED = {
-  status: 'failed',
-  statusMessage: GONE,
-  error: { code: -32603, message: GONE, data: { reason: 'upstream_error', outcome: 'unknown' } },
-} as const;
+const ABANDONED = failedTask('upstream_error', GONE);
+
+/** A task that ended without an answer to its call, which may have run. */
+function failedTask(reason: Reason, message: string): Pick<TaskRecord, 'status' | 'statusMessage' | 'error'> {
+  const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
+  return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };
+}
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';

@@ -3,6 +3,7 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
+import { refusalIn } from '../../protocol/mcp/upstream-error.js';
 import { type Caller, Cancellation } from '../caller.js';
 import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';
@@ -339,8 +340,7 @@ export class Listing {
     });
     if (outcome.kind === 'complete') return outcome.result.value();
     // A server without the method has nothing of the kind.
-    if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError && outcome.error.code === -32601)
-      return {};
+    if (outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'method_not_found') return {};
     throw outcome.kind === 'error'
       ? outcome.error
       : new ProtocolError('upstream_invalid', `Server "${upstream.name}" asked something in the middle of a list`);

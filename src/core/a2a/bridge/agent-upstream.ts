@@ -27,6 +27,7 @@ import {
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
 import { declares, requiredCapability } from '../../../protocol/mcp/project/input.js';
+import { methodNotFound } from '../../../protocol/mcp/upstream-error.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import { complete, failed, type Outcome } from '../../gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../../upstream.js';
@@ -88,7 +89,7 @@ export class AgentUpstream implements Upstream {
         case 'tools/call':
           return await this.callTool(caller, call);
         default:
-          return failed(new UpstreamRpcError(-32601, `Method not found: ${call.method}`, undefined));
+          return failed(methodNotFound(call.method));
       }
     } catch (error) {
       if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);

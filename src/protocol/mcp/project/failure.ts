@@ -26,6 +26,12 @@ export function encodeFailure(
   return error instanceof ProtocolError ? encodeOwn(error, to, context) : encodeUpstream(error, to, context);
 }
 
+/** One of the gateway's own errors, with the code that this revision has for it. */
+export function errorObject(error: ProtocolError, to: Revision): RpcErrorObject {
+  const { row, message, data } = error;
+  return { code: to.era === 'modern' ? row.modern : row.legacy, message, data: data as JsonObject };
+}
+
 function toolError(text: string): EncodedFailure {
   return { result: { content: [{ type: 'text', text }], isError: true } };
 }
@@ -42,7 +48,7 @@ function encodeOwn(error: ProtocolError, to: Revision, { method }: FailureContex
   }
   const { row } = error;
   return {
-    error: { code: modern ? row.modern : row.legacy, message: error.message, data: error.data as JsonObject },
+    error: errorObject(error, to),
     status: (modern ? row.httpModern : undefined) ?? row.http,
     headers: error.detail.headers ?? {},
   };

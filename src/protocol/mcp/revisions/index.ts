@@ -14,6 +14,8 @@ export const REVISION_DATES: readonly string[] = REVISIONS.map((revision) => rev
 
 export const LEGACY = REVISIONS.filter((revision) => revision.era === 'legacy');
 export const MODERN = REVISIONS.filter((revision) => revision.era === 'modern');
+/** The versions that `server/discover` offers. */
+export const DISCOVER_VERSIONS = MODERN.map((revision) => revision.date);
 
 export const NEWEST_LEGACY = LEGACY.at(-1)!;
 export const NEWEST_MODERN = MODERN.at(-1)!;
