@@ -71,6 +71,7 @@ export class Runtime {
   readonly servers: Registrations<'server'>;
   readonly aggregate: Aggregate;
   readonly seal: Seal;
+  readonly states: States;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   /** The core with its features around it: what every door calls. */
@@ -118,17 +119,23 @@ export class Runtime {
       },
     );
     this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
-    const states = new States(this.seal, bridge.parkTtl);
+    this.states = new States(this.seal, bridge.parkTtl);
     const { catalog, seal, parking, tasks } = this;
     this.aggregate = new Aggregate({
       catalog,
       pages: new Pages(catalog, admission, seal, config.limits.pageSize),
       admission,
-      forwarder: new Forwarder({ catalog, admission, parking, states, tasks, seal, bridge, taskTtl: TASK_TTL }),
+      forwarder: new Forwarder({ catalog, admission, parking, tasks, seal, bridge, taskTtl: TASK_TTL }),
       tasks,
       bridge,
     });
-    const approving = withApproval(this.aggregate, config.policy.approve, catalog, states, usedApprovals(state));
+    const approving = withApproval(
+      this.aggregate,
+      config.policy.approve,
+      catalog,
+      bridge.parkTtl,
+      usedApprovals(state),
+    );
     const { calls } = reporting;
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;

@@ -68,7 +68,7 @@ export async function startServe(
     ...(calls && { calls }),
   });
   const { aggregate, gateway, catalog, seal } = runtime;
-  const modern = new ModernDoor(gateway, INFO);
+  const modern = new ModernDoor(gateway, INFO, runtime.states);
   const sessions = new Sessions<HttpCarrier>({
     ...runtime.sessionsOptions(),
     records: sessionRecords(runtime.state, runtime.cluster),
@@ -300,7 +300,7 @@ export async function startStdio(config: Config, { log, calls, server, started }
   const view = server === undefined ? ALL_SERVERS : { server };
   void runtime.catalog.warm(view);
   const sessions = new Sessions<Carrier>(runtime.sessionsOptions());
-  const modern = new ModernDoor(runtime.gateway, INFO);
+  const modern = new ModernDoor(runtime.gateway, INFO, runtime.states);
   const door = new StdioDoor(
     {
       modern,

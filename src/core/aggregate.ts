@@ -94,7 +94,7 @@ export class Aggregate implements Gateway {
     const cursor = call.params.get('cursor');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', 'A cursor is a string');
-    return complete(await this.parts.pages.page(caller, call.view, call.method, cursor));
+    return complete(await this.parts.pages.page(caller, call.view, call.method, cursor, call.whole));
   }
 
   private async discover(view: View): Promise<Outcome> {

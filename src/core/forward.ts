@@ -12,9 +12,9 @@ import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/p
 import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/project/task.js';
 import { needsTask, refusalIn } from '../protocol/mcp/upstream-error.js';
 import type { Admission, Target } from './admission.js';
+import type { CallState } from './bridge/call-state.js';
 import type { Parking } from './bridge/parking.js';
 import { type BridgeSwitches, relayable } from './bridge/relay.js';
-import type { State, States } from './bridge/states.js';
 import type { HostedTasks } from './bridge/tasks.js';
 import type { Caller } from './caller.js';
 import type { Catalog } from './catalog/catalog.js';
@@ -34,7 +34,6 @@ export interface ForwarderParts {
   readonly catalog: Catalog;
   readonly admission: Admission;
   readonly parking: Parking;
-  readonly states: States;
   readonly tasks: HostedTasks;
   readonly seal: Seal;
   readonly bridge: BridgeSwitches & { readonly parkTtl: number };
@@ -53,15 +52,12 @@ export class Forwarder {
   constructor(private readonly parts: ForwarderParts) {}
 
   async forward(caller: Caller, call: Call, route: Route): Promise<Outcome> {
-    const { admission, states } = this.parts;
+    const { admission } = this.parts;
     const { target } = route;
     call.routed?.(target);
     admission.admit(caller, target);
     const upstream = this.upstream(target.server);
-    const sealed = call.params.get('requestState');
-    if (sealed !== undefined && typeof sealed !== 'string')
-      throw new ProtocolError('invalid_state', '"requestState" must be a string');
-    const state = typeof sealed === 'string' ? states.open(caller, call.method, call.params, sealed) : undefined;
+    const { state } = call;
     if (state && state.kind !== 'approval' && state.server !== target.server) {
       throw new ProtocolError('invalid_state', 'The request state belongs to another request');
     }
@@ -104,7 +100,7 @@ export class Forwarder {
     const upstream = this.upstream(server);
     const outcome = await upstream.request(
       this.onBehalf(caller, call),
-      this.toUpstream(call, { target: { server, kind: 'tool', name: call.method }, edits: {} }, undefined, PLAIN),
+      this.toUpstream(call, { target: { server, kind: 'tool', name: call.method }, edits: {} }, call.state, PLAIN),
     );
     if (outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'method_not_found') {
       throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
@@ -131,16 +127,17 @@ export class Forwarder {
     return { tasks: 'follow', timeouts: { call: time, callMax: time }, edits: { task: JSON.stringify({ ttl: time }) } };
   }
 
-  private toUpstream(call: Call, route: Route, state: State | undefined, manner: Manner): UpstreamCall {
+  private toUpstream(call: Call, route: Route, state: CallState | undefined, manner: Manner): UpstreamCall {
     // Whether a server is asked for a task is settled on each hop (TSKX-10).
     let params = isEmpty(route.edits) ? call.params : call.params.edit(route.edits);
     if (manner.edits || call.params.has('task')) params = params.edit({ task: undefined, ...manner.edits });
-    if (state) {
-      const given = state.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
+    // What a client calls its request state was opened by then, and is not for the server.
+    if (state || params.has('requestState')) {
+      const given = state?.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
       params = params.edit({
         requestState: given,
         // What was answered to the gateway is not for the server.
-        ...(state.kind !== 'relay' && { inputResponses: undefined }),
+        ...(state?.kind !== 'relay' && { inputResponses: undefined }),
       });
     }
     return {
@@ -162,13 +159,13 @@ export class Forwarder {
     caller: Caller,
     call: Call,
     server: string,
-    state: State & { kind: 'parked' },
+    state: CallState & { kind: 'parked' },
   ): Promise<Outcome> {
     const answers = readAnswers(call);
     const { outcome, next } = await this.parts.parking.resume(state.ticket, caller.principal.name, call, answers);
     if (outcome.kind !== 'input_required' || !next)
       return this.bridged(caller, caller.capabilities, call, server, outcome);
-    return this.asking(caller, call, outcome.inputRequests, { kind: 'parked', server, ticket: next });
+    return asking(outcome.inputRequests, { kind: 'parked', server, ticket: next });
   }
 
   /** What a server said, as something this caller can be told. */
@@ -182,7 +179,7 @@ export class Forwarder {
     if (outcome.kind === 'input_required') return this.question(caller, capabilities, call, server, outcome);
     if (outcome.kind === 'task') return { kind: 'task', result: this.sealTask(caller, server, outcome.result) };
     if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError) {
-      return this.bridgedError(caller, capabilities, call, server, outcome.error);
+      return this.bridgedError(caller, capabilities, server, outcome.error);
     }
     return outcome;
   }
@@ -197,12 +194,12 @@ export class Forwarder {
     const asked = outcome.inputRequests ?? {};
     refuseUndeclared(capabilities, server, outcome);
     if (!outcome.parked) {
-      const state: State = {
+      const state: CallState = {
         kind: 'relay',
         server,
         ...(outcome.requestState !== undefined && { state: outcome.requestState }),
       };
-      return this.asking(caller, call, outcome.inputRequests, state);
+      return asking(outcome.inputRequests, state);
     }
     // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
@@ -219,22 +216,13 @@ export class Forwarder {
     const ticket = this.parts.parking.park(caller.principal.name, server, outcome.parked);
     // Who answers on the same connection needs the same process anyway.
     if (caller.revision.expresses.inputRequired) await this.parts.parking.keep(ticket);
-    return this.asking(caller, call, asked, { kind: 'parked', server, ticket });
-  }
-
-  private asking(caller: Caller, call: Call, inputRequests: InputRequests | undefined, state: State): Outcome {
-    return {
-      kind: 'input_required',
-      inputRequests,
-      requestState: this.parts.states.close(caller, call.method, call.params, state),
-    };
+    return asking(asked, { kind: 'parked', server, ticket });
   }
 
   /** Errors that describe the hop to the server are the gateway's to act on; the caller hears what follows for it (GW-07). */
   private bridgedError(
     caller: Caller,
     capabilities: ClientCapabilities,
-    call: Call,
     server: string,
     error: UpstreamRpcError,
   ): Outcome {
@@ -243,7 +231,7 @@ export class Forwarder {
       throw lacksCapability(server, refusal.required);
     if (refusal?.reason === 'url_elicitation_required' && caller.revision.expresses.inputRequired) {
       if (!declares(capabilities, URL_ELICITATION)) throw lacksCapability(server, URL_ELICITATION);
-      return this.asking(caller, call, refusal.requests, { kind: 'again', server, after: refusal.ids });
+      return asking(refusal.requests, { kind: 'again', server, after: refusal.ids });
     }
     return failed(error);
   }
@@ -254,7 +242,7 @@ export class Forwarder {
     call: Call,
     route: Route,
     upstream: Upstream,
-    state: State | undefined,
+    state: CallState | undefined,
     taskParameter: boolean,
   ): Promise<Outcome> {
     const ttl = call.task?.ttl;
@@ -275,9 +263,7 @@ export class Forwarder {
           );
           const refusal = outcome.kind === 'error' ? refusalIn(outcome.error) : undefined;
           const visits = refusal?.reason === 'url_elicitation_required' ? refusal : undefined;
-          const question: Outcome = visits
-            ? { kind: 'input_required', inputRequests: visits.requests, requestState: undefined }
-            : outcome;
+          const question: Outcome = visits ? { kind: 'input_required', inputRequests: visits.requests } : outcome;
           if (question.kind !== 'input_required') return question;
           refuseUndeclared(caller.capabilities, server, question);
           if (question.parked) {
@@ -359,13 +345,19 @@ export class Forwarder {
   }
 }
 
+const asking = (inputRequests: InputRequests | undefined, state: CallState): Outcome => ({
+  kind: 'input_required',
+  inputRequests,
+  state,
+});
+
 const RELAYED: Manner = { tasks: 'relay' };
 const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
 /** The call of a task, once more. */
 type Again = (
   params: RawObject,
-  state: State | undefined,
+  state: CallState | undefined,
   from: Pick<Call, 'notify' | 'cancellation'>,
 ) => Promise<Outcome>;
 

@@ -9,6 +9,7 @@ import type {
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import type { Target } from './admission.js';
+import type { CallState } from './bridge/call-state.js';
 import type { Caller, Cancellation } from './caller.js';
 
 /** Which part of the catalogue a door shows: all servers under prefixed names, or one under its own. */
@@ -30,6 +31,10 @@ export interface Call {
   readonly cancellation: Cancellation;
   /** The caller wants a task it can come back to, for so long if it says. */
   readonly task?: { readonly ttl: number | undefined };
+  /** Where the call goes on, where the request answers the questions of an earlier outcome. Its params hold the answers. */
+  readonly state?: CallState | undefined;
+  /** All items of a list in one answer: the gateway itself asks, and needs no cursors. */
+  readonly whole?: true;
   /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
@@ -57,7 +62,10 @@ export type Outcome =
   | {
       readonly kind: 'input_required';
       readonly inputRequests: InputRequests | undefined;
-      readonly requestState: string | undefined;
+      /** The upstream's own state, to be given back to it. */
+      readonly requestState?: string | undefined;
+      /** Where the call goes on once the questions are answered. An adapter seals it before a client gets it. */
+      readonly state?: CallState;
       /** The upstream call that waits for the answers, where it cannot be repeated to carry them. */
       readonly parked?: ParkedCall;
     }

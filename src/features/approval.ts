@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { States } from '../core/bridge/states.js';
 import type { Caller } from '../core/caller.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import { globOf } from '../core/catalog/glob.js';
@@ -41,7 +40,8 @@ export function withApproval(
   inner: Gateway,
   policy: ApprovalPolicy,
   catalog: Catalog,
-  states: States,
+  /** How long an approval is good, in milliseconds. */
+  ttl: number,
   used: UsedApprovals,
 ): Gateway {
   if (policy.tools.length === 0 && !policy.destructive) return inner;
@@ -80,7 +80,7 @@ export function withApproval(
     return {
       kind: 'input_required',
       inputRequests: { [KEY]: question(server, own, call) },
-      requestState: states.close(caller, call.method, call.params, { kind: 'approval', nonce: randomUUID() }),
+      state: { kind: 'approval', nonce: randomUUID() },
     };
   };
 
@@ -90,9 +90,8 @@ export function withApproval(
       try {
         const target = await needs(caller, call);
         if (!target) return await inner.call(caller, call);
-        const sealed = call.params.get('requestState');
-        if (typeof sealed !== 'string') return ask(caller, call, target);
-        const state = states.open(caller, call.method, call.params, sealed);
+        const { state } = call;
+        if (!state) return ask(caller, call, target);
         // Any other state was given out after an approval, for this very call.
         if (state.kind !== 'approval') return await inner.call(caller, call);
         const answers = call.params.get('inputResponses');
@@ -108,16 +107,13 @@ export function withApproval(
           );
         }
         // Before the call goes on: a call that fails afterwards has used its approval.
-        if (!(await used.spend(state.nonce, states.ttl))) {
+        if (!(await used.spend(state.nonce, ttl))) {
           throw new ProtocolError(
             'invalid_state',
             'This approval was used already: make the call anew to be asked again',
           );
         }
-        return await inner.call(caller, {
-          ...call,
-          params: call.params.edit({ requestState: undefined, inputResponses: undefined }),
-        });
+        return await inner.call(caller, call);
       } catch (error) {
         if (error instanceof ProtocolError) return failed(error);
         throw error;

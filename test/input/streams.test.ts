@@ -1,6 +1,7 @@
 /** Clients that leave, stop reading or vanish (cases 12, 13 and 15). */
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { States } from '../../src/core/bridge/states.js';
 import { Cancellation } from '../../src/core/caller.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
 import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
@@ -209,7 +210,7 @@ describe('case 15: a client that vanished without a word', () => {
       call: () => Promise.reject(new Error('not asked')),
       listen: () => Promise.resolve({ honoured: { toolsListChanged: true }, close: () => closed++ }),
     };
-    const door = new ModernDoor(gateway as unknown as Gateway, { name: 'parley', version: '1' });
+    const door = new ModernDoor(gateway as unknown as Gateway, { name: 'parley', version: '1' }, {} as States);
     const message = readIncoming(
       Buffer.from(
         JSON.stringify(

@@ -7,6 +7,7 @@ import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import { Flow } from '../flow.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../gateway.js';
 import { AnsweredCalls } from './answered.js';
+import type { Ticket } from './call-state.js';
 import { readOutcome, writeOutcome } from './outcome-text.js';
 
 export interface ParkingLimits {
@@ -15,15 +16,6 @@ export interface ParkingLimits {
   readonly inAll: number;
   readonly perCaller: number;
   readonly perServer: number;
-}
-
-/** The claim on a parked call that travels in a sealed request state. */
-export interface Ticket {
-  readonly id: string;
-  /** Each round of questions has its own ticket, good for one answer. */
-  readonly round: number;
-  /** The replica that holds the call. */
-  readonly owner: string;
 }
 
 /** Where calls that another process can go on with outlive this one. */

@@ -3,20 +3,12 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import { type Seal, SealBroken } from '../seal.js';
-import type { Ticket } from './parking.js';
+import type { CallState } from './call-state.js';
 
-/** What a `requestState` handed to a caller stands for. */
-export type State =
-  /** A modern server's own state, to be given back to it byte for byte; absent stays absent (BR-25). */
-  | { readonly kind: 'relay'; readonly server: string; readonly state?: string }
-  /** A call that waits at a server of the handshake era. */
-  | { readonly kind: 'parked'; readonly server: string; readonly ticket: Ticket }
-  /** Nothing was executed yet: the call is made again from the start. */
-  | { readonly kind: 'again'; readonly server: string; readonly after: readonly string[] }
-  /** The gateway itself asked for approval, and goes on from what it was given before. */
-  | { readonly kind: 'approval'; readonly nonce: string };
-
-/** Seals states to the caller and to the very request they belong to (MRTR-05). */
+/**
+ * Request states as clients see them: sealed to the caller and to the very request they belong to (MRTR-05). Only the
+ * adapters that hand states out and take them back seal and open them; inside the gateway states are plain values.
+ */
 export class States {
   constructor(
     private readonly seal: Seal,
@@ -24,14 +16,14 @@ export class States {
     readonly ttl: number,
   ) {}
 
-  close(caller: Caller, method: string, params: RawObject, state: State): string {
+  close(caller: Caller, method: string, params: RawObject, state: CallState): string {
     return this.seal.close('state', caller.principal.name, [digest(method, params), state], this.ttl);
   }
 
-  open(caller: Caller, method: string, params: RawObject, sealed: string): State {
-    let opened: [string, State];
+  open(caller: Caller, method: string, params: RawObject, sealed: string): CallState {
+    let opened: [string, CallState];
     try {
-      opened = this.seal.open('state', caller.principal.name, sealed) as [string, State];
+      opened = this.seal.open('state', caller.principal.name, sealed) as [string, CallState];
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
       throw new ProtocolError('invalid_state', `The request state cannot be used: ${error.message}`);

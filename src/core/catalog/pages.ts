@@ -40,7 +40,15 @@ export class Pages {
     private readonly pageSize: number,
   ) {}
 
-  async page(caller: Caller, view: View, method: ListMethod, cursor: string | undefined): Promise<RawObject> {
+  /** `whole` is for the gateway itself: all items, however many. */
+  async page(
+    caller: Caller,
+    view: View,
+    method: ListMethod,
+    cursor: string | undefined,
+    whole = false,
+  ): Promise<RawObject> {
+    const size = whole ? Number.POSITIVE_INFINITY : this.pageSize;
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
     const set = this.catalog.setOf(caller, view);
     const { parts, missing } = await this.catalog.parts(view, method, set, after !== undefined);
@@ -61,12 +69,12 @@ export class Pages {
           continue;
         }
         if (view.server === undefined && this.catalog.isTaken(parts, part, item.key)) continue;
-        if (chosen.length === this.pageSize) break fill;
+        if (chosen.length === size) break fill;
         chosen.push(texts[index]!);
         next = { method, view: view.server, server: part.server, key: item.key, index };
       }
     }
-    const more = next !== undefined && chosen.length === this.pageSize && !isLast(parts, next);
+    const more = next !== undefined && chosen.length === size && !isLast(parts, next);
     return this.result(
       method,
       parts,

@@ -83,25 +83,19 @@ export class InfoPage {
 
   private async tools(view: View, principal: Principal): Promise<JsonValue[]> {
     const caller: Caller = { principal, revision: NEWEST, capabilities: {}, clientInfo: undefined, session: undefined };
-    const tools: JsonValue[] = [];
-    let cursor: string | undefined;
-    do {
-      const outcome = await this.options.gateway.call(caller, {
-        method: 'tools/list',
-        params: RawObject.from(cursor === undefined ? {} : { cursor }),
-        view,
-        wantsProgress: false,
-        logLevel: undefined,
-        cancellation: new Cancellation(),
-        header: undefined,
-        notify: () => {},
-      });
-      if (outcome.kind !== 'complete') break;
-      const { tools: page, nextCursor } = outcome.result.value();
-      if (Array.isArray(page)) tools.push(...page);
-      cursor = typeof nextCursor === 'string' ? nextCursor : undefined;
-    } while (cursor !== undefined);
-    return tools;
+    const outcome = await this.options.gateway.call(caller, {
+      method: 'tools/list',
+      params: RawObject.from({}),
+      view,
+      whole: true,
+      wantsProgress: false,
+      logLevel: undefined,
+      cancellation: new Cancellation(),
+      header: undefined,
+      notify: () => {},
+    });
+    const { tools } = outcome.kind === 'complete' ? outcome.result.value() : {};
+    return Array.isArray(tools) ? tools : [];
   }
 }
 

@@ -1,3 +1,5 @@
+import type { CallState } from '../../core/bridge/call-state.js';
+import type { States } from '../../core/bridge/states.js';
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { Flow } from '../../core/flow.js';
 import type { Call, Gateway, Outcome, Subscription, View } from '../../core/gateway.js';
@@ -45,6 +47,7 @@ export class ModernDoor {
   constructor(
     private readonly gateway: Gateway,
     private readonly info: Implementation,
+    private readonly states: States,
   ) {}
 
   async handle(request: ModernRequest): Promise<void> {
@@ -66,6 +69,14 @@ export class ModernDoor {
       await this.listen(request, caller, encoder);
       return;
     }
+    let state: CallState | undefined;
+    try {
+      state = this.stateIn(caller, message);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      encoder.failure(outlet, id, method, error, params);
+      return;
+    }
     const { progressToken, logLevel } = envelope;
     const say = (notification: Notification): void => outlet.send(encoder.notification(notification, progressToken));
     // Who asked to hear nothing beside the answer needs nothing that bounds it.
@@ -77,6 +88,7 @@ export class ModernDoor {
         requestId: id,
         method,
         params,
+        state,
         view: request.view,
         wantsProgress: progressToken !== undefined,
         logLevel,
@@ -88,13 +100,26 @@ export class ModernDoor {
           else say(notification);
         },
       });
-      this.answer(encoder, outlet, message, flow ? flow.settle(outcome) : outcome);
+      this.answer(caller, encoder, outlet, message, flow ? flow.settle(outcome) : outcome);
     } finally {
       this.calls--;
     }
   }
 
-  private answer(encoder: Encoder, outlet: Outlet, { id, method, params }: RpcRequest, outcome: Outcome): void {
+  private stateIn(caller: Caller, { method, params }: RpcRequest): CallState | undefined {
+    const sealed = params.get('requestState');
+    if (sealed === undefined) return undefined;
+    if (typeof sealed !== 'string') throw new ProtocolError('invalid_state', '"requestState" must be a string');
+    return this.states.open(caller, method, params, sealed);
+  }
+
+  private answer(
+    caller: Caller,
+    encoder: Encoder,
+    outlet: Outlet,
+    { id, method, params }: RpcRequest,
+    outcome: Outcome,
+  ): void {
     switch (outcome.kind) {
       case 'complete':
       case 'task':
@@ -108,7 +133,7 @@ export class ModernDoor {
           resultOf({
             resultType: 'input_required',
             ...(outcome.inputRequests && { inputRequests: outcome.inputRequests }),
-            ...(outcome.requestState !== undefined && { requestState: outcome.requestState }),
+            ...(outcome.state && { requestState: this.states.close(caller, method, params, outcome.state) }),
           }),
         );
         break;

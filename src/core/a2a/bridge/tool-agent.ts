@@ -80,21 +80,14 @@ export class ToolAgent implements Agent {
   }
 
   private async tools(caller: Caller): Promise<Tool[]> {
-    const found: Tool[] = [];
-    let cursor: string | undefined;
-    do {
-      const params = RawObject.from(cursor === undefined ? {} : { cursor });
-      const outcome = await this.parts.gateway.call(caller, callOf('tools/list', params, new Cancellation()));
-      if (outcome.kind === 'error') throw outcome.error;
-      if (outcome.kind !== 'complete') break;
-      const { tools, nextCursor } = outcome.result.value();
-      for (const definition of Array.isArray(tools) ? tools.filter(isObject) : []) {
-        const name = String(definition['name']);
-        if (this.patterns.some((pattern) => pattern.test(name))) found.push({ name, definition });
-      }
-      cursor = typeof nextCursor === 'string' ? nextCursor : undefined;
-    } while (cursor !== undefined);
-    return found;
+    const call = { ...callOf('tools/list', RawObject.from({}), new Cancellation()), whole: true as const };
+    const outcome = await this.parts.gateway.call(caller, call);
+    if (outcome.kind === 'error') throw outcome.error;
+    const { tools } = outcome.kind === 'complete' ? outcome.result.value() : {};
+    const definitions = Array.isArray(tools) ? tools.filter(isObject) : [];
+    return definitions
+      .map((definition): Tool => ({ name: String(definition['name']), definition }))
+      .filter(({ name }) => this.patterns.some((pattern) => pattern.test(name)));
   }
 
   async facts(): Promise<AgentFacts> {

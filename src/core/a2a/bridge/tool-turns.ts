@@ -7,6 +7,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import type { InputRequests, Notification } from '../../../protocol/mcp/model.js';
 import { NEWEST } from '../../../protocol/mcp/revisions/index.js';
+import type { CallState } from '../../bridge/call-state.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import { ALL_SERVERS, type Call, type Gateway, type Outcome } from '../../gateway.js';
 import type { Seal } from '../../seal.js';
@@ -26,7 +27,7 @@ export interface ToolTurnsParts {
 interface Waiting {
   readonly tool: string | undefined;
   readonly args: JsonObject;
-  readonly requestState?: string;
+  readonly state?: CallState;
   readonly asked?: InputRequests;
 }
 
@@ -50,8 +51,7 @@ export class ToolTurns {
   ): Promise<void> {
     const waiting = before && this.waitingIn(caller, before);
     const known = tools.find(({ name }) => name === waiting?.tool);
-    if (known && waiting?.asked && waiting.requestState !== undefined)
-      return this.answer(caller, run, known, waiting, request.message);
+    if (known && waiting?.asked && waiting.state) return this.answer(caller, run, known, waiting, request.message);
     const { tool, args } = wishIn(request, known ? [known] : tools, waiting?.args);
     if (!tool) return this.ask(caller, run, whichTool(tools), { tool: undefined, args });
     const problems = problemsWith(tool, args);
@@ -66,27 +66,35 @@ export class ToolTurns {
     waiting: Waiting,
     message: Message,
   ): Promise<void> | undefined {
-    const { asked = {}, args, requestState = '' } = waiting;
+    const { asked = {}, args, state } = waiting;
     const inputResponses = answersIn(message, asked);
-    if (inputResponses) return this.run(caller, run, tool, args, { requestState, inputResponses });
+    if (inputResponses) return this.run(caller, run, tool, args, { inputResponses }, state);
     this.ask(caller, run, questionsOf(asked), waiting, stateFor(asked));
     return undefined;
   }
 
-  private async run(caller: Caller, run: TaskRun, tool: Tool, args: JsonObject, more: JsonObject): Promise<void> {
+  private async run(
+    caller: Caller,
+    run: TaskRun,
+    tool: Tool,
+    args: JsonObject,
+    more: JsonObject,
+    state?: CallState,
+  ): Promise<void> {
     const params = RawObject.from({ name: tool.name, arguments: args, ...more });
     const call = callOf('tools/call', params, run.cancellation, (notification) => {
       if (notification.method === 'notifications/progress') run.emit(progress(run.task, notification.params));
     });
-    this.conclude(caller, run, tool, args, await this.parts.gateway.call(asking(caller), call));
+    const outcome = await this.parts.gateway.call(asking(caller), { ...call, state });
+    this.conclude(caller, run, tool, args, outcome);
   }
 
   private conclude(caller: Caller, run: TaskRun, tool: Tool, args: JsonObject, outcome: Outcome): void {
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind === 'task') throw new ProtocolError('internal', `Tool "${tool.name}" answered with a task`);
     if (outcome.kind === 'input_required') {
-      const { inputRequests: asked = {}, requestState } = outcome;
-      const waiting = { tool: tool.name, args, asked, ...(requestState !== undefined && { requestState }) };
+      const { inputRequests: asked = {}, state } = outcome;
+      const waiting = { tool: tool.name, args, asked, ...(state && { state }) };
       this.ask(caller, run, questionsOf(asked), waiting, stateFor(asked));
       return;
     }
@@ -131,11 +139,12 @@ export class ToolTurns {
   /** What a cancelled task still waits for is answered as cancelled, so that the tool's server is let go. */
   async giveUp(caller: Caller, task: Task): Promise<void> {
     try {
-      const { tool, args = {}, asked = {}, requestState } = this.waitingIn(caller, task) ?? {};
-      if (tool === undefined || requestState === undefined) return;
+      const { tool, args = {}, asked = {}, state } = this.waitingIn(caller, task) ?? {};
+      if (tool === undefined || !state) return;
       const inputResponses = Object.fromEntries(Object.keys(asked).map((key) => [key, { action: 'cancel' }]));
-      const params = RawObject.from({ name: tool, arguments: args, requestState, inputResponses });
-      await this.parts.gateway.call(asking(caller), callOf('tools/call', params, new Cancellation()));
+      const params = RawObject.from({ name: tool, arguments: args, inputResponses });
+      const call = callOf('tools/call', params, new Cancellation());
+      await this.parts.gateway.call(asking(caller), { ...call, state });
     } catch {
       // It is given up by itself when its time is over.
     }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { CallState } from '../../../core/bridge/call-state.js';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
 import { Flow } from '../../../core/flow.js';
 import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
@@ -257,6 +258,7 @@ export class ClientSession {
     const caller = canAsk ? this.caller : { ...this.caller, capabilities: {} };
     const task = this.taskOf(message.params);
     let params = message.params;
+    let state: CallState | undefined;
     const visits = new UrlVisits();
     let silent = 0;
     let returned = false;
@@ -271,6 +273,7 @@ export class ClientSession {
         requestId: message.id,
         method,
         params,
+        state,
         view: this.view,
         wantsProgress: token !== undefined,
         logLevel: this.level,
@@ -286,10 +289,11 @@ export class ClientSession {
       if (outcome.kind !== 'input_required' || cancellation.cancelled) {
         for (const elicitationId of visits.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
-        if (outcome.kind !== 'input_required' || outcome.requestState === undefined || returned) return outcome;
+        if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
         // What waits for an answer at the server hears that none will come.
         returned = true;
-        params = message.params.edit({ requestState: JSON.stringify(outcome.requestState) });
+        ({ params } = message);
+        ({ state } = outcome);
         continue;
       }
       const asked = outcome.inputRequests ?? {};
@@ -300,10 +304,8 @@ export class ClientSession {
       if (silent > 0) await sleep(SILENT_PAUSE);
       const answers = await this.askAll(asked, outlet, cancellation, visits);
       returned = cancellation.cancelled;
-      params = message.params.edit({
-        inputResponses: silent > 0 ? undefined : JSON.stringify(answers),
-        requestState: outcome.requestState === undefined ? undefined : JSON.stringify(outcome.requestState),
-      });
+      params = message.params.edit({ inputResponses: silent > 0 ? undefined : JSON.stringify(answers) });
+      ({ state } = outcome);
     }
   }
 
