@@ -1,14 +1,10 @@
 import { ProtocolError } from '../protocol/errors.js';
 import type { Notification } from '../protocol/mcp/model.js';
+import { type Allowance, Bucket } from './bucket.js';
 import { Cancellation } from './caller.js';
 import { failed, type Outcome } from './gateway.js';
 
-/** What one call may bring beside its answer: so much at once, and so much more with every second. */
-interface Allowance {
-  readonly burst: number;
-  readonly second: number;
-}
-
+/** What one call may bring beside its answer. */
 export interface FlowLimits {
   /** Beyond these, progress is thinned out to the newest and log lines are left out (LOG-05). */
   readonly events: Allowance;
@@ -104,26 +100,6 @@ export class Flow {
 }
 
 const PAUSE = 50;
-
-/** Fills up with time, to the brim; what is taken must be there, though the last may take more than that. */
-class Bucket {
-  private level: number;
-  private at = performance.now();
-
-  constructor(private readonly allowance: Allowance) {
-    this.level = allowance.burst;
-  }
-
-  take(amount: number): boolean {
-    const now = performance.now();
-    const { burst, second } = this.allowance;
-    this.level = Math.min(burst, this.level + ((now - this.at) / 1_000) * second);
-    this.at = now;
-    if (this.level < Math.min(1, amount)) return false;
-    this.level -= amount;
-    return true;
-  }
-}
 
 /** About; what is long in a notification is its text. */
 function sizeOf({ params }: Notification): number {

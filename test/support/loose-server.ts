@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo, Socket } from 'node:net';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
+import { Traffic } from '../../src/outbound/mcp/traffic.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
 export interface Posted {
@@ -53,6 +54,7 @@ export async function startLoose(
         headers: [],
         timeouts: { connect: 10_000, call: 60_000, callMax: 60_000, ...timeouts },
         limits: { event: 1_000_000, reply: 1_000_000 },
+        traffic: new Traffic(),
         explains: false,
         clientInfo: { name: 'test', version: '1' },
         log: SILENT,

@@ -7,6 +7,7 @@ import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { StdioLink } from './stdio-link.js';
+import { Traffic } from './traffic.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
 
 /** One server as configured. */
@@ -60,6 +61,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
     headers: Object.entries(settings.headers).flat(),
     timeouts: settings.timeouts,
     limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },
+    traffic: new Traffic(),
     clientInfo,
     explains,
     showsOutput: showsOutput?.(name),

@@ -2,6 +2,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
+import { FLOODED, type Traffic } from './traffic.js';
 
 /** What every connection to one configured server shares. */
 export interface UpstreamContext {
@@ -13,6 +14,8 @@ export interface UpstreamContext {
   readonly headers: readonly string[];
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
   readonly limits: { readonly event: number; readonly reply: number };
+  /** What the server sends without being asked. */
+  readonly traffic: Traffic;
   /** How the gateway introduces itself. */
   readonly clientInfo: Implementation;
   /** Whether callers may read what operators may: commands, paths, and what the process of the server wrote. */
@@ -40,6 +43,10 @@ export const unavailable = (server: Server, why: string): ProtocolError =>
     outcome: 'not_executed',
     data: { server: server.name },
   });
+
+/** The server is left alone after a flood of messages. */
+export const resting = (server: Server, milliseconds: number): ProtocolError =>
+  unavailable(server, `${FLOODED}, and is left alone for ${Math.ceil(milliseconds / 1_000)} s`);
 
 /** The gateway's own machine is out of descriptors: no server is to blame, and it passes when clients leave (fault 10). */
 export const lacksDescriptors = (error: unknown): boolean => {
@@ -71,6 +78,17 @@ export const broken = (server: Server, why: string): ProtocolError =>
     outcome: 'unknown',
     data: { server: server.name },
   });
+
+/** The server went beyond a limit of one call, which is ended for it. */
+export const tooMuch = (server: Server, what: string): ProtocolError =>
+  new ProtocolError(
+    'upstream_error',
+    `${subject(server)} sent more ${what} than one call may bring; the call was ended`,
+    {
+      outcome: 'unknown',
+      data: { server: server.name, limit: what },
+    },
+  );
 
 export const invalidReply = (server: Server, why: string): ProtocolError =>
   new ProtocolError('upstream_invalid', `${subject(server)} ${why}`, {

@@ -9,6 +9,7 @@ import { ModernPeer } from './modern-peer.js';
 import { ownCall } from './own-call.js';
 import type { Link, Peer } from './peer.js';
 import { HttpSessions } from './session/http-sessions.js';
+import { FLOODED } from './traffic.js';
 
 export interface HttpLinkOptions {
   readonly context: UpstreamContext;
@@ -72,7 +73,8 @@ export class HttpLink implements Link {
   }
 
   health(): { detail?: string } {
-    return {};
+    const rest = Math.ceil(this.options.context.traffic.resting / 1_000);
+    return rest > 0 ? { detail: `${FLOODED}; it is not listened to for ${rest} s` } : {};
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,8 @@
+import { Bucket } from '../../core/bucket.js';
 import { failed, type Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import type { GappedText } from '../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { encodeHeaderValue, nameParameter, paramHeaders } from '../../protocol/mcp/headers.js';
@@ -24,7 +25,9 @@ import {
   connectionProblem,
   foreignReply,
   invalidReply,
+  resting,
   timedOut,
+  tooMuch,
   type UpstreamContext,
   unavailable,
   unconnected,
@@ -34,6 +37,7 @@ import { Grace } from './grace.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
 import { refusal } from './refusal.js';
+import { FLOODED } from './traffic.js';
 
 /** Streamable HTTP of 2026-07-28 and later: every request stands alone, and closing its stream cancels it. */
 export class ModernHttp implements ModernWire {
@@ -63,6 +67,8 @@ export class ModernHttp implements ModernWire {
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
   ): Promise<Stream> {
+    const rest = this.context.traffic.resting;
+    if (rest > 0) return Promise.reject(resting(this.context, rest));
     return new Promise((resolve, reject) => {
       const stream = new Stream(this.context, deliver, lost, resolve, reject);
       stream.start(this.target, this.revision, filter);
@@ -101,6 +107,7 @@ class Exchange implements PostEvents {
   private type: string | undefined;
   private streamed = false;
   private grace: Grace | undefined;
+  private unwantedRate: Bucket | undefined;
 
   constructor(
     private readonly context: UpstreamContext,
@@ -162,13 +169,15 @@ class Exchange implements PostEvents {
 
   private receive(message: RpcMessage): void {
     if (this.settled) return;
-    if (message.kind === 'notification') this.notification(message.method, message.params.value());
-    else if (message.kind === 'response') {
+    if (message.kind === 'notification') {
+      if (!this.notification(message.method, message.params.value())) this.unwanted();
+    } else if (message.kind === 'response') {
       if (message.id !== undefined && message.id !== this.id) {
         this.context.log.warn(
           { server: this.context.name },
           'dropped an answer to a request that was not sent on this stream',
         );
+        this.unwanted();
         return;
       }
       if (message.error) {
@@ -179,20 +188,32 @@ class Exchange implements PostEvents {
           decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
         );
       if (this.streamed) this.grace = new Grace(this.wire!);
+    } else {
+      // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
+      this.unwanted();
     }
-    // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
   }
 
-  private notification(method: string, params: JsonObject): void {
+  private unwanted(): void {
+    const { context } = this;
+    this.unwantedRate ??= new Bucket(context.traffic.limits.unwantedPerCall);
+    if (!this.unwantedRate.take(1)) this.abort(tooMuch(context, 'messages'));
+  }
+
+  /** False where nobody waits for it. */
+  private notification(method: string, params: JsonObject): boolean {
     if (method === 'notifications/progress') {
-      if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return;
+      if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return false;
       this.deadline?.extend();
       this.call.notify({ method, params });
-    } else if (method === 'notifications/message') {
-      const { logLevel } = this.call;
-      const level = params['level'];
-      if (logLevel !== undefined && isLogLevel(level) && atLeast(level, logLevel)) this.call.notify({ method, params });
+      return true;
     }
+    const { logLevel } = this.call;
+    const level = params['level'];
+    if (method !== 'notifications/message' || logLevel === undefined) return false;
+    if (!isLogLevel(level) || !atLeast(level, logLevel)) return false;
+    this.call.notify({ method, params });
+    return true;
   }
 
   refused(status: number, headers: HttpHeaders, body: Buffer): void {
@@ -271,6 +292,13 @@ export class Stream implements PostEvents {
 
   message(text: Buffer | GappedText): void {
     if (this.over) return;
+    const { traffic, log, name } = this.context;
+    if (!traffic.allows(byteLength(text))) {
+      const pauseMs = traffic.flooded();
+      log.warn({ server: name, pauseMs }, 'a server is not listened to for a while: too many messages');
+      this.finish(FLOODED);
+      return;
+    }
     try {
       for (const message of readReplies(text)) {
         if (message.kind === 'notification') this.notification(message.method, message.params.value());

@@ -29,6 +29,7 @@ import { Deadline } from './deadline.js';
 import { ownCall } from './own-call.js';
 import type { OpenWatch } from './peer.js';
 import { endingOf, problemOf } from './session/stdio-problem.js';
+import { FLOODED } from './traffic.js';
 
 interface Waiting {
   readonly call: UpstreamCall;
@@ -178,21 +179,35 @@ export class ModernPipe {
       return;
     }
     for (const message of messages) {
-      if (message.kind === 'response') this.response(message);
-      else if (message.kind === 'notification') this.notification(message.method, message.params.value());
+      const wanted =
+        message.kind === 'response'
+          ? this.response(message)
+          : message.kind === 'notification' && this.notification(message.method, message.params.value());
+      if (!wanted) this.unwanted(line.length / messages.length);
     }
   }
 
-  private response(message: RpcResponse): void {
+  /** A message that no call waits for. A process that sends too many of them is ended, and started after a pause. */
+  private unwanted(bytes: number): void {
+    const { traffic, log, name } = this.context;
+    if (this.over !== undefined || traffic.allows(bytes)) return;
+    traffic.flooded();
+    log.warn({ server: name }, 'the process of a server is ended: too many messages');
+    this.exit(FLOODED);
+    this.child.giveUp(FLOODED);
+  }
+
+  /** False where nobody waits for it. */
+  private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
       listening.ended(message.error?.message ?? 'it ended the subscription');
-      return;
+      return true;
     }
     const waiting = this.waiting.get(message.id as number);
     if (!waiting) {
       this.context.log.warn({ server: this.context.name }, 'dropped an answer to a request that is not under way');
-      return;
+      return false;
     }
     if (message.error) {
       const { code, message: text, data } = message.error;
@@ -201,34 +216,42 @@ export class ModernPipe {
       waiting.settle(
         decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
       );
+    return true;
   }
 
-  private notification(method: string, params: JsonObject): void {
+  /** True where a call waits for it. */
+  private notification(method: string, params: JsonObject): boolean {
     const meta = params['_meta'];
     const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
     if (subscription !== undefined) {
       const listening = this.listening.get(subscription as number);
-      if (!listening) return;
+      if (!listening) return false;
       if (method !== 'notifications/subscriptions/acknowledged') listening.deliver({ method, params });
       else if (!listening.acknowledged) listening.opened((params['notifications'] ?? {}) as SubscriptionFilter);
-      return;
+      return false;
     }
     if (method === 'notifications/progress') {
       const waiting = this.waiting.get(params[META.progressToken] as number);
-      if (!waiting?.call.wantsProgress) return;
+      if (!waiting?.call.wantsProgress) return false;
       waiting.deadline.extend();
       waiting.call.notify({ method, params });
-    } else if (method === 'notifications/message' && this.waiting.size === 1) {
+      return true;
+    }
+    if (method === 'notifications/message' && this.waiting.size === 1) {
       // Nothing on a pipe says which request a message belongs to, so it is passed on where there is only one.
       const { call } = this.waiting.values().next().value!;
       const level = params['level'];
-      if (call.logLevel !== undefined && isLogLevel(level) && atLeast(level, call.logLevel))
-        call.notify({ method, params });
-    } else if (method === 'notifications/cancelled')
+      if (call.logLevel === undefined || !isLogLevel(level) || !atLeast(level, call.logLevel)) return false;
+      call.notify({ method, params });
+      return true;
+    }
+    if (method === 'notifications/cancelled')
       this.listening.get(params['requestId'] as number)?.ended('it ended the subscription');
+    return false;
   }
 
   private exit(why: string): void {
+    if (this.over !== undefined) return;
     this.over = why;
     for (const waiting of [...this.waiting.values()]) waiting.settle(failed(broken(this.context, `is gone: ${why}`)));
     for (const listening of [...this.listening.values()]) listening.ended(why);

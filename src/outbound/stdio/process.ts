@@ -202,6 +202,13 @@ export class Child {
     return this.#windDown();
   }
 
+  /** Ends the child for its own fault: whoever supervises it counts this like a crash. */
+  giveUp(why: string): void {
+    if (this.#windingDown !== undefined) return;
+    this.#log?.warn({ pid: this.pid, why }, 'a child process is ended');
+    void this.#windDown();
+  }
+
   #windDown(): Promise<ExitInfo> {
     this.#windingDown ??= this.#end();
     return this.#windingDown;

@@ -31,6 +31,14 @@ export interface GappedText {
 
 export const NO_GAPS: readonly Gap[] = [];
 
+/** The bytes of a message, those in its gaps included. */
+export function byteLength(source: Buffer | GappedText): number {
+  if (Buffer.isBuffer(source)) return source.length;
+  let bytes = source.text.length;
+  for (const { parts } of source.gaps) for (const part of parts) bytes += part.length;
+  return bytes;
+}
+
 const STAND_IN = Buffer.from('0');
 /** How deep the members lie that may become gaps: those of an object inside the outermost one. */
 const LEVEL = 2;

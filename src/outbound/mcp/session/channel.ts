@@ -31,13 +31,18 @@ export interface Channel {
   /** Whether messages that belong to no request would arrive at the moment. */
   readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
-  send(message: Buffer, ticket?: Ticket): void;
+  /** `taken` is called when the server has the message, or never will. */
+  send(message: Buffer, ticket?: Ticket, taken?: () => void): void;
   /** Sends what must be taken before anything that follows, where the transport does not keep the order itself. */
   sendFirst?(message: Buffer): Promise<void>;
   /** The handshake is over: from here on the channel names the session and its version. */
   established(revision: Revision): void;
   /** Starts to receive messages that belong to no request, where that takes a step of its own. */
   listen(): void;
+  /** Stops to receive them for so many milliseconds, and goes on with calls; absent where calls share their connection. */
+  pauseListening?(milliseconds: number): void;
+  /** Ends the connection because of what the server did: whoever opens it anew waits a while. */
+  giveUp?(why: string): void;
   /** Nobody waits for this request any more; a server that was told so never ends its reply. */
   drop?(ticket: Ticket): void;
   /** The session as another process can speak on it, and this one without ending it. */

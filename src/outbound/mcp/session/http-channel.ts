@@ -189,8 +189,24 @@ export class HttpChannel implements Channel {
     this.listenFrom(undefined, 0);
   }
 
+  pauseListening(milliseconds: number): void {
+    const listened = this.unsolicited !== undefined;
+    this.unsolicited?.close();
+    this.unsolicited = undefined;
+    this.hears = false;
+    // A stream that answers a message which is no request has nothing to say either.
+    for (const wire of [...this.open_.keys()]) if (wire instanceof Reply && wire.stray) wire.abort();
+    // What came in between is not asked for again.
+    if (listened) this.later(milliseconds, () => this.listenFrom(undefined, 1));
+  }
+
   private listenFrom(lastEventId: string | undefined, attempt: number): void {
     if (this.closed) return;
+    const { resting } = this.context.traffic;
+    if (resting > 0) {
+      this.later(resting, () => this.listenFrom(lastEventId, attempt));
+      return;
+    }
     let last = lastEventId;
     let wait = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     let opened = false;
@@ -284,6 +300,11 @@ class Reply implements PostEvents, Abortable {
     /** Called when the server has taken the message, or never will. */
     private readonly taken?: () => void,
   ) {}
+
+  /** A stream in reply to a message that is no request. */
+  get stray(): boolean {
+    return this.streamed && this.ticket === undefined;
+  }
 
   expireIn(milliseconds: number): void {
     this.expiry = setTimeout(() => this.abort(), milliseconds).unref();

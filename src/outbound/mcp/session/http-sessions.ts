@@ -16,7 +16,7 @@ import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp
 import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
-import type { UpstreamContext } from '../context.js';
+import { resting, type UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
@@ -192,6 +192,9 @@ export class HttpSessions implements Peer {
         listen,
         events,
       });
+    // Over the older transport every message comes on the one stream that the flood came on.
+    const rest = this.transport === 'sse' ? context.traffic.resting : 0;
+    if (rest > 0) throw resting(context, rest);
     if (this.transport) return over(this.transport);
     let session: LegacySession;
     try {

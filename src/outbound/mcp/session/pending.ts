@@ -1,3 +1,4 @@
+import { Bucket } from '../../../core/bucket.js';
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
@@ -15,8 +16,9 @@ import {
   type Notification,
 } from '../../../protocol/mcp/model.js';
 import { nextId } from '../../request-ids.js';
-import { type Server, timedOut } from '../context.js';
+import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
+import { Quota, type Release, type Traffic } from '../traffic.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable.js';
 
@@ -24,8 +26,11 @@ import { type PortableCall, type PortableSession, writePortable } from './portab
 export interface PendingHost {
   readonly server: Server;
   readonly timeouts: { readonly call: number; readonly callMax: number };
-  answer(id: Id, question: InputRequest, response: JsonObject): void;
-  refuse(id: Id, question: InputRequest, reason: string): void;
+  /** What all calls to the server share. */
+  readonly traffic: Traffic;
+  /** `release` is called once the server has the answer. */
+  answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void;
+  refuse(id: Id, question: InputRequest, reason: string, release: Release): void;
   /** Tells the server that nobody waits for this call any more. */
   cancelUpstream(call: PendingCall, reason: string | undefined): void;
   forget(call: PendingCall): void;
@@ -36,6 +41,7 @@ export interface PendingHost {
 interface Question {
   readonly id: Id;
   readonly request: InputRequest;
+  readonly release: Release;
 }
 
 /** Siblings of a question come within milliseconds; they are asked together (mcp.md 4.4). */
@@ -55,6 +61,10 @@ export class PendingCall implements Ticket, ParkedCall {
   private batch: NodeJS.Timeout | undefined;
   private readonly asked = new Map<string, Question>();
   private asking = 0;
+  /** Made with the first question, which most calls never ask. */
+  private open: Quota | undefined;
+  private questionRate: Bucket | undefined;
+  private unwantedRate: Bucket | undefined;
   private readonly used = new Set<string>();
   private held: Notification | undefined;
   /** What the server asked for in vain: a failure that follows is the lack of it. */
@@ -97,7 +107,7 @@ export class PendingCall implements Ticket, ParkedCall {
     adopted.waiter = undefined;
     adopted.parked = true;
     adopted.lastEventId = record.lastEventId;
-    for (const { key, id, request } of questions) adopted.asked.set(key, { id, request });
+    for (const { key, id, request } of questions) adopted.asked.set(key, { id, request, release: () => {} });
     adopted.asking = questions.length;
     return adopted;
   }
@@ -163,6 +173,8 @@ export class PendingCall implements Ticket, ParkedCall {
     this.finished = outcome;
     this.unattend();
     clearTimeout(this.batch);
+    for (const { release } of this.asked.values()) release();
+    this.asked.clear();
     this.host.forget(this);
     this.ending?.resolve();
     this.hand(outcome);
@@ -183,33 +195,53 @@ export class PendingCall implements Ticket, ParkedCall {
     this.call.polling?.(retry);
   }
 
-  progress(notification: Notification): void {
-    if (!this.call.wantsProgress || this.done) return;
+  /** False where nobody waits for it. */
+  progress(notification: Notification): boolean {
+    if (!this.call.wantsProgress || this.done) return false;
     if (this.parked) {
       this.held = notification;
-      return;
+      return true;
     }
     this.deadline?.extend();
     this.notify(notification);
+    return true;
   }
 
-  log(notification: Notification): void {
+  /** False where nobody waits for it. */
+  log(notification: Notification): boolean {
     const level = notification.params['level'];
     const { logLevel } = this.call;
-    if (this.parked || logLevel === undefined || !isLogLevel(level) || !atLeast(level, logLevel)) return;
+    if (this.parked || logLevel === undefined || !isLogLevel(level) || !atLeast(level, logLevel)) return false;
     this.notify(notification);
+    return true;
+  }
+
+  /** Room for one more question of this call and its answer; undefined, and the call is ended, where there is none. */
+  room(bytes: number): Release | undefined {
+    const { traffic } = this.host;
+    this.questionRate ??= new Bucket(traffic.limits.questions);
+    this.open ??= new Quota(traffic.limits.openPerCall, traffic.questions);
+    const release = this.questionRate.take(1) ? this.open.take(bytes) : undefined;
+    if (!release) this.giveUp(tooMuch(this.host.server, 'questions'), 'too many questions');
+    return release;
+  }
+
+  /** A message on the stream of this call that nobody waits for. */
+  unwanted(): void {
+    this.unwantedRate ??= new Bucket(this.host.traffic.limits.unwantedPerCall);
+    if (!this.unwantedRate.take(1)) this.giveUp(tooMuch(this.host.server, 'messages'), 'too many messages');
   }
 
   /** The server asks something while it works on this call. */
-  ask(id: Id, request: InputRequest, name?: string): void {
+  ask(id: Id, request: InputRequest, release: Release, name?: string): void {
     // An answer may come with the call already, before anybody asked.
     const given = name === undefined ? undefined : this.givenAnswer(name);
     if (given) {
-      this.host.answer(id, request, given);
+      this.host.answer(id, request, given, release);
       return;
     }
     const taken = name === undefined || this.asked.has(name);
-    this.asked.set(taken ? `${request.method}-${++this.asking}` : name, { id, request });
+    this.asked.set(taken ? `${request.method}-${++this.asking}` : name, { id, request, release });
     if (!this.parked) this.batch ??= setTimeout(() => this.park(), BATCH_WINDOW);
   }
 
@@ -223,7 +255,11 @@ export class PendingCall implements Ticket, ParkedCall {
 
   /** The server takes a question back. */
   withdraw(id: Id): void {
-    for (const [key, question] of this.asked) if (question.id === id) this.asked.delete(key);
+    for (const [key, question] of this.asked) {
+      if (question.id !== id) continue;
+      this.asked.delete(key);
+      question.release();
+    }
   }
 
   private park(): void {
@@ -237,7 +273,7 @@ export class PendingCall implements Ticket, ParkedCall {
   private questions(): Outcome {
     const inputRequests: InputRequests = {};
     for (const [key, question] of this.asked) inputRequests[key] = question.request;
-    return { kind: 'input_required', inputRequests, requestState: undefined, parked: this };
+    return { kind: 'input_required', inputRequests, parked: this };
   }
 
   async resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome> {
@@ -251,7 +287,7 @@ export class PendingCall implements Ticket, ParkedCall {
         const answer = answers[key];
         if (answer === undefined || !Object.hasOwn(answers, key)) continue;
         this.asked.delete(key);
-        this.host.answer(question.id, question.request, answer);
+        this.host.answer(question.id, question.request, answer, question.release);
       }
       if (this.asked.size > 0) {
         resolve(this.questions());
@@ -271,7 +307,8 @@ export class PendingCall implements Ticket, ParkedCall {
 
   abandon(reason: string): void {
     if (this.done) return;
-    for (const question of this.asked.values()) this.host.refuse(question.id, question.request, reason);
+    for (const question of this.asked.values())
+      this.host.refuse(question.id, question.request, reason, question.release);
     this.asked.clear();
     this.giveUp(new ProtocolError('invalid_state', reason), reason);
   }

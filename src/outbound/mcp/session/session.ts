@@ -3,7 +3,7 @@ import { failed, type Outcome } from '../../../core/gateway.js';
 import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
-import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
+import { byteLength, type GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import {
   type Id,
   type RpcMessage,
@@ -47,6 +47,7 @@ import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { invalidReply, type Server } from '../context.js';
 import { ownCall } from '../own-call.js';
+import { FLOODED, type Release, type Traffic } from '../traffic.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import type { HttpChannel } from './http-channel.js';
@@ -119,6 +120,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   get server(): Server {
     return this.options.context;
+  }
+
+  get traffic(): Traffic {
+    return this.options.context.traffic;
   }
 
   get timeouts(): { readonly call: number; readonly callMax: number } {
@@ -304,32 +309,56 @@ export class LegacySession implements PendingHost, ChannelEvents {
       messages = readReplies(text);
     } catch {
       if (ticket instanceof PendingCall) ticket.fail(invalidReply(this.server, 'sent a message that is not JSON-RPC'));
-      else this.options.context.log.warn({ server: this.name }, 'dropped a message that is not JSON-RPC');
+      else {
+        this.options.context.log.warn({ server: this.name }, 'dropped a message that is not JSON-RPC');
+        this.unwanted(undefined, byteLength(text));
+      }
       return;
     }
-    for (const message of messages) this.receive(message, ticket);
+    const bytes = byteLength(text) / messages.length;
+    for (const message of messages) this.receive(message, ticket, bytes);
   }
 
-  private receive(message: RpcMessage, ticket: Ticket | undefined): void {
+  private receive(message: RpcMessage, ticket: Ticket | undefined, bytes: number): void {
     switch (message.kind) {
       case 'response':
-        this.response(message, ticket);
+        if (!this.response(message, ticket)) this.unwanted(ticket, bytes);
         break;
       case 'notification':
-        this.notification(message.method, message.params.value(), ticket);
+        if (!this.notification(message.method, message.params.value(), ticket)) this.unwanted(ticket, bytes);
         break;
       case 'request':
-        this.question(message, ticket);
+        this.question(message, ticket, bytes);
     }
   }
 
-  private response(message: RpcResponse, ticket: Ticket | undefined): void {
+  /** A message that no call waits for. A server that sends too many of them is not listened to for a while. */
+  private unwanted(ticket: Ticket | undefined, bytes: number): void {
+    if (ticket instanceof PendingCall) {
+      ticket.unwanted();
+      return;
+    }
+    const { context, channel, events } = this.options;
+    if (this.over || context.traffic.allows(bytes)) return;
+    const pauseMs = context.traffic.flooded();
+    context.log.warn({ server: this.name, pauseMs }, 'a server is not listened to for a while: too many messages');
+    if (channel.pauseListening) channel.pauseListening(pauseMs);
+    else {
+      this.finish(FLOODED);
+      if (channel.giveUp) channel.giveUp(FLOODED);
+      else void channel.close();
+      events.ended(FLOODED);
+    }
+  }
+
+  /** False where no call waited for it. */
+  private response(message: RpcResponse, ticket: Ticket | undefined): boolean {
     // An error without an id can only mean the request it came back to.
     const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
     if (!call || (ticket && ticket !== call)) {
-      if (message.id !== undefined && this.ghosts.delete(message.id)) return;
+      if (message.id !== undefined && this.ghosts.delete(message.id)) return true;
       this.options.context.log.warn({ server: this.name }, 'dropped an answer to a request that is not under way');
-      return;
+      return false;
     }
     const { lacking } = call;
     if (lacking && (message.error || message.result?.get('isError') === true))
@@ -340,18 +369,18 @@ export class LegacySession implements PendingHost, ChannelEvents {
     } else call.finish({ kind: 'complete', result: message.result! });
     // It came beside the reply, and nothing will end that now.
     if (!ticket) this.options.channel.drop?.(call);
+    return true;
   }
 
-  private notification(method: string, params: JsonObject, ticket: Ticket | undefined): void {
+  /** True where a call waited for it. */
+  private notification(method: string, params: JsonObject, ticket: Ticket | undefined): boolean {
     switch (method) {
       case 'notifications/progress': {
         const token = params[META.progressToken];
-        if (typeof token === 'number') this.pending.get(token)?.progress({ method, params });
-        break;
+        return typeof token === 'number' && this.pending.get(token)?.progress({ method, params }) === true;
       }
       case 'notifications/message':
-        this.logged({ method, params }, ticket);
-        break;
+        return this.logged({ method, params }, ticket);
       case 'notifications/cancelled': {
         const id = params['requestId'];
         if (typeof id === 'string' || typeof id === 'number')
@@ -377,13 +406,15 @@ export class LegacySession implements PendingHost, ChannelEvents {
         break;
       }
     }
+    return false;
   }
 
   /** A log line belongs to its call; one that comes beside all calls is for the client this session is dedicated to. */
-  private logged(notification: Notification, ticket: Ticket | undefined): void {
+  private logged(notification: Notification, ticket: Ticket | undefined): boolean {
     const call = this.attribute(ticket);
-    if (call) call.log(notification);
-    else if (this.correlates) this.options.events.logged?.(notification);
+    if (call) return call.log(notification);
+    if (this.correlates) this.options.events.logged?.(notification);
+    return false;
   }
 
   /** The call a message belongs to: told by the stream it came on, or the only one it can be (mcp.md 4.1). */
@@ -398,46 +429,58 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return only;
   }
 
-  private question(message: RpcRequest, ticket: Ticket | undefined): void {
+  private question(message: RpcRequest, ticket: Ticket | undefined, bytes: number): void {
     const { id, method } = message;
+    const call = this.attribute(ticket);
+    if (!call) this.unwanted(ticket, bytes);
+    // Questions beyond the limit are not answered: the answers are what a flood of them costs most.
+    const release = call ? call.room(bytes) : this.traffic.questions.take(bytes);
+    if (!release) {
+      if (call) this.options.context.log.warn({ server: this.name }, 'ended a call whose server asked too much');
+      return;
+    }
     if (method === 'ping') {
-      this.reply(id, {});
+      this.reply(id, {}, release);
       return;
     }
     const request = decodeInputRequest(method, message.params.value());
     if (!request) {
-      this.replyError(id, -32601, `Method not found: ${method}`);
+      this.replyError(id, -32601, `Method not found: ${method}`, release);
       return;
     }
-    const call = this.attribute(ticket);
     if (call && !ASKABLE.includes(call.call.method)) {
-      this.replyError(id, -32602, `A client cannot be asked in the middle of ${call.call.method}`);
+      this.replyError(id, -32602, `A client cannot be asked in the middle of ${call.call.method}`, release);
       return;
     }
     const capabilities = call?.caller.capabilities ?? this.options.capabilities;
     const required = requiredCapability(request);
     if (!declares(capabilities, required)) {
       if (call) call.lacking = required;
-      this.replyError(id, -32601, `The client did not declare the capability for ${method}`);
-    } else if (call) call.ask(id, request, questionName(message.params.value()));
-    else if (this.options.events.unsolicited) this.unsolicited(id, request);
-    else this.replyError(id, -32602, `${method} belongs to no request of a client, so there is nobody to ask`);
+      this.replyError(id, -32601, `The client did not declare the capability for ${method}`, release);
+    } else if (call) call.ask(id, request, release, questionName(message.params.value()));
+    else if (this.options.events.unsolicited) this.unsolicited(id, request, release);
+    else this.replyError(id, -32602, `${method} belongs to no request of a client, so there is nobody to ask`, release);
   }
 
-  private unsolicited(id: Id, request: InputRequest): void {
+  private unsolicited(id: Id, request: InputRequest, release: Release): void {
     this.options.events.unsolicited!(request).then(
-      (response) => this.answer(id, request, response),
+      (response) => this.answer(id, request, response, release),
       (error: unknown) =>
-        this.refuse(id, request, error instanceof Error ? error.message : 'The client did not answer'),
+        this.refuse(id, request, error instanceof Error ? error.message : 'The client did not answer', release),
     );
   }
 
-  private reply(id: Id, result: JsonObject): void {
-    if (!this.over) this.options.channel.send(Buffer.concat(writeResult(id, [Buffer.from(JSON.stringify(result))])));
+  private reply(id: Id, result: JsonObject, release: Release): void {
+    this.send(Buffer.concat(writeResult(id, [Buffer.from(JSON.stringify(result))])), release);
   }
 
-  private replyError(id: Id, code: number, message: string): void {
-    if (!this.over) this.options.channel.send(writeError(id, { code, message }));
+  private replyError(id: Id, code: number, message: string, release: Release): void {
+    this.send(writeError(id, { code, message }), release);
+  }
+
+  private send(answer: Buffer, release: Release): void {
+    if (this.over) release();
+    else this.options.channel.send(answer, undefined, release);
   }
 
   lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void {
@@ -462,16 +505,16 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   // What a pending call asks of its session.
 
-  answer(id: Id, question: InputRequest, response: JsonObject): void {
+  answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void {
     const failure = response[INPUT_FAILURE];
-    if (isObject(failure)) this.replyError(id, Number(failure['code']), String(failure['message']));
-    else this.reply(id, encodeInputResponse(question.method, response, this.revision));
+    if (isObject(failure)) this.replyError(id, Number(failure['code']), String(failure['message']), release);
+    else this.reply(id, encodeInputResponse(question.method, response, this.revision), release);
   }
 
-  refuse(id: Id, question: InputRequest, reason: string): void {
+  refuse(id: Id, question: InputRequest, reason: string, release: Release): void {
     const refusal = refusalOf(question.method, reason);
-    if ('result' in refusal) this.reply(id, refusal.result);
-    else this.replyError(id, refusal.error.code, refusal.error.message);
+    if ('result' in refusal) this.reply(id, refusal.result, release);
+    else this.replyError(id, refusal.error.code, refusal.error.message, release);
   }
 
   cancelUpstream(call: PendingCall, reason: string | undefined): void {

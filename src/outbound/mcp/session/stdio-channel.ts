@@ -28,13 +28,19 @@ export class StdioChannel implements Channel {
 
   listen(): void {}
 
-  send(message: Buffer, ticket?: Ticket): void {
+  send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
     try {
       this.child!.send(message);
+      taken?.();
     } catch (error) {
+      taken?.();
       if (!ticket) return;
       this.events?.lost(ticket, asProtocolError(this.context, error));
     }
+  }
+
+  giveUp(why: string): void {
+    this.child?.giveUp(why);
   }
 
   async close(): Promise<void> {

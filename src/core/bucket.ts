@@ -1,0 +1,25 @@
+/** So much at once, and so much more with every second. */
+export interface Allowance {
+  readonly burst: number;
+  readonly second: number;
+}
+
+/** Fills up with time, to the brim; what is taken must be there, though the last may take more than that. */
+export class Bucket {
+  private level: number;
+  private at = performance.now();
+
+  constructor(private readonly allowance: Allowance) {
+    this.level = allowance.burst;
+  }
+
+  take(amount: number): boolean {
+    const now = performance.now();
+    const { burst, second } = this.allowance;
+    this.level = Math.min(burst, this.level + ((now - this.at) / 1_000) * second);
+    this.at = now;
+    if (this.level < Math.min(1, amount)) return false;
+    this.level -= amount;
+    return true;
+  }
+}
