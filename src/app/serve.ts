@@ -308,6 +308,7 @@ export async function startStdio(config: Config, { log, calls, server, started }
       principal: LOCAL,
       view,
       limits: config.limits,
+      failed: (error) => log.error({ err: error }, 'a request failed in the gateway'),
     },
     process.stdout,
   );

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { boundYoungGeneration } from '../app/heap.js';
+import { watchFailures } from '../app/process-failures.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
 import { formatListen } from '../config/address.js';
 import type { Environment } from '../config/expand.js';
@@ -128,6 +129,7 @@ async function serveFile(
   logProblems(warnings, log);
   const { startServe } = await io.starters();
   const stop = stopSignal();
+  const unwatch = watchFailures(log);
   try {
     const calls = callLog(log, config.log, io.terminal);
     const running = await startServe(config, { log, calls, quickstart });
@@ -148,6 +150,7 @@ async function serveFile(
   } catch (error) {
     throw explain(error, config);
   } finally {
+    unwatch();
     stop.release();
   }
 }
@@ -189,12 +192,17 @@ async function stdio(
   const { startStdio } = await io.starters();
   const log = createLog(config.log, io.terminal);
   const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
-  await startStdio(config, {
-    log,
-    calls: callLog(log, config.log, io.terminal),
-    started,
-    ...(server !== undefined && { server }),
-  });
+  const unwatch = watchFailures(log);
+  try {
+    await startStdio(config, {
+      log,
+      calls: callLog(log, config.log, io.terminal),
+      started,
+      ...(server !== undefined && { server }),
+    });
+  } finally {
+    unwatch();
+  }
   return 0;
 }
 

@@ -13,6 +13,9 @@ export interface Log {
   isLevelEnabled(level: LogLevel): boolean;
 }
 
+/** The event of a failure that no code expected. Lines with it show the stack on a terminal, too. */
+export const FAILURE_EVENT = 'process.failure';
+
 /** Writes nothing. */
 export const SILENT: Log = {
   debug: () => {},

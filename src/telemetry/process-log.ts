@@ -1,4 +1,5 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
+import { FAILURE_EVENT } from './log.js';
 import { phraseOf } from './phrases.js';
 import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
 
@@ -103,7 +104,9 @@ export function textDestination(write: (line: string) => void, style: Style = PL
       const label = pino.levels.labels[Number(level)] ?? String(level);
       const shown = label.toUpperCase().padEnd(5);
       const color = COLORS[label];
-      write(`${String(time).slice(11, 23)} ${color ? paint(style, color, shown) : shown} ${textOf(said)}\n`);
+      write(
+        `${String(time).slice(11, 23)} ${color ? paint(style, color, shown) : shown} ${textOf(said)}\n${stackOf(said)}`,
+      );
     },
   };
 }
@@ -116,6 +119,14 @@ function textOf(said: Record<string, unknown>): string {
   const failure = (err as { message?: string } | undefined)?.message;
   const cause = failure === undefined || failure === msg ? '' : `: ${failure}`;
   return oneLine(`${String(msg ?? '')}${cause}${fields.join('')}`);
+}
+
+/** A failure that nobody expected is of use with its stack only. */
+function stackOf({ event, err }: Record<string, unknown>): string {
+  const { stack } = (err ?? {}) as { stack?: unknown };
+  if (event !== FAILURE_EVENT || typeof stack !== 'string') return '';
+  const frames = stack.split('\n').filter((line) => /^ {4}at /.test(line));
+  return frames.map((frame) => `  ${oneLine(frame)}\n`).join('');
 }
 
 function plain(value: unknown): string {

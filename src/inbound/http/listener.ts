@@ -6,13 +6,13 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
+import { Seldom } from '../../telemetry/seldom.js';
 import type { Connection, ConnectionOwner } from './connection.js';
 import { type ConnectionLimits, Connections, type Turned } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
 import { MOST_HEADERS, refusalOf } from './head.js';
 import type { ClientCertificate, InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import { Seldom } from './server-log.js';
 import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
 import { UnreadBytes } from './unread.js';
 

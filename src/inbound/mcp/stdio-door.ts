@@ -27,6 +27,8 @@ export interface StdioDoorOptions {
   readonly principal: Principal;
   readonly view: View;
   readonly limits: StructureLimits & { readonly event: number; readonly batch: number };
+  /** Something broke in the gateway while it worked on a message. */
+  failed(error: unknown): void;
 }
 
 /** The gateway on a pair of pipes. A client may shake hands or send modern requests, and may do both (mcp.md 5.3). */
@@ -62,9 +64,11 @@ export class StdioDoor {
   }
 
   private async line(line: Buffer): Promise<void> {
+    let asked: Id | null | undefined;
     try {
       const { limits } = this.options;
       const incoming = readIncoming(line, limits);
+      asked = incoming.kind === 'request' ? incoming.id : incoming.kind === 'batch' ? null : undefined;
       if (incoming.kind === 'batch') {
         if (
           !this.session?.revision.expresses.batches ||
@@ -77,8 +81,13 @@ export class StdioDoor {
         await new Batch(incoming.items, this.outlet()).run((message, to) => session.handle(message, to));
       } else await this.message(incoming);
     } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      this.write([notUnderstood(error.detail.id ?? null, error)]);
+      if (error instanceof ProtocolError) {
+        this.write([notUnderstood(error.detail.id ?? null, error)]);
+        return;
+      }
+      this.options.failed(error);
+      // A notification has no answer, not even this one.
+      if (asked !== undefined) this.write([notUnderstood(asked, new ProtocolError('internal', 'Internal error'))]);
     }
   }
 
@@ -192,7 +201,9 @@ export class StdioDoor {
       this.write([writeNotification('notifications/cancelled', { requestId: id, reason: 'The gateway is stopping' })]);
       cancellation.cancel('The gateway is stopping');
     }
-    if (this.session) this.options.sessions.end(this.session, 'The connection was closed');
+    if (!this.session) return;
+    // A session on pipes has no record, so ending it cannot fail for want of the database.
+    this.options.sessions.end(this.session, 'The connection was closed').catch(() => {});
   }
 }
 

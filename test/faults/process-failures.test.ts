@@ -1,0 +1,97 @@
+/** Failures that no code takes, in a real process: what is logged, and whether the process goes on. */
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type RunningGateway, startGateway } from '../support/gateway.js';
+
+/** Fails in the gateway's process when it is told to, as work in the background would. */
+const SABOTAGE = `
+  import { isMainThread } from 'node:worker_threads';
+  const fail = {
+    rejection: () => void Promise.reject(new Error('an upstream went away')),
+    flood: () => { for (let i = 0; i < 1000; i++) void Promise.reject(new Error('once more')); },
+    defect: () => void (async () => undefined.nowhere)(),
+    exception: () => setImmediate(() => { throw new Error('thrown in a callback'); }),
+  };
+  if (isMainThread) process.on('SIGUSR2', fail[process.env.SABOTAGE]);
+`;
+
+let folder: string;
+let gateway: RunningGateway | undefined;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'parley-failures-'));
+  await writeFile(join(folder, 'sabotage.mjs'), SABOTAGE);
+});
+afterEach(async () => {
+  await gateway?.close();
+  gateway = undefined;
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function sabotaged(how: string, log: object = { format: 'json' }): Promise<RunningGateway> {
+  const program = pathToFileURL(join(folder, 'sabotage.mjs')).href;
+  gateway = await startGateway({ log }, { env: { SABOTAGE: how, NODE_OPTIONS: `--import ${program}` } });
+  return gateway;
+}
+
+async function logged(text: string): Promise<Record<string, unknown>> {
+  for (;;) {
+    const line = gateway!
+      .log()
+      .split('\n')
+      .find((one) => one.includes(text));
+    if (line !== undefined) return JSON.parse(line);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+const alive = async ({ url }: RunningGateway): Promise<number> => (await fetch(`${url}/_health/live`)).status;
+
+test('a rejection of an expected kind is logged with its stack, and the gateway goes on', async () => {
+  const running = await sabotaged('rejection');
+  running.process.kill('SIGUSR2');
+  expect(await logged('process.failure')).toMatchObject({
+    level: 50,
+    err: { message: 'an upstream went away', stack: expect.stringMatching(/\n {4}at .*sabotage\.mjs/) },
+    msg: 'work that nobody waits for failed; the gateway goes on',
+  });
+  expect(await alive(running)).toBe(200);
+  expect(await running.close()).toBe(0);
+});
+
+test('a flood of them is not a flood of lines', async () => {
+  const running = await sabotaged('flood');
+  running.process.kill('SIGUSR2');
+  await logged('process.failure');
+  expect(await alive(running)).toBe(200);
+  expect(running.log().split('process.failure')).toHaveLength(2);
+});
+
+test.each([
+  ['defect', 'a defect was found in work that nobody waits for; the process ends', 'nowhere'],
+  ['exception', 'an exception was not caught; the process ends', 'thrown in a callback'],
+])('a %s is logged with its stack and ends the process', async (how, msg, message) => {
+  const running = await sabotaged(how);
+  const ended = once(running.process, 'close');
+  running.process.kill('SIGUSR2');
+  expect(await ended).toEqual([1, null]);
+  expect(await logged('process.failure')).toMatchObject({
+    msg,
+    err: { message: expect.stringContaining(message), stack: expect.stringContaining('sabotage.mjs') },
+  });
+});
+
+test.each([{ format: 'text' }, { format: 'json', level: 'silent' }])(
+  'a process that ends says why: %o',
+  async (log) => {
+    const running = await sabotaged('defect', log);
+    const ended = once(running.process, 'close');
+    running.process.kill('SIGUSR2');
+    expect(await ended).toEqual([1, null]);
+    expect(running.log()).toMatch(/the process ends[\s\S]*nowhere[\s\S]*\n +at .*sabotage\.mjs/);
+  },
+);
