@@ -129,7 +129,7 @@ export class GrpcDoor {
       });
     });
     // Whoever leaves a stream leaves the task alone (G-25); what is waited for on its behalf is let go.
-    void left.then(() => iterator?.return?.());
+    left.then(() => iterator?.return?.()).catch(() => {});
     try {
       const request = this.read(service, method, call.request);
       const answer = await this.ask(service, method, call);

@@ -123,7 +123,7 @@ export class SseDoor {
     this.lines.set(id, line);
     res.onClose(() => {
       this.lines.delete(id);
-      if (line.session) this.options.sessions.end(line.session, CLOSED);
+      if (line.session) this.end(line.session);
     });
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
@@ -185,7 +185,7 @@ export class SseDoor {
         () => line.carrier,
       );
       line.session = session;
-      if (!line.carrier.connected) this.options.sessions.end(session, CLOSED);
+      if (!line.carrier.connected) this.end(session);
       line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
@@ -193,6 +193,11 @@ export class SseDoor {
     } finally {
       line.opening = false;
     }
+  }
+
+  /** A session of HTTP+SSE has no record, so ending it cannot fail for want of the database. */
+  private end(session: ClientSession): void {
+    this.options.sessions.end(session, CLOSED).catch(() => {});
   }
 
   private beforeHandshake(line: Line, { id, method }: RpcRequest): void {

@@ -35,6 +35,6 @@ class LateGrpcWire implements Wire {
   }
 
   close(): void {
-    void this.loading?.then((wire) => wire.close?.());
+    this.loading?.then((wire) => wire.close?.()).catch(() => {});
   }
 }

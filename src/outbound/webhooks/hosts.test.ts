@@ -72,8 +72,8 @@ describe('hosts', () => {
 
   test('send everybody away when the sender closes', async () => {
     const { hosts } = setUp();
-    hosts.enter(A);
-    hosts.enter(A);
+    await hosts.enter(A);
+    await hosts.enter(A);
     const waiting = hosts.enter(A);
     hosts.close();
     expect(await waiting).toBe(false);
