@@ -1,3 +1,5 @@
+import { columns } from '../telemetry/style.js';
+
 /** Every command and flag, once: the parser, the help and the suggestions for misspelt ones all read this table. */
 export interface Flag {
   readonly name: string;
@@ -117,9 +119,4 @@ const usageOf = ({ name, operand }: Command): string => (operand === undefined ?
 function flagRow({ name, short, value, description }: Flag): [string, string] {
   const long = value === undefined ? `--${name}` : `--${name} ${value}`;
   return [short === undefined ? `    ${long}` : `-${short}, ${long}`, description];
-}
-
-function columns(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n');
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Offer } from '../app/running.js';
+import { columns } from '../telemetry/style.js';
 
 export interface Welcome {
   readonly url: string;
@@ -55,11 +56,6 @@ function nearby(file: string, cwd: string): string {
 }
 
 type Row = readonly [string, string];
-
-function columns(rows: readonly Row[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length));
-  return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n');
-}
 
 function indented(value: object): string {
   return JSON.stringify(value, null, 2).replace(/^/gm, '  ');
