@@ -46,7 +46,7 @@ export const event = (message: object, id?: string): string =>
 export const stream = (res: ServerResponse, headers: Record<string, string> = {}): ServerResponse =>
   res.writeHead(200, { 'content-type': 'text/event-stream', ...headers });
 
-export async function startRogue(script: Script): Promise<Rogue> {
+export async function startRogue(script: Script, protocolVersion = '2025-11-25'): Promise<Rogue> {
   const times: Record<string, number> = {};
   const tools = Object.keys(script).map((name) => ({ name, inputSchema: { type: 'object' } }));
 
@@ -72,7 +72,7 @@ export async function startRogue(script: Script): Promise<Rogue> {
           {
             jsonrpc: '2.0',
             id,
-            result: { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'rogue', version: '1' } },
+            result: { protocolVersion, capabilities, serverInfo: { name: 'rogue', version: '1' } },
           },
           { 'mcp-session-id': `rogue-${++rogue.initializations}` },
         );

@@ -37,8 +37,11 @@ export interface Channel {
   sendFirst?(message: Buffer): Promise<void>;
   /** The handshake is over: from here on the channel names the session and its version. */
   established(revision: Revision): void;
-  /** Starts to receive messages that belong to no request, where that takes a step of its own. */
-  listen(): void;
+  /**
+   * Starts to receive messages that belong to no request, where that takes a step of its own. Resolves when the server has
+   * agreed or refused, and does not wait for long.
+   */
+  listen(): Promise<void>;
   /** Stops to receive them for so many milliseconds, and goes on with calls; absent where calls share their connection. */
   pauseListening?(milliseconds: number): void;
   /** Ends the connection because of what the server did: whoever opens it anew waits a while. */

@@ -16,6 +16,7 @@ const MIN_RETRY = 100;
 const MAX_RETRY = 30_000;
 const RESUMES = 10;
 const ACCEPT_PATIENCE = 1_000;
+const LISTEN_PATIENCE = 500;
 const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
 
 /** The wait a server asks for: neither none at all, nor more than a timer can hold. */
@@ -185,8 +186,9 @@ export class HttpChannel implements Channel {
     });
   }
 
-  listen(): void {
-    this.listenFrom(undefined, 0);
+  /** Some servers answer with nothing at all until there is something to say. */
+  listen(): Promise<void> {
+    return within(new Promise<void>((resolve) => this.listenFrom(undefined, 0, resolve)), LISTEN_PATIENCE);
   }
 
   pauseListening(milliseconds: number): void {
@@ -200,10 +202,11 @@ export class HttpChannel implements Channel {
     if (listened) this.later(milliseconds, () => this.listenFrom(undefined, 1));
   }
 
-  private listenFrom(lastEventId: string | undefined, attempt: number): void {
+  private listenFrom(lastEventId: string | undefined, attempt: number, answered?: () => void): void {
     if (this.closed) return;
     const { resting } = this.context.traffic;
     if (resting > 0) {
+      answered?.();
       this.later(resting, () => this.listenFrom(lastEventId, attempt));
       return;
     }
@@ -220,6 +223,7 @@ export class HttpChannel implements Channel {
         open: () => {
           opened = true;
           this.hears = true;
+          answered?.();
           // Without an event id to resume from, what was sent in between is gone.
           if (attempt > 0 && lastEventId === undefined) this.events.gap();
         },
@@ -231,12 +235,14 @@ export class HttpChannel implements Channel {
           wait = bounded(milliseconds);
         },
         refused: (status) => {
+          answered?.();
           if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
           // 405: the server has nothing to say unasked (HL-07). A resume point it no longer knows is dropped.
           else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
           else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
         },
         end: () => {
+          answered?.();
           this.hears = false;
           this.later(wait, () => this.listenFrom(last, opened ? 1 : attempt + 1));
         },

@@ -13,7 +13,7 @@ import {
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/project/capabilities.js';
-import { declares, isInteractive } from '../../../protocol/mcp/project/input.js';
+import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
 import { resting, type UpstreamContext } from '../context.js';
@@ -42,8 +42,6 @@ export interface HttpSessionsOptions {
 }
 
 const listingKey = (capabilities: ClientCapabilities): string => `lists|${capabilityFingerprint(capabilities)}`;
-
-const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
@@ -114,9 +112,9 @@ export class HttpSessions implements Peer {
 
   private openFor(caller: Caller): Promise<LegacySession> {
     const { ask, tell } = caller;
-    // A client with a session of its own hears what the server says beside its calls; for others, only word that an
-    // elicitation is complete is of use.
-    const listen = tell !== undefined || declares(caller.capabilities, URL_ELICITATION);
+    // A client with a session of its own hears what the server says beside its calls. For others, questions and word that
+    // an elicitation is complete come that way.
+    const listen = tell !== undefined || isInteractive(caller.capabilities);
     const events: SessionEvents = {
       ...QUIET,
       ...(ask && { unsolicited: ask }),

@@ -37,6 +37,7 @@ import {
   declares,
   decodeInputRequest,
   encodeInputResponse,
+  isInteractive,
   lacksCapability,
   questionName,
   refusalOf,
@@ -194,7 +195,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     const initialized = writeNotification('notifications/initialized');
     if (channel.sendFirst) await channel.sendFirst(initialized);
     else channel.send(initialized);
-    if (this.options.listen) channel.listen();
+    if (!this.options.listen) return;
+    const listening = channel.listen();
+    // A question that comes before its stream is open is lost with most servers, and its call never ends.
+    if (isInteractive(capabilities)) await listening;
   }
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
@@ -422,16 +426,31 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (ticket instanceof PendingCall) return ticket;
     if (this.correlates || this.pending.size !== 1) return undefined;
     const [only] = this.pending.values();
-    // What a call that was given up still says may reach the client that gave it up, and nobody else.
+    return only && this.unhaunted(only);
+  }
+
+  /** What a call that was given up still says may reach the client that gave it up, and nobody else. */
+  private unhaunted(only: PendingCall): PendingCall | undefined {
     for (const session of this.ghosts.values()) {
-      if (session === undefined || session !== only?.caller.session) return undefined;
+      if (session === undefined || session !== only.caller.session) return undefined;
     }
     return only;
   }
 
+  /**
+   * The one call that a question beside all replies can belong to. Many servers ask that way in the middle of a call. A
+   * client that can be asked outside of its calls is asked there.
+   */
+  private onlyAskable(): PendingCall | undefined {
+    if (!this.correlates || this.options.events.unsolicited) return undefined;
+    const askable = [...this.pending.values()].filter(({ call }) => ASKABLE.includes(call.method));
+    const [only] = askable;
+    return only && askable.length === 1 ? this.unhaunted(only) : undefined;
+  }
+
   private question(message: RpcRequest, ticket: Ticket | undefined, bytes: number): void {
     const { id, method } = message;
-    const call = this.attribute(ticket);
+    const call = this.attribute(ticket) ?? this.onlyAskable();
     if (!call) this.unwanted(ticket, bytes);
     // Questions beyond the limit are not answered: the answers are what a flood of them costs most.
     const release = call ? call.room(bytes) : this.traffic.questions.take(bytes);
@@ -527,7 +546,6 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (call.call.method !== 'initialize')
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
     this.options.channel.drop?.(call);
-    if (this.correlates) return;
     this.ghosts.set(call.id, call.caller.session);
     setTimeout(() => this.ghosts.delete(call.id), this.timeouts.call).unref();
   }

@@ -75,7 +75,9 @@ export class SseChannel implements Channel {
 
   established(): void {}
 
-  listen(): void {}
+  listen(): Promise<void> {
+    return Promise.resolve();
+  }
 
   /** A server that takes its time to accept a message does not hold up the rest for long. */
   sendFirst(message: Buffer): Promise<void> {

@@ -26,7 +26,9 @@ export class StdioChannel implements Channel {
 
   established(): void {}
 
-  listen(): void {}
+  listen(): Promise<void> {
+    return Promise.resolve();
+  }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
     try {
