@@ -36,6 +36,8 @@ export interface A2aRuntimeOptions {
   readonly live: () => Config;
   readonly info: Implementation;
   readonly state: State;
+  /** Whether callers are told apart. */
+  readonly identified: boolean;
   /** Whether other replicas share the state. */
   readonly shared: boolean;
   readonly cluster: Cluster;
@@ -72,10 +74,9 @@ export class A2aRuntime {
   private grpcListener: string | undefined;
 
   constructor(private readonly options: A2aRuntimeOptions) {
-    const { config, state, seal, admission, log, info } = options;
+    const { config, state, seal, admission, log, info, identified } = options;
     const { a2a, publicUrl } = config;
     const registry = new Registry<Entry>(state.db, state.bus);
-    const identified = config.auth.tokens.length > 0;
     this.egress = new Egress(config.egress);
     this.guarded = new HttpClient({
       connectTimeout: config.timeouts.connect,

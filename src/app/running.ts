@@ -48,7 +48,7 @@ export interface Summary {
 export interface RunningGateway extends Reloadable {
   readonly url: string;
   /** Everything that is served over HTTP. */
-  readonly routes: readonly Pick<Route, 'method' | 'path' | 'access' | 'errors' | 'description'>[];
+  readonly routes: readonly Pick<Route, 'method' | 'path' | 'access' | 'errors' | 'description' | 'authenticator'>[];
   /** Resolves when every server and agent has answered, or after so many milliseconds. */
   settled(milliseconds: number): Promise<void>;
   summary(): Summary;

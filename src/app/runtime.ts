@@ -21,6 +21,7 @@ import { Seal } from '../core/seal.js';
 import type { Upstream } from '../core/upstream.js';
 import { withApproval } from '../features/approval.js';
 import { type CallLog, withCallLog } from '../features/call-log.js';
+import type { Authenticator } from '../identity/authenticator.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
@@ -29,6 +30,7 @@ import type { Implementation } from '../protocol/mcp/model.js';
 import { openState, Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aRuntime } from './a2a-runtime.js';
+import { authenticatorOf } from './authentication.js';
 import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords, usedApprovals } from './mcp-records.js';
 import { Registrations } from './registrations.js';
 
@@ -78,6 +80,8 @@ export class Runtime {
   readonly gateway: Gateway;
   /** Everything about agents. */
   readonly a2a: A2aRuntime;
+  /** Establishes the callers that come over a network. */
+  readonly authenticator: Authenticator;
 
   private constructor(
     readonly config: Config,
@@ -89,6 +93,7 @@ export class Runtime {
     private readonly reporting: Reporting,
   ) {
     this.latest = config;
+    this.authenticator = authenticatorOf(config);
     this.seal = new Seal(state.keyring, wallMs);
     const { naming, bridge, timeouts } = config;
     this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
@@ -140,8 +145,9 @@ export class Runtime {
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;
     const shared = replica !== SINGLE;
+    const identified = this.authenticator.enabled;
     this.a2a = new A2aRuntime({
-      ...{ config, info, state, shared, cluster, seal, admission, catalog, gateway, log },
+      ...{ config, info, state, identified, shared, cluster, seal, admission, catalog, gateway, log },
       live: () => this.live(),
     });
   }
@@ -191,7 +197,7 @@ export class Runtime {
         log,
         verdicts,
         // Without tokens everybody who can call is on this machine, and an operator.
-        explains: this.reporting.private === true || explainsFailures(config),
+        explains: this.reporting.private === true || explainsFailures(config, this.authenticator.enabled),
         showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
@@ -221,13 +227,13 @@ export class Runtime {
       describe: (view) => this.aggregate.describe(view),
       tasks: this.tasks,
       cluster: this.cluster,
-      identified: config.auth.tokens.length > 0,
+      identified: this.authenticator.enabled,
       info: this.info,
       seal: this.seal,
       idle: config.session.idle,
       limits: {
         inAll: config.session.max,
-        perCaller: config.auth.tokens.length > 0 ? config.session.maxPerCaller : undefined,
+        perCaller: this.authenticator.enabled ? config.session.maxPerCaller : undefined,
       },
       answerTime: config.bridge.parkTtl,
       logging: config.bridge.logging,
@@ -275,6 +281,6 @@ async function join({ bus }: State, log: Log): Promise<Replica> {
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
 
-function explainsFailures({ explainFailures, auth }: Config): boolean {
-  return explainFailures === 'auto' ? auth.tokens.length === 0 : explainFailures === 'always';
+function explainsFailures({ explainFailures }: Config, authenticated: boolean): boolean {
+  return explainFailures === 'auto' ? !authenticated : explainFailures === 'always';
 }

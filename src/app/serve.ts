@@ -7,7 +7,7 @@ import { ALL_SERVERS } from '../core/gateway.js';
 import { sleep, within } from '../core/timing.js';
 import { forOperators } from '../core/upstream-monitor.js';
 import { type CallLog, withAgentCallLog } from '../features/call-log.js';
-import { Guard, LOCAL } from '../identity/guard.js';
+import { OPEN } from '../identity/authenticator.js';
 import { CardDoor } from '../inbound/a2a/card-door.js';
 import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
 import type { GrpcDoor } from '../inbound/a2a/grpc-door.js';
@@ -87,7 +87,8 @@ export async function startServe(
     if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS);
     monitor.sample();
   };
-  const guarded = config.auth.tokens.length > 0;
+  const { authenticator } = runtime;
+  const guarded = authenticator.enabled;
   const info = new InfoPage({
     gateway,
     info: INFO,
@@ -115,16 +116,15 @@ export async function startServe(
         sessions: sseSessions,
         info,
         limits: config.limits,
-        mintId: (principal) => seal.close('session', principal.name, randomUUID(), config.session.idle),
+        mintId: (principal) => seal.close('session', principal.key, randomUUID(), config.session.idle),
       })
     : undefined;
   const loopback = isLoopback(config.listen.host);
-  const guard = new Guard(guarded ? config.auth.tokens : undefined);
   const failed = (error: unknown, path?: string): void => {
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
     else log.error({ err: error, path }, 'a request failed in the gateway');
   };
-  const a2a = config.a2a.enabled ? agentDoors(runtime, guard, failed, calls) : undefined;
+  const a2a = config.a2a.enabled ? agentDoors(runtime, failed, calls) : undefined;
   const routes = routeTable({
     mcp: config.mcp.enabled ? mcp : 'off',
     sse,
@@ -133,7 +133,7 @@ export async function startServe(
     others: [...health.routes(MCP_ERRORS), ...new ServerLogs(catalog).routes(MCP_ERRORS)],
   });
   const server = new HttpServer({
-    guard,
+    authenticator,
     origins: new Origins({
       loopback,
       hosts: hostsOf(config, loopback),
@@ -220,24 +220,19 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 }
 
 /** The doors of A2A, over HTTP and gRPC. */
-function agentDoors(
-  runtime: Runtime,
-  guard: Guard,
-  failed: (error: unknown, path: string) => void,
-  calls: CallLog | undefined,
-) {
+function agentDoors(runtime: Runtime, failed: (error: unknown, path: string) => void, calls: CallLog | undefined) {
   const { config, state } = runtime;
   const { a2a, limits, grpc } = config;
   const { hall, directory, cards, keys, callbacks, records, deadLetters } = runtime.a2a;
   const profile = a2a.errorProfile;
-  const identified = config.auth.tokens.length > 0;
+  const { authenticator } = runtime;
   const gateway = calls ? withAgentCallLog(hall, calls) : hall;
   const door = new A2aDoor({ gateway, agents: directory, limits, profile, failed });
   const cardDoor = new CardDoor({
     cards,
     keys,
     publicCards: a2a.publicCards,
-    identified,
+    identified: authenticator.enabled,
     profile,
   });
   const dead = new DeadLetterDoor(deadLetters);
@@ -259,7 +254,7 @@ function agentDoors(
       const { GrpcDoor } = await import('../inbound/a2a/grpc-door.js');
       grpcDoor = new GrpcDoor({
         gateway,
-        guard,
+        authenticator,
         knows: (name) => !!directory.get(name),
         profile,
         limits,
@@ -305,7 +300,8 @@ export async function startStdio(config: Config, { log, calls, server, started }
     {
       modern,
       sessions,
-      principal: LOCAL,
+      // The program that started the gateway is its operator, whatever tokens there are.
+      authenticator: OPEN,
       view,
       limits: config.limits,
       failed: (error) => log.error({ err: error }, 'a request failed in the gateway'),

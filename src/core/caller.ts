@@ -2,11 +2,49 @@ import type { JsonObject } from '../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, Implementation, InputRequest, Notification } from '../protocol/mcp/model.js';
 import { NEWEST, type Revision } from '../protocol/mcp/revisions/index.js';
 
-/** Who asks. Everything sealed, parked or remembered for a caller belongs to its principal. */
+/** The identity of a caller, as an authenticator established it for one request. */
 export interface Principal {
+  /** The owner of everything that is kept for the caller: sessions, tasks, sealed values, rows. */
+  readonly key: string;
+  /** The caller in log lines. */
   readonly name: string;
-  readonly admin: boolean;
+  /** The authority that vouches for the subject; `OWN_ISSUER` for callers that the configuration names. */
+  readonly issuer: string;
+  readonly subject: string;
+  readonly scopes: readonly string[];
+  readonly roles: readonly string[];
+  readonly tenant: string | undefined;
 }
+
+/** The issuer of callers that the gateway itself knows: by its configuration, or because they started it. */
+export const OWN_ISSUER = 'parley';
+export const ADMIN_ROLE = 'admin';
+
+type Identity = Pick<Principal, 'subject'> &
+  Partial<Pick<Principal, 'issuer' | 'scopes' | 'roles' | 'tenant' | 'name'>>;
+
+const NONE: readonly string[] = [];
+
+/**
+ * Makes a principal. Its key is the subject where the gateway itself is the issuer, and otherwise both: two issuers may
+ * use the same subject for different callers. Names in the configuration have no `#`, so that no key means two callers.
+ */
+export function principalOf(identity: Identity): Principal {
+  const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant, name = subject } = identity;
+  const key = issuer === OWN_ISSUER ? subject : `${issuer.replaceAll('#', '%23')}#${subject}`;
+  return { key, name, issuer, subject, scopes, roles, tenant };
+}
+
+export const isAdmin = ({ roles }: Principal): boolean => roles.includes(ADMIN_ROLE);
+
+/** The owner of something that was kept, where the gateway goes on with it by itself: no role is assumed. */
+export const ownerOf = (key: string): Principal => principalOf({ subject: key });
+
+/** A caller that public routes serve without knowing it. */
+export const ANONYMOUS: Principal = principalOf({ subject: '' });
+
+/** Without authentication every caller on this machine is its operator. */
+export const LOCAL: Principal = principalOf({ subject: 'local', roles: [ADMIN_ROLE] });
 
 export interface Caller {
   readonly principal: Principal;
@@ -27,7 +65,7 @@ export interface Caller {
 
 /** The gateway itself, where it asks on nobody's behalf. */
 export const GATEWAY: Caller = {
-  principal: { name: 'parley', admin: false },
+  principal: principalOf({ subject: 'parley' }),
   revision: NEWEST,
   capabilities: {},
   clientInfo: undefined,

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { AgentAnswer, AgentCall, AgentGateway } from '../core/a2a/gateway.js';
 import type { Target } from '../core/admission.js';
-import { type Caller, Cancellation, GATEWAY } from '../core/caller.js';
+import { type Caller, Cancellation, GATEWAY, principalOf } from '../core/caller.js';
 import { ALL_SERVERS, type Call, complete, failed, type Gateway, type Outcome } from '../core/gateway.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
@@ -20,7 +20,7 @@ beforeEach(() => {
 });
 
 const CALLER: Caller = {
-  principal: { name: 'ada', admin: false },
+  principal: principalOf({ subject: 'ada' }),
   revision: NEWEST,
   capabilities: {},
   clientInfo: { name: 'claude-code', version: '2.1' },

@@ -5,7 +5,7 @@ import { agentRecords } from '../../src/app/a2a-records.js';
 import { Pushes, type QueuedPush } from '../../src/core/a2a/push.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/records.js';
 import type { Caller } from '../../src/core/caller.js';
-import { GATEWAY } from '../../src/core/caller.js';
+import { GATEWAY, principalOf } from '../../src/core/caller.js';
 import { Seal } from '../../src/core/seal.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
@@ -99,7 +99,7 @@ export class Receiver {
 
 export const idOf = ({ headers }: Delivered): string => String(headers['webhook-id']);
 
-export const ALICE: Caller = { ...GATEWAY, principal: { name: 'alice', admin: false } };
+export const ALICE: Caller = { ...GATEWAY, principal: principalOf({ subject: 'alice' }) };
 export const AGENT = 'planner';
 
 export interface RigOptions {

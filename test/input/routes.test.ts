@@ -67,6 +67,9 @@ function paths(): { readonly path: string; readonly url: string; readonly routes
   });
 }
 
+/** The callbacks of agents: their callers prove themselves by the address, which `push-door.test.ts` tests. */
+const ownCallers = (routes: readonly Entry[]): boolean => routes[0]!.authenticator !== undefined;
+
 const allowOf = (routes: readonly Entry[]): string =>
   [...routes.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method])), 'OPTIONS'].join(', ');
 
@@ -85,6 +88,11 @@ const EXPECTED: Readonly<Record<string, string>> = { mcp: 'jsonrpc', 'a2a-jsonrp
 const expectedFormat = ({ errors: { name } }: Entry): string => EXPECTED[name] ?? name;
 
 describe('every route', () => {
+  it('has the callers of the gateway, but for the callbacks of agents', () => {
+    const own = new Set(paths().flatMap(({ path, routes }) => (ownCallers(routes) ? [path] : [])));
+    expect([...own]).toEqual(['/a2a/push/{address}']);
+  });
+
   it('is described in one line', () => {
     expect(gateway.routes.length).toBeGreaterThan(100);
     for (const { description } of gateway.routes) expect(description).toMatch(/^.{5,100}$/);
@@ -92,6 +100,7 @@ describe('every route', () => {
 
   it('answers other methods with 405, Allow and its own format of errors', async () => {
     for (const { path, url, routes } of paths()) {
+      if (ownCallers(routes)) continue;
       const allow = allowOf(routes);
       for (const method of METHODS.filter((each) => !allow.split(', ').includes(each))) {
         const reply = await ask(url, { method, headers: as(ADMIN) });
@@ -103,6 +112,7 @@ describe('every route', () => {
 
   it('serves strangers where it is public, callers where it is not, and administrators where it says so', async () => {
     for (const { path, url, routes } of paths()) {
+      if (ownCallers(routes)) continue;
       for (const route of routes) {
         const { method, access } = route;
         const status = async (token: string | undefined) => {
@@ -111,9 +121,8 @@ describe('every route', () => {
           return given;
         };
         const stranger = await status(undefined);
-        if (access !== 'public') expect([path, method, stranger]).toEqual([path, method, 401]);
-        // The callbacks of agents have tokens of their own.
-        else if (route.errors.name !== 'callback') expect([path, method, stranger]).not.toEqual([path, method, 401]);
+        if (access === 'public') expect([path, method, stranger]).not.toEqual([path, method, 401]);
+        else expect([path, method, stranger]).toEqual([path, method, 401]);
         if (method !== 'GET' || access === 'public') continue;
         const head = await ask(url, { method: 'HEAD', headers: as(USER) });
         if (access === 'admin') expect([path, await status(USER), head.status]).toEqual([path, 403, 403]);

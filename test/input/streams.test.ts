@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { States } from '../../src/core/bridge/states.js';
-import { Cancellation } from '../../src/core/caller.js';
+import { Cancellation, principalOf } from '../../src/core/caller.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
 import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
@@ -221,7 +221,7 @@ describe('case 15: a client that vanished without a word', () => {
     ) as RpcRequest;
     const { envelope } = classify(message) as Extract<Classified, { kind: 'modern' }>;
     await door.handle({
-      principal: { name: 'local', admin: false },
+      principal: principalOf({ subject: 'local' }),
       view: ALL_SERVERS,
       message,
       envelope,

@@ -4,7 +4,8 @@ import http from 'node:http';
 import type { Events, Passed } from '../../src/core/a2a/agent.js';
 import type { AgentAnswer, AgentCall, AgentGateway } from '../../src/core/a2a/gateway.js';
 import type { Caller } from '../../src/core/caller.js';
-import { Guard, type KnownToken } from '../../src/identity/guard.js';
+import { OPEN } from '../../src/identity/authenticator.js';
+import { type KnownToken, TokenAuthenticator } from '../../src/identity/token-authenticator.js';
 import { A2aDoor, type A2aDoorOptions } from '../../src/inbound/a2a/http-door.js';
 import { Origins } from '../../src/inbound/http/origin.js';
 import { RouteTable } from '../../src/inbound/http/route-table.js';
@@ -46,7 +47,7 @@ export class Stand implements AgentGateway {
       ...(options.times && { times: options.times }),
     });
     const server = new HttpServer({
-      guard: new Guard(options.tokens),
+      authenticator: options.tokens ? new TokenAuthenticator(options.tokens) : OPEN,
       origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
       routes: new RouteTable({
         routes: door.routes(),

@@ -7,7 +7,7 @@ import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '.
 import type { AgentAnswer } from '../../src/core/a2a/gateway.js';
 import { Hall, type HallParts } from '../../src/core/a2a/hall.js';
 import { OpenAdmission } from '../../src/core/admission.js';
-import { type Caller, Cancellation, GATEWAY } from '../../src/core/caller.js';
+import { type Caller, Cancellation, GATEWAY, principalOf } from '../../src/core/caller.js';
 import { Seal } from '../../src/core/seal.js';
 import type { DialectId } from '../../src/protocol/a2a/dialect.js';
 import type {
@@ -145,7 +145,7 @@ export class ScriptedAgent implements Agent {
   }
 }
 
-export const caller = (name: string): Caller => ({ ...GATEWAY, principal: { name, admin: false } });
+export const caller = (name: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject: name }) });
 
 let made = 0;
 export const message = (more: JsonObject = {}): JsonObject => ({

@@ -4,13 +4,13 @@ import type { Agent, AgentFacts, AgentHealth, Events } from '../../src/core/a2a/
 import { Cards, type CardsOptions } from '../../src/core/a2a/cards.js';
 import type { Directory } from '../../src/core/a2a/directory.js';
 import { type Admission, OpenAdmission } from '../../src/core/admission.js';
-import type { Caller } from '../../src/core/caller.js';
+import { type Caller, principalOf } from '../../src/core/caller.js';
 import type { AgentCard } from '../../src/protocol/a2a/model.js';
 import { ProtocolError } from '../../src/protocol/errors.js';
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 
 export const callerNamed = (name: string): Caller => ({
-  principal: { name, admin: false },
+  principal: principalOf({ subject: name }),
   revision: NEWEST,
   capabilities: {},
   clientInfo: undefined,

@@ -1,6 +1,6 @@
 import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type Caller, type Cancellation, GATEWAY } from '../caller.js';
+import { type Caller, type Cancellation, GATEWAY, ownerOf } from '../caller.js';
 import type { Agent, Passed } from './agent.js';
 import { Feed, type FeedKeeper, type FeedParts, isBusy } from './feed.js';
 import { AgentFollower, type FollowParts, isAway, ownExchange, TailFollower } from './follow.js';
@@ -27,7 +27,7 @@ const CLAIMS = 50;
 const LOOK = { called: 30_000, away: 30_000 };
 
 const nameOf = ({ agent, owner, id }: TaskKey): string => JSON.stringify([agent, owner, id]);
-const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: { name: owner, admin: false } });
+const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: ownerOf(owner) });
 
 /** The tasks that something happens to in this process, and who tells of them. */
 export class Feeds {

@@ -11,7 +11,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Admission } from '../admission.js';
-import { type Caller, GATEWAY } from '../caller.js';
+import { type Caller, GATEWAY, ownerOf } from '../caller.js';
 import type { Seal } from '../seal.js';
 import type { Agent } from './agent.js';
 import type { Callbacks } from './callbacks.js';
@@ -143,7 +143,7 @@ export class Hall implements AgentGateway {
     if (isTerminal(record.task.status.state)) return;
     // Whoever follows the task hears of it anyway.
     if (this.feeds.get(key)?.followed || this.feeds.claimed(record)) return;
-    const caller: Caller = { ...GATEWAY, principal: { name: owner, admin: false } };
+    const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
     if (await this.lookups.refresh(caller, agent, record)) return;
     await this.feeds.with(record, async (feed) => {
       for (const { task, statusUpdate } of events) {

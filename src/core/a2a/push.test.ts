@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../protocol/a2a/model.js';
-import { type Caller, GATEWAY } from '../caller.js';
+import { type Caller, GATEWAY, principalOf } from '../caller.js';
 import { Seal } from '../seal.js';
 import { Pushes, type QueuedPush } from './push.js';
 import type { PushRecord, TaskKey, TaskRecord } from './records.js';
 
-const caller = (name: string): Caller => ({ ...GATEWAY, principal: { name, admin: false } });
+const caller = (name: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject: name }) });
 const ALICE = caller('alice');
 const KEY: TaskKey = { agent: 'planner', owner: 'alice', id: 't1' };
 const URL_1 = 'https://hooks.example/a?k=v';

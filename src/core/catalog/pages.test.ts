@@ -5,7 +5,7 @@ import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { OpenAdmission } from '../admission.js';
-import type { Caller } from '../caller.js';
+import { type Caller, principalOf } from '../caller.js';
 import { ALL_SERVERS, complete, failed, type Outcome } from '../gateway.js';
 import { Seal } from '../seal.js';
 import type { Upstream, UpstreamCall } from '../upstream.js';
@@ -58,13 +58,13 @@ function upstream(name: string, fake: Fake): Upstream {
 }
 
 const ada: Caller = {
-  principal: { name: 'ada', admin: false },
+  principal: principalOf({ subject: 'ada' }),
   revision: NEWEST,
   capabilities: {},
   clientInfo: undefined,
   session: undefined,
 };
-const bob: Caller = { ...ada, principal: { name: 'bob', admin: false } };
+const bob: Caller = { ...ada, principal: principalOf({ subject: 'bob' }) };
 const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 

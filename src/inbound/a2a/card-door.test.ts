@@ -6,8 +6,9 @@ import { createLocalJWKSet, flattenedVerify, importJWK, type JSONWebKeySet } fro
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { cardOf, cardsOf, StaticAgent, showing } from '../../../test/support/static-agent.js';
 import { OpenAdmission } from '../../core/admission.js';
+import { OPEN } from '../../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../../identity/card-keys.js';
-import { Guard } from '../../identity/guard.js';
+import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { Origins } from '../http/origin.js';
 import { sendText } from '../http/reply.js';
@@ -78,7 +79,7 @@ async function stand({
   });
   const door = new CardDoor({ cards, keys, publicCards, identified: auth });
   const server = new HttpServer({
-    guard: new Guard(auth ? TOKENS : undefined),
+    authenticator: auth ? new TokenAuthenticator(TOKENS) : OPEN,
     origins: new Origins({
       loopback: true,
       hosts: ['gateway.example'],
@@ -89,7 +90,7 @@ async function stand({
     routes: new RouteTable({
       routes: [
         ...door.routes(),
-        ...['/a2a/{agent}', '/a2a/{agent}/rpc'].map(
+        ...['/a2a', '/a2a/{agent}', '/a2a/{agent}/rpc'].map(
           (path): Route => ({
             method: 'POST',
             path,

@@ -1,4 +1,4 @@
-import type { Principal } from '../../core/caller.js';
+import { isAdmin, type Principal } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, Route, Visit } from '../http/route.js';
@@ -52,4 +52,4 @@ export class DeadLetterDoor {
 }
 
 /** Administrators see the notifications of everybody. */
-const ownerOf = ({ admin, name }: Principal): string | undefined => (admin ? undefined : name);
+const ownerOf = (principal: Principal): string | undefined => (isAdmin(principal) ? undefined : principal.key);

@@ -11,7 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
 import { Cancellation, type Principal } from '../../core/caller.js';
-import type { Guard } from '../../identity/guard.js';
+import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile } from '../../protocol/a2a/dialect.js';
 import { habits, VERSION_HEADER } from '../../protocol/a2a/habits.js';
@@ -29,7 +29,7 @@ import { wireEvents } from './wire-events.js';
 
 export interface GrpcDoorParts {
   readonly gateway: AgentGateway;
-  readonly guard: Guard;
+  readonly authenticator: Authenticator;
   /** Whether there is such an agent. */
   readonly knows: (agent: string) => boolean;
   readonly profile: ErrorProfile;
@@ -168,7 +168,8 @@ export class GrpcDoor {
     call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
   ): Promise<AgentAnswer> {
     const { metadata } = call;
-    const principal = this.principalOf(metadata);
+    const known = this.principalOf(method, call);
+    const principal = known instanceof Promise ? await known : known;
     checkVersion(metadata);
     const { operation } = method;
     const wire = this.read(service, method, call.request);
@@ -186,10 +187,20 @@ export class GrpcDoor {
     });
   }
 
-  private principalOf(metadata: Metadata): Principal {
-    const principal = this.parts.guard.identify(textIn(metadata, 'authorization'));
-    if (principal) return principal;
-    throw new ProtocolError('unauthorized', 'Unauthorized: Invalid or missing API key');
+  private principalOf(
+    { path }: GrpcMethod,
+    call: Pick<ServerUnaryCall<Buffer, Buffer>, 'metadata' | 'getPeer'>,
+  ): Principal | Promise<Principal> {
+    const request: AuthenticationRequest = {
+      method: 'POST',
+      url: path,
+      // Such as `127.0.0.1:50000` or `[::1]:50000`.
+      peer: call.getPeer().replace(/:\d+$/, ''),
+      certificate: undefined,
+      header: (name) => textIn(call.metadata, name),
+    };
+    const given = this.parts.authenticator.authenticate(request);
+    return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
   /** Neither a tenant nor metadata means the front agent. */

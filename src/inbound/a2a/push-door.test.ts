@@ -5,7 +5,7 @@ import { Callbacks } from '../../core/a2a/callbacks.js';
 import type { TaskKey, TaskRecord } from '../../core/a2a/records.js';
 import { Cancellation, GATEWAY } from '../../core/caller.js';
 import { Seal } from '../../core/seal.js';
-import { Guard } from '../../identity/guard.js';
+import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import { DIALECTS, dialect } from '../../protocol/a2a/index.js';
 import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../protocol/a2a/model.js';
 import { Origins } from '../http/origin.js';
@@ -82,7 +82,7 @@ beforeEach(async () => {
     limits: { body: 100_000, depth: 64, perMinute: 20 },
   });
   server = new HttpServer({
-    guard: new Guard([{ name: 'alice', token: 'secret', admin: false }]),
+    authenticator: new TokenAuthenticator([{ name: 'alice', token: 'secret', admin: false }]),
     origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
     routes: new RouteTable({ routes: door.routes(), errors: CALLBACK_ERRORS }),
     failed: () => {},

@@ -2,6 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/callbacks.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../core/a2a/records.js';
+import { principalOf } from '../../core/caller.js';
+import { type AuthenticationRequest, type Authenticator, Challenge } from '../../identity/authenticator.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -9,7 +11,7 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
-import type { ErrorFormat, Params, Route, Visit } from '../http/route.js';
+import type { ErrorFormat, Route, Visit } from '../http/route.js';
 
 export interface PushDoorParts {
   readonly callbacks: Pick<Callbacks, 'address'>;
@@ -23,6 +25,14 @@ export interface PushDoorParts {
   readonly limits: StructureLimits & { readonly body: number; readonly perMinute?: number };
 }
 
+const NOT_PROVED = new Challenge('The token is not the one of this task');
+
+/** The sealed part of a callback's URL: sealed values need no encoding. */
+const addressIn = (url: string): string => {
+  const [path = ''] = url.split('?', 1);
+  return path.slice(CALLBACK_PATH.length + 1).replace(/\/$/, '');
+};
+
 const PER_MINUTE = 600;
 const MINUTE = 60_000;
 /** As long as senders repeat what they believe not to have been heard. */
@@ -30,14 +40,19 @@ const REMEMBERED = 24 * 60 * MINUTE;
 const LONGEST_ECHO = 1_024;
 
 /**
- * Where agents post news of tasks to (C-11). Open to everybody, so the address and the token have to prove the right to
- * it; whoever fails learns nothing but the status.
+ * Where agents post news of tasks to (C-11). Agents are no callers of the gateway, so the address and the token have to
+ * prove the right to it; whoever fails learns nothing but the status.
  */
 export class PushDoor {
   constructor(private readonly parts: PushDoorParts) {}
 
   routes(): Route[] {
-    const route = { path: `${CALLBACK_PATH}/{address}`, access: 'public', errors: CALLBACK_ERRORS } as const;
+    const route = {
+      path: `${CALLBACK_PATH}/{address}`,
+      access: 'user',
+      errors: CALLBACK_ERRORS,
+      authenticator: this.authenticator,
+    } as const;
     return [
       {
         ...route,
@@ -54,9 +69,18 @@ export class PushDoor {
     ];
   }
 
+  /** An agent proves the right to an address by the token of its task. A GET changes nothing and needs the address only. */
+  private readonly authenticator: Authenticator = {
+    enabled: true,
+    authenticate: (request) => {
+      const { key, proves } = this.address(addressIn(request.url));
+      if (request.method === 'POST' && !tokens(request).some(proves)) return NOT_PROVED;
+      return principalOf({ issuer: `agent:${key.agent}`, subject: key.id });
+    },
+  };
+
   /** How agents of the first version make sure that a webhook is wanted: what they say is to be said back. */
-  private echo({ res, headers, query, params }: Visit): void {
-    this.address(params);
+  private echo({ res, headers, query }: Visit): void {
     const echo = query.get('validationToken');
     if (echo === null || echo.length > LONGEST_ECHO)
       throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
@@ -64,9 +88,9 @@ export class PushDoor {
     sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
   }
 
-  private address(params: Params): ReturnType<Callbacks['address']> {
+  private address(sealed: string): ReturnType<Callbacks['address']> {
     try {
-      return this.parts.callbacks.address(params['address']!);
+      return this.parts.callbacks.address(sealed);
     } catch (error) {
       if (!(error instanceof CallbackRefused)) throw error;
       throw new ProtocolError(error.why === 'expired' ? 'gone' : 'not_found', error.message);
@@ -75,8 +99,7 @@ export class PushDoor {
 
   private async take(visit: Visit): Promise<void> {
     const { req, res, headers } = visit;
-    const { key, proves } = this.address(visit.params);
-    if (!tokens(visit).some(proves)) throw new ProtocolError('unauthorized', 'The token is not the one of this task');
+    const { key } = this.address(visit.params['address']!);
     const { bus, limits, records } = this.parts;
     const name = createHash('sha256')
       .update(JSON.stringify([key.agent, key.owner, key.id]))
@@ -137,9 +160,9 @@ function taskIdOf({ task, statusUpdate, artifactUpdate, message }: StreamRespons
 }
 
 /** Old agents send the token in a header of its own, newer ones as credentials. */
-function tokens({ req }: Visit): string[] {
-  const own = req.header('x-a2a-notification-token');
-  const bearer = /^Bearer +(\S+)$/i.exec(req.header('authorization') ?? '')?.[1];
+function tokens(request: AuthenticationRequest): string[] {
+  const own = request.header('x-a2a-notification-token');
+  const bearer = /^Bearer +(\S+)$/i.exec(request.header('authorization') ?? '')?.[1];
   return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
 }
 

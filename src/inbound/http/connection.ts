@@ -2,9 +2,10 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:ht
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { ClientCertificate } from '../../identity/authenticator.js';
 import type { ProtocolError } from '../../protocol/errors.js';
 import { checkHead } from './head.js';
-import { type ClientCertificate, InboundRequest, type Incoming, ignored, type RequestSource } from './request.js';
+import { InboundRequest, type Incoming, ignored, type RequestSource } from './request.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
 import type { UnreadBytes } from './unread.js';
 

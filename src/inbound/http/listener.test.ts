@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually, exchange, sleep, Wire } from '../../../test/input/support/wire.js';
 import { failed } from '../../../test/support/http-wire.js';
-import { Guard } from '../../identity/guard.js';
+import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { SILENT } from '../../telemetry/log.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
@@ -289,7 +289,7 @@ describe('the gateway at its address', () => {
   ): Promise<{ url: string; failed: string[] }> {
     const failed: string[] = [];
     const server = new HttpServer({
-      guard: new Guard([]),
+      authenticator: new TokenAuthenticator([]),
       origins: new Origins({ loopback: true, hosts, origins: [], corsOrigins: [], credentials: false }),
       routes: new RouteTable({
         routes: (['GET', 'POST'] as const).map((method) => ({

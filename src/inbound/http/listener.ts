@@ -4,6 +4,7 @@ import { createServer as createHttp2Server, type Http2Server } from 'node:http2'
 import { createServer as createHttpsServer, type Server as HttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import type { ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
 import { Seldom } from '../../telemetry/seldom.js';
@@ -11,7 +12,7 @@ import type { Connection, ConnectionOwner } from './connection.js';
 import { type ConnectionLimits, Connections, type Turned } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
 import { MOST_HEADERS, refusalOf } from './head.js';
-import type { ClientCertificate, InboundRequest } from './request.js';
+import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
 import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
 import { UnreadBytes } from './unread.js';

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
+import type { AuthenticationRequest, ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Parts } from '../../protocol/http/parts.js';
 import type { Forwarded } from './forwarded.js';
@@ -25,19 +26,8 @@ export interface RequestSource {
   readonly bodyTime: number | undefined;
 }
 
-/** The client's certificate, checked against `tls.clientCa`. */
-export interface ClientCertificate {
-  /** The distinguished name, one attribute a line, such as `CN=ada`. */
-  readonly subject: string;
-  readonly commonName: string | undefined;
-  /** Alternative names, such as `DNS:host, URI:spiffe://…`. */
-  readonly names: string | undefined;
-  /** SHA-256 of the certificate. */
-  readonly fingerprint: string;
-}
-
 /** One request: its head, and its body on demand. */
-export class InboundRequest {
+export class InboundRequest implements AuthenticationRequest {
   readonly method: string;
   /** What a trusted proxy tells of the client. */
   forwarded: Forwarded | undefined;
@@ -71,6 +61,19 @@ export class InboundRequest {
   /** The address of the client itself: as a trusted proxy tells it, or else the peer's. */
   get clientAddress(): string {
     return this.forwarded?.address ?? this.source.peer;
+  }
+
+  /** Path and query, as they were sent. */
+  get url(): string {
+    return this.target;
+  }
+
+  get peer(): string {
+    return this.clientAddress;
+  }
+
+  get certificate(): ClientCertificate | undefined {
+    return this.source.certificate;
   }
 
   /** The URL under which the client reached the gateway, by the word of a trusted proxy or by its own. */

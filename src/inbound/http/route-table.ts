@@ -1,3 +1,4 @@
+import type { Authenticator } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Access, ErrorFormat, Fallback, Parameter, Params, Route } from './route.js';
 
@@ -22,6 +23,8 @@ export interface Resource {
   /** The access of a request whose method the resource does not have. */
   readonly access: Access;
   readonly errors: ErrorFormat;
+  /** Undefined where the callers are those of the gateway. */
+  readonly authenticator: Authenticator | undefined;
   /** The error of a path at which nothing is; undefined where there is something. */
   readonly missing: ((path: string) => ProtocolError) | undefined;
 }
@@ -193,6 +196,8 @@ function resourceOf(path: string, routes: readonly Route[]): Resource {
   const { errors } = routes[0]!;
   if (routes.some((route) => route.errors.name !== errors.name))
     throw new Error(`the routes of ${path} write errors in different formats`);
+  if (routes.some((route) => route.authenticator !== routes[0]!.authenticator))
+    throw new Error(`the routes of ${path} have different authenticators`);
   const [access] = routes.map((route) => route.access).sort((a, b) => STRICTNESS[a] - STRICTNESS[b]);
   return {
     path,
@@ -202,6 +207,7 @@ function resourceOf(path: string, routes: readonly Route[]): Resource {
     corsMethods: [...allowed.filter((method) => method !== 'HEAD'), 'OPTIONS'].join(', '),
     access: access!,
     errors,
+    authenticator: routes[0]!.authenticator,
     missing: undefined,
   };
 }
@@ -213,5 +219,6 @@ const absent = ({ below, access, errors, missing }: Fallback): Resource => ({
   corsMethods: '',
   access,
   errors,
+  authenticator: undefined,
   missing,
 });

@@ -1,4 +1,5 @@
 import type { Principal } from '../../core/caller.js';
+import type { Authenticator } from '../../identity/authenticator.js';
 import type { ProtocolError } from '../../protocol/errors.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
@@ -42,6 +43,8 @@ export interface Route {
   readonly errors: ErrorFormat;
   /** One line for readers of the table. */
   readonly description: string;
+  /** Establishes the callers of this path, where they are not the callers of the gateway; the same for all its methods. */
+  readonly authenticator?: Authenticator;
   handle(visit: Visit): Promise<void> | void;
 }
 

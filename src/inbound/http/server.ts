@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
-import type { Principal } from '../../core/caller.js';
+import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import { sleep } from '../../core/timing.js';
-import type { Guard } from '../../identity/guard.js';
+import { type Authenticated, type Authenticator, admitted, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Addresses } from './connections.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
@@ -9,11 +9,12 @@ import { type Origins, preflight } from './origin.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import type { Access, Params, Visit } from './route.js';
+import type { Access, Params, Route, Visit } from './route.js';
 import type { Match, RouteTable } from './route-table.js';
 
 export interface HttpServerOptions {
-  readonly guard: Guard;
+  /** Establishes the caller of every request. */
+  readonly authenticator: Authenticator;
   readonly origins: Origins;
   readonly routes: RouteTable;
   /** How connections are accepted; what is left out is as in `SETTINGS`. */
@@ -21,8 +22,6 @@ export interface HttpServerOptions {
   /** Something broke in the gateway: a request at `path`, or, without one, taking a connection. */
   failed(error: unknown, path?: string): void;
 }
-
-const REALM = 'Bearer realm="parley"';
 
 /** The gateway at its address. Every request passes the same checks in the same order before any route sees it (S2). */
 export class HttpServer {
@@ -44,7 +43,7 @@ export class HttpServer {
   }
 
   private visit(req: InboundRequest, res: InboundResponse): void {
-    const { origins, guard, routes } = this.options;
+    const { origins, routes } = this.options;
     const origin = req.header('origin');
     const visit = visitOf(req, res);
     const match = routes.match(visit.path);
@@ -56,18 +55,45 @@ export class HttpServer {
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
       visit.headers = origins.headersFor(origin);
       if (req.method === 'OPTIONS') allow(visit, match);
-      else this.serve(visit, match, guard.identify(req.header('authorization')));
+      else this.authenticate(visit, match);
     } catch (error) {
       this.broken(visit, error, match);
     }
   }
 
-  /** The caller is known by now, or known to be a stranger: the rest follows from the table. */
-  private serve(visit: MutableVisit, match: Match, principal: Principal | undefined): void {
+  /** Establishes the caller. Nothing waits where the authenticator need not. */
+  private authenticate(visit: MutableVisit, match: Match): void {
+    const { resource } = match;
+    const route = resource.methods.get(visit.req.method);
+    const access = route?.access ?? resource.access;
+    const authenticator = resource.authenticator ?? this.options.authenticator;
+    let given: Authenticated | Promise<Authenticated>;
+    try {
+      given = authenticator.authenticate(visit.req);
+    } catch (error) {
+      given = this.unauthenticated(visit, access, error);
+    }
+    if (!(given instanceof Promise)) {
+      this.serve(visit, match, route, principalFor(access, given));
+      return;
+    }
+    given
+      .catch((error: unknown) => this.unauthenticated(visit, access, error))
+      .then((known) => this.serve(visit, match, route, principalFor(access, known)))
+      .catch((error: unknown) => this.broken(visit, error, match));
+  }
+
+  /** Authentication itself failed: a public route is served all the same. */
+  private unauthenticated({ path }: Visit, access: Access, error: unknown): Principal {
+    if (access !== 'public' || error instanceof ProtocolError) throw error;
+    this.options.failed(error, path);
+    return ANONYMOUS;
+  }
+
+  /** The caller is known, and may use the route: the rest follows from the table. */
+  private serve(visit: MutableVisit, match: Match, route: Route | undefined, principal: Principal): void {
     const { req, path } = visit;
     const { resource } = match;
-    const route = resource.methods.get(req.method);
-    checkAccess(route?.access ?? resource.access, principal);
     if (resource.missing) throw resource.missing(path);
     visit.params = this.options.routes.resolve(match, path);
     if (!route)
@@ -76,7 +102,7 @@ export class HttpServer {
       });
     const coding = req.header('content-encoding');
     if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
-    if (principal) visit.principal = principal;
+    visit.principal = principal;
     route.handle(visit)?.catch((error: unknown) => this.broken(visit, error, match));
   }
 
@@ -149,14 +175,13 @@ function allow({ res, headers, path }: Visit, { resource }: Match): void {
   sendEmpty(res, 200, [...headers, 'Allow', resource.allow, ...preflight(resource.corsMethods)]);
 }
 
-function checkAccess(access: Access, principal: Principal | undefined): void {
-  if (access === 'public') return;
-  if (!principal)
-    throw new ProtocolError('unauthorized', 'Unauthorized: Invalid or missing API key', {
-      headers: { 'WWW-Authenticate': REALM },
-    });
-  if (access === 'admin' && !principal.admin)
+/** The caller as a route of this access sees it. Throws where the route is not for it. */
+function principalFor(access: Access, given: Authenticated): Principal {
+  if (access === 'public') return given instanceof Challenge ? ANONYMOUS : given;
+  const principal = admitted(given);
+  if (access === 'admin' && !isAdmin(principal))
     throw new ProtocolError('forbidden', 'This is for administrators: callers whose token has "admin: true"');
+  return principal;
 }
 
 type MutableVisit = { -readonly [key in keyof Visit]: Visit[key] };
@@ -179,4 +204,3 @@ function visitOf(req: InboundRequest, res: InboundResponse): MutableVisit {
 const NO_HEADERS: readonly string[] = [];
 const NO_PARAMS: Params = {};
 const NO_QUERY = new URLSearchParams();
-const ANONYMOUS: Principal = { name: '', admin: false };

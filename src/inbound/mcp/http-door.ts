@@ -233,13 +233,13 @@ export class HttpDoor {
       return;
     }
     if (incoming.kind !== 'request') {
-      await session.handle(incoming, NOWHERE);
+      await session.handle(visit.principal, incoming, NOWHERE);
       sendEmpty(res, 202, headers);
       return;
     }
     const { primingEvents } = session.revision;
     const outlet = new SessionOutlet(res, headers, accepts, carrier.log, primingEvents, incoming.id, connection);
-    await session.handle(incoming, outlet, accepts.stream);
+    await session.handle(visit.principal, incoming, outlet, accepts.stream);
   }
 
   private async batch(
@@ -257,7 +257,9 @@ export class HttpDoor {
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
     const outlet = new SessionOutlet(visit.res, headers, visit.accepts, carrier.log, false);
-    await new Batch(items, outlet).run((message, to) => session.handle(message, to, visit.accepts.stream));
+    await new Batch(items, outlet).run((message, to) =>
+      session.handle(visit.principal, message, to, visit.accepts.stream),
+    );
   }
 
   private async sessionOf(

@@ -46,7 +46,8 @@ export class SseCarrier implements Carrier {
 /** A client that has opened its stream and may not have shaken hands yet. */
 interface Line {
   readonly carrier: SseCarrier;
-  readonly principal: Principal;
+  /** The key of its principal. */
+  readonly owner: string;
   readonly view: View;
   session: ClientSession | undefined;
   /** Shaking hands at the moment. */
@@ -119,7 +120,13 @@ export class SseDoor {
       id,
     ];
     const response = new EventResponse(res, headers);
-    const line: Line = { carrier: new SseCarrier(response), principal, view, session: undefined, opening: false };
+    const line: Line = {
+      carrier: new SseCarrier(response),
+      owner: principal.key,
+      view,
+      session: undefined,
+      opening: false,
+    };
     this.lines.set(id, line);
     res.onClose(() => {
       this.lines.delete(id);
@@ -151,7 +158,7 @@ export class SseDoor {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
     const line = this.lines.get(sessionId);
-    if (!line || line.principal.name !== principal.name)
+    if (!line || line.owner !== principal.key)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
@@ -168,18 +175,18 @@ export class SseDoor {
     // From here on the answer is on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
-      await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(message, to));
+      await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(principal, message, to));
     else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
-      await this.initialize(line, incoming);
-    else if (line.session) await line.session.handle(incoming, outlet);
+      await this.initialize(line, principal, incoming);
+    else if (line.session) await line.session.handle(principal, incoming, outlet);
     else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
   }
 
-  private async initialize(line: Line, message: RpcRequest): Promise<void> {
+  private async initialize(line: Line, principal: Principal, message: RpcRequest): Promise<void> {
     line.opening = true;
     try {
       const { session, result } = await this.options.sessions.open(
-        line.principal,
+        principal,
         line.view,
         message.params,
         () => line.carrier,

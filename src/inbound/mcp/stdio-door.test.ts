@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { ALL_SERVERS } from '../../core/gateway.js';
-import { LOCAL } from '../../identity/guard.js';
+import { OPEN } from '../../identity/authenticator.js';
 import { StdioDoor, type StdioDoorOptions } from './stdio-door.js';
 
 const META = {
@@ -19,7 +19,7 @@ test('a request that breaks in the gateway is answered and reported, and the nex
     {
       modern,
       sessions: {} as StdioDoorOptions['sessions'],
-      principal: LOCAL,
+      authenticator: OPEN,
       view: ALL_SERVERS,
       limits: { depth: 64, members: 1_000, event: 100_000, batch: 10 },
       failed: (error) => reported.push(error),

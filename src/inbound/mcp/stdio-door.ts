@@ -1,6 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { Cancellation, type Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
+import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
   type Id,
@@ -24,7 +25,7 @@ import type { Carrier, Sessions } from './session/sessions.js';
 export interface StdioDoorOptions {
   readonly modern: ModernDoor;
   readonly sessions: Sessions<Carrier>;
-  readonly principal: Principal;
+  readonly authenticator: Authenticator;
   readonly view: View;
   readonly limits: StructureLimits & { readonly event: number; readonly batch: number };
   /** Something broke in the gateway while it worked on a message. */
@@ -78,8 +79,12 @@ export class StdioDoor {
           throw new ProtocolError('batch_not_allowed', 'This session has no batches, or not of this size');
         }
         const { session } = this;
-        await new Batch(incoming.items, this.outlet()).run((message, to) => session.handle(message, to));
-      } else await this.message(incoming);
+        const principal = await this.principal();
+        await new Batch(incoming.items, this.outlet()).run((message, to) => session.handle(principal, message, to));
+      } else {
+        const principal = this.principal();
+        await this.message(incoming, principal instanceof Promise ? await principal : principal);
+      }
     } catch (error) {
       if (error instanceof ProtocolError) {
         this.write([notUnderstood(error.detail.id ?? null, error)]);
@@ -89,6 +94,12 @@ export class StdioDoor {
       // A notification has no answer, not even this one.
       if (asked !== undefined) this.write([notUnderstood(asked, new ProtocolError('internal', 'Internal error'))]);
     }
+  }
+
+  /** The program at the other end of the pipes, established anew for each message. */
+  private principal(): Principal | Promise<Principal> {
+    const given = this.options.authenticator.authenticate(PIPES);
+    return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
   private outlet(done?: () => void): Outlet {
@@ -101,9 +112,9 @@ export class StdioDoor {
     };
   }
 
-  private async message(message: RpcMessage): Promise<void> {
+  private async message(message: RpcMessage, principal: Principal): Promise<void> {
     if (message.kind === 'response') {
-      await this.session?.handle(message, this.outlet());
+      await this.session?.handle(principal, message, this.outlet());
       return;
     }
     let classified: Classified;
@@ -119,17 +130,21 @@ export class StdioDoor {
       return;
     }
     if (classified.kind === 'modern') {
-      if (message.kind === 'request') await this.modern(message, classified.envelope);
+      if (message.kind === 'request') await this.modern(message, principal, classified.envelope);
       else this.cancelled(message.method, message.params.get('requestId'));
     } else if (classified.kind === 'initialize' && message.kind === 'request') {
       // One handshake at a time: the next one finds its session open, or the line free again.
-      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message));
+      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message, principal));
       this.opening = opening.catch(() => {});
       await opening;
-    } else await this.inSession(message);
+    } else await this.inSession(message, principal);
   }
 
-  private async modern(message: RpcRequest, envelope: Parameters<ModernDoor['handle']>[0]['envelope']): Promise<void> {
+  private async modern(
+    message: RpcRequest,
+    principal: Principal,
+    envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
+  ): Promise<void> {
     const { id } = message;
     const cancellation = new Cancellation();
     this.running.set(id, cancellation);
@@ -138,7 +153,7 @@ export class StdioDoor {
     };
     const outlet = this.outlet(done);
     await this.options.modern.handle({
-      principal: this.options.principal,
+      principal,
       view: this.options.view,
       message,
       envelope,
@@ -158,10 +173,10 @@ export class StdioDoor {
     this.running.delete(id);
   }
 
-  private async initialize(message: RpcRequest): Promise<void> {
+  private async initialize(message: RpcRequest, principal: Principal): Promise<void> {
     if (this.session)
       throw new ProtocolError('invalid_request', 'This connection is initialized already', { id: message.id });
-    const { sessions, principal, view } = this.options;
+    const { sessions, view } = this.options;
     const carrier: Carrier = {
       reachable: true,
       connected: true,
@@ -178,11 +193,11 @@ export class StdioDoor {
     }
   }
 
-  private async inSession(message: RpcMessage): Promise<void> {
+  private async inSession(message: RpcMessage, principal: Principal): Promise<void> {
     await this.opening;
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       this.cancelled(message.method, message.params.get('requestId'));
-    if (this.session) await this.session.handle(message, this.outlet());
+    if (this.session) await this.session.handle(principal, message, this.outlet());
     else if (message.kind === 'request') {
       if (message.method === 'ping') this.write(writeResult(message.id, [Buffer.from('{}')]));
       else
@@ -208,3 +223,12 @@ export class StdioDoor {
 }
 
 const NEWLINE = Buffer.from('\n');
+
+/** Pipes say nothing about the program at their other end. */
+const PIPES: AuthenticationRequest = {
+  method: '',
+  url: '',
+  peer: undefined,
+  certificate: undefined,
+  header: () => undefined,
+};

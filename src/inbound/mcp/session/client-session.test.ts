@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { CallState } from '../../../core/bridge/call-state.js';
+import { LOCAL } from '../../../core/caller.js';
 import { ALL_SERVERS, type Call, complete, type Gateway, type Outcome } from '../../../core/gateway.js';
 import { type RpcRequest, type RpcResponse, readIncoming } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
@@ -25,7 +26,7 @@ test('the state of a call that asks stays a plain value inside the process', asy
   };
   const session = new ClientSession({
     key: 'k',
-    principal: { name: 'alice', admin: false },
+    principal: LOCAL,
     view: ALL_SERVERS,
     revision: NEWEST_LEGACY,
     capabilities: { elicitation: { form: {} } },
@@ -38,12 +39,13 @@ test('the state of a call that asks stays a plain value inside the process', asy
   } as unknown as SessionSetup);
   let finished = '';
   await session.handle(
+    LOCAL,
     read({ id: 1, method: 'tools/call', params: { name: 't', requestState: 'made up' } }) as RpcRequest,
     {
       send: (text) => {
         const { id } = JSON.parse(text.toString()) as { id: string };
         const answer = read({ id, result: { action: 'accept', content: { which: 'this' } } }) as RpcResponse;
-        void session.handle(answer, { send: () => {}, finish: () => {} });
+        void session.handle(LOCAL, answer, { send: () => {}, finish: () => {} });
       },
       finish: (parts) => {
         finished = Buffer.concat(parts).toString();

@@ -79,11 +79,13 @@ export interface SessionSetup {
 /** A client of the handshake era, from its `initialize` to its end, whatever carries its messages. */
 export class ClientSession {
   readonly key: string;
-  readonly principal: Principal;
+  /** The key of the principal that opened the session. */
+  readonly owner: string;
   readonly view: View;
   readonly revision: Revision;
   lastUsed = performance.now();
-  private readonly caller: Caller;
+  /** The caller of the latest message. */
+  private caller: Caller;
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
@@ -95,7 +97,7 @@ export class ClientSession {
 
   constructor(private readonly setup: SessionSetup) {
     this.key = setup.key;
-    this.principal = setup.principal;
+    this.owner = setup.principal.key;
     this.view = setup.view;
     this.revision = setup.revision;
     this.encoder = new Encoder(setup.revision, setup.info);
@@ -124,9 +126,13 @@ export class ClientSession {
     return this.running.size;
   }
 
-  /** Takes a message; the outlet is where a request's messages go. */
-  handle(message: RpcMessage, outlet: Outlet, canAsk = this.setup.reachable): Promise<void> {
+  /**
+   * Takes a message; the outlet is where a request's messages go. The caller was authenticated for this message, and may
+   * do less or more by now than when the session began.
+   */
+  handle(principal: Principal, message: RpcMessage, outlet: Outlet, canAsk = this.setup.reachable): Promise<void> {
     this.lastUsed = performance.now();
+    if (principal !== this.caller.principal) this.caller = { ...this.caller, principal };
     switch (message.kind) {
       case 'response':
         return this.questions.answered(message) ? Promise.resolve() : Promise.resolve(this.setup.elsewhere?.(message));

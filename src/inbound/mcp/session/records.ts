@@ -1,16 +1,21 @@
-import type { Principal } from '../../../core/caller.js';
 import type { ClientCapabilities, Implementation, LogLevel } from '../../../protocol/mcp/model.js';
 
 /** All there is to know about a session beside what runs at the moment: any replica can go on with it. */
 export interface SessionRecord {
   readonly key: string;
-  readonly principal: Principal;
+  /** The owner. Its roles are not kept: they are established again with every request. */
+  readonly principal: StoredOwner;
   /** The one server it was opened on, if it was one. */
   readonly server: string | undefined;
   readonly revision: string;
   readonly capabilities: ClientCapabilities;
   readonly clientInfo: Implementation | undefined;
   readonly progress: SessionProgress;
+}
+
+/** The key of a principal, in the form that rows have had from the beginning. */
+export interface StoredOwner {
+  readonly name: string;
 }
 
 /** What changes in the course of a session. */

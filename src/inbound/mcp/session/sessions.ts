@@ -73,7 +73,7 @@ class Entry<C extends Carrier> implements Evictable {
   ) {}
 
   get principal(): string {
-    return this.session.principal.name;
+    return this.session.owner;
   }
 
   get lastUsed(): number {
@@ -154,7 +154,7 @@ export class Sessions<C extends Carrier> {
     const room = await this.makeRoom(principal);
     const record: SessionRecord = {
       key: randomUUID(),
-      principal,
+      principal: { name: principal.key },
       server: view.server,
       revision: revision.date,
       capabilities: decodeClientCapabilities(params.get('capabilities'), revision),
@@ -162,11 +162,11 @@ export class Sessions<C extends Carrier> {
       progress: { initialized: false, level: undefined, resources: [] },
     };
     const { session, carrier } = await this.created(record)
-      .then(() => this.begin(record, revision, carrierFor))
+      .then(() => this.begin(record, principal, revision, carrierFor))
       .finally(room);
     const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal).capability() };
     return {
-      id: this.options.seal.close('session', principal.name, session.key, SEALED_FOR),
+      id: this.options.seal.close('session', principal.key, session.key, SEALED_FOR),
       session,
       carrier,
       result: {
@@ -188,8 +188,8 @@ export class Sessions<C extends Carrier> {
    * returned function is called.
    */
   private async makeRoom(principal: Principal): Promise<() => void> {
-    const opening: Evictable = { principal: principal.name, lastUsed: performance.now(), inUse: true };
-    const oldest = sessionToEvict(this.candidates(), principal.name, this.options.limits);
+    const opening: Evictable = { principal: principal.key, lastUsed: performance.now(), inUse: true };
+    const oldest = sessionToEvict(this.candidates(), principal.key, this.options.limits);
     this.opening.add(opening);
     const done = (): void => void this.opening.delete(opening);
     if (oldest instanceof Entry) {
@@ -208,16 +208,21 @@ export class Sessions<C extends Carrier> {
 
   /** The same for all sessions of a principal. */
   private tasksOf(principal: Principal): SessionTasks {
-    const known = this.tasks.get(principal.name);
+    const known = this.tasks.get(principal.key);
     if (known) return known;
-    const tasks = new SessionTasks(this.options.tasks, principal.name, this.options.identified, this.options.seal);
-    this.tasks.set(principal.name, tasks);
+    const tasks = new SessionTasks(this.options.tasks, principal.key, this.options.identified, this.options.seal);
+    this.tasks.set(principal.key, tasks);
     return tasks;
   }
 
-  private begin(record: SessionRecord, revision: Revision, carrierFor: (key: string) => C): Entry<C> {
+  private begin(
+    record: SessionRecord,
+    principal: Principal,
+    revision: Revision,
+    carrierFor: (key: string) => C,
+  ): Entry<C> {
     const { gateway, info, answerTime, logging, records } = this.options;
-    const { key, principal, server, capabilities, clientInfo } = record;
+    const { key, server, capabilities, clientInfo } = record;
     const carrier = carrierFor(key);
     const session = new ClientSession({
       key,
@@ -260,7 +265,7 @@ export class Sessions<C extends Carrier> {
   /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
   async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
     const entry = this.opened.get(id) ?? (await this.unseal(id, principal, carrierFor));
-    if (!entry || entry.session.principal.name !== principal.name || entry.session.view.server !== view.server) {
+    if (!entry || entry.session.owner !== principal.key || entry.session.view.server !== view.server) {
       throw new ProtocolError('session_not_found', 'Session not found; initialize again');
     }
     this.touch(entry);
@@ -274,7 +279,8 @@ export class Sessions<C extends Carrier> {
     carrierFor: (key: string) => C,
   ): Promise<Entry<C> | undefined> {
     const key = this.keyOf(id, principal);
-    const entry = key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, carrierFor)));
+    const entry =
+      key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, principal, carrierFor)));
     if (entry && entry.id === undefined) {
       this.opened.set(id, entry);
       entry.id = id;
@@ -284,22 +290,22 @@ export class Sessions<C extends Carrier> {
 
   private keyOf(id: string, principal: Principal): string | undefined {
     try {
-      return String(this.options.seal.open('session', principal.name, id));
+      return String(this.options.seal.open('session', principal.key, id));
     } catch (error) {
       if (error instanceof SealBroken) return undefined;
       throw error;
     }
   }
 
-  /** Takes up a session that was begun elsewhere, or before a restart. */
-  private async goOn(key: string, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
+  /** Takes up a session that was begun elsewhere, or before a restart, as its caller is now. */
+  private async goOn(key: string, principal: Principal, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
     const record = await this.options.records?.load(key);
     const revision = revisionOf(record?.revision);
-    if (!record || !revision) return undefined;
-    const room = await this.makeRoom(record.principal);
+    if (!record || !revision || record.principal.name !== principal.key) return undefined;
+    const room = await this.makeRoom(principal);
     room();
     // Two requests may come at once; the first has made it meanwhile.
-    const entry = this.entries.get(key) ?? this.begin(record, revision, carrierFor);
+    const entry = this.entries.get(key) ?? this.begin(record, principal, revision, carrierFor);
     void entry.session.restore(record.progress);
     return entry;
   }
