@@ -18,6 +18,7 @@ import type { Cluster } from '../core/cluster.js';
 import type { Gateway } from '../core/gateway.js';
 import type { Seal } from '../core/seal.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
+import type { Credentials } from '../identity/credentials.js';
 import { buildAgent } from '../outbound/a2a/build.js';
 import { Egress } from '../outbound/egress.js';
 import { HttpClient, proxyRule } from '../outbound/http/index.js';
@@ -38,6 +39,8 @@ export interface A2aRuntimeOptions {
   readonly state: State;
   /** Whether callers are told apart. */
   readonly identified: boolean;
+  /** The credentials of requests to agents. */
+  readonly credentials: Credentials;
   /** Whether other replicas share the state. */
   readonly shared: boolean;
   readonly cluster: Cluster;
@@ -233,6 +236,7 @@ export class A2aRuntime {
     return buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
       guarded,
       egress,
+      credentials: this.options.credentials,
       limits: config.limits,
       log,
     });

@@ -11,6 +11,7 @@ import { Aggregate } from '../core/aggregate.js';
 import { Parking } from '../core/bridge/parking.js';
 import { States } from '../core/bridge/states.js';
 import { HostedTasks } from '../core/bridge/tasks.js';
+import { GATEWAY, ownerOf } from '../core/caller.js';
 import { Catalog } from '../core/catalog/catalog.js';
 import { Pages } from '../core/catalog/pages.js';
 import { ToolRules } from '../core/catalog/tool-rules.js';
@@ -22,6 +23,7 @@ import type { Upstream } from '../core/upstream.js';
 import { withApproval } from '../features/approval.js';
 import { type CallLog, withCallLog } from '../features/call-log.js';
 import type { Authenticator } from '../identity/authenticator.js';
+import type { Credentials } from '../identity/credentials.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
@@ -31,6 +33,7 @@ import { openState, Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aRuntime } from './a2a-runtime.js';
 import { authenticatorOf } from './authentication.js';
+import { credentialsOf } from './credentials.js';
 import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords, usedApprovals } from './mcp-records.js';
 import { Registrations } from './registrations.js';
 
@@ -82,6 +85,8 @@ export class Runtime {
   readonly a2a: A2aRuntime;
   /** Establishes the callers that come over a network. */
   readonly authenticator: Authenticator;
+  /** The credentials of requests to servers and agents. */
+  readonly credentials: Credentials;
 
   private constructor(
     readonly config: Config,
@@ -94,6 +99,7 @@ export class Runtime {
   ) {
     this.latest = config;
     this.authenticator = authenticatorOf(config);
+    this.credentials = credentialsOf(config);
     this.seal = new Seal(state.keyring, wallMs);
     const { naming, bridge, timeouts } = config;
     this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
@@ -120,7 +126,8 @@ export class Runtime {
       cluster,
       {
         records: parkedRecords(state, this.seal),
-        adopt: (server, call) => this.catalog.upstream(server)?.adopt?.(call),
+        adopt: (server, call, principal) =>
+          this.catalog.upstream(server)?.adopt?.(call, { ...GATEWAY, principal: ownerOf(principal) }),
       },
     );
     this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
@@ -146,8 +153,9 @@ export class Runtime {
     const { gateway } = this;
     const shared = replica !== SINGLE;
     const identified = this.authenticator.enabled;
+    const { credentials } = this;
     this.a2a = new A2aRuntime({
-      ...{ config, info, state, identified, shared, cluster, seal, admission, catalog, gateway, log },
+      ...{ config, info, state, identified, credentials, shared, cluster, seal, admission, catalog, gateway, log },
       live: () => this.live(),
     });
   }
@@ -196,6 +204,7 @@ export class Runtime {
         clientInfo: info,
         log,
         verdicts,
+        credentials: this.credentials,
         // Without tokens everybody who can call is on this machine, and an operator.
         explains: this.reporting.private === true || explainsFailures(config, this.authenticator.enabled),
         showsOutput: this.reporting.showsOutput,

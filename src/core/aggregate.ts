@@ -239,10 +239,14 @@ export class Aggregate implements Gateway {
         };
         if (wanted.length === 0 && uris.length === 0) return;
         const watching = upstream
-          .watch(part, (event) => {
-            if (event.kind === 'resourceUpdated')
-              deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
-          })
+          .watch(
+            part,
+            (event) => {
+              if (event.kind === 'resourceUpdated')
+                deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
+            },
+            caller,
+          )
           .then(
             (watch) => void (closed ? watch.close() : watches.push(watch)),
             // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.

@@ -98,14 +98,14 @@ export interface Upstream {
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
   /** Gives up what the server's own state stands for: the question it came with is not going to be answered. */
   abandon?(caller: Caller, state: string): void;
-  /** Watches for changes. Resolves once the watch is live; one of two watchers leaving never silences the other. */
-  watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch>;
+  /** Watches for changes, for a caller or for the gateway itself. Resolves once the watch is live; one of two watchers leaving never silences the other. */
+  watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, caller?: Caller): Promise<Watch>;
   /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
   /** How changes of a list become known at the moment, where it was asked for with these client capabilities. */
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
   /** Goes on with a call that another process parked, from what `ParkedCall.portable` gave. */
-  adopt?(call: JsonValue): ParkedCall | undefined;
+  adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;
   /** The roots of the client with this session changed. */
   rootsChanged(session: string): void;
   /** The client whose session this was is gone. */

@@ -1,6 +1,7 @@
 /** A server on loopback whose connections are counted, and what an upstream needs to speak to it. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { configuredCredential } from '../../src/identity/credentials.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
 import { Traffic } from '../../src/outbound/mcp/traffic.js';
@@ -51,7 +52,7 @@ export async function startLoose(
       return {
         name: 'loose',
         http,
-        headers: [],
+        credential: () => NONE,
         timeouts: { connect: 10_000, call: 60_000, callMax: 60_000, ...timeouts },
         limits: { event: 1_000_000, reply: 1_000_000 },
         traffic: new Traffic(),
@@ -67,6 +68,8 @@ export async function startLoose(
     },
   };
 }
+
+const NONE = configuredCredential({});
 
 export const sendJson = (res: ServerResponse, body: object, headers: Record<string, string> = {}): void =>
   void res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Agent, Exchange, Passed } from '../../src/core/a2a/agent.js';
 import { Cancellation, GATEWAY } from '../../src/core/caller.js';
+import type { Credentials } from '../../src/identity/credentials.js';
 import { type AgentSettings, buildAgent } from '../../src/outbound/a2a/build.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
@@ -46,7 +47,12 @@ export class Stage {
   agent(
     url: string,
     settings: Partial<AgentSettings> = {},
-    { lookup, limit = 1024 * 1024, ...egress }: Partial<EgressSettings> & { lookup?: LookupAll; limit?: number } = {},
+    {
+      lookup,
+      credentials,
+      limit = 1024 * 1024,
+      ...egress
+    }: Partial<EgressSettings> & { lookup?: LookupAll; limit?: number; credentials?: Credentials } = {},
   ): Agent {
     const policy = new Egress({ allowPrivate: false, ports: [], ...egress }, lookup);
     const guarded = new HttpClient({ connectTimeout: 2_000, egress: policy });
@@ -62,7 +68,7 @@ export class Stage {
         timeouts: { connect: 2_000, call: 5_000, callMax: 20_000 },
         ...settings,
       },
-      { guarded, egress: policy, limits: { event: limit }, log: SILENT },
+      { guarded, egress: policy, limits: { event: limit }, log: SILENT, ...(credentials && { credentials }) },
     );
     this.later(async () => {
       await agent.close();

@@ -27,7 +27,7 @@ export interface ParkedRecords {
 
 export interface Portable {
   readonly records: ParkedRecords;
-  adopt(server: string, call: JsonValue): ParkedCall | undefined;
+  adopt(server: string, call: JsonValue, principal: string): ParkedCall | undefined;
 }
 
 interface Space {
@@ -146,7 +146,7 @@ export class Parking {
 
   private async takeOver({ id, round }: Ticket, principal: string): Promise<Space | undefined> {
     const record = await this.portable?.records.take(recordOf(id, round), principal);
-    const parked = record && this.portable?.adopt(record.server, record.call);
+    const parked = record && this.portable?.adopt(record.server, record.call, principal);
     if (!parked) return undefined;
     const space = this.admit(id, round, principal, record.server, parked);
     space.moves = true;

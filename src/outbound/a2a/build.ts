@@ -1,4 +1,10 @@
 import type { Agent } from '../../core/a2a/agent.js';
+import {
+  CONFIGURED,
+  type Credentials,
+  type CredentialTarget,
+  configuredCredential,
+} from '../../identity/credentials.js';
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
@@ -34,6 +40,8 @@ export interface AgentSurroundings {
   /** For URLs that a card supplies; it checks the addresses it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
+  /** Chooses the credential of every request; the headers of the configuration where it is left out. */
+  readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
   readonly log: Log;
 }
@@ -42,16 +50,17 @@ export interface AgentSurroundings {
 const WAITING_EVENTS = 2;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentSurroundings): Agent {
-  const { guarded, egress, limits, log } = around;
+  const { guarded, egress, limits, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
     connectTimeout: settings.timeouts.connect,
     proxy: proxyRule(settings.proxy),
     tls: settings.tls,
   });
   const { url, version, binding, keys, signatures: policy } = settings;
+  const target: CredentialTarget = { kind: 'agent', name, url, configured: configuredCredential(settings.headers) };
   const context: AgentContext = {
     name,
-    headers: Object.entries(settings.headers).flat(),
+    credential: (caller) => credentials.for(caller, target),
     timeouts: settings.timeouts,
     limits: { event: limits.event, waiting: limits.event * WAITING_EVENTS },
     log,
@@ -74,6 +83,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentS
   });
   return new RemoteAgent({
     name,
+    context,
     knowledge,
     choice,
     wire: (candidate) =>

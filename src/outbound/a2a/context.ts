@@ -1,4 +1,6 @@
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
+import type { Caller } from '../../core/caller.js';
+import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { connectionProblem } from '../mcp/context.js';
@@ -6,8 +8,8 @@ import { connectionProblem } from '../mcp/context.js';
 /** What every exchange with one configured agent shares. */
 export interface AgentContext {
   readonly name: string;
-  /** Headers of the configuration, as flat pairs: the gateway's credentials for this agent. */
-  readonly headers: readonly string[];
+  /** The credential of a caller's requests to this agent. */
+  credential(caller: Caller): Credential | Promise<Credential>;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
   /** Bytes of one event or whole reply, and of what of a stream waits to be read. */
   readonly limits: { readonly event: number; readonly waiting: number };
@@ -23,6 +25,26 @@ export const unavailable = (name: string, why: string): ProtocolError =>
     outcome: 'not_executed',
     data: { agent: name },
   });
+
+/** The credential of a caller's next request: at once, where it is at hand. Nothing is sent where there is none. */
+export function credentialOf(context: AgentContext, caller: Caller): Credential | Promise<Credential> {
+  try {
+    const given = context.credential(caller);
+    return given instanceof Promise
+      ? given.catch((error: unknown) => Promise.reject(withoutCredential(context.name, error)))
+      : given;
+  } catch (error) {
+    throw withoutCredential(context.name, error);
+  }
+}
+
+const withoutCredential = (name: string, error: unknown): ProtocolError =>
+  error instanceof ProtocolError
+    ? error
+    : new ProtocolError('upstream_unauthorized', `Agent "${name}" was not called: no credential could be obtained`, {
+        outcome: 'not_executed',
+        data: { agent: name },
+      });
 
 /** It was there when the request left, and then no more. */
 export const lost = (name: string, why: string): ProtocolError =>

@@ -1,8 +1,9 @@
+import { GATEWAY } from '../../core/caller.js';
 import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http/index.js';
-import { type AgentContext, unavailable } from './context.js';
+import { type HttpClient, type HttpHeaders, headerOf, httpTarget, inLane } from '../http/index.js';
+import { type AgentContext, credentialOf, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
 import { tryJson } from './reply.js';
 
@@ -131,14 +132,15 @@ export class CardSource {
 
   private async get(place: string, before: FetchedCard | undefined, until: number): Promise<WholeReply> {
     const time = Math.max(1, Math.min(ONE_FETCH, until - Date.now()));
-    const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_HOP.named!, ...this.context.headers];
+    const credential = await credentialOf(this.context, GATEWAY);
+    const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_HOP.named!, ...credential.headers];
     if (before?.etag !== undefined) headers.push('if-none-match', before.etag);
     else if (before?.modified !== undefined) headers.push('if-modified-since', before.modified);
     const { name: agent } = this.context;
     const limits = { idle: time, total: time, limit: CARD_LIMIT };
     const reply = await exchangeHttp({
       http: this.http,
-      target: httpTarget(place),
+      target: inLane(httpTarget(place), credential.key),
       method: 'GET',
       headers,
       agent,

@@ -1,5 +1,6 @@
 import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Credential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { hopOf } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
@@ -19,6 +20,9 @@ import type { Seat, Wire } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
+/** Connections to one agent that are kept for credentials; the one that was not used for longest is left. */
+const MOST_CLIENTS = 64;
+
 /** Statuses as HTTP has them, for errors that say no more than their status. */
 const HTTP_STATUS: Readonly<Record<number, number>> = {
   [status.INVALID_ARGUMENT]: 400,
@@ -37,26 +41,43 @@ const HTTP_STATUS: Readonly<Record<number, number>> = {
 export class GrpcWire implements Wire {
   private readonly service: GrpcService;
   private readonly dialect: Dialect;
-  private connecting: Promise<Client> | undefined;
+  /** The connections, by the keys of the credentials that use them; the one used last stands last. */
+  private readonly clients = new Map<string, Promise<Client>>();
 
   constructor(private readonly seat: Seat) {
     this.service = serviceOf(seat.version);
     this.dialect = dialect(this.service.dialect);
   }
 
-  private client(): Promise<Client> {
-    this.connecting ??= this.connect().catch((error: unknown) => {
-      this.connecting = undefined;
-      throw unavailable(this.seat.context.name, problemOf(error as Error));
-    });
-    return this.connecting;
+  private client({ key }: Credential): Promise<Client> {
+    const known = this.clients.get(key);
+    this.clients.delete(key);
+    const client =
+      known ??
+      this.connect(key !== '').catch((error: unknown) => {
+        if (this.clients.get(key) === client) this.clients.delete(key);
+        throw unavailable(this.seat.context.name, problemOf(error as Error));
+      });
+    this.clients.set(key, client);
+    const [oldest] = this.clients.keys();
+    if (this.clients.size > MOST_CLIENTS && oldest !== undefined) this.leave(oldest);
+    return client;
   }
 
-  private async connect(): Promise<Client> {
+  /** No more calls begin on a connection; those that run may end. */
+  private leave(key: string): void {
+    const client = this.clients.get(key);
+    this.clients.delete(key);
+    void client?.then((each) => each.close()).catch(() => {});
+  }
+
+  /** `apart` where no other client may use the same connection: the library shares connections between its clients. */
+  private async connect(apart: boolean): Promise<Client> {
     const { url, egress, context, http } = this.seat;
     const { address, credentials, options } = await dial(grpcTarget(url), egress, http.options);
     return new Client(address, credentials, {
       ...options,
+      ...(apart && { 'grpc.use_local_subchannel_pool': 1 }),
       'grpc.max_receive_message_length': context.limits.event,
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
@@ -70,10 +91,11 @@ export class GrpcWire implements Wire {
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
     const method = this.method(operation);
     const bytes = this.encode(method, operation, request);
-    const client = await this.client();
+    const client = await this.client(credential);
     const reply = await new Promise<Buffer>((resolve, reject) => {
       const { timeouts } = this.seat.context;
       const call = client.makeUnaryRequest(
@@ -81,7 +103,7 @@ export class GrpcWire implements Wire {
         asIs,
         asIs,
         bytes,
-        this.metadata(exchange),
+        this.metadata(exchange, credential),
         { deadline: Date.now() + timeouts.call },
         (error, value) => {
           stop();
@@ -96,14 +118,20 @@ export class GrpcWire implements Wire {
     return { value: this.dialect.readResult(operation, wire) };
   }
 
-  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+  async stream(
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Events> {
     const method = this.method(operation);
     const bytes = this.encode(method, operation, request);
     const { name, timeouts, limits } = this.seat.context;
     const reader = this.dialect.eventReader(streamContext(request.value));
     const queue = new EventQueue<Passed<StreamResponse>>(limits.waiting);
-    const client = await this.client();
-    const call = client.makeServerStreamRequest(method.path, asIs, asIs, bytes, this.metadata(exchange), {
+    const client = await this.client(credential);
+    const metadata = this.metadata(exchange, credential);
+    const call = client.makeServerStreamRequest(method.path, asIs, asIs, bytes, metadata, {
       deadline: Date.now() + timeouts.callMax,
     });
     let idle: NodeJS.Timeout | undefined;
@@ -144,7 +172,7 @@ export class GrpcWire implements Wire {
   }
 
   close(): void {
-    void this.connecting?.then((client) => client.close()).catch(() => {});
+    for (const key of [...this.clients.keys()]) this.leave(key);
   }
 
   private method(operation: Operation): GrpcMethod {
@@ -170,9 +198,9 @@ export class GrpcWire implements Wire {
     }
   }
 
-  private metadata(exchange: Exchange): Metadata {
+  private metadata(exchange: Exchange, credential: Credential): Metadata {
     const metadata = new Metadata();
-    const headers = requestHeaders(this.seat.context, hopOf(this.seat.version), exchange, []);
+    const headers = requestHeaders(credential, hopOf(this.seat.version), exchange, []);
     for (let i = 0; i < headers.length; i += 2) metadata.set(headers[i]!.toLowerCase(), headers[i + 1]!);
     return metadata;
   }

@@ -1,6 +1,6 @@
 import type { Exchange } from '../../core/a2a/agent.js';
+import type { Credential } from '../../identity/credentials.js';
 import type { Hop } from '../../protocol/a2a/hop.js';
-import type { AgentContext } from './context.js';
 
 /** What of a caller's request never goes to an agent, whoever may have put it among the headers to forward (§3.11). */
 const KEPT_BACK = new Set([
@@ -23,15 +23,15 @@ const KEPT_BACK = new Set([
   'x-a2a-extensions',
 ]);
 
-/** What every request of one kind to one interface has: flat pairs, made once. */
-export function standingHeaders(context: AgentContext, hop: Hop, own: readonly string[]): readonly string[] {
-  return [...own, ...context.headers, ...(hop.named === undefined ? [] : ['A2A-Version', hop.named])];
+/** What every request of one kind with one credential to one interface has: flat pairs, made once. */
+export function standingHeaders(credential: Credential, hop: Hop, own: readonly string[]): readonly string[] {
+  return [...own, ...credential.headers, ...(hop.named === undefined ? [] : ['A2A-Version', hop.named])];
 }
 
-/** The headers of one request: those of the configuration win over what is forwarded. */
+/** The headers of one request: those of the credential win over what is forwarded. */
 export function withExchange(
   standing: readonly string[],
-  context: AgentContext,
+  credential: Credential,
   hop: Hop,
   exchange: Exchange,
 ): readonly string[] {
@@ -41,18 +41,18 @@ export function withExchange(
   if (exchange.extensions.length > 0) headers.push(hop.extensions, exchange.extensions.join(', '));
   for (const name of names) {
     const lower = name.toLowerCase();
-    if (KEPT_BACK.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(context.headers, lower)) continue;
+    if (KEPT_BACK.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(credential.headers, lower)) continue;
     headers.push(name, exchange.forward[name]!);
   }
   return headers;
 }
 
 export const requestHeaders = (
-  context: AgentContext,
+  credential: Credential,
   hop: Hop,
   exchange: Exchange,
   own: readonly string[],
-): readonly string[] => withExchange(standingHeaders(context, hop, own), context, hop, exchange);
+): readonly string[] => withExchange(standingHeaders(credential, hop, own), credential, hop, exchange);
 
 function isConfigured(headers: readonly string[], lower: string): boolean {
   for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === lower) return true;

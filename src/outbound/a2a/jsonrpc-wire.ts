@@ -1,4 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import { type Credential, configuredCredential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { asking, type Hop, hopOf } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
@@ -8,7 +9,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
-import { type HttpTarget, httpTarget } from '../http/index.js';
+import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
 import { nextId } from '../request-ids.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
@@ -18,6 +19,7 @@ import { readJson, refusal } from './reply.js';
 import type { Seat, Wire } from './wire.js';
 
 const JSON_TYPE = 'application/json';
+const NO_CREDENTIAL = configuredCredential({});
 const ASKS_JSON = ['content-type', JSON_TYPE, 'accept', JSON_TYPE];
 /** Some agents answer a streaming call with a single result (C-10). */
 const ASKS_EVENTS = ['content-type', JSON_TYPE, 'accept', `text/event-stream, ${JSON_TYPE}`];
@@ -28,37 +30,55 @@ export class JsonRpcWire implements Wire {
   private readonly hop: Hop;
   private readonly dialect: Dialect;
   private readonly target: HttpTarget;
-  private readonly asksJson: readonly string[];
-  private readonly asksEvents: readonly string[];
+  /** The headers of requests with the credential that was used last. */
+  private standing: { readonly of: Credential; readonly json: readonly string[]; readonly events: readonly string[] };
 
   constructor(private readonly seat: Seat) {
     this.context = seat.context;
     this.hop = hopOf(seat.version);
     this.dialect = dialect(this.hop.dialect);
     this.target = httpTarget(seat.url);
-    this.asksJson = standingHeaders(this.context, this.hop, ASKS_JSON);
-    this.asksEvents = standingHeaders(this.context, this.hop, ASKS_EVENTS);
+    this.standing = this.standingOf(NO_CREDENTIAL);
+  }
+
+  private standingOf(of: Credential): JsonRpcWire['standing'] {
+    if (this.standing?.of !== of)
+      this.standing = {
+        of,
+        json: standingHeaders(of, this.hop, ASKS_JSON),
+        events: standingHeaders(of, this.hop, ASKS_EVENTS),
+      };
+    return this.standing;
   }
 
   async call<O extends Operation>(
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
-    if (operation === 'GetExtendedAgentCard' && this.hop.cardPage) return this.cardPage(operation, exchange);
-    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, this.asksJson));
+    if (operation === 'GetExtendedAgentCard' && this.hop.cardPage)
+      return this.cardPage(operation, exchange, credential);
+    const { json } = this.standingOf(credential);
+    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, credential, json));
     const wire = this.unwrap(this.accepted(reply!).body, operation === 'DeleteTaskPushNotificationConfig');
     return passed(this.dialect.readResult(operation, wire.value), wire, this.hop.plain);
   }
 
-  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+  async stream(
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Events> {
     const sink = new StreamSink(
       this.context,
       this.dialect.eventReader(streamContext(request.value)),
       this.hop.plain,
       (_, data) => this.unwrap(data, false),
     );
-    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, this.asksEvents), sink);
+    const { events } = this.standingOf(credential);
+    const reply = await exchangeHttp(this.httpCall(operation, request, exchange, credential, events), sink);
     if (reply) {
       const { body } = this.accepted(reply);
       sink.take(this.unwrap(body, false), body.length);
@@ -71,6 +91,7 @@ export class JsonRpcWire implements Wire {
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
     standing: readonly string[],
   ): HttpCall {
     const method = this.dialect.method(operation);
@@ -85,8 +106,8 @@ export class JsonRpcWire implements Wire {
         ? text
         : JSON.stringify(this.dialect.writeRequest(operation, asking(this.hop, operation, value)));
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${nextId()},"method":${quoted(method)},"params":${params}}`);
-    const headers = withExchange(standing, this.context, this.hop, exchange);
-    return this.framed(this.target, 'POST', headers, exchange, body);
+    const headers = withExchange(standing, credential, this.hop, exchange);
+    return this.framed(inLane(this.target, credential.key), 'POST', headers, exchange, body);
   }
 
   private framed(
@@ -133,12 +154,17 @@ export class JsonRpcWire implements Wire {
   }
 
   /** `{url}/../agent/authenticatedExtendedCard`: before it was a method it was a page. */
-  private async cardPage<O extends Operation>(operation: O, exchange: Exchange): Promise<Passed<ResultOf<O>>> {
+  private async cardPage<O extends Operation>(
+    operation: O,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Passed<ResultOf<O>>> {
     const page = new URL(this.seat.url);
     page.search = '';
     page.pathname = `${page.pathname.replace(/\/+$/, '').replace(/\/[^/]*$/, '')}/agent/authenticatedExtendedCard`;
-    const headers = requestHeaders(this.context, this.hop, exchange, ['accept', JSON_TYPE]);
-    const reply = await exchangeHttp(this.framed(httpTarget(page), 'GET', headers, exchange));
+    const headers = requestHeaders(credential, this.hop, exchange, ['accept', JSON_TYPE]);
+    const target = inLane(httpTarget(page), credential.key);
+    const reply = await exchangeHttp(this.framed(target, 'GET', headers, exchange));
     const { value } = readJson(this.context.name, this.accepted(reply!).body);
     return { value: this.dialect.readResult(operation, value) };
   }

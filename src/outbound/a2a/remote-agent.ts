@@ -14,7 +14,7 @@ import type {
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { unavailable } from './context.js';
+import { type AgentContext, credentialOf, unavailable } from './context.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
 import { type Knowledge, type Known, UP } from './knowledge.js';
 import { isBroken, isMisfit, isVersionMisfit } from './misfit.js';
@@ -25,6 +25,7 @@ const PATIENCE = 8_000;
 
 export interface RemoteAgentOptions {
   readonly name: string;
+  readonly context: AgentContext;
   readonly knowledge: Knowledge;
   readonly choice: Choice;
   readonly wire: (candidate: Candidate) => Wire;
@@ -66,35 +67,35 @@ export class RemoteAgent implements Agent {
     return this.options.knowledge.health;
   }
 
-  send(_: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Passed<SendMessageResponse>> {
-    return this.call('SendMessage', request, exchange);
+  send(caller: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Passed<SendMessageResponse>> {
+    return this.call(caller, 'SendMessage', request, exchange);
   }
 
-  stream(_: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Events> {
-    return this.open('SendStreamingMessage', request, exchange);
+  stream(caller: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Events> {
+    return this.open(caller, 'SendStreamingMessage', request, exchange);
   }
 
-  getTask(_: Caller, request: GetTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
-    return this.call('GetTask', { value: request }, exchange);
+  getTask(caller: Caller, request: GetTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    return this.call(caller, 'GetTask', { value: request }, exchange);
   }
 
-  cancelTask(_: Caller, request: CancelTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
-    return this.call('CancelTask', { value: request }, exchange);
+  cancelTask(caller: Caller, request: CancelTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    return this.call(caller, 'CancelTask', { value: request }, exchange);
   }
 
-  subscribe(_: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events> {
-    return this.open('SubscribeToTask', { value: request }, exchange);
+  subscribe(caller: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events> {
+    return this.open(caller, 'SubscribeToTask', { value: request }, exchange);
   }
 
-  async setCallback(_: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void> {
+  async setCallback(caller: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void> {
     if (!(await this.facts()).can.push) throw this.cannot('push_not_supported', 'post news of its tasks');
-    await this.call('CreateTaskPushNotificationConfig', { value: config }, exchange);
+    await this.call(caller, 'CreateTaskPushNotificationConfig', { value: config }, exchange);
   }
 
   /** Agents before 0.2.5 cannot forget a callback: whoever receives it does. */
-  async removeCallback(_: Caller, taskId: string, id: string, exchange: Exchange): Promise<void> {
+  async removeCallback(caller: Caller, taskId: string, id: string, exchange: Exchange): Promise<void> {
     try {
-      await this.call('DeleteTaskPushNotificationConfig', { value: { taskId, id } }, exchange);
+      await this.call(caller, 'DeleteTaskPushNotificationConfig', { value: { taskId, id } }, exchange);
     } catch (error) {
       if (!(error instanceof ProtocolError) || !FORGOTTEN.has(error.reason)) throw error;
     }
@@ -108,6 +109,7 @@ export class RemoteAgent implements Agent {
   }
 
   private async call<O extends Operation>(
+    caller: Caller,
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
@@ -115,15 +117,24 @@ export class RemoteAgent implements Agent {
     const { knowledge } = this.options;
     const known = knowledge.fresh ?? (await knowledge.get());
     if (operation === 'SendMessage') this.checkExtensions(known, exchange);
-    return this.through(known, READING.has(operation), (wire) => wire.call(operation, request, exchange));
+    const given = credentialOf(this.options.context, caller);
+    const credential = given instanceof Promise ? await given : given;
+    return this.through(known, READING.has(operation), (wire) => wire.call(operation, request, exchange, credential));
   }
 
-  private async open(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+  private async open(
+    caller: Caller,
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+  ): Promise<Events> {
     const { knowledge } = this.options;
     const known = knowledge.fresh ?? (await knowledge.get());
     if (!known.facts.can.stream) throw this.cannot('unsupported_operation', 'stream');
     if (operation === 'SendStreamingMessage') this.checkExtensions(known, exchange);
-    return this.through(known, READING.has(operation), (wire) => wire.stream(operation, request, exchange));
+    const given = credentialOf(this.options.context, caller);
+    const credential = given instanceof Promise ? await given : given;
+    return this.through(known, READING.has(operation), (wire) => wire.stream(operation, request, exchange, credential));
   }
 
   private cannot(reason: 'unsupported_operation' | 'push_not_supported', what: string): ProtocolError {

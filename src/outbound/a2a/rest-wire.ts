@@ -1,4 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Credential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
@@ -6,7 +7,7 @@ import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { type HttpTarget, httpTarget } from '../http/index.js';
+import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
 import { type AgentContext, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders } from './headers.js';
@@ -52,11 +53,12 @@ export class RestWire implements Wire {
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
     const sent = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
     const route = restRoute(this.rest, operation, sent.value as JsonObject);
     return this.inSomeForm(operation, route, sent, async (form) => {
-      const reply = await exchangeHttp(this.httpCall(route, form, exchange, ACCEPT_JSON));
+      const reply = await exchangeHttp(this.httpCall(route, form, exchange, credential, ACCEPT_JSON));
       const { body } = this.accepted(reply!, form.dialect);
       if (operation === 'DeleteTaskPushNotificationConfig') return { value: null as ResultOf<O> };
       const wire = readJson(this.context.name, body);
@@ -68,7 +70,12 @@ export class RestWire implements Wire {
     });
   }
 
-  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
+  async stream(
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Events> {
     const sent = tenanted(request, this.seat.tenant);
     const route = restRoute(this.rest, operation, sent.value as JsonObject);
     return this.inSomeForm(operation, route, sent, async (form) => {
@@ -78,7 +85,7 @@ export class RestWire implements Wire {
         this.hop.plain,
         (name, data) => this.unwrap(form.dialect, name, data),
       );
-      const reply = await this.open(operation, route, form, exchange, sink);
+      const reply = await this.open(operation, route, form, exchange, credential, sink);
       if (reply) {
         const { body } = this.accepted(reply, form.dialect);
         sink.take(readJson(this.context.name, body), body.length);
@@ -94,11 +101,19 @@ export class RestWire implements Wire {
     route: RestRoute,
     form: Form,
     exchange: Exchange,
+    credential: Credential,
     sink: EventSink,
   ): Promise<WholeReply | undefined> {
-    if (operation !== 'SubscribeToTask') return exchangeHttp(this.httpCall(route, form, exchange, ACCEPT_EVENTS), sink);
+    if (operation !== 'SubscribeToTask')
+      return exchangeHttp(this.httpCall(route, form, exchange, credential, ACCEPT_EVENTS), sink);
     const by = (verb: 'POST' | 'GET'): HttpCall =>
-      this.httpCall({ ...route, verb, body: verb === 'GET' ? 'none' : route.body }, form, exchange, ACCEPT_EVENTS);
+      this.httpCall(
+        { ...route, verb, body: verb === 'GET' ? 'none' : route.body },
+        form,
+        exchange,
+        credential,
+        ACCEPT_EVENTS,
+      );
     const reply = await exchangeHttp(by(this.subscribeBy), sink);
     if (!reply || !(refused(this.context.name, form.dialect, reply) instanceof Misplaced)) return reply;
     const other = this.subscribeBy === 'POST' ? 'GET' : 'POST';
@@ -170,15 +185,15 @@ export class RestWire implements Wire {
     }
   }
 
-  private httpCall(route: RestRoute, form: Form, exchange: Exchange, accept: string): HttpCall {
+  private httpCall(route: RestRoute, form: Form, exchange: Exchange, credential: Credential, accept: string): HttpCall {
     const { name, timeouts, limits } = this.context;
     const body = route.body === 'none' ? undefined : Buffer.from(form.body ?? '{}');
     const own = ['accept', accept, ...(body ? ['content-type', 'application/json'] : [])];
     return {
       http: this.seat.http,
-      target: { origin: this.target.origin, path: `${this.target.path}${route.path}` },
+      target: inLane({ origin: this.target.origin, path: `${this.target.path}${route.path}` }, credential.key),
       method: route.verb,
-      headers: requestHeaders(this.context, this.hop, exchange, own),
+      headers: requestHeaders(credential, this.hop, exchange, own),
       ...(body && { body }),
       agent: name,
       idle: timeouts.call,

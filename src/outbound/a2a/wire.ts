@@ -1,4 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Credential } from '../../identity/credentials.js';
 import type { Version } from '../../protocol/a2a/dialect.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import type { Egress } from '../egress.js';
@@ -15,9 +16,15 @@ export interface Wire {
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
   ): Promise<Passed<ResultOf<O>>>;
   /** Resolves when the first event is there. Leaving the events, or cancelling, closes the stream and nothing else. */
-  stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events>;
+  stream(
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Events>;
   /** No more calls begin; those that run may end. */
   close?(): void;
 }

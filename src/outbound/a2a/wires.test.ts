@@ -14,6 +14,7 @@ import {
   TASK,
 } from '../../../test/support/remote-agents.js';
 import { Cancellation } from '../../core/caller.js';
+import { configuredCredential } from '../../identity/credentials.js';
 import { SILENT } from '../../telemetry/log.js';
 import { HttpClient } from '../http/index.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
@@ -363,7 +364,7 @@ describe('what goes along', () => {
     stage.later(() => http.close());
     const context = {
       name: 'it',
-      headers: [],
+      credential: () => configuredCredential({}),
       timeouts: { connect: 1_000, call: 1_000, callMax: 1_000 },
       limits: { event: 1e6, waiting: 1e6 },
       log: SILENT,
@@ -376,10 +377,17 @@ describe('what goes along', () => {
       http,
       egress: undefined,
     } as const;
-    const { value } = await new JsonRpcWire(seat).call('GetExtendedAgentCard', { value: {} }, exchange());
+    const { value } = await new JsonRpcWire(seat).call(
+      'GetExtendedAgentCard',
+      { value: {} },
+      exchange(),
+      configuredCredential({}),
+    );
     expect(value.name).toBe('/a/agent/authenticatedExtendedCard');
     const old = new JsonRpcWire({ ...seat, version: '0.1' });
-    await expect(old.call('GetExtendedAgentCard', { value: {} }, exchange())).rejects.toMatchObject({
+    await expect(
+      old.call('GetExtendedAgentCard', { value: {} }, exchange(), configuredCredential({})),
+    ).rejects.toMatchObject({
       reason: 'unsupported_operation',
       detail: { outcome: 'not_executed' },
     });

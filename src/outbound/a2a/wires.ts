@@ -1,4 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
+import type { Credential } from '../../identity/credentials.js';
 import type { Binding, Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 import { RestWire } from './rest-wire.js';
@@ -26,12 +27,18 @@ class LateGrpcWire implements Wire {
     operation: O,
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
+    credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
-    return (await this.wire()).call(operation, request, exchange);
+    return (await this.wire()).call(operation, request, exchange, credential);
   }
 
-  async stream(operation: Streaming, request: Passed<RequestOf<Streaming>>, exchange: Exchange): Promise<Events> {
-    return (await this.wire()).stream(operation, request, exchange);
+  async stream(
+    operation: Streaming,
+    request: Passed<RequestOf<Streaming>>,
+    exchange: Exchange,
+    credential: Credential,
+  ): Promise<Events> {
+    return (await this.wire()).stream(operation, request, exchange, credential);
   }
 
   close(): void {

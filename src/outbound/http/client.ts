@@ -10,7 +10,7 @@ export interface HttpClientOptions extends ConnectOptions {
   readonly proxy?: ProxyRule | undefined;
 }
 
-/** Pools that are kept open for origins which callers and cards name. */
+/** Pools that are kept open for origins which callers and cards name, and for lanes. */
 const MOST_ORIGINS = 256;
 /** How often connections that were needed once are forgotten. */
 const SWEEP_EVERY = 60_000;
@@ -29,24 +29,25 @@ export class HttpClient {
   request(target: HttpTarget, request: HttpRequest, reply: HttpReply): Abortable {
     const exchange = new Exchange(request, reply);
     try {
-      exchange.start(this.routes.get(target.origin) ?? this.route(target.origin), target.path);
+      const key = target.lane === undefined ? target.origin : `${target.origin} ${target.lane}`;
+      exchange.start(this.routes.get(key) ?? this.route(target.origin, key), target.path);
     } catch (error) {
       exchange.onError(error as Error);
     }
     return exchange;
   }
 
-  /** How many origins connections are kept to. */
+  /** How many origins, and lanes of them, connections are kept to. */
   get origins(): number {
     return this.routes.size;
   }
 
-  private route(origin: string): Route {
+  private route(origin: string, key: string): Route {
     if (this.closed) throw new HttpError('ECONNRESET', 'the client is closed');
     const { proxy, egress } = this.options;
     const route = routeTo(origin, this.connector, proxy?.(origin), egress !== undefined);
-    if (egress && this.routes.size >= MOST_ORIGINS) this.retire();
-    this.routes.set(origin, route);
+    if ((egress || key !== origin) && this.routes.size >= MOST_ORIGINS) this.retire();
+    this.routes.set(key, route);
     this.sweeping ??= setInterval(() => this.sweep(), SWEEP_EVERY).unref();
     return route;
   }

@@ -4,7 +4,13 @@ import type { HttpHeaders } from '../../protocol/http/headers.js';
 export interface HttpTarget {
   readonly origin: string;
   readonly path: string;
+  /** Connections of one lane carry no requests of another; undefined for the lane that most requests use. */
+  readonly lane?: string;
 }
+
+/** The same target by the connections of a credential. */
+export const inLane = (target: HttpTarget, key: string): HttpTarget =>
+  key === '' ? target : { origin: target.origin, path: target.path, lane: key };
 
 export function httpTarget(url: string | URL): HttpTarget {
   const parsed = new URL(url);

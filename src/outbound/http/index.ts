@@ -8,6 +8,7 @@ export {
   type HttpRequest,
   type HttpTarget,
   httpTarget,
+  inLane,
 } from './exchange.js';
 export { type Environment, type ProxyRule, proxyRule } from './proxy.js';
 export { isPem, type TlsSettings } from './tls.js';

@@ -1,5 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Upstream } from '../../core/upstream.js';
+import {
+  CONFIGURED,
+  type Credentials,
+  type CredentialTarget,
+  configuredCredential,
+} from '../../identity/credentials.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
 import type { Log } from '../../telemetry/log.js';
@@ -33,6 +39,8 @@ export interface Surroundings {
   readonly clientInfo: Implementation;
   readonly log: Log;
   readonly verdicts: VerdictStore;
+  /** Chooses the credential of every request; the headers of the configuration where it is left out. */
+  readonly credentials?: Credentials;
   /** Whether callers may read what operators may. */
   readonly explains: boolean;
   /** How an operator reads the output of a server's process, where that is possible. */
@@ -49,7 +57,13 @@ export interface VerdictStore {
 const REPLY_FACTOR = 16;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: Surroundings): Upstream {
-  const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput } = around;
+  const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput, credentials = CONFIGURED } = around;
+  const target: CredentialTarget = {
+    kind: 'server',
+    name,
+    url: settings.url ?? '',
+    configured: configuredCredential(settings.headers),
+  };
   const context: UpstreamContext = {
     name,
     place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
@@ -58,7 +72,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
       proxy: proxyRule(settings.proxy),
       tls: settings.tls,
     }),
-    headers: Object.entries(settings.headers).flat(),
+    credential: (caller) => credentials.for(caller, target),
     timeouts: settings.timeouts,
     limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },
     traffic: new Traffic(),
@@ -68,11 +82,11 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
     log,
   };
   const setting = revisionSetting(settings.revision);
-  const target = targetOf(name, settings);
+  const about = targetOf(name, settings);
   const memory: VerdictMemory = {
-    recall: () => verdicts.recall(target),
+    recall: () => verdicts.recall(about),
     remember: (verdict) => {
-      if (!setting.fixed) verdicts.remember(target, verdict);
+      if (!setting.fixed) verdicts.remember(about, verdict);
     },
   };
   const link =

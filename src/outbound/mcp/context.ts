@@ -1,3 +1,5 @@
+import type { Caller } from '../../core/caller.js';
+import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
@@ -10,8 +12,8 @@ export interface UpstreamContext {
   /** The server's URL without secrets, where callers may read it (S25). */
   readonly place?: string | undefined;
   readonly http: HttpClient;
-  /** Headers of the configuration, as flat pairs: the gateway's credentials for this server. */
-  readonly headers: readonly string[];
+  /** The credential of a caller's requests to this server. */
+  credential(caller: Caller): Credential | Promise<Credential>;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
   readonly limits: { readonly event: number; readonly reply: number };
   /** What the server sends without being asked. */
@@ -65,6 +67,33 @@ export const exhausted = ({ name }: Server): ProtocolError =>
 /** Nothing was sent, because no connection came about. */
 export const unconnected = (server: Server, error: Error): ProtocolError =>
   lacksDescriptors(error) ? exhausted(server) : unavailable(server, connectionProblem(error));
+
+/** The credential of a caller; a failure to choose one is a promise like any other. */
+export function credentialOf(
+  { credential }: Pick<UpstreamContext, 'credential'>,
+  caller: Caller,
+): Credential | Promise<Credential> {
+  try {
+    return credential(caller);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** The caller whose credential a session uses, and the key of that credential: no other one is used on the session. */
+export interface CredentialHolder {
+  readonly caller: Caller;
+  readonly key: string;
+}
+
+/** Nothing was sent, because there is no credential to send it with. */
+export const withoutCredential = (server: Server, error: unknown): ProtocolError =>
+  error instanceof ProtocolError
+    ? error
+    : new ProtocolError('upstream_unauthorized', `${subject(server)} was not called: no credential could be obtained`, {
+        outcome: 'not_executed',
+        data: { server: server.name },
+      });
 
 export const timedOut = (server: Server, milliseconds: number): ProtocolError =>
   new ProtocolError(

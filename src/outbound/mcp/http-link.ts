@@ -1,9 +1,10 @@
+import { type Caller, GATEWAY } from '../../core/caller.js';
 import type { ListNews, WatchEvent } from '../../core/upstream.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
-import type { UpstreamContext } from './context.js';
+import { credentialOf, type UpstreamContext } from './context.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import { ownCall } from './own-call.js';
@@ -30,7 +31,11 @@ export class HttpLink implements Link {
   async probe(revision: Revision): Promise<Evidence> {
     const { context, url, transport } = this.options;
     if (transport === 'sse') return { kind: 'legacy' };
-    const outcome = await new ModernHttp(context, httpTarget(url), revision).send({}, ownCall('server/discover'));
+    const outcome = await new ModernHttp(context, httpTarget(url), revision).send(
+      {},
+      ownCall('server/discover'),
+      GATEWAY,
+    );
     if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'none');
     if (outcome.kind !== 'error') return { kind: 'none' };
     const evidence = readProbe({ error: outcome.error }, 'none');
@@ -55,6 +60,11 @@ export class HttpLink implements Link {
   }
 
   readonly watchCosts = false;
+
+  credentialKey(caller: Caller): string | Promise<string> {
+    const given = credentialOf(this.options.context, caller);
+    return given instanceof Promise ? given.then(({ key }) => key) : given.key;
+  }
 
   overhear(deliver: (event: WatchEvent) => void): void {
     this.overhearing.push(deliver);

@@ -8,6 +8,7 @@ import {
   sendJson,
   startLoose,
 } from '../../../test/support/loose-server.js';
+import { GATEWAY } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
 import { ModernHttp } from './modern-http.js';
@@ -28,7 +29,8 @@ const patiently = { timeout: 20_000 };
 
 it('lets go of a reply that does not end after its answer', async () => {
   const wire = await against((message, res) => beginStream(res, eventFor(message)));
-  for (let i = 0; i < 5; i++) expect(await wire.send({}, ownCall('tools/list'))).toMatchObject({ kind: 'complete' });
+  for (let i = 0; i < 5; i++)
+    expect(await wire.send({}, ownCall('tools/list'), GATEWAY)).toMatchObject({ kind: 'complete' });
   await expect.poll(() => server!.connections.size, patiently).toBe(0);
 });
 
@@ -46,10 +48,10 @@ it.each([
   'keeps the connection of an answer that came %s',
   async (_, answer) => {
     const wire = await against(answer);
-    await wire.send({}, ownCall('tools/list'));
+    await wire.send({}, ownCall('tools/list'), GATEWAY);
     // Longer than a reply that goes on is given.
     await sleep(1_500);
-    await wire.send({}, ownCall('tools/list'));
+    await wire.send({}, ownCall('tools/list'), GATEWAY);
     expect(server!.opened).toBe(1);
   },
 );
@@ -63,6 +65,7 @@ it('keeps a subscription open', async () => {
     {},
     () => {},
     (why) => lost.push(why),
+    GATEWAY,
   );
   await sleep(1_500);
   expect([lost, server!.connections.size]).toEqual([[], 1]);

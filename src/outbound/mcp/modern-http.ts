@@ -1,6 +1,8 @@
 import { Bucket } from '../../core/bucket.js';
+import type { Caller } from '../../core/caller.js';
 import { failed, type Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
+import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
@@ -18,11 +20,19 @@ import { stampParams } from '../../protocol/mcp/project/meta.js';
 import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
-import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../http/index.js';
+import {
+  type Abortable,
+  type HttpFailure,
+  type HttpHeaders,
+  type HttpTarget,
+  headerOf,
+  inLane,
+} from '../http/index.js';
 import { nextId } from '../request-ids.js';
 import {
   broken,
   connectionProblem,
+  credentialOf,
   foreignReply,
   invalidReply,
   resting,
@@ -31,6 +41,7 @@ import {
   type UpstreamContext,
   unavailable,
   unconnected,
+  withoutCredential,
 } from './context.js';
 import { Deadline } from './deadline.js';
 import { Grace } from './grace.js';
@@ -55,9 +66,16 @@ export class ModernHttp implements ModernWire {
     return this.context.place;
   }
 
-  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+  send(capabilities: ClientCapabilities, call: UpstreamCall, caller: Caller): Promise<Outcome> {
+    const credential = credentialOf(this.context, caller);
     return new Promise((resolve) => {
-      new Exchange(this.context, call, resolve).start(this.target, this.revision, capabilities);
+      const exchange = new Exchange(this.context, call, resolve);
+      if (credential instanceof Promise)
+        credential.then(
+          (obtained) => exchange.start(this.target, this.revision, capabilities, obtained),
+          (error: unknown) => resolve(failed(withoutCredential(this.context, error))),
+        );
+      else exchange.start(this.target, this.revision, capabilities, credential);
     });
   }
 
@@ -66,12 +84,19 @@ export class ModernHttp implements ModernWire {
     filter: SubscriptionFilter,
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
+    caller: Caller,
   ): Promise<Stream> {
     const rest = this.context.traffic.resting;
     if (rest > 0) return Promise.reject(resting(this.context, rest));
+    const credential = credentialOf(this.context, caller);
     return new Promise((resolve, reject) => {
       const stream = new Stream(this.context, deliver, lost, resolve, reject);
-      stream.start(this.target, this.revision, filter);
+      if (credential instanceof Promise)
+        credential.then(
+          (obtained) => stream.start(this.target, this.revision, filter, obtained),
+          (error: unknown) => reject(withoutCredential(this.context, error)),
+        );
+      else stream.start(this.target, this.revision, filter, credential);
     });
   }
 
@@ -115,8 +140,12 @@ class Exchange implements PostEvents {
     private readonly resolve: (outcome: Outcome) => void,
   ) {}
 
-  start(target: HttpTarget, revision: Revision, capabilities: ClientCapabilities): void {
+  start(target: HttpTarget, revision: Revision, capabilities: ClientCapabilities, credential: Credential): void {
     const { context, call, id } = this;
+    if (call.cancellation.cancelled) {
+      this.settle(failed(new ProtocolError('cancelled', 'The request was cancelled')));
+      return;
+    }
     const params = stampParams(call.params, {
       revision,
       clientInfo: context.clientInfo,
@@ -126,8 +155,9 @@ class Exchange implements PostEvents {
     });
     const headers = standardHeaders(revision, call.method, call.params);
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
-    headers.push(...context.headers);
-    this.wire = post(context.http, target, headers, writeRequest(id, call.method, params), this, context.limits);
+    headers.push(...credential.headers);
+    const at = inLane(target, credential.key);
+    this.wire = post(context.http, at, headers, writeRequest(id, call.method, params), this, context.limits);
     const { call: idle, callMax } = call.timeouts ?? context.timeouts;
     this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context, idle)));
     this.stopListening = call.cancellation.onCancel(() =>
@@ -253,7 +283,7 @@ export class Stream implements PostEvents {
     private readonly reject: (error: Error) => void,
   ) {}
 
-  start(target: HttpTarget, revision: Revision, filter: SubscriptionFilter): void {
+  start(target: HttpTarget, revision: Revision, filter: SubscriptionFilter, credential: Credential): void {
     const { context, id } = this;
     const method = 'subscriptions/listen';
     const params = stampParams(RawObject.from({ notifications: filter }), {
@@ -263,10 +293,10 @@ export class Stream implements PostEvents {
       logLevel: undefined,
       progressToken: undefined,
     });
-    const headers = [...standardHeaders(revision, method, params), ...context.headers];
+    const headers = [...standardHeaders(revision, method, params), ...credential.headers];
     this.timer = setTimeout(() => this.finish('it did not acknowledge the subscription'), context.timeouts.call);
     // A subscription has no end of its own, so only its single events are bounded.
-    this.wire = post(context.http, target, headers, writeRequest(id, method, params), this, {
+    this.wire = post(context.http, inLane(target, credential.key), headers, writeRequest(id, method, params), this, {
       event: context.limits.event,
       reply: Number.POSITIVE_INFINITY,
     });

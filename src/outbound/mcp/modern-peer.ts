@@ -1,4 +1,4 @@
-import type { Caller } from '../../core/caller.js';
+import { type Caller, GATEWAY } from '../../core/caller.js';
 import { failed, type Outcome } from '../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -17,7 +17,7 @@ import {
 import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { invalidReply } from './context.js';
-import { ModernTask } from './modern-task.js';
+import { ModernTask, type Send } from './modern-task.js';
 import { ownCall } from './own-call.js';
 import type { OpenWatch, Peer } from './peer.js';
 
@@ -26,11 +26,13 @@ export interface ModernWire {
   readonly name: string;
   readonly place?: string | undefined;
   readonly revision: Revision;
-  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome>;
+  /** Over HTTP, the request carries the credential of the caller. */
+  send(capabilities: ClientCapabilities, call: UpstreamCall, caller: Caller): Promise<Outcome>;
   listen(
     filter: SubscriptionFilter,
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
+    caller: Caller,
   ): Promise<OpenWatch>;
   close(): Promise<void>;
 }
@@ -43,21 +45,23 @@ export class ModernPeer implements Peer {
 
   request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const declared = encodeClientCapabilities(caller.capabilities, this.wire.revision);
-    return call.tasks === 'none' ? this.wire.send(declared, call) : this.requestWithTasks(declared, call);
+    return call.tasks === 'none'
+      ? this.wire.send(declared, call, caller)
+      : this.requestWithTasks(caller, declared, call);
   }
 
-  private async requestWithTasks(declared: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+  private async requestWithTasks(caller: Caller, declared: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
     const capabilities = withTasks(declared);
-    const outcome = await this.wire.send(capabilities, call);
+    const outcome = await this.wire.send(capabilities, call, caller);
     if (outcome.kind !== 'task' || call.tasks === 'relay') return outcome;
-    const send: ModernWire['send'] = (declared, own) => this.wire.send(declared, own);
+    const send: Send = (declared, own) => this.wire.send(declared, own, caller);
     const task = ModernTask.of(this.wire.name, send, capabilities, call, outcome.result);
     return task?.follow() ?? failed(invalidReply(this.wire, 'answered with a task that cannot be read'));
   }
 
   async describe(): Promise<ServerDescription> {
     if (this.known && this.known.until > performance.now()) return this.known.description;
-    const outcome = await this.wire.send({}, ownCall('server/discover'));
+    const outcome = await this.wire.send({}, ownCall('server/discover'), GATEWAY);
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind !== 'complete') throw invalidReply(this.wire, 'answered server/discover with something else');
     return this.learn(outcome.result.value());
@@ -83,8 +87,9 @@ export class ModernPeer implements Peer {
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
+    caller: Caller,
   ): Promise<OpenWatch> {
-    return this.wire.listen(filter, (notification) => deliverAs(notification, deliver), lost);
+    return this.wire.listen(filter, (notification) => deliverAs(notification, deliver), lost, caller);
   }
 
   close(): Promise<void> {

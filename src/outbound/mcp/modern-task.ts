@@ -13,7 +13,8 @@ const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;
 const MOST_INTERVAL = 30_000;
 
-type Send = (capabilities: ClientCapabilities, call: UpstreamCall) => Promise<Outcome>;
+/** Sends a request of the task's caller. */
+export type Send = (capabilities: ClientCapabilities, call: UpstreamCall) => Promise<Outcome>;
 
 /**
  * A task of a modern server, followed to its end on behalf of a caller that did not ask for one: it looks like a call

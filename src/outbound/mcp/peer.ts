@@ -20,9 +20,10 @@ export interface Peer {
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
+    caller: Caller,
   ): Promise<OpenWatch>;
   /** See `Upstream.adopt`. */
-  adopt?(call: JsonValue): ParkedCall | undefined;
+  adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;
   close(): Promise<void>;
 }
 
@@ -37,6 +38,8 @@ export interface Link {
    * is overheard while the process runs anyway has to do.
    */
   readonly watchCosts: boolean;
+  /** The key of the credential of a caller's requests; the same for all where it is left out. */
+  credentialKey?(caller: Caller): string | Promise<string>;
   /** Tells of changed lists that are heard of beside any watch, with the capabilities of the session they are heard on. */
   overhear(deliver: (event: WatchEvent) => void): void;
   /** How changes of lists become known beside any watch. */

@@ -1,4 +1,4 @@
-import type { Caller } from '../../core/caller.js';
+import { type Caller, GATEWAY } from '../../core/caller.js';
 import { ALONE } from '../../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
 import type {
@@ -57,7 +57,10 @@ export class McpUpstream implements Upstream {
   private probing: Promise<Verdict> | undefined;
   private modernPeer: Peer | undefined;
   private legacyPeer: Peer | undefined;
+  /** What the gateway itself watches, and callers with the same credential. */
   private readonly hub: WatchHub;
+  /** The watches of callers with credentials of their own, by the keys of those. */
+  private readonly hubs = new Map<string, { readonly hub: WatchHub; watches: number }>();
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private status: UpstreamStatus = 'unknown';
   private problem: string | undefined;
@@ -69,11 +72,7 @@ export class McpUpstream implements Upstream {
   constructor(private readonly options: McpUpstreamOptions) {
     this.name = options.name;
     this.verdict = options.setting.fixed ?? options.memory.recall();
-    this.hub = new WatchHub(
-      options.name,
-      async (filter, deliver, lost) => (await this.primary()).listen(filter, deliver, lost),
-      options.log,
-    );
+    this.hub = this.hubOf(GATEWAY);
     const overheard = (event: WatchEvent): void => {
       for (const deliver of this.overhearing) deliver(event);
     };
@@ -82,6 +81,14 @@ export class McpUpstream implements Upstream {
     this.hub.overhear((event) => {
       if (this.verdict?.modern && options.link.watchCosts) overheard(event);
     });
+  }
+
+  private hubOf(caller: Caller): WatchHub {
+    return new WatchHub(
+      this.options.name,
+      async (filter, deliver, lost) => (await this.primary()).listen(filter, deliver, lost, caller),
+      this.options.log,
+    );
   }
 
   async describe(): Promise<ServerDescription> {
@@ -129,8 +136,50 @@ export class McpUpstream implements Upstream {
     return this.observe(outcome);
   }
 
-  async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch> {
-    return this.noting(() => this.hub.watch(filter, deliver));
+  async watch(
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+    caller: Caller = GATEWAY,
+  ): Promise<Watch> {
+    return this.noting(async () => {
+      const { link } = this.options;
+      const key = await link.credentialKey?.(caller);
+      if (key === (await link.credentialKey?.(GATEWAY))) return this.hub.watch(filter, deliver);
+      return this.watchAs(caller, key ?? '', filter, deliver);
+    });
+  }
+
+  /** Watches with a credential that is not the gateway's own. */
+  private async watchAs(
+    caller: Caller,
+    key: string,
+    filter: SubscriptionFilter,
+    deliver: (event: WatchEvent) => void,
+  ): Promise<Watch> {
+    const shared = this.hubs.get(key) ?? { hub: this.hubOf(caller), watches: 0 };
+    this.hubs.set(key, shared);
+    shared.watches++;
+    const leave = (): void => {
+      if (--shared.watches > 0 || this.hubs.get(key) !== shared) return;
+      this.hubs.delete(key);
+      shared.hub.close();
+    };
+    const watch = await shared.hub.watch(filter, deliver).catch((error: unknown) => {
+      leave();
+      throw error;
+    });
+    let closed = false;
+    return {
+      get honoured() {
+        return watch.honoured;
+      },
+      close: () => {
+        if (closed) return;
+        closed = true;
+        watch.close();
+        leave();
+      },
+    };
   }
 
   /** Keeps a cache fresh: no failure is reported, and no process is kept alive for it. */
@@ -145,8 +194,8 @@ export class McpUpstream implements Upstream {
     return this.options.link.listNews(this.verdict?.modern ? 'modern' : 'legacy', capabilities);
   }
 
-  adopt(call: JsonValue): ParkedCall | undefined {
-    return this.peer('legacy').adopt?.(call);
+  adopt(call: JsonValue, caller: Caller): ParkedCall | undefined {
+    return this.peer('legacy').adopt?.(call, caller);
   }
 
   rootsChanged(session: string): void {
@@ -171,6 +220,8 @@ export class McpUpstream implements Upstream {
 
   async close(): Promise<void> {
     this.hub.close();
+    for (const { hub } of this.hubs.values()) hub.close();
+    this.hubs.clear();
     await Promise.all([this.modernPeer?.close(), this.legacyPeer?.close()]);
     await this.options.link.close();
   }

@@ -49,7 +49,7 @@ export interface Channel {
   /** Nobody waits for this request any more; a server that was told so never ends its reply. */
   drop?(ticket: Ticket): void;
   /** The session as another process can speak on it, and this one without ending it. */
-  readonly portable?: { readonly session: string | undefined; leave(): void };
+  readonly portable?: { readonly session: string | undefined; readonly credential: string; leave(): void };
   close(): Promise<void>;
 }
 

@@ -50,7 +50,7 @@ async function open(
   const context = server.context(timeouts);
   session = await LegacySession.open({
     context,
-    channel: new HttpChannel(context, httpTarget(server.url)),
+    channel: new HttpChannel(context, httpTarget(server.url), { caller: GATEWAY, key: '' }),
     capabilities: {},
     offer: revisionOf('2025-11-25')!,
     listen,

@@ -1,10 +1,28 @@
 import { backoff, within } from '../../../core/timing.js';
+import type { Credential } from '../../../identity/credentials.js';
+import type { ProtocolError } from '../../../protocol/errors.js';
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import { HEADER } from '../../../protocol/mcp/headers.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { isEventStream } from '../../../protocol/sse/reader.js';
-import { type Abortable, type HttpFailure, type HttpHeaders, type HttpTarget, headerOf } from '../../http/index.js';
-import { broken, connectionProblem, foreignReply, type UpstreamContext, unconnected } from '../context.js';
+import {
+  type Abortable,
+  type HttpFailure,
+  type HttpHeaders,
+  type HttpTarget,
+  headerOf,
+  inLane,
+} from '../../http/index.js';
+import {
+  broken,
+  type CredentialHolder,
+  connectionProblem,
+  credentialOf,
+  foreignReply,
+  type UpstreamContext,
+  unconnected,
+  withoutCredential,
+} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
@@ -39,22 +57,44 @@ export class HttpChannel implements Channel {
   hears = false;
   /** What is under way, and the request whose reply it carries. */
   private readonly open_ = new Map<Abortable, Ticket | undefined>();
-  /** The headers of every POST, until one of them changes. */
-  private posting: readonly string[] | undefined;
+  /** The headers of every POST with one credential, until one of them changes. */
+  private posting: { readonly as: Credential; readonly headers: readonly string[] } | undefined;
   private readonly timers = new Set<NodeJS.Timeout>();
   private closed = false;
 
   constructor(
     private readonly context: UpstreamContext,
     private readonly target: HttpTarget,
+    private readonly holder: CredentialHolder,
     /** A session that another process opened. */
     adopted?: string,
   ) {
     this.sessionId = adopted;
   }
 
-  get portable(): { readonly session: string | undefined; leave(): void } {
-    return { session: this.sessionId, leave: () => this.leave() };
+  /** Runs with the credential of the next request: at once, where it is at hand. */
+  private authorized(run: (credential: Credential) => void, refused: (error: ProtocolError) => void): void {
+    const given = credentialOf(this.context, this.holder.caller);
+    if (!(given instanceof Promise)) {
+      this.use(given, run);
+      return;
+    }
+    given.then(
+      (credential) => {
+        if (!this.closed) this.use(credential, run);
+      },
+      (error: unknown) => refused(withoutCredential(this.context, error)),
+    );
+  }
+
+  /** The session is over where its caller has another credential by now. */
+  private use(credential: Credential, run: (credential: Credential) => void): void {
+    if (credential.key === this.holder.key) run(credential);
+    else this.events.expired(undefined);
+  }
+
+  get portable(): { readonly session: string | undefined; readonly credential: string; leave(): void } {
+    return { session: this.sessionId, credential: this.holder.key, leave: () => this.leave() };
   }
 
   async open(events: ChannelEvents): Promise<void> {
@@ -66,8 +106,8 @@ export class HttpChannel implements Channel {
     this.posting = undefined;
   }
 
-  private headers(): string[] {
-    const headers = [...this.context.headers];
+  private headers(credential: Credential): string[] {
+    const headers = [...credential.headers];
     if (this.sessionId !== undefined) headers.push('Mcp-Session-Id', this.sessionId);
     if (this.revision?.versionHeader) headers.push('MCP-Protocol-Version', this.revision.date);
     return headers;
@@ -80,9 +120,34 @@ export class HttpChannel implements Channel {
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
-    this.posting ??= [...POSTING, ...this.headers()];
+    const given = credentialOf(this.context, this.holder.caller);
+    if (!(given instanceof Promise)) {
+      this.post(given, message, ticket, taken);
+      return;
+    }
+    given.then(
+      (credential) => {
+        if (this.closed || ticket?.done) taken?.();
+        else this.post(credential, message, ticket, taken);
+      },
+      (error: unknown) => {
+        taken?.();
+        if (ticket) this.events.lost(ticket, withoutCredential(this.context, error));
+      },
+    );
+  }
+
+  private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
+    if (credential.key !== this.holder.key) {
+      taken?.();
+      this.events.expired(ticket);
+      return;
+    }
+    if (this.posting?.as !== credential)
+      this.posting = { as: credential, headers: [...POSTING, ...this.headers(credential)] };
     const reply = new Reply(this, ticket, taken);
-    reply.wire = post(this.context.http, this.target, this.posting, message, reply, this.context.limits);
+    const target = inLane(this.target, credential.key);
+    reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
     // A request is given up by whoever waits for it.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
     this.open_.set(reply, ticket);
@@ -139,7 +204,10 @@ export class HttpChannel implements Channel {
   }
 
   private resume(ticket: Ticket, retry: number, attempt: number, opened?: () => void): void {
-    this.later(retry, () => {
+    const lost = (error: ProtocolError): void => {
+      if (!ticket.done) this.events.lost(ticket, error);
+    };
+    const ask = (credential: Credential): void => {
       if (ticket.done) return;
       let wait = retry;
       let progressed = false;
@@ -152,8 +220,8 @@ export class HttpChannel implements Channel {
       };
       const stream = EventStream.open(
         this.context.http,
-        this.target,
-        [...this.headers(), ...after(ticket.lastEventId!)],
+        inLane(this.target, credential.key),
+        [...this.headers(credential), ...after(ticket.lastEventId!)],
         {
           open: () => opened?.(),
           event: (_, data) => {
@@ -183,7 +251,8 @@ export class HttpChannel implements Channel {
         },
       };
       this.open_.set(handle, ticket);
-    });
+    };
+    this.later(retry, () => this.authorized(ask, lost));
   }
 
   /** Some servers answer with nothing at all until there is something to say. */
@@ -210,14 +279,22 @@ export class HttpChannel implements Channel {
       this.later(resting, () => this.listenFrom(lastEventId, attempt));
       return;
     }
+    const again = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
+    this.authorized(
+      (credential) => this.listenWith(credential, lastEventId, attempt),
+      () => this.later(again, () => this.listenFrom(lastEventId, attempt + 1)),
+    );
+  }
+
+  private listenWith(credential: Credential, lastEventId: string | undefined, attempt: number): void {
     let last = lastEventId;
     let wait = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     let opened = false;
-    const headers = this.headers();
+    const headers = this.headers(credential);
     if (last !== undefined) headers.push(...after(last));
     this.unsolicited = EventStream.open(
       this.context.http,
-      this.target,
+      inLane(this.target, credential.key),
       headers,
       {
         open: () => {
@@ -273,6 +350,9 @@ export class HttpChannel implements Channel {
     if (this.closed) return;
     this.leave();
     if (this.sessionId === undefined) return;
+    const given = credentialOf(this.context, this.holder.caller);
+    const credential = given instanceof Promise ? await given.catch(() => undefined) : given;
+    if (credential?.key !== this.holder.key) return;
     await new Promise<void>((resolve) => {
       // HLC-03: the server may free the session at once; whether it does is its business.
       const timer = setTimeout(() => {
@@ -284,8 +364,8 @@ export class HttpChannel implements Channel {
         resolve();
       };
       const wire = this.context.http.request(
-        this.target,
-        { method: 'DELETE', headers: this.headers() },
+        inLane(this.target, credential.key),
+        { method: 'DELETE', headers: this.headers(credential) },
         { start: () => {}, data: () => {}, end: done, fail: done },
       );
     });

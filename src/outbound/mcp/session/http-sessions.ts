@@ -1,4 +1,4 @@
-import type { Caller } from '../../../core/caller.js';
+import { type Caller, GATEWAY } from '../../../core/caller.js';
 import { failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import type { UpstreamCall, WatchEvent } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
@@ -16,7 +16,7 @@ import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
-import { resting, type UpstreamContext } from '../context.js';
+import { type CredentialHolder, credentialOf, resting, type UpstreamContext, withoutCredential } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
@@ -41,7 +41,16 @@ export interface HttpSessionsOptions {
   overheard(event: WatchEvent): void;
 }
 
-const listingKey = (capabilities: ClientCapabilities): string => `lists|${capabilityFingerprint(capabilities)}`;
+const listingKey = (capabilities: ClientCapabilities, credential: string): string =>
+  `lists|${capabilityFingerprint(capabilities)}|${credential}`;
+
+/** The session without capabilities that all callers with one credential share. */
+const CANONICAL = 'canonical||';
+const canonicalKey = (credential: string): string => `${CANONICAL}${credential}`;
+
+/** The credential of a shared session, by its key; undefined for other sessions. */
+const sharedBy = (key: string): string | undefined =>
+  key.startsWith(CANONICAL) ? key.slice(CANONICAL.length) : undefined;
 
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
@@ -50,7 +59,10 @@ export class HttpSessions implements Peer {
   private transport: 'http' | 'sse' | undefined;
   private readonly sessions = new Map<string, Promise<LegacySession>>();
   private readonly pools = new Map<string, LeasePool>();
-  private readonly watching = new Watching();
+  /** What the shared session of each credential is watched for. */
+  private readonly watching = new Map<string, Watching>();
+  /** The key of the gateway's own credential, once it is known. */
+  private own: string | undefined;
   /** The sessions that list for clients with capabilities, once they are open. */
   private readonly listing = new Map<string, LegacySession>();
   private readonly sweeper: NodeJS.Timeout;
@@ -75,18 +87,32 @@ export class HttpSessions implements Peer {
 
   private async requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    if (!interactive) return (await this.shared(caller, call.method)).request(caller, call);
-    if (this.transport === undefined) await this.canonical();
-    if (this.transport === 'sse') return this.lease(caller, call);
-    return (await this.dedicated(caller)).request(caller, call);
+    const known = this.holder(caller);
+    const holder = known instanceof Promise ? await known : known;
+    if (!interactive) return (await this.shared(holder, call.method)).request(caller, call);
+    if (this.transport === undefined) await this.canonical(holder);
+    if (this.transport === 'sse') return this.lease(holder, call);
+    return (await this.dedicated(holder)).request(caller, call);
   }
 
-  private lease(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+  /** The caller with the key of its credential: sessions of one credential are not used with another. */
+  private holder(caller: Caller): CredentialHolder | Promise<CredentialHolder> {
+    const { context } = this.options;
+    const given = credentialOf(context, caller);
+    if (!(given instanceof Promise)) return { caller, key: given.key };
+    return given.then(
+      ({ key }) => ({ caller, key }),
+      (error: unknown) => Promise.reject(withoutCredential(context, error)),
+    );
+  }
+
+  private lease(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
+    const { caller } = holder;
     const capabilities = sharedCapabilities(caller.capabilities);
-    const key = capabilityFingerprint(capabilities);
+    const key = `${capabilityFingerprint(capabilities)}|${holder.key}`;
     let pool = this.pools.get(key);
     if (!pool) {
-      pool = new LeasePool(this.options.pool, () => this.open(capabilities, false, QUIET));
+      pool = new LeasePool(this.options.pool, () => this.open(holder, capabilities, false, QUIET));
       this.pools.set(key, pool);
     }
     return pool.use(async (session) => {
@@ -96,21 +122,24 @@ export class HttpSessions implements Peer {
   }
 
   /** The session of calls that cannot be asked anything: one for all, but a client with a session keeps its own. */
-  private shared(caller: Caller, method: string): Promise<LegacySession> {
-    if (caller.session !== undefined) return this.dedicated(caller);
+  private shared(holder: CredentialHolder, method: string): Promise<LegacySession> {
+    const { caller } = holder;
+    if (caller.session !== undefined) return this.dedicated(holder);
     return isListMethod(method) && !isEmpty(caller.capabilities)
-      ? this.listingFor(caller.capabilities)
-      : this.canonical();
+      ? this.listingFor(holder, caller.capabilities)
+      : this.canonical(holder);
   }
 
-  private dedicated(caller: Caller): Promise<LegacySession> {
-    if (this.transport === 'sse') return this.canonical();
-    const owner = caller.session ?? `principal:${caller.principal.name}`;
-    const key = `${owner}|${capabilityFingerprint(caller.capabilities)}`;
-    return this.keep(key, () => this.openFor(caller));
+  private dedicated(holder: CredentialHolder): Promise<LegacySession> {
+    if (this.transport === 'sse') return this.canonical(holder);
+    const { caller } = holder;
+    const owner = caller.session ?? `principal:${caller.principal.key}`;
+    const key = `${owner}|${capabilityFingerprint(caller.capabilities)}|${holder.key}`;
+    return this.keep(key, () => this.openFor(holder));
   }
 
-  private openFor(caller: Caller): Promise<LegacySession> {
+  private openFor(holder: CredentialHolder): Promise<LegacySession> {
+    const { caller } = holder;
     const { ask, tell } = caller;
     // A client with a session of its own hears what the server says beside its calls. For others, questions and word that
     // an elicitation is complete come that way.
@@ -126,32 +155,49 @@ export class HttpSessions implements Peer {
             tell({ method: 'notifications/elicitation/complete', params: { elicitationId } }),
         }),
     };
-    return this.open(caller.capabilities, listen, events);
+    return this.open(holder, caller.capabilities, listen, events);
   }
 
-  private canonical(): Promise<LegacySession> {
-    return this.keep('', async () => {
-      const session = await this.open({}, true, this.watching);
-      this.watching.begun(session);
+  private canonical(holder: CredentialHolder): Promise<LegacySession> {
+    return this.keep(canonicalKey(holder.key), async () => {
+      const watching = this.watchingOf(holder.key);
+      const session = await this.open(holder, {}, true, watching);
+      watching.begun(session);
       return session;
     });
   }
 
+  private watchingOf(credential: string): Watching {
+    const known = this.watching.get(credential);
+    if (known) return known;
+    const watching = new Watching();
+    this.watching.set(credential, watching);
+    return watching;
+  }
+
+  /** The session for what concerns no caller. */
+  private async ownSession(): Promise<LegacySession> {
+    const holder = await this.holder(GATEWAY);
+    this.own = holder.key;
+    return this.canonical(holder);
+  }
+
   /** Whether the server can tell of changed lists at the moment, on the session that lists for these capabilities. */
   hears(capabilities: ClientCapabilities): boolean {
-    if (isEmpty(capabilities)) return this.watching.hears;
-    return this.listing.get(listingKey(capabilities))?.hears === true;
+    if (this.own === undefined) return false;
+    if (isEmpty(capabilities)) return this.watching.get(this.own)?.hears === true;
+    return this.listing.get(listingKey(capabilities, this.own))?.hears === true;
   }
 
   /** The session that lists for clients with capabilities: servers choose by them what they show. */
-  private listingFor(given: ClientCapabilities): Promise<LegacySession> {
+  private listingFor(holder: CredentialHolder, given: ClientCapabilities): Promise<LegacySession> {
     const capabilities = sharedCapabilities(given);
-    const key = listingKey(capabilities);
+    const key = listingKey(capabilities, holder.key);
     const tell = (kinds: readonly ListKind[], lapsed: boolean): void => {
       for (const kind of kinds) this.options.overheard({ kind, for: capabilities, ...(lapsed && { lapsed }) });
     };
     return this.keep(key, async () => {
-      const session = await this.open(capabilities, true, {
+      const session = await this.open(holder, capabilities, true, {
         changed: (event) => {
           if (event.kind !== 'resourceUpdated' && event.kind !== 'task') tell([event.kind], false);
         },
@@ -179,12 +225,20 @@ export class HttpSessions implements Peer {
     return opening;
   }
 
-  private async open(capabilities: ClientCapabilities, listen: boolean, events: SessionEvents): Promise<LegacySession> {
+  private async open(
+    holder: CredentialHolder,
+    capabilities: ClientCapabilities,
+    listen: boolean,
+    events: SessionEvents,
+  ): Promise<LegacySession> {
     const { context, url, offer } = this.options;
     const over = (transport: 'http' | 'sse'): Promise<LegacySession> =>
       LegacySession.open({
         context,
-        channel: transport === 'http' ? new HttpChannel(context, httpTarget(url)) : new SseChannel(context, url),
+        channel:
+          transport === 'http'
+            ? new HttpChannel(context, httpTarget(url), holder)
+            : new SseChannel(context, url, holder),
         capabilities,
         offer,
         listen,
@@ -209,11 +263,11 @@ export class HttpSessions implements Peer {
   }
 
   /** Only Streamable HTTP can resume a reply, so only there a call was written down. */
-  adopt(value: JsonValue): ParkedCall | undefined {
+  adopt(value: JsonValue, caller: Caller): ParkedCall | undefined {
     const record = readPortable(value);
     if (!record) return undefined;
     const { context, url, offer } = this.options;
-    const channel = new HttpChannel(context, httpTarget(url), record.session);
+    const channel = new HttpChannel(context, httpTarget(url), { caller, key: record.credential ?? '' }, record.session);
     const { capabilities } = record;
     return LegacySession.adopt({ context, channel, capabilities, offer, listen: false, events: QUIET }, record);
   }
@@ -224,15 +278,18 @@ export class HttpSessions implements Peer {
   }
 
   async describe(): Promise<ServerDescription> {
-    return (await this.canonical()).description;
+    return (await this.ownSession()).description;
   }
 
   async listen(
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
+    caller: Caller,
   ): Promise<OpenWatch> {
-    return this.watching.listen(await this.canonical(), filter, deliver, lost);
+    const holder = await this.holder(caller);
+    if (caller === GATEWAY) this.own = holder.key;
+    return this.watchingOf(holder.key).listen(await this.canonical(holder), filter, deliver, lost);
   }
 
   /** A client's roots changed: the sessions that are its own are told. */
@@ -255,15 +312,22 @@ export class HttpSessions implements Peer {
   private sweep(): void {
     const before = performance.now() - this.options.idle;
     for (const [key, opening] of this.sessions) {
-      if (key === '') continue;
+      const shared = sharedBy(key);
+      if (shared !== undefined && (shared === this.own || this.watching.get(shared)?.watched)) continue;
       opening
         .then((session) => {
           if (session.inFlight > 0 || session.lastUsed > before) return;
           this.sessions.delete(key);
           this.listing.delete(key);
+          if (shared !== undefined) this.watching.delete(shared);
           void session.close();
         })
         .catch(() => {});
+    }
+    for (const [key, pool] of this.pools) {
+      if (key.endsWith(`|${this.own ?? ''}`) || !pool.unusedSince(before)) continue;
+      this.pools.delete(key);
+      void pool.close();
     }
   }
 

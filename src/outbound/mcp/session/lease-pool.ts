@@ -71,6 +71,12 @@ export class LeasePool {
     else this.idle.unshift(session);
   }
 
+  /** Whether no session was lent since a moment of `performance.now()`. */
+  unusedSince(before: number): boolean {
+    if (this.size > this.idle.length || this.waiters.length > 0) return false;
+    return this.idle.every(({ lastUsed }) => lastUsed <= before);
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.idle.splice(0).map((session) => session.close()));
   }

@@ -8,6 +8,8 @@ import { type ClientCapabilities, type InputRequest, isObject } from '../../../p
 export interface PortableSession {
   readonly session: string;
   readonly revision: string;
+  /** The key of the credential that the session was opened with. */
+  readonly credential?: string | undefined;
 }
 
 export interface PortableCall extends PortableSession {

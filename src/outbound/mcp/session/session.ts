@@ -288,8 +288,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   portable(): PortableSession | undefined {
-    const session = this.options.channel.portable?.session;
-    return session === undefined ? undefined : { session, revision: this.revision.date };
+    const { session, credential } = this.options.channel.portable ?? {};
+    return session === undefined ? undefined : { session, revision: this.revision.date, credential };
   }
 
   private finish(why: string): void {

@@ -33,7 +33,7 @@ async function open(call: number, after: (method: string | undefined) => number 
   const context = server.context({ call });
   session = await LegacySession.open({
     context,
-    channel: new SseChannel(context, server.url),
+    channel: new SseChannel(context, server.url, { caller: GATEWAY, key: '' }),
     capabilities: {},
     offer: revisionOf('2024-11-05')!,
     listen: false,

@@ -1,7 +1,17 @@
 import { within } from '../../../core/timing.js';
+import type { Credential } from '../../../identity/credentials.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
-import { httpTarget } from '../../http/index.js';
-import { broken, connectionProblem, type UpstreamContext, unavailable, unconnected } from '../context.js';
+import { httpTarget, inLane } from '../../http/index.js';
+import {
+  broken,
+  type CredentialHolder,
+  connectionProblem,
+  credentialOf,
+  type UpstreamContext,
+  unavailable,
+  unconnected,
+  withoutCredential,
+} from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';
 import { refusal } from '../refusal.js';
@@ -23,10 +33,20 @@ export class SseChannel implements Channel {
   constructor(
     private readonly context: UpstreamContext,
     private readonly url: string,
+    private readonly holder: CredentialHolder,
   ) {}
 
-  open(events: ChannelEvents): Promise<void> {
+  async open(events: ChannelEvents): Promise<void> {
     this.events = events;
+    const given = credentialOf(this.context, this.holder.caller);
+    const credential =
+      given instanceof Promise
+        ? await given.catch((error: unknown) => Promise.reject(withoutCredential(this.context, error)))
+        : given;
+    await this.connect(events, credential);
+  }
+
+  private connect(events: ChannelEvents, credential: Credential): Promise<void> {
     return new Promise((resolve, reject) => {
       const { context } = this;
       const give = (why: string, error?: Error): void => {
@@ -37,8 +57,8 @@ export class SseChannel implements Channel {
       const timer = setTimeout(() => give('it announced no endpoint for messages'), context.timeouts.call);
       this.stream = EventStream.open(
         context.http,
-        httpTarget(this.url),
-        context.headers,
+        inLane(httpTarget(this.url), credential.key),
+        credential.headers,
         {
           event: (name, data) => {
             if (name === 'endpoint' && !this.endpoint) {
@@ -86,7 +106,31 @@ export class SseChannel implements Channel {
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
+    const given = credentialOf(this.context, this.holder.caller);
+    if (!(given instanceof Promise)) {
+      this.post(given, message, ticket, taken);
+      return;
+    }
+    given.then(
+      (credential) => {
+        if (this.closed || ticket?.done) taken?.();
+        else this.post(credential, message, ticket, taken);
+      },
+      (error: unknown) => {
+        taken?.();
+        if (ticket) this.events.lost(ticket, withoutCredential(this.context, error));
+      },
+    );
+  }
+
+  private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
     const { context, events } = this;
+    // The session is over where its caller has another credential by now.
+    if (credential.key !== this.holder.key) {
+      taken?.();
+      events.expired(ticket);
+      return;
+    }
     const lost = (failure: HttpFailure): void => {
       if (!ticket || ticket.done) return;
       const why = connectionProblem(failure.error);
@@ -97,8 +141,8 @@ export class SseChannel implements Channel {
     };
     const wire = post(
       context.http,
-      this.endpoint!,
-      ['content-type', 'application/json', ...context.headers],
+      inLane(this.endpoint!, credential.key),
+      ['content-type', 'application/json', ...credential.headers],
       message,
       {
         // The answer comes on the stream; a body here says no more than "accepted".

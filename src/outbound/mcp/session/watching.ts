@@ -29,6 +29,11 @@ export class Watching implements SessionEvents {
     for (const kind of LIST_KINDS) this.tell({ kind, lapsed: true, for: {} });
   }
 
+  /** Whether anybody listens. */
+  get watched(): boolean {
+    return this.listeners.size > 0;
+  }
+
   get hears(): boolean {
     return this.session?.hears === true;
   }

@@ -1,0 +1,246 @@
+/** Two callers with credentials of their own at one server: nothing that belongs to one is used for the other. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { afterEach, describe, expect, it } from 'vitest';
+import {
+  beginStream,
+  type LooseServer,
+  type Posted,
+  sendJson,
+  startLoose,
+} from '../../../test/support/loose-server.js';
+import { type Caller, GATEWAY, principalOf } from '../../core/caller.js';
+import type { Credential, Credentials } from '../../identity/credentials.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { ClientCapabilities } from '../../protocol/mcp/model.js';
+import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';
+import { SILENT } from '../../telemetry/log.js';
+import { buildUpstream, type ServerSettings } from './build.js';
+import { ownCall } from './own-call.js';
+import type { McpUpstream } from './upstream.js';
+
+/** One request as the server saw it. */
+interface Seen {
+  readonly method: string;
+  readonly authorization: string | undefined;
+  readonly session: string | undefined;
+  readonly socket: Socket;
+}
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const seenOf = ({ method = '' }: Posted, req: IncomingMessage): Seen => {
+  const { authorization } = req.headers;
+  const session = req.headers['mcp-session-id'] ?? new URL(req.url ?? '', 'http://x').searchParams.get('session');
+  return {
+    method: method || (req.method ?? ''),
+    authorization,
+    session: session ? String(session) : undefined,
+    socket: req.socket,
+  };
+};
+
+const LEGACY_RESULT = { protocolVersion: LEGACY[0]!.date, capabilities: { tools: {}, resources: { subscribe: true } } };
+
+/** A server of one era and transport that remembers who said what on which session. */
+async function serve(kind: 'modern' | 'http' | 'sse'): Promise<{ server: LooseServer; seen: Seen[] }> {
+  const seen: Seen[] = [];
+  const streams = new Map<string, ServerResponse>();
+  let sessions = 0;
+  const server = await startLoose((message, res, req) => {
+    seen.push(seenOf(message, req));
+    const { id, method } = message;
+    const result =
+      method === 'initialize'
+        ? { ...LEGACY_RESULT, serverInfo: { name: 'loose', version: '1' } }
+        : method === 'server/discover'
+          ? { supportedVersions: [NEWEST.date], capabilities: { tools: {} } }
+          : { content: [], tools: [] };
+    const reply = { jsonrpc: '2.0', id, result: { resultType: 'complete', ...result } };
+    if (kind === 'sse') {
+      if (req.method === 'GET') {
+        const session = `s${++sessions}`;
+        streams.set(session, res);
+        beginStream(res, `event: endpoint\ndata: /messages?session=${session}\n\n`);
+        return;
+      }
+      res.writeHead(202).end();
+      const session = new URL(req.url!, 'http://x').searchParams.get('session')!;
+      if (id !== undefined) streams.get(session)?.write(`event: message\ndata: ${JSON.stringify(reply)}\n\n`);
+      return;
+    }
+    if (kind === 'http' && req.method === 'GET') res.writeHead(405).end();
+    else if (id === undefined) res.writeHead(202).end();
+    else if (kind === 'http' && method === 'server/discover')
+      sendJson(res, { jsonrpc: '2.0', id, error: { code: -32601, message: 'Method not found' } });
+    else sendJson(res, reply, method === 'initialize' ? { 'mcp-session-id': `s${++sessions}` } : {});
+  });
+  closing.push(() => server.close());
+  return { server, seen };
+}
+
+/** Each caller has a token of its own; it may be known at once or later. */
+const tokens = (later: boolean): Credentials => ({
+  for: ({ principal }) => {
+    const credential: Credential = { key: principal.key, headers: ['Authorization', `Bearer ${principal.key}`] };
+    return later ? new Promise((resolve) => setImmediate(() => resolve(credential))) : credential;
+  },
+});
+
+function connect(
+  server: LooseServer,
+  revision: string,
+  transport: 'http' | 'sse',
+  credentials: Credentials,
+): McpUpstream {
+  const settings: ServerSettings = {
+    url: server.url,
+    args: [],
+    env: {},
+    headers: {},
+    tls: {},
+    transport,
+    revision,
+    pool: 2,
+    timeouts: { connect: 5_000, call: 5_000, callMax: 5_000 },
+  };
+  const upstream = buildUpstream('loose', settings, {
+    limits: { event: 100_000 },
+    sessionIdle: 60_000,
+    clientInfo: { name: 'test', version: '1' },
+    log: SILENT,
+    verdicts: { recall: () => undefined, remember: () => {} },
+    explains: true,
+    credentials,
+  });
+  closing.push(() => upstream.close());
+  return upstream as McpUpstream;
+}
+
+const ELICITS: ClientCapabilities = { elicitation: { form: {} } };
+const as = (subject: string, more: Partial<Caller> = {}): Caller => ({
+  ...GATEWAY,
+  principal: principalOf({ subject }),
+  ...more,
+});
+const legacy = LEGACY.at(-1)!;
+
+/** What each value of one kind was used with. */
+function usedWith<K>(seen: readonly Seen[], of: (each: Seen) => K | undefined): Map<K, Set<string | undefined>> {
+  const used = new Map<K, Set<string | undefined>>();
+  for (const each of seen) {
+    const key = of(each);
+    if (key === undefined) continue;
+    used.set(key, (used.get(key) ?? new Set()).add(each.authorization));
+  }
+  return used;
+}
+
+const CASES = [
+  ['modern over HTTP', 'modern', 'modern', 'http'],
+  ['sessions over Streamable HTTP', 'http', 'legacy', 'http'],
+  ['sessions over HTTP+SSE', 'sse', 'legacy', 'sse'],
+] as const;
+
+describe.each(CASES)('%s', (_, kind, revision, transport) => {
+  it.each([
+    ['at once', false],
+    ['later', true],
+  ])('credentials that are known %s are never mixed', async (_, later) => {
+    const { server, seen } = await serve(kind);
+    const upstream = connect(server, revision, transport, tokens(later));
+    await upstream.describe();
+    const era = kind === 'modern' ? NEWEST : legacy;
+    for (let round = 0; round < 2; round++) {
+      for (const subject of ['ada', 'bob']) {
+        for (const more of [{}, { capabilities: ELICITS }, { session: `of-${subject}` }]) {
+          const caller = as(subject, { revision: era, ...more });
+          const outcome = await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+          expect(outcome).toMatchObject({ kind: 'complete' });
+        }
+      }
+    }
+    const calls = seen.filter(({ method }) => method === 'tools/call');
+    expect(calls.map(({ authorization }) => authorization)).toEqual(
+      Array.from({ length: 2 }, () => [...Array(3).fill('Bearer ada'), ...Array(3).fill('Bearer bob')]).flat(),
+    );
+    for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
+    for (const users of usedWith(seen, ({ socket }) => socket).values()) expect(users.size).toBe(1);
+    // What the gateway asks by itself, it asks with its own.
+    expect(seen[0]!.authorization).toBe('Bearer parley');
+  });
+
+  it('callers with the same credential share', async () => {
+    const { server, seen } = await serve(kind);
+    const team: Credentials = { for: () => ({ key: 'team', headers: ['Authorization', 'Bearer team'] }) };
+    const upstream = connect(server, revision, transport, team);
+    const era = kind === 'modern' ? NEWEST : legacy;
+    for (const subject of ['ada', 'bob', 'ada'])
+      await upstream.request(as(subject, { revision: era }), ownCall('tools/call', { name: 'x' }));
+    expect(usedWith(seen, ({ session }) => session).size).toBe(kind === 'modern' ? 0 : 1);
+    expect(new Set(seen.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer team']));
+  });
+
+  it('a renewed token is used on the session that is there', async () => {
+    const { server, seen } = await serve(kind);
+    let token = 'old';
+    const renewed: Credentials = { for: () => ({ key: 'ada', headers: ['Authorization', `Bearer ${token}`] }) };
+    const upstream = connect(server, revision, transport, renewed);
+    const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
+    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    token = 'new';
+    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    const calls = seen.filter(({ method }) => method === 'tools/call');
+    expect(calls.map(({ authorization }) => authorization)).toEqual(['Bearer old', 'Bearer new']);
+    expect(new Set(calls.map(({ session }) => session)).size).toBe(1);
+  });
+
+  it('a caller whose credential changes gets another session', async () => {
+    const { server, seen } = await serve(kind);
+    let account = 'first';
+    const changing: Credentials = { for: () => ({ key: account, headers: ['Authorization', `Bearer ${account}`] }) };
+    const upstream = connect(server, revision, transport, changing);
+    const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy, session: 'mine' });
+    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    account = 'second';
+    expect(await upstream.request(caller, ownCall('tools/call', { name: 'x' }))).toMatchObject({ kind: 'complete' });
+    for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
+  });
+
+  it.each([
+    [
+      'an error of its own',
+      new ProtocolError('upstream_unauthorized', 'Link your account first'),
+      'Link your account first',
+    ],
+    ['any other error', new Error('connect ECONNREFUSED 10.0.0.1'), 'no credential could be obtained'],
+  ])('a caller without a credential hears of it: %s', async (_, error, words) => {
+    const { server, seen } = await serve(kind);
+    const lacking: Credentials = {
+      for: (caller, { configured }) => (caller.principal.key === 'ada' ? Promise.reject(error) : configured),
+    };
+    const upstream = connect(server, revision, transport, lacking);
+    await upstream.describe();
+    const before = seen.length;
+    const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
+    const outcome = await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    expect(outcome).toMatchObject({ kind: 'error', error: { reason: 'upstream_unauthorized' } });
+    expect((outcome as { error: Error }).error.message).toContain(words);
+    expect((outcome as { error: Error }).error.message).not.toContain('10.0.0.1');
+    expect(seen).toHaveLength(before);
+  });
+});
+
+it('resources are watched with the credential of the caller that subscribes', async () => {
+  const { server, seen } = await serve('http');
+  const upstream = connect(server, 'legacy', 'http', tokens(false));
+  const filter = { resourceSubscriptions: ['file:///a'] };
+  const watches = await Promise.all(['ada', 'bob'].map((name) => upstream.watch(filter, () => {}, as(name))));
+  const subscribed = seen.filter(({ method }) => method === 'resources/subscribe');
+  expect(subscribed.map(({ authorization }) => authorization).sort()).toEqual(['Bearer ada', 'Bearer bob']);
+  for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
+  for (const watch of watches) watch.close();
+});
