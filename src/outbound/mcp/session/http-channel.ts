@@ -281,12 +281,20 @@ export class HttpChannel implements Channel {
     }
     const again = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     this.authorized(
-      (credential) => this.listenWith(credential, lastEventId, attempt),
-      () => this.later(again, () => this.listenFrom(lastEventId, attempt + 1)),
+      (credential) => this.listenWith(credential, lastEventId, attempt, answered),
+      () => {
+        answered?.();
+        this.later(again, () => this.listenFrom(lastEventId, attempt + 1));
+      },
     );
   }
 
-  private listenWith(credential: Credential, lastEventId: string | undefined, attempt: number): void {
+  private listenWith(
+    credential: Credential,
+    lastEventId: string | undefined,
+    attempt: number,
+    answered: (() => void) | undefined,
+  ): void {
     let last = lastEventId;
     let wait = backoff(attempt + 1, { first: DEFAULT_RETRY, longest: MAX_RETRY });
     let opened = false;
