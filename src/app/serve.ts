@@ -101,7 +101,12 @@ export async function startServe(
     publicUrl: config.publicUrl,
     guarded,
   });
-  const health = new Health(catalog, version, () => sessions.size + sseSessions.size);
+  const health = new Health({
+    catalog,
+    version,
+    sessions: () => sessions.size + sseSessions.size,
+    storage: () => runtime.state.health(),
+  });
   const mcp = new HttpDoor({
     modern,
     sessions,
