@@ -1,9 +1,5 @@
 /** The running gateway without its inbound adapters: every layer behind them, put together. */
-import { createHash, randomBytes } from 'node:crypto';
-import { Mailbox } from '../cluster/mailbox.js';
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
-import { PRESENCE, Presence } from '../cluster/presence.js';
-import { BusStreams } from '../cluster/shared-streams.js';
 import { changedKeys } from '../config/changes.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { OpenAdmission } from '../core/admission.js';
@@ -15,7 +11,7 @@ import { GATEWAY, ownerOf } from '../core/caller.js';
 import { Catalog } from '../core/catalog/catalog.js';
 import { Pages } from '../core/catalog/pages.js';
 import { ToolRules } from '../core/catalog/tool-rules.js';
-import { ALONE, type Cluster } from '../core/cluster.js';
+import type { Cluster } from '../core/cluster.js';
 import { Forwarder } from '../core/forward.js';
 import type { Gateway } from '../core/gateway.js';
 import { Seal } from '../core/seal.js';
@@ -29,13 +25,16 @@ import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import { stopAllChildren } from '../outbound/stdio/process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { openState, Registry, type State, wallMs } from '../state/index.js';
+import { Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aRuntime } from './a2a-runtime.js';
 import { authenticatorOf } from './authentication.js';
 import { credentialsOf } from './credentials.js';
+import { Lifecycle } from './lifecycle.js';
 import { parkedRecords, rememberedVerdicts, TASK_TTL, taskRecords, usedApprovals } from './mcp-records.js';
 import { Registrations } from './registrations.js';
+import { joinReplicas, type Replica } from './replica.js';
+import { openStorage } from './storage.js';
 
 /** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;
@@ -44,19 +43,9 @@ const PATIENCE = 1_000;
 const TASK_POLL = 500;
 /** The owner of a process holds a question a little longer than the replica of its caller does. */
 const HELD_MARGIN = 60_000;
-const DAY = 24 * 60 * 60 * 1000;
 
 /** Keys that need no restart. */
 const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
-
-/** What a replica has beside what a single process has. */
-interface Replica {
-  readonly cluster: Cluster;
-  readonly streams: SharedStreams | undefined;
-  leave(): Promise<void>;
-}
-
-const SINGLE: Replica = { cluster: ALONE, streams: undefined, leave: async () => {} };
 
 /** What the gateway tells beside its log. */
 export interface Reporting {
@@ -96,6 +85,7 @@ export class Runtime {
     private readonly verdicts: VerdictStore,
     readonly log: Log,
     private readonly reporting: Reporting,
+    private readonly lifecycle: Lifecycle,
   ) {
     this.latest = config;
     this.authenticator = authenticatorOf(config);
@@ -151,7 +141,7 @@ export class Runtime {
     const { calls } = reporting;
     this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;
-    const shared = replica !== SINGLE;
+    const { shared } = replica;
     const identified = this.authenticator.enabled;
     const { credentials } = this;
     this.a2a = new A2aRuntime({
@@ -160,24 +150,24 @@ export class Runtime {
     });
   }
 
-  static async build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
-    const { db, bus, keys, retention } = config.state;
-    const state = await openState({
-      data: config.data,
-      log,
-      retention: {
-        ...(retention.auditDays > 0 && { auditMs: retention.auditDays * DAY }),
-        ...(retention.deadDeliveryDays > 0 && { deadDeliveriesMs: retention.deadDeliveryDays * DAY }),
-      },
-      ...(db !== undefined && { db }),
-      ...(bus !== undefined && { bus }),
-      ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
+  /** Makes and starts the parts of the gateway; they stop in the reverse order. */
+  static build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
+    const lifecycle = new Lifecycle(log);
+    return lifecycle.start(async () => {
+      const state = lifecycle.add('state', await openStorage(config, log), (part) => part.close());
+      const replica = lifecycle.add('replica', await joinReplicas(config, state, log), (part) => part.leave());
+      lifecycle.add('child processes', undefined, stopAllChildren);
+      const verdicts = await rememberedVerdicts(state, log);
+      const runtime = new Runtime(config, info, state, replica, verdicts, log, reporting, lifecycle);
+      lifecycle.add('catalogue', runtime.catalog, (part) => part.close());
+      lifecycle.add('tasks', runtime.tasks, (part) => part.close());
+      lifecycle.add('parked calls', runtime.parking, (part) => part.close());
+      lifecycle.add('agents', runtime.a2a, (part) => part.close());
+      lifecycle.add('registrations of servers', runtime.servers, (part) => part.close());
+      await runtime.servers.start();
+      if (config.a2a.enabled) await runtime.a2a.start();
+      return runtime;
     });
-    const replica = db === undefined ? SINGLE : await join(state, log);
-    const runtime = new Runtime(config, info, state, replica, await rememberedVerdicts(state, log), log, reporting);
-    await runtime.servers.start();
-    if (config.a2a.enabled) await runtime.a2a.start();
-    return runtime;
   }
 
   /**
@@ -210,7 +200,7 @@ export class Runtime {
         showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
-    return replica === SINGLE || settings.command === undefined
+    return !replica.shared || settings.command === undefined
       ? build()
       : new OwnedUpstream({
           build,
@@ -256,39 +246,10 @@ export class Runtime {
     };
   }
 
-  async close(): Promise<void> {
-    this.servers.close();
-    await this.a2a.close();
-    this.parking.close();
-    this.tasks.close();
-    await this.catalog.close();
-    await stopAllChildren();
-    await this.replica.leave();
-    await this.state.close();
+  close(): Promise<void> {
+    return this.lifecycle.stop();
   }
 }
-
-/** Enters the company of the replicas that share this state. */
-async function join({ bus }: State, log: Log): Promise<Replica> {
-  const self = randomBytes(6).toString('hex');
-  const presence = await Presence.enter(bus, self, PRESENCE, () => {
-    log.warn({ replica: self }, 'this replica was away for longer than its lease; the others went on without it');
-  });
-  const mailbox = await Mailbox.open(bus, presence, log);
-  log.info({ replica: self }, 'joined the replicas that share this state');
-  return {
-    cluster: mailbox,
-    streams: new BusStreams(bus, presence, log),
-    leave: async () => {
-      mailbox.close();
-      await presence.leave();
-    },
-  };
-}
-
-/** Any secret of enough characters serves as a key; which one it is shows in its id, not what it is. */
-const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
-const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
 
 function explainsFailures({ explainFailures }: Config, authenticated: boolean): boolean {
   return explainFailures === 'auto' ? !authenticated : explainFailures === 'always';

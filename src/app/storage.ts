@@ -1,0 +1,25 @@
+import { createHash } from 'node:crypto';
+import type { Config } from '../config/schema.js';
+import { openState, type State } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
+
+const DAY = 24 * 60 * 60 * 1000;
+
+/** Opens the state that the configuration names. */
+export function openStorage({ data, state: { db, bus, keys, retention } }: Config, log: Log): Promise<State> {
+  return openState({
+    data,
+    log,
+    retention: {
+      ...(retention.auditDays > 0 && { auditMs: retention.auditDays * DAY }),
+      ...(retention.deadDeliveryDays > 0 && { deadDeliveriesMs: retention.deadDeliveryDays * DAY }),
+    },
+    ...(db !== undefined && { db }),
+    ...(bus !== undefined && { bus }),
+    ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
+  });
+}
+
+/** Any secret of enough characters serves as a key; its id identifies the key without revealing it. */
+const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
+const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);
