@@ -42,8 +42,8 @@ export interface WithinOptions {
 }
 
 /**
- * The outcome of the work, where it comes within so many milliseconds; undefined where it does not. The work goes on, and
- * a failure of it that comes later is nobody's any more.
+ * The outcome of the work if it settles within so many milliseconds, undefined otherwise. The work goes on in that case, and
+ * its later failure is ignored.
  */
 export async function within<T>(
   work: Promise<T>,
@@ -107,7 +107,7 @@ export class Backoff {
   }
 }
 
-/** Text in a number's place, or none at all, is no time. */
+/** A timer takes neither negative numbers nor NaN. */
 const limited = (milliseconds: number): number => Math.min(LONGEST_TIMER, Math.max(0, milliseconds || 0));
 
 function listen(until: Interrupt | AbortSignal, listener: () => void): () => void {
