@@ -125,9 +125,9 @@ export async function startServe(
       })
     : undefined;
   const loopback = isLoopback(config.listen.host);
-  const failed = (error: unknown, path?: string): void => {
+  const failed = (error: unknown, path?: string, requestId?: string): void => {
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
-    else log.error({ err: error, path }, 'a request failed in the gateway');
+    else log.error({ err: error, path, requestId }, 'a request failed in the gateway');
   };
   const a2a = config.a2a.enabled ? agentDoors(runtime, failed, calls) : undefined;
   const routes = routeTable({
@@ -225,7 +225,11 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 }
 
 /** The doors of A2A, over HTTP and gRPC. */
-function agentDoors(runtime: Runtime, failed: (error: unknown, path: string) => void, calls: CallLog | undefined) {
+function agentDoors(
+  runtime: Runtime,
+  failed: (error: unknown, path: string, requestId?: string) => void,
+  calls: CallLog | undefined,
+) {
   const { config, state } = runtime;
   const { a2a, limits, grpc } = config;
   const { hall, directory, cards, keys, callbacks, records, deadLetters } = runtime.a2a;

@@ -141,7 +141,7 @@ export class JsonRpcBinding {
   }
 
   private failure(error: unknown, visit: Visit): unknown {
-    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
+    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path, visit.req.id));
   }
 }
 

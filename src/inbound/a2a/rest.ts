@@ -99,7 +99,7 @@ export class RestBinding {
   }
 
   private failure(error: unknown, visit: Visit): Error {
-    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path));
+    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path, visit.req.id));
   }
 }
 

@@ -14,7 +14,7 @@ export interface HttpParts {
   readonly profile: ErrorProfile;
   readonly streams: StreamHost;
   /** Told of what went wrong in the gateway itself. */
-  failed(error: unknown, path: string): void;
+  failed(error: unknown, path: string, requestId: string): void;
 }
 
 /** The version the client names, by header or in the query (S-10). */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
+import { requestIdFrom } from '../../core/request-id.js';
 import type { AuthenticationRequest, ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Parts } from '../../protocol/http/parts.js';
@@ -33,6 +34,7 @@ export class InboundRequest implements AuthenticationRequest {
   forwarded: Forwarded | undefined;
   private body: Body | undefined;
   private failure: ProtocolError | undefined;
+  private ownId: string | undefined;
 
   constructor(
     private readonly message: Incoming | undefined,
@@ -51,6 +53,12 @@ export class InboundRequest implements AuthenticationRequest {
     if (headers === undefined) return undefined;
     const value = name === 'host' ? (headers[':authority'] ?? headers.host) : headers[name];
     return typeof value === 'string' ? value : undefined;
+  }
+
+  /** The id of this request in logs and errors: as the client or a proxy gave it, or a new one. */
+  get id(): string {
+    this.ownId ??= requestIdFrom(this.header('x-request-id'));
+    return this.ownId;
   }
 
   /** The whole request has arrived. */

@@ -41,6 +41,7 @@ afterEach(async () => {
 
 async function serve(authenticate: (request: AuthenticationRequest) => Authenticated | Promise<Authenticated>) {
   const failures: unknown[] = [];
+  const failed: object[] = [];
   const own = { enabled: true, authenticate: () => principalOf({ issuer: 'own', subject: 'agent' }) };
   const server = new HttpServer({
     authenticator: { enabled: true, authenticate },
@@ -51,10 +52,14 @@ async function serve(authenticate: (request: AuthenticationRequest) => Authentic
         route('/user', 'user'),
         route('/admin', 'admin'),
         route('/own', 'user', { authenticator: own }),
+        route('/broken', 'public', { handle: () => Promise.reject(new TypeError('a defect')) }),
       ],
       errors: TEXT,
     }),
-    failed: (error) => void failures.push(error),
+    failed: (error, path, requestId) => {
+      failures.push(error);
+      failed.push({ path, requestId });
+    },
   });
   const { port } = await server.listen('127.0.0.1', 0);
   closing.push(() => server.close(Promise.resolve()));
@@ -62,7 +67,7 @@ async function serve(authenticate: (request: AuthenticationRequest) => Authentic
     const reply = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: 'hello', headers });
     return [reply.status, await reply.text()];
   };
-  return { post, failures, url: `http://127.0.0.1:${port}` };
+  return { post, failures, failed, url: `http://127.0.0.1:${port}` };
 }
 
 const soon = <T>(value: T): Promise<T> => new Promise((resolve) => setImmediate(() => resolve(value)));
@@ -133,4 +138,19 @@ it('an authenticator may refuse with an error of its own', async () => {
 it('a route may have callers of its own', async () => {
   const { post } = await serve(() => unknown);
   expect(await post('/own')).toEqual([200, 'own#agent hello']);
+});
+
+describe('a request that breaks in the gateway', () => {
+  it.each([
+    ['as the client gave it', 'given.by-the_client', 'given.by-the_client'],
+    ['as the gateway makes it, where the client gave none', undefined, expect.stringMatching(/^[0-9a-f]{12}-/)],
+    ['as the gateway makes it, where the client gave no id', 'two words', expect.stringMatching(/^[0-9a-f]{12}-/)],
+  ])('has its id in the log and in the answer, %s', async (_, given, expected) => {
+    const { url, failed } = await serve(() => unknown);
+    const headers = new Headers(given === undefined ? [] : [['x-request-id', given]]);
+    const reply = await fetch(`${url}/broken`, { method: 'POST', headers });
+    expect([reply.status, await reply.text()]).toEqual([500, 'internal: Internal error']);
+    expect(reply.headers.get('x-request-id')).toEqual(expected);
+    expect(failed).toEqual([{ path: '/broken', requestId: reply.headers.get('x-request-id') }]);
+  });
 });

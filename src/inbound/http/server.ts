@@ -19,8 +19,8 @@ export interface HttpServerOptions {
   readonly routes: RouteTable;
   /** How connections are accepted; what is left out is as in `SETTINGS`. */
   readonly listener?: Partial<ListenerSettings>;
-  /** Something broke in the gateway: a request at `path`, or, without one, taking a connection. */
-  failed(error: unknown, path?: string): void;
+  /** Something broke in the gateway: a request at `path` with this id, or, without them, taking a connection. */
+  failed(error: unknown, path?: string, requestId?: string): void;
 }
 
 /** The gateway at its address. Every request passes the same checks in the same order before any route sees it (S2). */
@@ -84,9 +84,9 @@ export class HttpServer {
   }
 
   /** Authentication itself failed: a public route is served all the same. */
-  private unauthenticated({ path }: Visit, access: Access, error: unknown): Principal {
+  private unauthenticated({ path, req }: Visit, access: Access, error: unknown): Principal {
     if (access !== 'public' || error instanceof ProtocolError) throw error;
-    this.options.failed(error, path);
+    this.options.failed(error, path, req.id);
     return ANONYMOUS;
   }
 
@@ -124,11 +124,11 @@ export class HttpServer {
 
   private broken(visit: Visit, error: unknown, { resource }: Match): void {
     const known = error instanceof ProtocolError;
-    if (!known) this.options.failed(error, visit.path);
+    if (!known) this.options.failed(error, visit.path, visit.req.id);
     try {
-      resource.errors.write(visit, known ? error : new ProtocolError('internal', 'Internal error'));
+      resource.errors.write(visit, known ? error : internal(visit.req.id));
     } catch (unsaid) {
-      this.options.failed(unsaid, visit.path);
+      this.options.failed(unsaid, visit.path, visit.req.id);
       visit.res.destroy();
     }
   }
@@ -162,6 +162,10 @@ export class HttpServer {
     clearInterval(idle);
   }
 }
+
+/** The id leads an operator from the client's report to the line in the log. */
+const internal = (id: string): ProtocolError =>
+  new ProtocolError('internal', 'Internal error', { headers: { 'X-Request-Id': id } });
 
 /** RFC 7694: what the client should send instead. */
 const compressed = (coding: string): ProtocolError =>
