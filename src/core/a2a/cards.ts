@@ -6,7 +6,7 @@ import type {
   AgentSkill,
 } from '../../protocol/a2a/model.js';
 import { PARLEY, ROUTE } from '../../protocol/a2a/model.js';
-import { DECLARED } from '../../protocol/a2a/served.js';
+import { DECLARED, HTTP_BINDINGS } from '../../protocol/a2a/served.js';
 import { TOOLS_EXTENSION } from '../../protocol/bridge/tool-skill.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -268,14 +268,11 @@ export class Cards {
     const url = this.url(agent);
     const grpc = this.options.grpc();
     return DECLARED.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
-      const both = [
-        { url, protocolBinding: 'JSONRPC', protocolVersion },
-        { url, protocolBinding: 'HTTP+JSON', protocolVersion },
-      ];
-      if (grpc === undefined) return both;
+      const overHttp = HTTP_BINDINGS.map((protocolBinding) => ({ url, protocolBinding, protocolVersion }));
+      if (grpc === undefined) return overHttp;
       // Where a version has no tenant, metadata names the agent, and without it the front agent finds one.
       const tenant = agent === undefined || !tenants ? {} : { tenant: agent };
-      return [...both, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
+      return [...overHttp, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
     });
   }
 

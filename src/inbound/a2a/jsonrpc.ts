@@ -18,12 +18,21 @@ import {
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
-import type { Visit } from '../http/route.js';
+import type { Route, Visit } from '../http/route.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText } from './json-body.js';
-import { headersOf, incompatibleContent, JSON_TYPE, rpcError, rpcStatus, sendRpcError } from './refusals.js';
+import { RPC_PATHS, RPC_STREAM_PATH } from './paths.js';
+import {
+  A2A_RPC_ERRORS,
+  headersOf,
+  incompatibleContent,
+  JSON_TYPE,
+  rpcError,
+  rpcStatus,
+  sendRpcError,
+} from './refusals.js';
 import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
-import { type HttpParts, namedVersion, replyTo } from './visit.js';
+import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './visit.js';
 
 type NamedVersion = Version | 'unsupported' | undefined;
 
@@ -35,11 +44,23 @@ interface Asked {
 }
 
 /** A2A over JSON-RPC: all versions at one URL, told apart by the header and by the method (C-24). */
-export class JsonRpcBinding {
+export class JsonRpcBinding implements HttpBinding {
   constructor(private readonly parts: HttpParts) {}
 
+  routes(base: string): Route[] {
+    const post = (path: string, streams: boolean): Route => ({
+      method: 'POST',
+      path: base + path,
+      access: 'user',
+      errors: A2A_RPC_ERRORS,
+      description: streams ? 'A2A over JSON-RPC, answered by a stream' : 'A2A over JSON-RPC',
+      handle: (visit) => this.post(visit, streams),
+    });
+    return [...RPC_PATHS.map((path) => post(path, false)), post(RPC_STREAM_PATH, true)];
+  }
+
   /** `streams` where the URL itself asks for a stream, whatever the method says. */
-  async post(visit: Visit, streams: boolean): Promise<void> {
+  private async post(visit: Visit, streams: boolean): Promise<void> {
     const { req, res, headers } = visit;
     const named = namedVersion(visit);
     let request: RpcRequest;

@@ -11,19 +11,47 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
-import type { Params, Visit } from '../http/route.js';
+import type { Params, Route, Visit } from '../http/route.js';
 import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
 import { passableText, readObject } from './json-body.js';
-import { incompatibleContent, JSON_TYPE, restType, sendRestError } from './refusals.js';
+import { EXTENDED_CARD_PATHS, restPaths } from './paths.js';
+import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
-import { type HttpParts, namedVersion, replyTo } from './visit.js';
+import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './visit.js';
 
 /** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
-export class RestBinding {
+export class RestBinding implements HttpBinding {
   constructor(private readonly parts: HttpParts) {}
 
+  routes(base: string): Route[] {
+    const { profile } = this.parts;
+    const [errors, olderErrors] = [restErrors(profile), restErrors(profile, true)];
+    return [
+      ...restPaths(base).map(
+        ({ method, path, operation, v1 }): Route => ({
+          method,
+          path,
+          access: 'user',
+          errors: v1 ? olderErrors : errors,
+          description: `A2A over HTTP+JSON: ${operation}`,
+          handle: (visit) => this.handle(visit, operation, v1),
+        }),
+      ),
+      ...EXTENDED_CARD_PATHS.map(
+        (path): Route => ({
+          method: 'GET',
+          path: base + path,
+          access: 'user',
+          errors,
+          description: 'A2A up to 0.2: the extended card',
+          handle: (visit) => this.extendedCard(visit),
+        }),
+      ),
+    ];
+  }
+
   /** `v1` beneath the `/v1` of 0.3. */
-  async handle(visit: Visit, operation: Operation, v1: boolean): Promise<void> {
+  private async handle(visit: Visit, operation: Operation, v1: boolean): Promise<void> {
     const named = namedVersion(visit);
     let as = restDialect(v1, named === 'unsupported' ? undefined : named, undefined);
     try {
@@ -37,7 +65,7 @@ export class RestBinding {
   }
 
   /** Up to 0.2 the extended card was a page beside the endpoint, told by its status alone. */
-  async extendedCard(visit: Visit): Promise<void> {
+  private async extendedCard(visit: Visit): Promise<void> {
     try {
       await this.answer(visit, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
     } catch (error) {

@@ -3,7 +3,7 @@ import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
 import { VERSION_HEADER } from '../../protocol/a2a/habits.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import type { Visit } from '../http/route.js';
+import type { Route, Visit } from '../http/route.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 
 /** What every binding over HTTP works with. */
@@ -15,6 +15,12 @@ export interface HttpParts {
   readonly streams: StreamHost;
   /** Told of what went wrong in the gateway itself. */
   failed(error: unknown, path: string, requestId: string): void;
+}
+
+/** One way to speak A2A over HTTP. */
+export interface HttpBinding {
+  /** Its routes beneath a path of `BASES`: `params.agent` names the agent, and is left out for the front agent. */
+  routes(base: string): Route[];
 }
 
 /** The version the client names, by header or in the query (S-10). */

@@ -9,3 +9,6 @@ export const DECLARED: readonly {
   { version: '1.0', tenants: true },
   { version: '0.3', tenants: false },
 ];
+
+/** The bindings that a card declares at the URL of an agent, the preferred one first. */
+export const HTTP_BINDINGS: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
