@@ -69,6 +69,7 @@ export class StreamWriter implements StreamCopy {
   private readonly queue: Queued[] = [];
   private queued = 0;
   private readonly waiting: { readonly length: number; resolve(): void }[] = [];
+  readonly opened: Promise<unknown>;
   private fence: Fence;
   private last: string = START;
   private appended = 0;
@@ -82,7 +83,7 @@ export class StreamWriter implements StreamCopy {
     this.presence = options.presence;
     this.name = options.name;
     this.fence = options.presence.fence;
-    void this.add('h', '');
+    this.opened = this.add('h', '');
   }
 
   append(text: string): Promise<boolean> {

@@ -142,7 +142,7 @@ const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Bufferin
 export function connect(
   res: InboundResponse,
   headers: readonly string[],
-  stream: Resumable & { readonly position?: string },
+  stream: Resumable & Partial<Pick<LoggedStream, 'position' | 'opened'>>,
   options: { readonly priming?: boolean; readonly after?: number; readonly maxAge?: number },
 ): EventResponse {
   const opened: { response?: EventResponse } = {};
@@ -163,7 +163,12 @@ export function connect(
     },
   };
   // An event log that no longer holds what is asked for throws here, before anything is sent.
-  if (options.priming) open().write(writePriming(stream.position ?? '', RETRY));
+  if (options.priming) {
+    const priming = writePriming(stream.position ?? '', RETRY);
+    // What a client has seen, every replica must know: it may come back to another one.
+    if (stream.opened) void stream.opened.then(() => open().write(priming));
+    else open().write(priming);
+  }
   stream.connect(sink, options.after);
   res.onClose(() => stream.disconnect(sink));
   return open();

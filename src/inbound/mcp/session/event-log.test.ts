@@ -140,6 +140,7 @@ describe('a stream that other replicas can read', () => {
   it('P6: has every event at its copy at once, where what waits is bounded, and sends them once they are shared', async () => {
     const waiting: [text: string, shared: (kept: boolean) => void][] = [];
     const copy = {
+      opened: Promise.resolve(),
       append: (said: string) => new Promise<boolean>((resolve) => waiting.push([said, resolve])),
       finish: () => new Promise<boolean>((resolve) => waiting.push(['end', resolve])),
     };

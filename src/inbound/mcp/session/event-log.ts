@@ -56,7 +56,13 @@ export class LoggedStream implements Resumable {
     if (copy) {
       this.seq = 1;
       this.sent = 1;
+      this.turn = copy.opened.then(() => {});
     }
+  }
+
+  /** Resolves when the stream may be told of; undefined where nobody else needs to know of it. */
+  get opened(): Promise<unknown> | undefined {
+    return this.copy?.opened;
   }
 
   get size(): number {
@@ -154,9 +160,14 @@ export class LoggedStream implements Resumable {
 
   /** The connection is closed on purpose; the client comes back for the rest. */
   letGo(retry: number): void {
-    const { sink } = this;
-    this.sink = undefined;
-    sink?.end(retry);
+    const end = (): void => {
+      const { sink } = this;
+      this.sink = undefined;
+      sink?.end(retry);
+    };
+    // Not before the client has what it comes back with.
+    if (this.copy) this.inTurn(async () => end());
+    else end();
   }
 
   disconnect(sink: EventSink): void {

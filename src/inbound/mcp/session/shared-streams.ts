@@ -9,6 +9,8 @@ export interface EventSink {
 
 /** A copy of a stream where every replica can read it. */
 export interface StreamCopy {
+  /** Resolves once other replicas can find the stream; only then may a client hear of it. */
+  readonly opened: Promise<unknown>;
   /** Resolves once the event is safe; only then is it sent. False where another replica has ended the stream. */
   append(text: string): Promise<boolean>;
   finish(): Promise<boolean>;
