@@ -52,6 +52,9 @@ const canonicalKey = (credential: string): string => `${CANONICAL}${credential}`
 const sharedBy = (key: string): string | undefined =>
   key.startsWith(CANONICAL) ? key.slice(CANONICAL.length) : undefined;
 
+/** Calls that may wait for each session of a pool. */
+const MOST_WAITING = 100;
+
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
 /** The sessions with one server of the handshake era over HTTP. */
@@ -112,10 +115,17 @@ export class HttpSessions implements Peer {
     const key = `${capabilityFingerprint(capabilities)}|${holder.key}`;
     let pool = this.pools.get(key);
     if (!pool) {
-      pool = new LeasePool(this.options.pool, () => this.open(holder, capabilities, false, QUIET));
+      const { name, timeouts } = this.options.context;
+      pool = new LeasePool({
+        name,
+        max: this.options.pool,
+        maxWaiting: MOST_WAITING * this.options.pool,
+        patience: Math.max(timeouts.connect, timeouts.call),
+        open: () => this.open(holder, capabilities, false, QUIET),
+      });
       this.pools.set(key, pool);
     }
-    return pool.use(async (session) => {
+    return pool.use(call.cancellation, async (session) => {
       const value = await session.request(caller, call);
       return { value, ...(value.kind === 'input_required' && value.parked && { until: value.parked.over }) };
     });

@@ -1,7 +1,26 @@
+import type { Cancellation } from '../../../core/caller.js';
+import { ProtocolError } from '../../../protocol/errors.js';
 import type { LegacySession } from './session.js';
 
-interface Waiter {
-  resolve(session: LegacySession): void;
+/** The part of a session that a pool looks at. */
+export type Leased = Pick<LegacySession, 'ended' | 'quiet' | 'close' | 'lastUsed'>;
+
+export interface LeasePoolOptions<S extends Leased> {
+  /** The name of the server, for errors. */
+  readonly name: string;
+  /** The most sessions at a time. */
+  readonly max: number;
+  /** The most calls that wait for a session. */
+  readonly maxWaiting: number;
+  /** How long a call waits for a session, in milliseconds. */
+  readonly patience: number;
+  open(): Promise<S>;
+}
+
+interface Waiter<S> {
+  /** It was cancelled, or its time is over. */
+  left: boolean;
+  resolve(session: S): void;
   reject(error: unknown): void;
 }
 
@@ -9,29 +28,36 @@ interface Waiter {
  * Sessions lent to one call at a time, for transports whose messages do not say which request they belong to: a question
  * on such a session can only come from the call that holds it. They stay warm between calls.
  */
-export class LeasePool {
-  private readonly idle: LegacySession[] = [];
-  private readonly waiters: Waiter[] = [];
+export class LeasePool<S extends Leased = LegacySession> {
+  private readonly idle: S[] = [];
+  /** Those that wait, in the order in which they came. */
+  private readonly waiters = new Set<Waiter<S>>();
   private size = 0;
+  private closed = false;
 
-  constructor(
-    private readonly max: number,
-    private readonly open: () => Promise<LegacySession>,
-  ) {}
+  constructor(private readonly options: LeasePoolOptions<S>) {}
+
+  get waiting(): number {
+    return this.waiters.size;
+  }
 
   async use<R>(
-    run: (session: LegacySession) => Promise<{ readonly value: R; readonly until?: Promise<void> }>,
+    cancellation: Cancellation,
+    run: (session: S) => Promise<{ readonly value: R; readonly until?: Promise<void> }>,
   ): Promise<R> {
-    const session = await this.acquire();
+    const session = await this.acquire(cancellation);
     let released = false;
     const release = (): void => {
       if (released) return;
       released = true;
       // The next call could not be told from one that goes on although it was cancelled (BR-17).
-      void session.quiet().then(async (quiet) => {
-        if (!quiet && !session.ended) await session.close();
-        this.release(session);
-      });
+      void session
+        .quiet()
+        .then(async (quiet) => {
+          if (!quiet && !session.ended) await session.close();
+        })
+        .catch(() => {})
+        .then(() => this.release(session));
     };
     try {
       const { value, until } = await run(session);
@@ -44,40 +70,99 @@ export class LeasePool {
     }
   }
 
-  private async acquire(): Promise<LegacySession> {
+  private acquire(cancellation: Cancellation): Promise<S> {
+    if (this.closed) return Promise.reject(this.refusal('upstream_unavailable', 'is no longer served'));
     for (let session = this.idle.shift(); session; session = this.idle.shift()) {
-      if (!session.ended) return session;
+      if (!session.ended) return Promise.resolve(session);
       this.size--;
     }
-    if (this.size >= this.max) return new Promise((resolve, reject) => this.waiters.push({ resolve, reject }));
+    if (this.size < this.options.max) return this.open();
+    if (this.waiters.size >= this.options.maxWaiting)
+      return Promise.reject(this.refusal('overloaded', 'has too many calls waiting for a session; try again later'));
+    return this.wait(cancellation);
+  }
+
+  private async open(): Promise<S> {
     this.size++;
     try {
-      return await this.open();
+      const session = await this.options.open();
+      if (!this.closed) return session;
+      await session.close();
+      throw this.refusal('upstream_unavailable', 'is no longer served');
     } catch (error) {
       this.size--;
       throw error;
     }
   }
 
-  private release(session: LegacySession): void {
-    if (session.ended) {
-      this.size--;
-      const waiter = this.waiters.shift();
-      if (waiter) this.acquire().then(waiter.resolve, waiter.reject);
-      return;
-    }
-    const waiter = this.waiters.shift();
-    if (waiter) waiter.resolve(session);
-    else this.idle.unshift(session);
+  private wait(cancellation: Cancellation): Promise<S> {
+    const { patience } = this.options;
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        waiter.left = true;
+        this.waiters.delete(waiter);
+        clearTimeout(timer);
+        stop();
+      };
+      const waiter: Waiter<S> = {
+        left: false,
+        resolve: (session) => {
+          leave();
+          resolve(session);
+        },
+        reject: (error) => {
+          leave();
+          reject(error);
+        },
+      };
+      const timer = setTimeout(
+        () => waiter.reject(this.refusal('upstream_timeout', `had no session to spare within ${patience / 1_000} s`)),
+        patience,
+      );
+      this.waiters.add(waiter);
+      let stop = (): void => {};
+      stop = cancellation.onCancel(() =>
+        waiter.reject(new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' })),
+      );
+    });
   }
 
   /** Whether no session was lent since a moment of `performance.now()`. */
   unusedSince(before: number): boolean {
-    if (this.size > this.idle.length || this.waiters.length > 0) return false;
+    if (this.size > this.idle.length || this.waiters.size > 0) return false;
     return this.idle.every(({ lastUsed }) => lastUsed <= before);
   }
 
+  private refusal(reason: 'overloaded' | 'upstream_timeout' | 'upstream_unavailable', why: string): ProtocolError {
+    const { name } = this.options;
+    return new ProtocolError(reason, `Server "${name}" ${why}`, { outcome: 'not_executed', data: { server: name } });
+  }
+
+  private release(session: S): void {
+    if (this.closed) {
+      void session.close().catch(() => {});
+      return;
+    }
+    const [waiter] = this.waiters;
+    if (!session.ended) {
+      if (waiter) waiter.resolve(session);
+      else this.idle.unshift(session);
+      return;
+    }
+    this.size--;
+    if (!waiter) return;
+    // It no longer counts as waiting; where it is cancelled meanwhile, the session goes to the next.
+    this.waiters.delete(waiter);
+    this.open().then((opened) => {
+      if (waiter.left) this.release(opened);
+      else waiter.resolve(opened);
+    }, waiter.reject);
+  }
+
+  /** Ends the sessions that are idle and the calls that wait; a session in use is ended when its call is over. */
   async close(): Promise<void> {
+    this.closed = true;
+    for (const waiter of [...this.waiters]) waiter.reject(this.refusal('upstream_unavailable', 'is no longer served'));
     await Promise.all(this.idle.splice(0).map((session) => session.close()));
   }
 }
