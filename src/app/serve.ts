@@ -113,6 +113,7 @@ export async function startServe(
     info,
     limits: config.limits,
     ...(runtime.streams && { shared: runtime.streams }),
+    resumeWindow: config.session.resumeWindow,
     strictAccept: config.mcp.strictAccept,
     clientTermination: config.session.clientTermination,
   });

@@ -58,7 +58,7 @@ test('the defaults', () => {
     hosts: [],
     origins: [],
     cors: { origins: ['*'], credentials: false },
-    session: { idle: 1_800_000, max: 10_000, maxPerCaller: 1_000, clientTermination: true },
+    session: { idle: 1_800_000, max: 10_000, maxPerCaller: 1_000, resumeWindow: 600_000, clientTermination: true },
     mcp: {
       enabled: true,
       strictAccept: false,

@@ -354,6 +354,11 @@ export const SCHEMA = group('', {
       max: 1_000_000,
       description: 'The most sessions of one caller in a process, where callers are told apart (`auth`).',
     }),
+    resumeWindow: duration({
+      default: '10m',
+      description:
+        'How long a call runs on whose client lost its connection; a client that comes back in time gets the answer.',
+    }),
     clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
   }),
   mcp: group('The MCP doors.', {

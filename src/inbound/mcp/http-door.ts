@@ -27,7 +27,7 @@ import type { Outlet } from './outlet.js';
 import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
-import { EventLog } from './session/event-log.js';
+import { EventLog, LoggedStream } from './session/event-log.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { SharedStreams } from './session/shared-streams.js';
 
@@ -59,6 +59,10 @@ export class HttpCarrier implements Carrier {
     if (this.connected) this.log.general.letGo(RETRY);
   }
 
+  followed(stream: string): void {
+    this.events?.followed(stream);
+  }
+
   /** The session spoke over this connection. */
   spoke(connection: object | undefined): void {
     if (connection) this.events?.read(connection);
@@ -77,6 +81,8 @@ export interface HttpDoorOptions {
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
   /** Where streams are found by other replicas, if there are any. */
   readonly shared?: SharedStreams;
+  /** How long a call runs on whose client lost its connection, in milliseconds. */
+  readonly resumeWindow: number;
   readonly strictAccept: boolean;
   readonly clientTermination: boolean;
 }
@@ -239,6 +245,8 @@ export class HttpDoor {
     }
     const { primingEvents } = session.revision;
     const outlet = new SessionOutlet(res, headers, accepts, carrier.log, primingEvents, incoming.id, connection);
+    const { id } = incoming;
+    outlet.expectBack(this.options.resumeWindow, () => session.abandon([id]));
     await session.handle(visit.principal, incoming, outlet, accepts.stream);
   }
 
@@ -257,6 +265,8 @@ export class HttpDoor {
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
     const outlet = new SessionOutlet(visit.res, headers, visit.accepts, carrier.log, false);
+    const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
+    outlet.expectBack(this.options.resumeWindow, () => session.abandon(ids));
     await new Batch(items, outlet).run((message, to) =>
       session.handle(visit.principal, message, to, visit.accepts.stream),
     );
@@ -324,11 +334,21 @@ export class HttpDoor {
     if (last !== undefined) {
       const { stream, seq } = await carrier.log.find(last);
       connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
+      if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
       return;
     }
     const { general } = carrier.log;
     if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
     connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
+  }
+
+  /** The replica that makes the stream has to know that somebody reads it, for as long as that is so. */
+  private follow(session: ClientSession, eventId: string, res: InboundResponse): void {
+    const stream = eventId.slice(0, eventId.lastIndexOf('.'));
+    const tell = (): void => this.options.sessions.follow(session, stream);
+    tell();
+    const timer = setInterval(tell, this.options.resumeWindow / 4).unref();
+    res.onClose(() => clearInterval(timer));
   }
 
   private async delete(visit: Exchange): Promise<void> {

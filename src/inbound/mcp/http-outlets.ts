@@ -5,6 +5,7 @@ import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
 import type { Outlet } from './outlet.js';
+import { Absence } from './session/absence.js';
 import type { EventLog, LoggedStream } from './session/event-log.js';
 import type { EventSink, Resumable } from './session/shared-streams.js';
 
@@ -74,6 +75,8 @@ export class ModernOutlet implements Outlet {
 export class SessionOutlet implements Outlet {
   private logged: LoggedStream | undefined;
   private timer: NodeJS.Timeout | undefined;
+  private absence: Absence | undefined;
+  private answered = false;
 
   constructor(
     private readonly res: InboundResponse,
@@ -101,12 +104,21 @@ export class SessionOutlet implements Outlet {
     return this.logged;
   }
 
+  /** Calls `over` where the client loses its connection and is not back in time. */
+  expectBack(window: number, over: () => void): void {
+    this.res.onClose(() => {
+      if (!this.answered) this.absence = new Absence({ window, stream: () => this.logged, over });
+    });
+  }
+
   send(message: Buffer): void {
     if (this.accepts.stream) this.open().append([message]);
   }
 
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
     clearTimeout(this.timer);
+    this.answered = true;
+    this.absence?.end();
     if (!this.accepts.json && status === 200) this.open();
     if (this.logged) {
       if (message.length > 0) this.logged.append(message);

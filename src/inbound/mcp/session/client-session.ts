@@ -89,6 +89,8 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
+  /** Requests whose client stayed away for too long. */
+  private readonly abandoned = new Set<Id>();
   private asking: Questions | undefined;
   private stopLists: (() => void) | undefined;
   private readonly resources = new Map<string, Subscription>();
@@ -212,11 +214,13 @@ export class ClientSession {
       const result = await this.setup.tasks.result(this.taskId(method, params), ask, cancellation);
       this.encoder.result(outlet, id, 'tools/call', result);
     } catch (error) {
-      if (cancellation.cancelled) outlet.finish([], 202, []);
+      if (this.abandoned.has(id)) this.encoder.failure(outlet, id, 'tasks/result', stayedAway());
+      else if (cancellation.cancelled) outlet.finish([], 202, []);
       else if (isKnownError(error)) this.encoder.failure(outlet, id, 'tasks/result', error);
       else throw error;
     } finally {
       this.running.delete(id);
+      this.abandoned.delete(id);
     }
   }
 
@@ -234,14 +238,16 @@ export class ClientSession {
     this.running.set(id, cancellation);
     try {
       const outcome = await this.rounds(message, outlet, cancellation, canAsk);
+      if (this.abandoned.has(id)) this.encoder.failure(outlet, id, method, stayedAway(), message.params);
       // A cancelled request is not answered (CAN-01); its stream ends all the same.
-      if (cancellation.cancelled) outlet.finish([], 202, []);
+      else if (cancellation.cancelled) outlet.finish([], 202, []);
       else if (outcome.kind === 'error') this.encoder.failure(outlet, id, method, outcome.error, message.params);
       else if (outcome.kind === 'complete') this.encoder.result(outlet, id, method, outcome.result);
       else if (outcome.kind === 'task') this.created(outlet, id, outcome.result);
       else throw new ProtocolError('not_bridgeable', 'The server answered with something this client cannot read');
     } finally {
       this.running.delete(id);
+      this.abandoned.delete(id);
     }
   }
 
@@ -421,6 +427,16 @@ export class ClientSession {
     this.resources.delete(uri);
   }
 
+  /** The client lost the connection of these requests and did not come back in time. */
+  abandon(ids: readonly Id[]): void {
+    for (const id of ids) {
+      const running = this.running.get(id);
+      if (!running) continue;
+      this.abandoned.add(id);
+      running.cancel('the client did not come back');
+    }
+  }
+
   /** Ends the session: what runs is cancelled, what is watched is let go. */
   close(reason: string): void {
     if (this.closed) return;
@@ -443,6 +459,9 @@ function progressTokenOf(params: RawObject): string | number | undefined {
   const token = params.object('_meta')?.get(META.progressToken);
   return typeof token === 'string' || typeof token === 'number' ? token : undefined;
 }
+
+const stayedAway = (): ProtocolError =>
+  new ProtocolError('cancelled', 'The call was ended: its client was away for too long', { outcome: 'unknown' });
 
 export const notUnderstood = (id: Id | null, error: ProtocolError): Buffer =>
   writeError(id, { code: error.row.legacy, message: error.message, data: error.data as JsonObject });

@@ -43,6 +43,8 @@ export class LoggedStream implements Resumable {
   private sink: EventSink | undefined;
   private sent = 0;
   finished = false;
+  /** When a client was last known to read, here or at another replica; by `performance.now()`. */
+  leftAt = 0;
   /** What is shared goes out in order, however long the sharing takes. */
   private turn: Promise<void> | undefined;
 
@@ -163,6 +165,7 @@ export class LoggedStream implements Resumable {
     const end = (): void => {
       const { sink } = this;
       this.sink = undefined;
+      this.leftAt = performance.now();
       sink?.end(retry);
     };
     // Not before the client has what it comes back with.
@@ -171,7 +174,9 @@ export class LoggedStream implements Resumable {
   }
 
   disconnect(sink: EventSink): void {
-    if (this.sink === sink) this.sink = undefined;
+    if (this.sink !== sink) return;
+    this.sink = undefined;
+    this.leftAt = performance.now();
   }
 
   private flush(): void {
@@ -253,6 +258,12 @@ export class EventLog implements StreamHost {
       const reply = this.finished[i]!;
       if (reply.connection === connection) this.drop(reply);
     }
+  }
+
+  /** A client reads this stream at another replica. */
+  followed(id: string): void {
+    const stream = this.streams.get(id);
+    if (stream) stream.leftAt = performance.now();
   }
 
   /** The session is over, and nobody comes back. */

@@ -57,6 +57,8 @@ export interface Carrier {
   unsolicited(message: Buffer): void;
   /** The process is about to end, and the client may come back: to another one, or after a restart. */
   comeBack?(): void;
+  /** A client reads one of its streams at another replica. */
+  followed?(stream: string): void;
   /** The session is over. */
   ended(): void;
 }
@@ -87,6 +89,8 @@ class Entry<C extends Carrier> implements Evictable {
 
 /** A client's word about something that runs at another replica. */
 const MESSAGE = 'session:message';
+/** A client reads a stream here that another replica makes. */
+const FOLLOWED = 'session:followed';
 
 function writeMessage(message: RpcResponse | RpcNotification): JsonObject {
   if (message.kind === 'notification') return { method: message.method, params: message.params.value() };
@@ -130,6 +134,10 @@ export class Sessions<C extends Carrier> {
     this.cluster.onTold(MESSAGE, (payload) => {
       const { key, message } = payload as JsonObject;
       this.entries.get(String(key))?.session.overhear(readMessage(message as JsonObject));
+    });
+    this.cluster.onTold(FOLLOWED, (payload) => {
+      const { key, stream } = payload as JsonObject;
+      this.entries.get(String(key))?.carrier.followed?.(String(stream));
     });
     this.sweeper = setInterval(() => this.sweep(), Math.min(60_000, Math.max(1_000, options.idle / 4)));
     this.sweeper.unref();
@@ -320,6 +328,11 @@ export class Sessions<C extends Carrier> {
       (there) => !there && this.leave(key, 'The session was ended'),
       () => {},
     );
+  }
+
+  /** Lets the replica that makes a stream know that its client reads on here. */
+  follow({ key }: ClientSession, stream: string): void {
+    this.cluster.tell(FOLLOWED, { key, stream }).catch(() => {});
   }
 
   /** Ends a session for good, at every replica. */
