@@ -41,6 +41,8 @@ export interface A2aRuntimeOptions {
   readonly identified: boolean;
   /** The credentials of requests to agents. */
   readonly credentials: Credentials;
+  /** Whether callers may read the URLs of agents in failures. */
+  readonly explains: boolean;
   /** Whether other replicas share the state. */
   readonly shared: boolean;
   readonly cluster: Cluster;
@@ -238,6 +240,7 @@ export class A2aRuntime {
       egress,
       credentials: this.options.credentials,
       limits: config.limits,
+      explains: this.options.explains,
       log,
     });
   }

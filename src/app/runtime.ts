@@ -146,6 +146,7 @@ export class Runtime {
     const { credentials } = this;
     this.a2a = new A2aRuntime({
       ...{ config, info, state, identified, credentials, shared, cluster, seal, admission, catalog, gateway, log },
+      explains: this.explains(config),
       live: () => this.live(),
     });
   }
@@ -196,7 +197,7 @@ export class Runtime {
         verdicts,
         credentials: this.credentials,
         // Without tokens everybody who can call is on this machine, and an operator.
-        explains: this.reporting.private === true || explainsFailures(config, this.authenticator.enabled),
+        explains: this.explains(config),
         showsOutput: this.reporting.showsOutput,
       });
     // A process lives on one machine; the replicas share it.
@@ -246,11 +247,13 @@ export class Runtime {
     };
   }
 
+  /** Whether callers may read what operators may of failures. */
+  private explains({ explainFailures }: Config): boolean {
+    if (this.reporting.private === true) return true;
+    return explainFailures === 'auto' ? !this.authenticator.enabled : explainFailures === 'always';
+  }
+
   close(): Promise<void> {
     return this.lifecycle.stop();
   }
-}
-
-function explainsFailures({ explainFailures }: Config, authenticated: boolean): boolean {
-  return explainFailures === 'auto' ? !authenticated : explainFailures === 'always';
 }

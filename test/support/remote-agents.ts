@@ -68,7 +68,14 @@ export class Stage {
         timeouts: { connect: 2_000, call: 5_000, callMax: 20_000 },
         ...settings,
       },
-      { guarded, egress: policy, limits: { event: limit }, log: SILENT, ...(credentials && { credentials }) },
+      {
+        guarded,
+        egress: policy,
+        limits: { event: limit },
+        explains: false,
+        log: SILENT,
+        ...(credentials && { credentials }),
+      },
     );
     this.later(async () => {
       await agent.close();

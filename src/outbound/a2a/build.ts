@@ -9,6 +9,7 @@ import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import { shownUrl } from '../mcp/context.js';
 import { assumedCard } from './assumed.js';
 import type { AgentContext } from './context.js';
 import { CardSource } from './discovery.js';
@@ -43,6 +44,8 @@ export interface AgentSurroundings {
   /** Chooses the credential of every request; the headers of the configuration where it is left out. */
   readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
+  /** Whether callers may read the URL of the agent in its failures. */
+  readonly explains: boolean;
   readonly log: Log;
 }
 
@@ -50,7 +53,7 @@ export interface AgentSurroundings {
 const WAITING_EVENTS = 2;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentSurroundings): Agent {
-  const { guarded, egress, limits, log, credentials = CONFIGURED } = around;
+  const { guarded, egress, limits, explains, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
     connectTimeout: settings.timeouts.connect,
     proxy: proxyRule(settings.proxy),
@@ -60,6 +63,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentS
   const target: CredentialTarget = { kind: 'agent', name, url, configured: configuredCredential(settings.headers) };
   const context: AgentContext = {
     name,
+    place: explains ? shownUrl(url) : undefined,
     credential: (caller) => credentials.for(caller, target),
     timeouts: settings.timeouts,
     limits: { event: limits.event, waiting: limits.event * WAITING_EVENTS },

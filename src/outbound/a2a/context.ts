@@ -8,6 +8,8 @@ import { connectionProblem } from '../mcp/context.js';
 /** What every exchange with one configured agent shares. */
 export interface AgentContext {
   readonly name: string;
+  /** The URL of the configuration without secrets, where callers may read it (S25). */
+  readonly place?: string | undefined;
   /** The credential of a caller's requests to this agent. */
   credential(caller: Caller): Credential | Promise<Credential>;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
@@ -16,14 +18,21 @@ export interface AgentContext {
   readonly log: Log;
 }
 
+/** The agent that an error is about. */
+export type AgentRef = Pick<AgentContext, 'name' | 'place'>;
+
+/** The agent as the subject of a sentence. */
+export const subject = ({ name, place }: AgentRef): string =>
+  `Agent "${name}"${place === undefined ? '' : ` at ${place}`}`;
+
 /** JSON that nests deeper than this stalls the parser before it says anything. */
 export const DEPTH = 256;
 
 /** Nobody there, or nobody that may be reached: nothing was done. */
-export const unavailable = (name: string, why: string): ProtocolError =>
-  new ProtocolError('upstream_unavailable', `Agent "${name}" cannot be reached: ${why}`, {
+export const unavailable = (agent: AgentRef, why: string): ProtocolError =>
+  new ProtocolError('upstream_unavailable', `${subject(agent)} cannot be reached: ${why}`, {
     outcome: 'not_executed',
-    data: { agent: name },
+    data: { agent: agent.name },
   });
 
 /** The credential of a caller's next request: at once, where it is at hand. Nothing is sent where there is none. */
@@ -47,26 +56,30 @@ const withoutCredential = (name: string, error: unknown): ProtocolError =>
       });
 
 /** It was there when the request left, and then no more. */
-export const lost = (name: string, why: string): ProtocolError =>
-  new ProtocolError('upstream_unavailable', `Agent "${name}" did not finish its answer: ${why}`, {
+export const lost = (agent: AgentRef, why: string): ProtocolError =>
+  new ProtocolError('upstream_unavailable', `${subject(agent)} did not finish its answer: ${why}`, {
     outcome: 'unknown',
-    data: { agent: name },
+    data: { agent: agent.name },
   });
 
-export const timedOut = (name: string, milliseconds: number): ProtocolError =>
-  new ProtocolError('upstream_timeout', `Agent "${name}" did not answer within ${milliseconds / 1000} s`, {
+export const timedOut = (agent: AgentRef, milliseconds: number): ProtocolError =>
+  new ProtocolError(
+    'upstream_timeout',
+    `${subject(agent)} did not answer within ${milliseconds / 1000} s; it may be busy or stuck`,
+    { outcome: 'unknown', data: { agent: agent.name } },
+  );
+
+export const invalidReply = (agent: AgentRef, why: string): ProtocolError =>
+  new ProtocolError('invalid_agent_response', `${subject(agent)} ${why}`, {
     outcome: 'unknown',
-    data: { agent: name },
+    data: { agent: agent.name },
   });
 
-export const invalidReply = (name: string, why: string): ProtocolError =>
-  new ProtocolError('invalid_agent_response', `Agent "${name}" ${why}`, { outcome: 'unknown', data: { agent: name } });
-
-export const untrusted = (name: string, verdict: SignatureVerdict, why: string | undefined): ProtocolError =>
+export const untrusted = (agent: AgentRef, verdict: SignatureVerdict, why: string | undefined): ProtocolError =>
   new ProtocolError(
     'upstream_unavailable',
-    `Agent "${name}" is refused: its card must be signed, and is ${verdict}${why === undefined ? '' : ` (${why})`}`,
-    { outcome: 'not_executed', data: { agent: name } },
+    `${subject(agent)} is refused: its card must be signed, and is ${verdict}${why === undefined ? '' : ` (${why})`}`,
+    { outcome: 'not_executed', data: { agent: agent.name } },
   );
 
 /** Why a connection failed, without addresses or paths. */

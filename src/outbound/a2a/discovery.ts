@@ -3,7 +3,7 @@ import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget, inLane } from '../http/index.js';
-import { type AgentContext, credentialOf, unavailable } from './context.js';
+import { type AgentContext, credentialOf, subject, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
 import { tryJson } from './reply.js';
 
@@ -83,7 +83,7 @@ export class CardSource {
     const answers: string[] = [];
     for (const place of cardPlaces(this.url)) {
       if (place === this.found) continue;
-      if (Date.now() >= until) throw unavailable(this.context.name, 'its card took too long');
+      if (Date.now() >= until) throw unavailable(this.context, 'its card took too long; it may be busy or stuck');
       const card = await this.tryPlace(place, undefined, until, answers);
       if (!card) continue;
       this.found = place;
@@ -91,7 +91,8 @@ export class CardSource {
     }
     throw new NoCard(
       'upstream_unavailable',
-      `Agent "${this.context.name}" shows no card: ${[...new Set(answers)].join(', ') || 'nothing was found'}`,
+      `${subject(this.context)} shows no agent card (${[...new Set(answers)].join(', ') || 'nothing was found'}); ` +
+        'check its URL, which is that of the agent or of its card',
       { outcome: 'not_executed', data: { agent: this.context.name } },
     );
   }
@@ -117,7 +118,7 @@ export class CardSource {
     if (status === 304 && before) return { ...before, staleAt };
     const card = status === 200 ? tryJson(body) : undefined;
     if (!isObject(card) || !isCard(card)) {
-      answers.push(status === 200 ? 'no card' : `status ${status}`);
+      answers.push(status === 200 ? 'no card' : `HTTP ${status}`);
       return undefined;
     }
     return {
@@ -136,14 +137,13 @@ export class CardSource {
     const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_HOP.named!, ...credential.headers];
     if (before?.etag !== undefined) headers.push('if-none-match', before.etag);
     else if (before?.modified !== undefined) headers.push('if-modified-since', before.modified);
-    const { name: agent } = this.context;
     const limits = { idle: time, total: time, limit: CARD_LIMIT };
     const reply = await exchangeHttp({
       http: this.http,
       target: inLane(httpTarget(place), credential.key),
       method: 'GET',
       headers,
-      agent,
+      agent: this.context,
       ...limits,
     });
     return reply!;

@@ -13,7 +13,7 @@ function callTo(url: string): HttpCall {
   const http = new HttpClient({ connectTimeout: 5_000 });
   closing.push(() => http.close());
   const bounds = { idle: 60_000, total: 60_000, limit: 4 * 1024 * 1024 };
-  return { http, target: httpTarget(url), agent: 'it', method: 'GET', headers: [], ...bounds };
+  return { http, target: httpTarget(url), agent: { name: 'it' }, method: 'GET', headers: [], ...bounds };
 }
 
 describe('the reply of an agent', () => {

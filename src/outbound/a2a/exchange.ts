@@ -13,14 +13,14 @@ import {
   headerOf,
 } from '../http/index.js';
 import { Deadline } from '../mcp/deadline.js';
-import { invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
+import { type AgentRef, invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
 
 /** One request as it goes on the wire, and how long and how much its reply may be. */
 export interface HttpCall extends HttpRequest {
   readonly http: HttpClient;
   readonly target: HttpTarget;
   /** The agent, as its errors name it. */
-  readonly agent: string;
+  readonly agent: AgentRef;
   /** Milliseconds of silence, and milliseconds at all. */
   readonly idle: number;
   readonly total: number;

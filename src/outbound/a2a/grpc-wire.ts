@@ -11,7 +11,7 @@ import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { invalidReply, lost, Misplaced, problemOf, timedOut, unavailable } from './context.js';
+import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailable } from './context.js';
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { requestHeaders } from './headers.js';
@@ -56,7 +56,7 @@ export class GrpcWire implements Wire {
       known ??
       this.connect(key !== '').catch((error: unknown) => {
         if (this.clients.get(key) === client) this.clients.delete(key);
-        throw unavailable(this.seat.context.name, problemOf(error as Error));
+        throw unavailable(this.seat.context, problemOf(error as Error));
       });
     this.clients.set(key, client);
     const [oldest] = this.clients.keys();
@@ -126,7 +126,8 @@ export class GrpcWire implements Wire {
   ): Promise<Events> {
     const method = this.method(operation);
     const bytes = this.encode(method, operation, request);
-    const { name, timeouts, limits } = this.seat.context;
+    const { context } = this.seat;
+    const { timeouts, limits } = context;
     const reader = this.dialect.eventReader(streamContext(request.value));
     const queue = new EventQueue<Passed<StreamResponse>>(limits.waiting);
     const client = await this.client(credential);
@@ -138,7 +139,7 @@ export class GrpcWire implements Wire {
     const waiting = (): void => {
       clearTimeout(idle);
       idle = setTimeout(() => {
-        queue.fail(timedOut(name, timeouts.call));
+        queue.fail(timedOut(context, timeouts.call));
         call.cancel();
       }, timeouts.call);
     };
@@ -167,7 +168,7 @@ export class GrpcWire implements Wire {
       over();
       queue.fail(this.failure(error));
     });
-    if (!(await queue.started())) throw invalidReply(name, 'ended its stream before the first event');
+    if (!(await queue.started())) throw invalidReply(context, 'ended its stream before the first event');
     return queue;
   }
 
@@ -193,7 +194,7 @@ export class GrpcWire implements Wire {
       return this.service.codec.decode(response, bytes);
     } catch (error) {
       if (error instanceof ProtoSyntaxError)
-        throw invalidReply(this.seat.context.name, `answered with something unreadable: ${error.message}`);
+        throw invalidReply(this.seat.context, `answered with something unreadable: ${error.message}`);
       throw error;
     }
   }
@@ -206,22 +207,22 @@ export class GrpcWire implements Wire {
   }
 
   private failure(error: ServiceError): Error {
-    const { name, timeouts } = this.seat.context;
+    const { context } = this.seat;
     const { code, details: message, metadata } = error;
     const [packed] = metadata?.get(STATUS_DETAILS) ?? [];
     const details = packed instanceof Buffer ? decodeDetails(packed) : [];
     if (details.length === 0) {
-      if (code === status.DEADLINE_EXCEEDED) return timedOut(name, timeouts.call);
+      if (code === status.DEADLINE_EXCEEDED) return timedOut(context, context.timeouts.call);
       if (code === status.CANCELLED)
         return new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'unknown' });
       // Whether anything was sent stands only in the words.
       if (code === status.UNAVAILABLE) {
         return /no connection established|ECONNREFUSED|ENOTFOUND|name resolution/i.test(message)
-          ? unavailable(name, 'connection refused')
-          : lost(name, 'the connection was reset');
+          ? unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })))
+          : lost(context, 'the connection was reset');
       }
       if (code === status.UNIMPLEMENTED && /unknown|does not implement|not found/i.test(message))
-        return new Misplaced('upstream_unavailable', `Agent "${name}" has no such service`, {
+        return new Misplaced('upstream_unavailable', `${subject(context)} has no A2A service there; check its URL`, {
           outcome: 'not_executed',
         });
     }
@@ -231,3 +232,7 @@ export class GrpcWire implements Wire {
     );
   }
 }
+
+/** The library tells the cause of a failed connection in words only. */
+const refusedCode = (message: string): string =>
+  /ENOTFOUND|name resolution/i.test(message) ? 'ENOTFOUND' : 'ECONNREFUSED';

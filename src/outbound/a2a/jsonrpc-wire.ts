@@ -117,23 +117,23 @@ export class JsonRpcWire implements Wire {
     { cancellation }: Exchange,
     body?: Buffer,
   ): HttpCall {
-    const { name: agent, timeouts, limits } = this.context;
+    const { timeouts, limits } = this.context;
     const { http } = this.seat;
     const { call: idle, callMax: total } = timeouts;
-    const call = { http, target, agent, idle, total, limit: limits.event, cancellation, method, headers };
+    const call = { http, target, agent: this.context, idle, total, limit: limits.event, cancellation, method, headers };
     return body ? Object.assign(call, { body }) : call;
   }
 
   private accepted(reply: WholeReply): WholeReply {
-    if (reply.status >= 300) throw refusal(this.context.name, this.dialect, reply);
+    if (reply.status >= 300) throw refusal(this.context, this.dialect, reply);
     return reply;
   }
 
   /** The result inside a response, or the error it carries, thrown. */
   private unwrap(body: Buffer, mayBeEmpty: boolean): Passed<JsonValue> {
-    const { name } = this.context;
+    const { context } = this;
     if (body.length === 0 && mayBeEmpty) return { value: null };
-    if (!depthWithin(body, DEPTH)) throw invalidReply(name, 'answered with JSON that nests too deep');
+    if (!depthWithin(body, DEPTH)) throw invalidReply(context, 'answered with JSON that nests too deep');
     let wire: Passed<JsonValue> | undefined;
     let error: JsonValue | undefined;
     try {
@@ -145,12 +145,12 @@ export class JsonRpcWire implements Wire {
         wire = { text, value: JSON.parse(text) as JsonValue };
       }
     } catch {
-      throw invalidReply(name, 'answered with something that is no JSON-RPC response');
+      throw invalidReply(context, 'answered with something that is no JSON-RPC response');
     }
     if (error !== undefined) throw this.dialect.readError(error);
     if (wire) return wire;
     if (mayBeEmpty) return { value: null };
-    throw invalidReply(name, 'answered with neither a result nor an error');
+    throw invalidReply(context, 'answered with neither a result nor an error');
   }
 
   /** `{url}/../agent/authenticatedExtendedCard`: before it was a method it was a page. */
@@ -165,7 +165,7 @@ export class JsonRpcWire implements Wire {
     const headers = requestHeaders(credential, this.hop, exchange, ['accept', JSON_TYPE]);
     const target = inLane(httpTarget(page), credential.key);
     const reply = await exchangeHttp(this.framed(target, 'GET', headers, exchange));
-    const { value } = readJson(this.context.name, this.accepted(reply!).body);
+    const { value } = readJson(this.context, this.accepted(reply!).body);
     return { value: this.dialect.readResult(operation, value) };
   }
 }

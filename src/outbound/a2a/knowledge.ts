@@ -127,7 +127,7 @@ export class Knowledge {
     const verified = await this.verify(fetched.card);
     if (this.options.policy === 'require' && verified.verdict !== 'verified') {
       this.change(undefined);
-      throw untrusted(this.options.context.name, verified.verdict, verified.why);
+      throw untrusted(this.options.context, verified.verdict, verified.why);
     }
     const same = before && before.fetched.text === fetched.text && before.facts.original.signature === verified.verdict;
     const known = same ? { ...before, fetched } : this.read(fetched, verified);
@@ -173,7 +173,7 @@ export class Knowledge {
       card = dialect(cardDialect(fetched.card)).readCard(fetched.card);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      throw invalidReply(this.options.context.name, 'shows a card that cannot be read');
+      throw invalidReply(this.options.context, 'shows a card that cannot be read');
     }
     if (verdict === 'invalid') {
       const { name, log } = this.options.context;

@@ -74,7 +74,7 @@ export class StreamSink implements EventSink {
 
   /** The events, once the first of them is there. */
   async events(): Promise<EventQueue<Passed<StreamResponse>>> {
-    if (!(await this.queue.started())) throw invalidReply(this.context.name, 'ended its stream before the first event');
+    if (!(await this.queue.started())) throw invalidReply(this.context, 'ended its stream before the first event');
     return this.queue;
   }
 }

@@ -195,7 +195,7 @@ export class RemoteAgent implements Agent {
         if (Date.now() - began > PATIENCE) break;
       }
     }
-    const error = failure ?? unavailable(this.name, 'its card offers no interface that can be used');
+    const error = failure ?? unavailable(this.options.context, 'its card offers no interface that can be used');
     this.failed(error);
     throw error;
   }

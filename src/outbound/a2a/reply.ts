@@ -4,11 +4,13 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
-import { DEPTH, invalidReply, lost, Misplaced } from './context.js';
+import type { HttpHeaders } from '../http/index.js';
+import { redirectTarget } from '../mcp/refusal.js';
+import { type AgentRef, DEPTH, invalidReply, lost, Misplaced, subject } from './context.js';
 import type { WholeReply } from './exchange.js';
 
 /** A JSON text and its value, parsed once. */
-export function readJson(agent: string, body: Buffer): Required<Passed<JsonValue>> {
+export function readJson(agent: AgentRef, body: Buffer): Required<Passed<JsonValue>> {
   if (!depthWithin(body, DEPTH)) throw invalidReply(agent, 'answered with JSON that nests too deep');
   const text = body.toString('utf8');
   try {
@@ -29,7 +31,7 @@ export function tryJson(body: Buffer): JsonValue | undefined {
 }
 
 /** What a status other than 2xx means: as the agent explains it, else by itself. */
-export function refusal(agent: string, dialect: Dialect, reply: WholeReply): Error {
+export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): Error {
   const { status, headers } = reply;
   const body = tryJson(reply.body);
   const gone = status === 404 || status === 405;
@@ -39,24 +41,35 @@ export function refusal(agent: string, dialect: Dialect, reply: WholeReply): Err
   }
   const problem = (reason: 'upstream_unauthorized' | 'upstream_rate_limited', why: string): ProtocolError => {
     const after = retryAfterOf(headers);
-    return new ProtocolError(reason, `Agent "${agent}" ${why}`, {
+    return new ProtocolError(reason, `${subject(agent)} ${why}`, {
       outcome: 'not_executed',
-      data: { agent, status },
+      data: { agent: agent.name, status },
       ...(after !== undefined && { headers: { 'Retry-After': after } }),
     });
   };
-  if (status === 401 || status === 403) return problem('upstream_unauthorized', 'does not accept our credentials');
-  if (status === 429) return problem('upstream_rate_limited', 'takes no more requests for now');
+  if (status === 401 || status === 403) {
+    const remedy = 'check "headers" of the agent in the configuration';
+    return problem('upstream_unauthorized', `did not accept the gateway's credentials (HTTP ${status}); ${remedy}`);
+  }
+  if (status === 429) return problem('upstream_rate_limited', 'is limiting requests (HTTP 429)');
   if (gone || status < 400) {
-    const why = gone ? `answered ${status}` : 'redirects, which is not followed';
-    return new Misplaced('upstream_unavailable', `Agent "${agent}" is not at this address: it ${why}`, {
+    const why = gone
+      ? `has no A2A endpoint there (HTTP ${status}); check its URL and the URLs in its card`
+      : `answered with a redirect${redirectedTo(agent, headers)} (HTTP ${status}), which is not followed; correct its URL`;
+    return new Misplaced('upstream_unavailable', `${subject(agent)} ${why}`, {
       outcome: 'not_executed',
-      data: { agent, status },
+      data: { agent: agent.name, status },
     });
   }
-  if (status >= 502 && status <= 504) return lost(agent, `it answered ${status}`);
+  if (status >= 502 && status <= 504) return lost(agent, `it answered HTTP ${status}`);
   if (isObject(body)) return dialect.readError(body, status);
-  return invalidReply(agent, `answered ${status} and did not say why`);
+  return invalidReply(agent, `answered HTTP ${status} and did not say why`);
+}
+
+/** The target of a redirect, where callers may read URLs. */
+function redirectedTo({ place }: AgentRef, headers: HttpHeaders): string {
+  const target = place === undefined ? undefined : redirectTarget(headers);
+  return target === undefined ? '' : ` to ${target}`;
 }
 
 /** An answer that says no more than its status does: a framework's words, say, for a path it does not have. */

@@ -8,7 +8,7 @@ import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
-import { type AgentContext, Misplaced } from './context.js';
+import { type AgentContext, type AgentRef, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders } from './headers.js';
 import { passed, StreamSink, tenanted } from './passing.js';
@@ -61,7 +61,7 @@ export class RestWire implements Wire {
       const reply = await exchangeHttp(this.httpCall(route, form, exchange, credential, ACCEPT_JSON));
       const { body } = this.accepted(reply!, form.dialect);
       if (operation === 'DeleteTaskPushNotificationConfig') return { value: null as ResultOf<O> };
-      const wire = readJson(this.context.name, body);
+      const wire = readJson(this.context, body);
       return passed(
         this.understand(form.dialect, (by) => by.readResult(operation, wire.value)),
         wire,
@@ -88,7 +88,7 @@ export class RestWire implements Wire {
       const reply = await this.open(operation, route, form, exchange, credential, sink);
       if (reply) {
         const { body } = this.accepted(reply, form.dialect);
-        sink.take(readJson(this.context.name, body), body.length);
+        sink.take(readJson(this.context, body), body.length);
         sink.end();
       }
       return sink.events();
@@ -115,10 +115,10 @@ export class RestWire implements Wire {
         ACCEPT_EVENTS,
       );
     const reply = await exchangeHttp(by(this.subscribeBy), sink);
-    if (!reply || !(refused(this.context.name, form.dialect, reply) instanceof Misplaced)) return reply;
+    if (!reply || !(refused(this.context, form.dialect, reply) instanceof Misplaced)) return reply;
     const other = this.subscribeBy === 'POST' ? 'GET' : 'POST';
     const second = await exchangeHttp(by(other), sink);
-    if (!second || !(refused(this.context.name, form.dialect, second) instanceof Misplaced)) this.subscribeBy = other;
+    if (!second || !(refused(this.context, form.dialect, second) instanceof Misplaced)) this.subscribeBy = other;
     return second;
   }
 
@@ -186,7 +186,7 @@ export class RestWire implements Wire {
   }
 
   private httpCall(route: RestRoute, form: Form, exchange: Exchange, credential: Credential, accept: string): HttpCall {
-    const { name, timeouts, limits } = this.context;
+    const { timeouts, limits } = this.context;
     const body = route.body === 'none' ? undefined : Buffer.from(form.body ?? '{}');
     const own = ['accept', accept, ...(body ? ['content-type', 'application/json'] : [])];
     return {
@@ -195,7 +195,7 @@ export class RestWire implements Wire {
       method: route.verb,
       headers: requestHeaders(credential, this.hop, exchange, own),
       ...(body && { body }),
-      agent: name,
+      agent: this.context,
       idle: timeouts.call,
       total: timeouts.callMax,
       limit: limits.event,
@@ -204,21 +204,21 @@ export class RestWire implements Wire {
   }
 
   private accepted(reply: WholeReply, by: Dialect): WholeReply {
-    const error = refused(this.context.name, by, reply);
+    const error = refused(this.context, by, reply);
     if (error) throw error;
     return reply;
   }
 
   /** An event's data; an error travels as an event of that name, or in the place of one. */
   private unwrap(by: Dialect, name: string, data: Buffer): Passed<JsonValue> {
-    const wire = readJson(this.context.name, data);
+    const wire = readJson(this.context, data);
     const { value } = wire;
     if (name === 'error' || (isObject(value) && isObject(value['error']))) throw by.readError(value);
     return wire;
   }
 }
 
-const refused = (agent: string, by: Dialect, reply: WholeReply): Error | undefined =>
+const refused = (agent: AgentRef, by: Dialect, reply: WholeReply): Error | undefined =>
   reply.status >= 300 ? refusal(agent, by, reply) : undefined;
 
 const BODY_REFUSALS: ReadonlySet<string> = new Set(['invalid_params', 'invalid_request', 'parse_error']);

@@ -127,7 +127,7 @@ export class Signatures {
       target: httpTarget(url),
       method: 'GET',
       headers: ['accept', 'application/jwk-set+json, application/json'],
-      agent: this.options.agent,
+      agent: { name: this.options.agent },
       idle: KEYS_TIME,
       total: KEYS_TIME,
       limit: KEYS_LIMIT,

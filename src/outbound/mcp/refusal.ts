@@ -34,7 +34,7 @@ function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
 }
 
 /** Where a redirect leads, as far as it may be shown. */
-function redirectTarget(headers: HttpHeaders): string | undefined {
+export function redirectTarget(headers: HttpHeaders): string | undefined {
   const location = headerOf(headers, 'location');
   if (location === undefined) return undefined;
   return URL.canParse(location) ? shownUrl(location) : location.replace(/[?#].*$/s, '').slice(0, MOST_SHOWN);
