@@ -13,7 +13,7 @@ import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 const ROOMS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
   core: { knows: ['protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
-  features: { knows: ['core', 'protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto'] },
+  interceptors: { knows: ['core', 'protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto'] },
   identity: { knows: ['core', 'protocol', 'telemetry/log', 'type state'] },
   telemetry: { knows: ['protocol'] },
   state: { knows: ['protocol', 'telemetry', 'core/timing'] },
@@ -27,7 +27,7 @@ const ROOMS = {
     knows: [
       'protocol',
       'core',
-      'features',
+      'interceptors',
       'identity',
       'telemetry',
       'state',
@@ -52,7 +52,7 @@ const ONLY_IN = {
 };
 
 /** The folders that know one version only: what differs between versions is decided in src/protocol. */
-const VERSION_FREE = new Set(['core', 'features', 'interceptors']);
+const VERSION_FREE = new Set(['core', 'interceptors']);
 const ERROR_CODE = /-32\d{3}\b/g;
 const ERA = /\.era\b|\.(?:legacy|modern)\b|'(?:legacy|modern)'/g;
 

@@ -39,7 +39,7 @@ function check(files: Readonly<Record<string, string>>): { code: number | null; 
 test.each([
   ['src/protocol/a.ts', "import { Buffer } from 'node:buffer';\nimport { x } from './errors.js';"],
   ['src/core/a.ts', "import type { Reason } from '../protocol/errors.js';"],
-  ['src/features/a.ts', "import { g } from '../core/gateway.js';\nimport { e } from '../protocol/errors.js';"],
+  ['src/interceptors/a.ts', "import { g } from '../core/gateway.js';\nimport { e } from '../protocol/errors.js';"],
   [
     'src/inbound/http/a.ts',
     "import { g } from '../../identity/guard.js';\nimport type { S } from '../../state/index.js';",
@@ -134,7 +134,7 @@ test.each([
   [
     'src/app/a.ts',
     "import { main } from '../cli/main.js';",
-    'app may not know cli (../cli/main.js); it knows protocol, core, features, identity, telemetry, state, inbound, outbound, cluster, assess, config',
+    'app may not know cli (../cli/main.js); it knows protocol, core, interceptors, identity, telemetry, state, inbound, outbound, cluster, assess, config',
   ],
   [
     'src/core/a.ts',

@@ -12,6 +12,7 @@ import {
   told,
 } from '../../test/support/scripted-agent.js';
 import { OpenAdmission } from '../core/admission.js';
+import { Pipeline } from '../core/pipeline.js';
 import { Seal } from '../core/seal.js';
 import type { State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
@@ -34,6 +35,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
       return new Core({
         agents: { get: () => one, names: () => ['one'] },
         admission: new OpenAdmission(() => true),
+        pipeline: new Pipeline([]),
         records: agentRecords(state, { taskTtl: 60_000, shared: true }),
         seal: new Seal(state.keyring),
         limits: { parts: 1_000, artifacts: 10, history: 10, streams: 10, streamsPerCaller: 10, maxHops: 3 },

@@ -16,6 +16,7 @@ import type { Admission } from '../core/admission.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import type { Cluster } from '../core/cluster.js';
 import type { Gateway } from '../core/gateway.js';
+import type { Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/credentials.js';
@@ -48,6 +49,7 @@ export interface A2aRuntimeOptions {
   readonly cluster: Cluster;
   readonly seal: Seal;
   readonly admission: Admission;
+  readonly pipeline: Pipeline;
   /** The MCP side, for agents made of tools and for tools made of agents. */
   readonly catalog: Catalog;
   readonly gateway: Gateway;
@@ -79,7 +81,7 @@ export class A2aRuntime {
   private grpcListener: string | undefined;
 
   constructor(private readonly options: A2aRuntimeOptions) {
-    const { config, state, seal, admission, log, info, identified } = options;
+    const { config, state, seal, admission, pipeline, log, info, identified } = options;
     const { a2a, publicUrl } = config;
     const registry = new Registry<Entry>(state.db, state.bus);
     this.egress = new Egress(config.egress);
@@ -134,6 +136,7 @@ export class A2aRuntime {
     this.hall = new Hall({
       agents: directory,
       admission,
+      pipeline,
       records,
       seal,
       limits: {

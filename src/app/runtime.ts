@@ -14,14 +14,16 @@ import { ToolRules } from '../core/catalog/tool-rules.js';
 import type { Cluster } from '../core/cluster.js';
 import { Forwarder } from '../core/forward.js';
 import type { Gateway } from '../core/gateway.js';
+import { type Interceptor, Pipeline } from '../core/pipeline.js';
 import { Seal } from '../core/seal.js';
 import type { Upstream } from '../core/upstream.js';
-import { withApproval } from '../features/approval.js';
-import { type CallLog, withCallLog } from '../features/call-log.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import type { Credentials } from '../identity/credentials.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
+import { admitting } from '../interceptors/admission.js';
+import { approval } from '../interceptors/approval.js';
+import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import { stopAllChildren } from '../outbound/stdio/process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
@@ -51,6 +53,8 @@ const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
 export interface Reporting {
   /** Takes a line for each call. */
   readonly calls?: CallLog;
+  /** Steps around every call, beside those of the gateway. */
+  readonly interceptors?: readonly Interceptor[];
   /** How an operator reads the output of a server's process, where this gateway can be asked for it. */
   readonly showsOutput?: (server: string) => string;
   /** The one caller started the gateway and is its operator, whatever tokens there are. */
@@ -63,12 +67,11 @@ export class Runtime {
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
   readonly servers: Registrations<'server'>;
-  readonly aggregate: Aggregate;
   readonly seal: Seal;
   readonly states: States;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
-  /** The core with its features around it: what every door calls. */
+  /** MCP: what every door calls. */
   readonly gateway: Gateway;
   /** Everything about agents. */
   readonly a2a: A2aRuntime;
@@ -123,29 +126,27 @@ export class Runtime {
     this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
     this.states = new States(this.seal, bridge.parkTtl);
     const { catalog, seal, parking, tasks } = this;
-    this.aggregate = new Aggregate({
+    const { calls, interceptors: added = [] } = reporting;
+    const { approve } = config.policy;
+    const approving = approval(approve, bridge.parkTtl, usedApprovals(state));
+    // The order in which every call of both protocols passes the interceptors.
+    const pipeline = new Pipeline([callLog(calls, catalog), ...added, admitting(admission), approving]);
+    this.gateway = new Aggregate({
       catalog,
       pages: new Pages(catalog, admission, seal, config.limits.pageSize),
       admission,
-      forwarder: new Forwarder({ catalog, admission, parking, tasks, seal, bridge, taskTtl: TASK_TTL }),
+      forwarder: new Forwarder({ catalog, parking, tasks, seal, bridge, taskTtl: TASK_TTL }),
       tasks,
       bridge,
+      pipeline,
     });
-    const approving = withApproval(
-      this.aggregate,
-      config.policy.approve,
-      catalog,
-      bridge.parkTtl,
-      usedApprovals(state),
-    );
-    const { calls } = reporting;
-    this.gateway = calls ? withCallLog(approving, calls, catalog) : approving;
     const { gateway } = this;
     const { shared } = replica;
     const identified = this.authenticator.enabled;
     const { credentials } = this;
     this.a2a = new A2aRuntime({
-      ...{ config, info, state, identified, credentials, shared, cluster, seal, admission, catalog, gateway, log },
+      ...{ config, info, state, identified, credentials, shared, cluster, seal, log },
+      ...{ admission, pipeline, catalog, gateway },
       explains: this.explains(config),
       live: () => this.live(),
     });
@@ -224,7 +225,6 @@ export class Runtime {
     const { config } = this;
     return {
       gateway: this.gateway,
-      describe: (view) => this.aggregate.describe(view),
       tasks: this.tasks,
       cluster: this.cluster,
       identified: this.authenticator.enabled,

@@ -1,12 +1,13 @@
 /** The composition root: `app/` is the only folder that knows every layer. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { Readable, Writable } from 'node:stream';
 import { formatListen, isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
 import { ALL_SERVERS } from '../core/gateway.js';
+import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
 import { forOperators } from '../core/upstream-monitor.js';
-import { type CallLog, withAgentCallLog } from '../features/call-log.js';
 import { OPEN } from '../identity/authenticator.js';
 import { CardDoor } from '../inbound/a2a/card-door.js';
 import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
@@ -29,6 +30,7 @@ import { MCP_ERRORS } from '../inbound/mcp/refusals.js';
 import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
 import { StdioDoor } from '../inbound/mcp/stdio-door.js';
+import type { CallLog } from '../interceptors/call-log.js';
 import { DIALECTS } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Log } from '../telemetry/log.js';
@@ -57,17 +59,22 @@ function hostsOf({ hosts, publicUrl, listen }: Config, loopback: boolean): strin
   return [...given, listen.host.includes(':') ? `[${listen.host}]` : listen.host];
 }
 
-export async function startServe(
-  config: Config,
-  { log, calls }: { log: Log; calls?: CallLog },
-): Promise<RunningGateway> {
+export interface ServeOptions {
+  readonly log: Log;
+  readonly calls?: CallLog;
+  /** Steps around every call, beside those of the gateway. */
+  readonly interceptors?: readonly Interceptor[];
+}
+
+export async function startServe(config: Config, { log, calls, interceptors }: ServeOptions): Promise<RunningGateway> {
   const began = performance.now();
   const tls = await tlsOf(config, log);
   const runtime = await Runtime.build(config, INFO, log, {
     showsOutput: (name) => `parley logs ${name}`,
     ...(calls && { calls }),
+    ...(interceptors && { interceptors }),
   });
-  const { aggregate, gateway, catalog, seal } = runtime;
+  const { gateway, catalog, seal } = runtime;
   const modern = new ModernDoor(gateway, INFO, runtime.states);
   const sessions = new Sessions<HttpCarrier>({
     ...runtime.sessionsOptions(),
@@ -92,7 +99,6 @@ export async function startServe(
   const info = new InfoPage({
     gateway,
     info: INFO,
-    capabilitiesOf: (view) => aggregate.describe(view),
     states: async () => {
       await skillsKnown();
       return monitor.states();
@@ -130,7 +136,7 @@ export async function startServe(
     if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
     else log.error({ err: error, path, requestId }, 'a request failed in the gateway');
   };
-  const a2a = config.a2a.enabled ? agentDoors(runtime, failed, calls) : undefined;
+  const a2a = config.a2a.enabled ? agentDoors(runtime, failed) : undefined;
   const routes = routeTable({
     mcp: config.mcp.enabled ? mcp : 'off',
     sse,
@@ -226,18 +232,13 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 }
 
 /** The doors of A2A, over HTTP and gRPC. */
-function agentDoors(
-  runtime: Runtime,
-  failed: (error: unknown, path: string, requestId?: string) => void,
-  calls: CallLog | undefined,
-) {
+function agentDoors(runtime: Runtime, failed: (error: unknown, path: string, requestId?: string) => void) {
   const { config, state } = runtime;
   const { a2a, limits, grpc } = config;
   const { hall, directory, cards, keys, callbacks, records, deadLetters } = runtime.a2a;
   const profile = a2a.errorProfile;
   const { authenticator } = runtime;
-  const gateway = calls ? withAgentCallLog(hall, calls) : hall;
-  const door = new A2aDoor({ gateway, agents: directory, limits, profile, failed });
+  const door = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
   const cardDoor = new CardDoor({
     cards,
     keys,
@@ -263,7 +264,7 @@ function agentDoors(
       // Loaded by those who want it: it is the largest library of all.
       const { GrpcDoor } = await import('../inbound/a2a/grpc-door.js');
       grpcDoor = new GrpcDoor({
-        gateway,
+        gateway: hall,
         authenticator,
         knows: (name) => !!directory.get(name),
         profile,
@@ -284,20 +285,23 @@ async function drained(busy: () => number, patience: number): Promise<void> {
   }
 }
 
-export interface StdioOptions {
-  readonly log: Log;
-  readonly calls?: CallLog;
+export interface StdioOptions extends ServeOptions {
   /** The only server to serve; all of them without it. */
   readonly server?: string;
   readonly started?: (gateway: Pick<RunningGateway, 'reload'>) => void;
+  /** The pipes of the client; those of this process without them. */
+  readonly input?: Readable;
+  readonly output?: Writable;
 }
 
-export async function startStdio(config: Config, { log, calls, server, started }: StdioOptions): Promise<void> {
+export async function startStdio(config: Config, options: StdioOptions): Promise<void> {
+  const { log, calls, interceptors, server, started, input = process.stdin, output = process.stdout } = options;
   const began = performance.now();
   const runtime = await Runtime.build(config, INFO, log, {
     private: true,
     showsOutput: () => 'log.level: debug',
     ...(calls && { calls }),
+    ...(interceptors && { interceptors }),
   });
   const monitor = monitorOf(runtime, began);
   monitor.onChange((change) => logChange(log, change));
@@ -316,14 +320,14 @@ export async function startStdio(config: Config, { log, calls, server, started }
       limits: config.limits,
       failed: (error) => log.error({ err: error }, 'a request failed in the gateway'),
     },
-    process.stdout,
+    output,
   );
   started?.({ reload: (next) => runtime.reload(next) });
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });
-  await Promise.race([door.serve(process.stdin), stopped]);
-  process.stdin.destroy();
+  await Promise.race([door.serve(input), stopped]);
+  input.destroy();
   monitor.close();
   door.end();
   sessions.close();

@@ -1,31 +1,74 @@
 import { ProtocolError } from '../protocol/errors.js';
+import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Caller } from './caller.js';
 
-export type TargetKind = 'tool' | 'prompt' | 'resource' | 'agent';
-
-export interface Target {
+/** One thing of one server or agent that a call is for. */
+export interface ItemTarget {
   readonly server: string;
-  readonly kind: TargetKind;
+  /** `method`: a method of an extension that only the server knows. `server`: the server as such, in lists and messages. */
+  readonly kind: 'tool' | 'prompt' | 'resource' | 'agent' | 'task' | 'method' | 'server';
   /** The target's own name or URI at its server. */
+  readonly name: string;
+  /** The name a tool is offered under, before any prefix, where it is not its own. */
+  readonly offered?: string;
+}
+
+/** What the gateway itself answers from what it knows of its servers: lists, descriptions, subscriptions to changes. */
+export interface CatalogTarget {
+  readonly kind: 'catalog';
+  /** The only server it is about; undefined for all that the caller sees. */
+  readonly server: string | undefined;
+  /** The method that reads it. */
   readonly name: string;
 }
 
-/** May this caller use this target? Asked on every list and again on every call, with the resolved target (S3). */
-export interface Admission {
-  sees(caller: Caller, target: Target): boolean;
-  /** Throws what the caller is to be told. */
-  admit(caller: Caller, target: Target): void;
+export type Target = ItemTarget | CatalogTarget;
+
+/** What a caller wants to do: the action is the method of its protocol, such as `tools/call` or `SendMessage`. */
+export interface AdmissionRequest {
+  readonly caller: Caller;
+  readonly protocol: 'mcp' | 'a2a';
+  readonly method: string;
+  readonly target: Target;
+  /** Parsed when they are read. */
+  readonly arguments: JsonValue | undefined;
 }
+
+/**
+ * May this caller use this target? Asked on every list and again on every call, with the resolved target (S3). Answers
+ * that need no waiting come without a promise, so that they cost no turn.
+ */
+export interface Admission {
+  /** Whether the caller may know of the target. Absent where nothing is hidden from anybody. */
+  sees?(caller: Caller, target: ItemTarget): boolean | Promise<boolean>;
+  /** Throws, or rejects with, the error for the caller. */
+  admit(request: AdmissionRequest): void | Promise<void>;
+}
+
+/** Those things that the caller may know of: the list itself where nothing is hidden, and no promise where none is needed. */
+export function visible<T>(
+  admission: Admission,
+  caller: Caller,
+  things: readonly T[],
+  targetOf: (thing: T) => ItemTarget,
+): readonly T[] | Promise<readonly T[]> {
+  if (!admission.sees || things.length === 0) return things;
+  const answers = things.map((thing) => admission.sees?.(caller, targetOf(thing)) ?? true);
+  const chosen = (sees: readonly boolean[]): readonly T[] =>
+    sees.includes(false) ? things.filter((_, index) => sees[index]) : things;
+  return answers.some((answer) => answer instanceof Promise)
+    ? Promise.all(answers).then(chosen)
+    : chosen(answers as boolean[]);
+}
+
+export const agentTarget = (name: string): ItemTarget => ({ server: name, kind: 'agent', name });
+export const serverTarget = (name: string): ItemTarget => ({ server: name, kind: 'server', name });
 
 /** Everyone may see everything; tools of servers whose invocation is switched off are not called. */
 export class OpenAdmission implements Admission {
   constructor(private readonly callable: (server: string) => boolean) {}
 
-  sees(): boolean {
-    return true;
-  }
-
-  admit(_: Caller, target: Target): void {
+  admit({ target }: AdmissionRequest): void {
     if (target.kind !== 'tool' || this.callable(target.server)) return;
     throw new ProtocolError(
       'tool_invocation_disabled',

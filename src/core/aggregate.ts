@@ -5,30 +5,35 @@ import { paramMismatch } from '../protocol/mcp/headers.js';
 import {
   isListMethod,
   isObject,
-  LIST_CHANGED,
-  LIST_KINDS,
-  type ListKind,
+  type ListMethod,
   type Notification,
-  type ServerCapabilities,
   type SubscriptionFilter,
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
-import { detailedTask } from '../protocol/mcp/project/task.js';
 import { DISCOVER_VERSIONS } from '../protocol/mcp/revisions/index.js';
-import { refusalIn } from '../protocol/mcp/upstream-error.js';
-import type { Admission } from './admission.js';
+import type { Admission, CatalogTarget, ItemTarget, Target } from './admission.js';
 import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
-import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
+import type { HostedTasks } from './bridge/tasks.js';
+import { McpContext, type McpResult, type McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
-import { type Catalog, unionOf } from './catalog/catalog.js';
+import { type Catalog, type Resolved, unionOf } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import { MISSING, type Pages } from './catalog/pages.js';
-import type { Missing } from './catalog/server.js';
-import { answeredWithin } from './catalog/waiting.js';
-import type { Forwarder, Route } from './forward.js';
-import { type Call, complete, failed, type Gateway, type Outcome, type Subscription, type View } from './gateway.js';
-import type { Watch } from './upstream.js';
+import { type Forwarder, ServerRoute } from './forward.js';
+import {
+  type Call,
+  complete,
+  type Description,
+  failed,
+  type Gateway,
+  type Missing,
+  type Outcome,
+  type Subscription,
+  type View,
+} from './gateway.js';
+import type { Pipeline } from './pipeline.js';
+import { Subscriptions } from './subscriptions.js';
 
 export interface AggregateParts {
   readonly catalog: Catalog;
@@ -37,68 +42,110 @@ export interface AggregateParts {
   readonly forwarder: Forwarder;
   readonly tasks: HostedTasks;
   readonly bridge: BridgeSwitches;
+  readonly pipeline: Pipeline;
 }
 
 const INSTRUCTIONS_LIMIT = 8_192;
 const DISCOVER_TTL = 60_000;
 
-/** How long a subscription to everything waits for one server to confirm its part. */
-const LIST_PATIENCE = 1_000;
-const RESOURCE_PATIENCE = 5_000;
-
-/** What a view offers. */
-export interface Description {
-  readonly capabilities: ServerCapabilities;
-  readonly instructions: string | undefined;
-  /** The servers that have not answered yet. */
-  readonly missing: readonly Missing[];
-}
-
-/** Many servers as one: finds the server a request is for and hands it on. */
+/** Many servers as one: resolves each request once to its route, which the interceptors and then the request take. */
 export class Aggregate implements Gateway {
-  constructor(private readonly parts: AggregateParts) {}
+  private readonly subscriptions: Subscriptions;
+
+  constructor(private readonly parts: AggregateParts) {
+    this.subscriptions = new Subscriptions(parts);
+  }
 
   async call(caller: Caller, call: Call): Promise<Outcome> {
+    const began = performance.now();
     try {
-      return await this.dispatch(caller, call);
+      return (await this.run(caller, call, began, this.resolved(caller, call))) as Outcome;
     } catch (error) {
-      if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);
+      if (isKnown(error)) return failed(error);
       throw error;
     }
   }
 
-  private dispatch(caller: Caller, call: Call): Promise<Outcome> {
+  describe(caller: Caller, call: Call): Promise<Description> {
+    return this.provide(caller, call, () => this.described(call.view));
+  }
+
+  listen(
+    caller: Caller,
+    call: Call,
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+  ): Promise<Subscription> {
+    return this.provide(caller, call, (context) => this.subscriptions.open(context, filter, deliver));
+  }
+
+  async onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T> {
+    if (taskId === undefined) return this.provide(caller, call, work);
+    const route = this.parts.forwarder.hosted(caller, taskId).then(({ target }) => providing(target, work));
+    return provided<T>(await this.run(caller, call, performance.now(), route));
+  }
+
+  /** Answers from what the gateway knows itself. */
+  private async provide<T>(caller: Caller, call: Call, work: (context: McpContext) => Promise<T>): Promise<T> {
+    const route = providing(catalogTarget(call), work);
+    return provided<T>(await this.run(caller, call, performance.now(), route));
+  }
+
+  /**
+   * Sends a request through the interceptors and along its route. A request that cannot be resolved passes the
+   * interceptors too, so that it is logged and limited like any other; forwarding it fails with the reason.
+   */
+  private run(
+    caller: Caller,
+    call: Call,
+    began: number,
+    route: McpRoute | Promise<McpRoute>,
+  ): McpResult | Promise<McpResult> {
+    const { pipeline } = this.parts;
+    // A route that is known already costs no turn.
+    if (!(route instanceof Promise)) return pipeline.run(new McpContext(caller, call, route, began));
+    return route.catch(unresolved).then((found) => pipeline.run(new McpContext(caller, call, found, began)));
+  }
+
+  private resolved(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
+    try {
+      return this.resolve(caller, call);
+    } catch (error) {
+      return unresolved(error);
+    }
+  }
+
+  private resolve(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
     const { method } = call;
-    if (method === 'tools/call') return this.callTool(caller, call);
-    if (isListMethod(method)) return this.list(caller, call);
+    if (method === 'tools/call') return this.tool(caller, call);
+    if (isListMethod(method)) return { target: catalogTarget(call), forward: (context) => this.list(context, method) };
     switch (method) {
       case 'resources/read':
-        return this.readResource(caller, call);
+        return this.resource(caller, call);
       case 'prompts/get':
-        return this.getPrompt(caller, call);
+        return this.prompt(caller, call);
       case 'completion/complete':
         return this.completion(caller, call);
       case 'server/discover':
-        return this.discover(call.view);
+        return { target: catalogTarget(call), forward: () => this.discover(call.view) };
       case 'tasks/get':
       case 'tasks/update':
       case 'tasks/cancel':
         return this.parts.forwarder.task(caller, call);
       default:
-        return this.parts.forwarder.unknown(caller, call);
+        return this.parts.forwarder.unknown(call);
     }
   }
 
-  private async list(caller: Caller, call: Call): Promise<Outcome> {
-    if (!isListMethod(call.method)) throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
+  private async list({ caller, call }: McpContext, method: ListMethod): Promise<Outcome> {
     const cursor = call.params.get('cursor');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', 'A cursor is a string');
-    return complete(await this.parts.pages.page(caller, call.view, call.method, cursor, call.whole));
+    return complete(await this.parts.pages.page(caller, call.view, method, cursor, call.whole));
   }
 
   private async discover(view: View): Promise<Outcome> {
-    const { capabilities, instructions, missing } = await this.describe(view);
+    const { capabilities, instructions, missing } = await this.described(view);
     return complete(
       RawObject.from({
         supportedVersions: DISCOVER_VERSIONS,
@@ -112,8 +159,7 @@ export class Aggregate implements Gateway {
     );
   }
 
-  /** What the view offers, in the modern vocabulary. */
-  async describe(view: View): Promise<Description> {
+  private async described(view: View): Promise<Description> {
     const { known, missing } = await this.parts.catalog.describe(view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.parts.bridge.logging) delete capabilities.logging;
@@ -132,7 +178,7 @@ export class Aggregate implements Gateway {
     return { capabilities, instructions: mergeInstructions(known, view), missing };
   }
 
-  private async callTool(caller: Caller, call: Call): Promise<Outcome> {
+  private tool(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
     const { catalog } = this.parts;
     const name = stringParam(call, 'name');
     const args = call.params.get('arguments');
@@ -140,177 +186,114 @@ export class Aggregate implements Gateway {
       throw new ProtocolError('invalid_params', '"arguments" must be an object');
     const set = catalog.setOf(caller, call.view);
     const resolved = catalog.resolve(call.view, name, 'tools/list', set);
-    const { server, name: offered } = resolved instanceof Promise ? await resolved : resolved;
-    const item = catalog.knownTool(server, offered, set) ?? (await this.findTool(caller, server, offered, set));
+    return resolved instanceof Promise
+      ? resolved.then((found) => this.toolOf(caller, call, name, args, found, set))
+      : this.toolOf(caller, call, name, args, resolved, set);
+  }
+
+  private toolOf(
+    caller: Caller,
+    call: Call,
+    asked: string,
+    args: JsonObject | undefined,
+    resolved: Resolved,
+    set: CapabilitySet,
+  ): McpRoute | Promise<McpRoute> {
+    const { server, name } = resolved;
+    const known = this.parts.catalog.knownTool(server, name, set);
+    if (known) return this.toolRoute(call, asked, args, resolved, set, known);
+    return this.findTool(caller, server, name, set).then((item) =>
+      this.toolRoute(call, asked, args, resolved, set, item),
+    );
+  }
+
+  private toolRoute(
+    call: Call,
+    asked: string,
+    args: JsonObject | undefined,
+    { server, name: offered }: Resolved,
+    set: CapabilitySet,
+    item: Item | undefined,
+  ): McpRoute {
+    const { catalog, forwarder } = this.parts;
     const own = item?.own ?? catalog.ownTool(server, offered);
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);
       if (problem) throw new ProtocolError('header_mismatch', problem);
     }
-    const route: Route = {
-      target: { server, kind: 'tool', name: own },
-      edits: own === name ? {} : { name: quoted(own) },
-      item,
-    };
-    const outcome = await this.parts.forwarder.forward(caller, call, route);
-    // The server saw other mirrored arguments than we know of: learn its list anew and try once more. It refused, so
-    // nothing was executed (BR-23).
-    if (outcome.kind !== 'error' || refusalIn(outcome.error)?.reason !== 'header_mismatch') return outcome;
-    await catalog.refreshTools(server, set);
-    return this.parts.forwarder.forward(caller, call, { ...route, item: catalog.knownTool(server, offered, set) });
+    const target: ItemTarget =
+      own === offered ? { server, kind: 'tool', name: own } : { server, kind: 'tool', name: own, offered };
+    const edits = own === asked ? {} : { name: quoted(own) };
+    return new ServerRoute(forwarder, target, edits, item, set);
   }
 
   /** A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities. */
   private async findTool(caller: Caller, server: string, name: string, set: CapabilitySet): Promise<Item | undefined> {
     const { catalog, admission } = this.parts;
-    if (admission.sees(caller, { server, kind: 'tool', name })) return catalog.tool(server, name, set);
+    if (!admission.sees || (await admission.sees(caller, { server, kind: 'tool', name })))
+      return catalog.tool(server, name, set);
     throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server } });
   }
 
-  private async getPrompt(caller: Caller, call: Call): Promise<Outcome> {
+  private async prompt(caller: Caller, call: Call): Promise<McpRoute> {
     const name = stringParam(call, 'name');
-    const { catalog } = this.parts;
+    const { catalog, forwarder } = this.parts;
     const set = catalog.setOf(caller, call.view);
     const { server, name: own } = await catalog.resolve(call.view, name, 'prompts/list', set);
-    return this.parts.forwarder.forward(caller, call, {
-      target: { server, kind: 'prompt', name: own },
-      edits: own === name ? {} : { name: JSON.stringify(own) },
-    });
+    const edits = own === name ? {} : { name: JSON.stringify(own) };
+    return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
   }
 
-  private async readResource(caller: Caller, call: Call): Promise<Outcome> {
+  private async resource(caller: Caller, call: Call): Promise<McpRoute> {
     const uri = stringParam(call, 'uri');
-    const { catalog } = this.parts;
+    const { catalog, forwarder } = this.parts;
     const server = await catalog.ownerOf(call.view, uri, catalog.setOf(caller, call.view));
-    return this.parts.forwarder.forward(caller, call, { target: { server, kind: 'resource', name: uri }, edits: {} });
+    return new ServerRoute(forwarder, { server, kind: 'resource', name: uri }, {});
   }
 
-  private async completion(caller: Caller, call: Call): Promise<Outcome> {
-    const { catalog } = this.parts;
+  private async completion(caller: Caller, call: Call): Promise<McpRoute> {
+    const { catalog, forwarder } = this.parts;
     const set = catalog.setOf(caller, call.view);
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
       const { server, name: own } = await catalog.resolve(call.view, ref['name'], 'prompts/list', set);
-      return this.parts.forwarder.forward(caller, call, {
-        target: { server, kind: 'prompt', name: own },
-        edits: { ref: JSON.stringify({ ...ref, name: own }) },
-      });
+      const edits = { ref: JSON.stringify({ ...ref, name: own }) };
+      return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
     }
     if (ref['type'] === 'ref/resource' && typeof ref['uri'] === 'string') {
       const server = await catalog.ownerOf(call.view, ref['uri'], set);
-      return this.parts.forwarder.forward(caller, call, {
-        target: { server, kind: 'resource', name: ref['uri'] },
-        edits: {},
-      });
+      return new ServerRoute(forwarder, { server, kind: 'resource', name: ref['uri'] }, {});
     }
     throw new ProtocolError('invalid_params', '"ref" must name a prompt or a resource template');
   }
-
-  async listen(
-    caller: Caller,
-    view: View,
-    filter: SubscriptionFilter,
-    deliver: (notification: Notification) => void,
-  ): Promise<Subscription> {
-    const { catalog } = this.parts;
-    const upstreams = catalog.inView(view);
-    if (view.server !== undefined && upstreams.length === 0)
-      throw new ProtocolError('not_found', `There is no server "${view.server}"`);
-    const wanted = LIST_KINDS.filter((kind) => filter[kind]);
-    const byServer = await this.subscriptionsByServer(caller, view, filter.resourceSubscriptions ?? []);
-    const taskIds = await this.parts.forwarder.ownedTasks(caller, filter.taskIds ?? []);
-    const stopTasks = this.parts.tasks.onChange((record: TaskRecord) => {
-      if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
-    });
-    const own = catalog.setOf(caller, view);
-    const stop = catalog.onChange((kind, server, set) => {
-      if (filter[kind] && (view.server === undefined || view.server === server) && (set === undefined || set === own))
-        deliver({ method: LIST_CHANGED[kind], params: {} });
-    });
-    const watches: Watch[] = [];
-    let closed = false;
-    await Promise.all(
-      upstreams.map(async (upstream) => {
-        const uris = byServer.get(upstream.name) ?? [];
-        const part: SubscriptionFilter = {
-          ...Object.fromEntries(wanted.map((kind) => [kind, true])),
-          ...(uris.length > 0 && { resourceSubscriptions: uris }),
-        };
-        if (wanted.length === 0 && uris.length === 0) return;
-        const watching = upstream
-          .watch(
-            part,
-            (event) => {
-              if (event.kind === 'resourceUpdated')
-                deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
-            },
-            caller,
-          )
-          .then(
-            (watch) => void (closed ? watch.close() : watches.push(watch)),
-            // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
-            () => {},
-          );
-        if (view.server !== undefined) await watching;
-        // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
-        else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
-        else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
-      }),
-    );
-    return {
-      honoured: { ...this.honoured(view, wanted, filter, watches), ...(taskIds.length > 0 && { taskIds }) },
-      close: () => {
-        closed = true;
-        stop();
-        stopTasks();
-        for (const watch of watches) watch.close();
-      },
-    };
-  }
-
-  private async subscriptionsByServer(
-    caller: Caller,
-    view: View,
-    uris: readonly string[],
-  ): Promise<Map<string, string[]>> {
-    const byServer = new Map<string, string[]>();
-    const { catalog } = this.parts;
-    const set = catalog.setOf(caller, view);
-    for (const uri of uris) {
-      try {
-        const server = await catalog.ownerOf(view, uri, set);
-        if (!this.parts.admission.sees(caller, { server, kind: 'resource', name: uri })) continue;
-        byServer.set(server, [...(byServer.get(server) ?? []), uri]);
-      } catch (error) {
-        // Not honoured, and so not acknowledged (BR-21).
-        if (!(error instanceof ProtocolError)) throw error;
-      }
-    }
-    return byServer;
-  }
-
-  private honoured(
-    view: View,
-    wanted: readonly ListKind[],
-    filter: SubscriptionFilter,
-    watches: readonly Watch[],
-  ): SubscriptionFilter {
-    const honoured: SubscriptionFilter = {};
-    // The union's lists change with the gateway's own configuration too, which it always knows of.
-    for (const kind of wanted)
-      if (view.server === undefined || watches.some((watch) => watch.honoured[kind])) honoured[kind] = true;
-    const confirmed = new Set(watches.flatMap((watch) => watch.honoured.resourceSubscriptions ?? []));
-    const uris = (filter.resourceSubscriptions ?? []).filter((uri) => confirmed.has(uri));
-    if (uris.length > 0) honoured.resourceSubscriptions = uris;
-    return honoured;
-  }
 }
 
-/** What a subscriber is told of a task: all that `tasks/get` would say. */
-function taskNotice(record: TaskRecord): Notification['params'] {
-  const { resultType: _, ...task } = detailedTask(record);
-  return task;
+const isKnown = (error: unknown): error is ProtocolError | UpstreamRpcError =>
+  error instanceof ProtocolError || error instanceof UpstreamRpcError;
+
+/** The route of a request that is for nothing its caller can reach. */
+function unresolved(error: unknown): McpRoute {
+  if (!isKnown(error)) throw error;
+  return { target: undefined, forward: () => Promise.reject(error) };
+}
+
+const providing = (target: Target, work: (context: McpContext) => Promise<unknown>): McpRoute => ({
+  target,
+  forward: async (context) => ({ kind: 'value', value: await work(context) }),
+});
+
+const catalogTarget = ({ view, method }: Call): CatalogTarget => ({
+  kind: 'catalog',
+  server: view.server,
+  name: method,
+});
+
+/** What the gateway provided; a step around it may have failed it instead. */
+function provided<T>(result: McpResult): T {
+  if (result.kind === 'value') return result.value as T;
+  if (result.kind === 'error') throw result.error;
+  throw new ProtocolError('internal', `An interceptor answered with "${result.kind}" where that is no answer`);
 }
 
 /** How an answer says which servers are not in it. */

@@ -11,28 +11,40 @@ import {
 import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/project/input.js';
 import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/project/task.js';
 import { needsTask, refusalIn } from '../protocol/mcp/upstream-error.js';
-import type { Admission, Target } from './admission.js';
+import type { ItemTarget } from './admission.js';
 import type { CallState } from './bridge/call-state.js';
 import type { Parking } from './bridge/parking.js';
 import { type BridgeSwitches, relayable } from './bridge/relay.js';
-import type { HostedTasks } from './bridge/tasks.js';
+import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
+import type { McpContext, McpRoute } from './call.js';
 import type { Caller } from './caller.js';
+import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
 import type { Upstream, UpstreamCall } from './upstream.js';
 
-/** Where a call goes: a server, and what the call's parameters are called there. */
-export interface Route {
-  readonly target: Target;
-  readonly edits: Edits;
-  readonly item?: Item | undefined;
+/** The way to a server: what the call is for there, and what its parameters are called there. */
+export class ServerRoute implements McpRoute {
+  constructor(
+    private readonly forwarder: Forwarder,
+    readonly target: ItemTarget,
+    readonly edits: Edits,
+    readonly item?: Item,
+    /** Of a tool: the capabilities it is listed for. */
+    readonly set?: CapabilitySet,
+  ) {}
+
+  forward(context: McpContext): Promise<Outcome> {
+    return this.forwarder.forward(context, this);
+  }
 }
+
+type Route = Pick<ServerRoute, 'target' | 'edits' | 'item' | 'set'>;
 
 export interface ForwarderParts {
   readonly catalog: Catalog;
-  readonly admission: Admission;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   readonly seal: Seal;
@@ -51,11 +63,9 @@ const TASKS_CAPABILITY: ClientCapabilities = { extensions: { [TASKS_EXTENSION]: 
 export class Forwarder {
   constructor(private readonly parts: ForwarderParts) {}
 
-  async forward(caller: Caller, call: Call, route: Route): Promise<Outcome> {
-    const { admission } = this.parts;
+  /** Only the pipeline calls this, after every interceptor. */
+  async forward({ caller, call }: McpContext, route: Route): Promise<Outcome> {
     const { target } = route;
-    call.routed?.(target);
-    admission.admit(caller, target);
     const upstream = this.upstream(target.server);
     const { state } = call;
     if (state && state.kind !== 'approval' && state.server !== target.server) {
@@ -76,8 +86,13 @@ export class Forwarder {
       return this.host(onBehalf, call, route, upstream, state, support !== 'forbidden');
     }
     const manner = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
-    const outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
+    let outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
     if (outcome.kind === 'complete') return outcome;
+    if (route.set !== undefined && sawOtherMirrors(outcome)) {
+      // It refused, so nothing was executed, and one more attempt does nothing twice (BR-23).
+      const renewed = await this.relearned(route, route.set);
+      outcome = await upstream.request(onBehalf, this.toUpstream(call, renewed, state, manner));
+    }
     if (
       caller.revision.expresses.tasks !== 'extension' &&
       outcome.kind === 'error' &&
@@ -94,18 +109,32 @@ export class Forwarder {
   }
 
   /** A request of an extension the gateway does not know: it can only pass where there is one server it can be for. */
-  async unknown(caller: Caller, call: Call): Promise<Outcome> {
+  unknown(call: Call): McpRoute {
     const { server } = call.view;
     if (server === undefined) throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
-    const upstream = this.upstream(server);
-    const outcome = await upstream.request(
+    const target: ItemTarget = { server, kind: 'method', name: call.method };
+    return { target, forward: (context) => this.passOn(context, target) };
+  }
+
+  private async passOn({ caller, call }: McpContext, target: ItemTarget): Promise<Outcome> {
+    const { server } = target;
+    const outcome = await this.upstream(server).request(
       this.onBehalf(caller, call),
-      this.toUpstream(call, { target: { server, kind: 'tool', name: call.method }, edits: {} }, call.state, PLAIN),
+      this.toUpstream(call, { target, edits: {} }, call.state, PLAIN),
     );
     if (outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'method_not_found') {
       throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
     }
     return this.bridged(caller, caller.capabilities, call, server, outcome);
+  }
+
+  /** The route with the tool as its server lists it now. */
+  private async relearned({ target, edits }: Route, set: CapabilitySet): Promise<Route> {
+    const { catalog } = this.parts;
+    const { server, name, offered = name } = target;
+    await catalog.refreshTools(server, set);
+    const item = catalog.knownTool(server, offered, set);
+    return { target, edits, ...(item && { item }) };
   }
 
   private upstream(server: string): Upstream {
@@ -293,23 +322,38 @@ export class Forwarder {
   }
 
   /** `tasks/get`, `tasks/update`, `tasks/cancel` of the extension, for tasks of servers and of the gateway. */
-  async task(caller: Caller, call: Call): Promise<Outcome> {
+  async task(caller: Caller, call: Call): Promise<McpRoute> {
     if (!declares(caller.capabilities, TASKS_CAPABILITY)) throw lacksCapability('parley', TASKS_CAPABILITY);
     const taskId = call.params.get('taskId');
     if (typeof taskId !== 'string') throw new ProtocolError('invalid_params', '"taskId" must be a string');
+    const relayed = this.openTask(caller, taskId);
+    if (relayed) {
+      const [server, own] = relayed;
+      const target: ItemTarget = { server, kind: 'task', name: own };
+      return { target, forward: (context) => this.relayTask(context, taskId, target) };
+    }
+    const { record, target } = await this.hosted(caller, taskId);
+    return { target, forward: (context) => this.hostedTask(context, record) };
+  }
+
+  /** A task of the gateway's own, and the target it is for interceptors. */
+  async hosted(caller: Caller, taskId: string): Promise<{ readonly record: TaskRecord; readonly target: ItemTarget }> {
+    const record = await this.parts.tasks.find(caller.principal.name, taskId);
+    return { record, target: { server: record.server, kind: 'task', name: taskId } };
+  }
+
+  private async hostedTask({ caller, call }: McpContext, record: TaskRecord): Promise<Outcome> {
     const { tasks } = this.parts;
     const principal = caller.principal.name;
-    const relayed = this.openTask(caller, taskId);
-    if (relayed) return this.relayTask(caller, call, taskId, ...relayed);
     switch (call.method) {
       case 'tasks/update':
-        await tasks.update(principal, taskId, readAnswers(call));
+        await tasks.update(principal, record.taskId, readAnswers(call));
         return complete(RawObject.from({}));
       case 'tasks/cancel':
-        await tasks.cancel(principal, taskId);
+        await tasks.cancel(principal, record.taskId);
         return complete(RawObject.from({}));
       default:
-        return complete(RawObject.from(detailedTask(await tasks.find(principal, taskId))));
+        return complete(RawObject.from(detailedTask(record)));
     }
   }
 
@@ -322,11 +366,10 @@ export class Forwarder {
     }
   }
 
-  private async relayTask(caller: Caller, call: Call, taskId: string, server: string, own: string): Promise<Outcome> {
-    const route: Route = { target: { server, kind: 'tool', name: own }, edits: { taskId: JSON.stringify(own) } };
-    const outcome = await this.upstream(server).request(
+  private async relayTask({ caller, call }: McpContext, taskId: string, target: ItemTarget): Promise<Outcome> {
+    const outcome = await this.upstream(target.server).request(
       this.onBehalf(caller, call),
-      this.toUpstream(call, route, undefined, RELAYED),
+      this.toUpstream(call, { target, edits: { taskId: JSON.stringify(target.name) } }, undefined, RELAYED),
     );
     if (outcome.kind !== 'complete' || !outcome.result.has('taskId')) return outcome;
     return complete(outcome.result.edit({ taskId: JSON.stringify(taskId) }));
@@ -409,6 +452,10 @@ function refuseUndeclared(
   parked?.abandon('The client did not declare the capability');
   throw lacksCapability(server, requiredCapability(lacking));
 }
+
+/** The server saw other mirrored arguments than the gateway knows of. */
+const sawOtherMirrors = (outcome: Outcome): boolean =>
+  outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'header_mismatch';
 
 function readAnswers(call: Call): InputResponses {
   const answers = call.params.get('inputResponses') ?? {};

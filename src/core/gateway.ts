@@ -6,11 +6,11 @@ import type {
   InputResponses,
   LogLevel,
   Notification,
+  ServerCapabilities,
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
-import type { Target } from './admission.js';
 import type { CallState } from './bridge/call-state.js';
-import type { Caller, Cancellation } from './caller.js';
+import { type Caller, Cancellation } from './caller.js';
 
 /** Which part of the catalogue a door shows: all servers under prefixed names, or one under its own. */
 export interface View {
@@ -29,6 +29,8 @@ export interface Call {
   readonly wantsProgress: boolean;
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
+  /** When the client stops waiting, by `performance.now()`, where its transport says so. */
+  readonly deadline?: number;
   /** The caller wants a task it can come back to, for so long if it says. */
   readonly task?: { readonly ttl: number | undefined };
   /** Where the call goes on, where the request answers the questions of an earlier outcome. Its params hold the answers. */
@@ -41,9 +43,25 @@ export interface Call {
   notify(notification: Notification): void;
   /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
   polling?(retry: number): void;
-  /** Takes the target, once it is known. Set by a step around the call that wants to know it. */
-  routed?: (target: Target) => void;
 }
+
+/** A request that wants nothing beside its answer. */
+export const plainCall = (
+  method: string,
+  params: RawObject,
+  view: View,
+  more: Partial<Pick<Call, 'requestId' | 'cancellation' | 'header'>> = {},
+): Call => ({
+  method,
+  params,
+  view,
+  wantsProgress: false,
+  logLevel: undefined,
+  cancellation: more.cancellation ?? new Cancellation(),
+  header: more.header,
+  notify: () => {},
+  ...(more.requestId !== undefined && { requestId: more.requestId }),
+});
 
 /** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */
 export interface ParkedCall {
@@ -79,15 +97,37 @@ export interface Subscription {
   close(): void;
 }
 
+/** Why a server's part of an answer is not there. */
+export interface Missing {
+  readonly server: string;
+  readonly reason: string;
+}
+
+/** What a view offers. */
+export interface Description {
+  readonly capabilities: ServerCapabilities;
+  readonly instructions: string | undefined;
+  /** The servers that have not answered yet. */
+  readonly missing: readonly Missing[];
+}
+
+/**
+ * What every inbound adapter for MCP calls. All of it goes through the interceptors. `call` gives failures as outcomes, the
+ * other methods throw `ProtocolError` and `UpstreamRpcError`.
+ */
 export interface Gateway {
   call(caller: Caller, call: Call): Promise<Outcome>;
+  /** What the view of the call offers, in the modern vocabulary. */
+  describe(caller: Caller, call: Call): Promise<Description>;
   /** Resolves once the upstream watches are live. */
   listen(
     caller: Caller,
-    view: View,
+    call: Call,
     filter: SubscriptionFilter,
     deliver: (notification: Notification) => void,
   ): Promise<Subscription>;
+  /** Does something with a task of the gateway's own, or with all of them; for revisions that have other words for tasks. */
+  onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T>;
 }
 
 export const complete = (result: RawObject): Outcome => ({ kind: 'complete', result });

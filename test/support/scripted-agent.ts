@@ -8,6 +8,7 @@ import type { AgentAnswer } from '../../src/core/a2a/gateway.js';
 import { Hall, type HallParts } from '../../src/core/a2a/hall.js';
 import { OpenAdmission } from '../../src/core/admission.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../../src/core/caller.js';
+import { Pipeline } from '../../src/core/pipeline.js';
 import { Seal } from '../../src/core/seal.js';
 import type { DialectId } from '../../src/protocol/a2a/dialect.js';
 import type {
@@ -279,6 +280,7 @@ export async function startRig(): Promise<Rig> {
       const core = new Core({
         agents: { get: (name) => agents.get(name), names: () => [...agents.keys()] },
         admission: new OpenAdmission(() => true),
+        pipeline: new Pipeline([]),
         records: replica(),
         seal: new Seal(state.keyring),
         limits: { parts: 10, artifacts: 5, history: 8, streams: 10, streamsPerCaller: 3, maxHops: 3 },

@@ -56,6 +56,8 @@ export interface AgentHealth {
 export interface Agent {
   readonly name: string;
   facts(): Promise<AgentFacts>;
+  /** The facts that this caller may know, where they differ from one caller to another. */
+  factsFor?(caller: Caller): Promise<AgentFacts>;
   /** The facts as far as they are known without asking. */
   known(): AgentFacts | undefined;
   /** Calls `listener` when the card has changed. */

@@ -10,7 +10,7 @@ import { DECLARED, HTTP_BINDINGS } from '../../protocol/a2a/served.js';
 import { TOOLS_EXTENSION } from '../../protocol/bridge/tool-skill.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { Admission } from '../admission.js';
+import { type Admission, agentTarget, visible } from '../admission.js';
 import type { Caller } from '../caller.js';
 import { within } from '../timing.js';
 import type { Agent, AgentFacts, SignatureVerdict } from './agent.js';
@@ -94,14 +94,10 @@ export class Cards {
     return new Cards({ ...this.options, base: () => url }, this.unions);
   }
 
-  /** Whether this caller may know of this agent. */
-  sees(caller: Caller, name: string): boolean {
-    return this.options.admission.sees(caller, { server: name, kind: 'agent', name });
-  }
-
   /** The names of the agents this caller may know of. */
-  visible(caller: Caller): string[] {
-    return this.options.agents.names().filter((name) => this.sees(caller, name));
+  async visible(caller: Caller): Promise<readonly string[]> {
+    const { admission, agents } = this.options;
+    return visible(admission, caller, agents.names(), agentTarget);
   }
 
   /** The URL of an agent here, or of the front agent; `within` is a path below it. */
@@ -119,7 +115,7 @@ export class Cards {
 
   /** The card of one agent. Throws `agent_not_found`, or what keeps the agent from telling about itself. */
   async agent(caller: Caller, name: string): Promise<AgentCard> {
-    return this.write(name, await this.facts(this.find(caller, name)));
+    return this.write(name, await this.facts(caller, await this.find(caller, name)));
   }
 
   /** The card of the front agent: the skills of all that this caller may know of. */
@@ -176,19 +172,25 @@ export class Cards {
 
   /** An agent's own card as it came, with what became of its signatures (G-13). */
   async original(caller: Caller, name: string): Promise<OriginalCard> {
-    const { original } = await this.facts(this.find(caller, name));
+    const { original } = await this.facts(caller, await this.find(caller, name));
     return { agent: name, card: original.text, signature: original.signature, why: original.why };
   }
 
   /** Every agent this caller may know of, each with what is known of it. */
-  sights(caller: Caller): Promise<Sight[]> {
+  async sights(caller: Caller): Promise<Sight[]> {
     const { agents, patience = 3_000 } = this.options;
     return Promise.all(
-      this.visible(caller).flatMap((name) => {
+      (await this.visible(caller)).flatMap((name) => {
         const agent = agents.get(name);
-        return agent ? [factsOf(agent, patience).then((facts) => ({ name, agent, facts }))] : [];
+        return agent ? [this.known(caller, agent, patience).then((facts) => ({ name, agent, facts }))] : [];
       }),
     );
+  }
+
+  /** What this caller may know of an agent, waiting a while where nothing is known. */
+  private async known(caller: Caller, agent: Agent, patience: number): Promise<AgentFacts | undefined> {
+    const shared = !this.options.admission.sees || !agent.factsFor;
+    return (shared ? agent.known() : undefined) ?? factsOf(agent, () => this.facts(caller, agent), patience);
   }
 
   /** What an agent is for, in the words of the configuration or its own. */
@@ -213,13 +215,17 @@ export class Cards {
     return skills;
   }
 
-  private find(caller: Caller, name: string): Agent {
-    const agent = this.sees(caller, name) ? this.options.agents.get(name) : undefined;
-    if (!agent) throw new ProtocolError('agent_not_found', `There is no agent "${name}" here`);
+  private async find(caller: Caller, name: string): Promise<Agent> {
+    const { admission, agents } = this.options;
+    const agent = agents.get(name);
+    if (!agent || (admission.sees && !(await admission.sees(caller, agentTarget(name)))))
+      throw new ProtocolError('agent_not_found', `There is no agent "${name}" here`);
     return agent;
   }
 
-  private async facts(agent: Agent): Promise<AgentFacts> {
+  /** What this caller may know of an agent. */
+  private async facts(caller: Caller, agent: Agent): Promise<AgentFacts> {
+    if (this.options.admission.sees && agent.factsFor) return agent.factsFor(caller);
     return agent.known() ?? (await agent.facts());
   }
 
@@ -378,17 +384,19 @@ function skillSecurity({ skills }: AgentCard): JsonObject {
   return named.length > 0 ? { skillSecurity: Object.fromEntries(named) } : {};
 }
 
-/** What is known of an agent, waiting a while where nothing is. */
-async function factsOf(agent: Agent, patience: number): Promise<AgentFacts | undefined> {
-  const known = agent.known();
-  if (known) return known;
+/** The facts of an agent, if they come within a while. */
+async function factsOf(
+  agent: Agent,
+  asked: () => Promise<AgentFacts>,
+  patience: number,
+): Promise<AgentFacts | undefined> {
   if (agent.health().status === 'down') {
     // Found again in the background: a card is not kept waiting for one that is known to be away.
     void agent.facts().catch(() => {});
     return undefined;
   }
   return within(
-    agent.facts().catch(() => undefined),
+    asked().catch(() => undefined),
     patience,
   );
 }

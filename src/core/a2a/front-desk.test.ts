@@ -11,6 +11,7 @@ import { openState, type State } from '../../state/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { OpenAdmission } from '../admission.js';
 import { Cancellation } from '../caller.js';
+import { Pipeline } from '../pipeline.js';
 import { Seal } from '../seal.js';
 import { buildFront } from './front-desk.js';
 import { Hall } from './hall.js';
@@ -35,6 +36,7 @@ beforeAll(async () => {
   hall = new Hall({
     agents: directoryOf(...agents),
     admission: new OpenAdmission(() => true),
+    pipeline: new Pipeline([]),
     records,
     seal: new Seal(state.keyring),
     limits: { parts: 100, artifacts: 100, history: 100, streams: 10, streamsPerCaller: 10, maxHops: 4 },

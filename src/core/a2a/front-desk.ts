@@ -160,6 +160,7 @@ export class FrontDesk implements Agent {
       request: { value: handed },
       dialect,
       exchange,
+      nested: true,
     });
     if (answer.kind !== 'result') throw new ProtocolError('internal', 'A message was answered with a stream');
     return outcome(ids, history, chosen, answer.result.value as SendMessageResponse);

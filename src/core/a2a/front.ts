@@ -88,9 +88,8 @@ export class Front implements FrontRouter {
 
   /** Whose task it is; a task of several agents needs a wish to choose by (G-5). */
   private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
-    const owners = [
-      ...new Set((await this.parts.records.findAll(caller.principal.name, id)).map(({ agent }) => agent)),
-    ];
+    const found = (await this.parts.records.findAll(caller.principal.name, id)).map(({ agent }) => agent);
+    const owners = await this.usable(caller, new Set(found));
     if (owners.length <= 1) return owners[0];
     const wished = wish.agent ?? wish.tenant;
     if (wished !== undefined && owners.includes(wished)) return wished;
@@ -103,15 +102,24 @@ export class Front implements FrontRouter {
   private async byContext(caller: Caller, message: Message): Promise<RouteDecision | undefined> {
     const { records } = this.parts;
     const { contextId, referenceTaskIds = [] } = message;
-    const owner = contextId ? await records.contextAgent(caller.principal.name, contextId) : undefined;
+    const kept = contextId ? await records.contextAgent(caller.principal.name, contextId) : undefined;
+    const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
     // The desk asks once; what follows in its context is routed like anything else.
     if (owner !== undefined && owner !== FRONT_DESK) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
     for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
       for (const { agent } of await records.findAll(caller.principal.name, id)) if (agent) owners.add(agent);
     }
-    const [agent] = owners;
-    return agent !== undefined && owners.size === 1 ? { kind: 'agent', agent, why: 'reference' } : undefined;
+    const [agent, another] = await this.usable(caller, owners);
+    return agent !== undefined && another === undefined ? { kind: 'agent', agent, why: 'reference' } : undefined;
+  }
+
+  /** Those of the agents that the caller may use still; the desk is for everybody. */
+  private async usable(caller: Caller, agents: Iterable<string>): Promise<string[]> {
+    const named = [...agents];
+    if (named.length === 0) return named;
+    const visible = await this.parts.cards.visible(caller);
+    return named.filter((agent) => agent === FRONT_DESK || visible.includes(agent));
   }
 
   private async find(caller: Caller, request: JsonObject, message: Message, wish: Wish): Promise<RouteDecision> {
@@ -132,7 +140,7 @@ export class Front implements FrontRouter {
   private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
     const named = wish.agent ?? wish.tenant;
     if (named !== undefined) {
-      if (!this.parts.cards.visible(caller).includes(named)) throw notFound(named);
+      if (!(await this.parts.cards.visible(caller)).includes(named)) throw notFound(named);
       const skillId = wish.skillId === undefined ? {} : { skillId: wish.skillId };
       return { kind: 'agent', agent: named, why: wish.agent === undefined ? 'tenant' : 'hint', ...skillId };
     }

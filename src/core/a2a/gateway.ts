@@ -16,8 +16,10 @@ export interface AgentCall {
   /** How the caller writes: a task or a push configuration made now is remembered to be of this dialect. */
   readonly dialect: DialectId;
   readonly exchange: Exchange;
-  /** Takes the name of the agent that the front agent found. Set by a step around the call that wants to know it. */
-  routed?: (agent: string) => void;
+  /** When the client stops waiting, by `performance.now()`, where its transport says so. */
+  readonly deadline?: number;
+  /** The gateway makes it on the way of another call of the same caller, which interceptors have seen already. */
+  readonly nested?: true;
 }
 
 export type AgentAnswer = {

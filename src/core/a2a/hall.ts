@@ -2,16 +2,19 @@ import type {
   AgentCard,
   ListPushConfigsRequest,
   ListTasksRequest,
+  Operation,
   PushConfigRequest,
   StreamResponse,
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { isTerminal } from '../../protocol/a2a/model.js';
-import { ProtocolError } from '../../protocol/errors.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
-import type { Admission } from '../admission.js';
+import { type Admission, agentTarget, type Target as CallTarget, type CatalogTarget, visible } from '../admission.js';
+import { A2aContext, type A2aRoute } from '../call.js';
 import { type Caller, GATEWAY, ownerOf } from '../caller.js';
+import type { Pipeline } from '../pipeline.js';
 import type { Seal } from '../seal.js';
 import type { Agent } from './agent.js';
 import type { Callbacks } from './callbacks.js';
@@ -44,6 +47,7 @@ export interface HallTimes {
 export interface HallParts {
   readonly agents: Pick<Directory, 'get' | 'names'>;
   readonly admission: Admission;
+  readonly pipeline: Pipeline;
   readonly records: AgentRecords;
   readonly seal: Seal;
   readonly limits: A2aLimits;
@@ -106,30 +110,61 @@ export class Hall implements AgentGateway {
   }
 
   async handle(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
-    return outwardAnswer(await this.answer(caller, call));
+    const began = performance.now();
+    const { pipeline } = this.parts;
+    let route = this.resolved(caller, call);
+    if (route instanceof Promise) route = await route.catch(unresolved);
+    return pipeline.run(new A2aContext(caller, call, route, began));
   }
 
-  private async answer(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
-    const { operation, exchange } = call;
+  /** A request that cannot be resolved passes the interceptors too; forwarding it fails with the reason. */
+  private resolved(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
+    try {
+      return this.resolve(caller, call);
+    } catch (error) {
+      return unresolved(error);
+    }
+  }
+
+  private resolve(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
+    const { operation, exchange, agent } = call;
     if (exchange.cancellation.cancelled)
       throw new ProtocolError('cancelled', 'Nobody waits for the answer', { outcome: 'not_executed' });
+    const catalogue = operation === 'ListTasks' || operation === 'GetExtendedAgentCard';
+    if (agent === undefined) return catalogue ? this.ownRoute(operation) : this.routed(caller, call);
+    const found = this.seen(caller, agent);
+    return found instanceof Promise
+      ? found.then((target) => this.agentRoute(operation, target))
+      : this.agentRoute(operation, found);
+  }
+
+  private agentRoute(operation: Operation, target: Target): A2aRoute {
+    const { name } = target;
     switch (operation) {
       case 'ListTasks':
-        return this.list(caller, call);
+        return { target: agentTarget(name), forward: (context) => outward(this.list(context, [name])) };
       case 'GetExtendedAgentCard':
-        return this.extendedCard(caller, call);
-      default: {
-        const { name, agent, decision } =
-          call.agent === undefined ? await this.routed(caller, call) : this.admitted(caller, call.agent);
-        if (call.agent === undefined) call.routed?.(name);
-        if (operation === 'SendMessage' || operation === 'SendStreamingMessage') {
-          const turn = await this.turns.begin(caller, call, name, agent);
-          const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
-          return decision ? noted(answer, decision) : answer;
-        }
-        return this.onTask(caller, call, agent, await this.own(caller, call, name));
-      }
+        return { target: agentTarget(name), forward: (context) => this.extendedCard(context) };
+      default:
+        return { target: agentTarget(name), forward: (context) => outward(this.answer(context, target)) };
     }
+  }
+
+  /** What the gateway answers for all agents together. */
+  private ownRoute(operation: Operation): A2aRoute {
+    const target: CatalogTarget = { kind: 'catalog', server: undefined, name: operation };
+    return operation === 'ListTasks'
+      ? { target, forward: (context) => outward(this.listAll(context)) }
+      : { target, forward: (context) => this.extendedCard(context) };
+  }
+
+  private async answer({ caller, call }: A2aContext, { name, agent, decision }: Target): Promise<AgentAnswer> {
+    const { operation } = call;
+    if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage')
+      return this.onTask(caller, call, agent, await this.own(caller, call, name));
+    const turn = await this.turns.begin(caller, call, name, agent);
+    const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
+    return decision ? noted(answer, decision) : answer;
   }
 
   /**
@@ -137,13 +172,31 @@ export class Hall implements AgentGateway {
    * where it cannot be asked the news are believed, as far as they say the same however often they come.
    */
   async news(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
-    const { agent: name, owner } = key;
+    const { agent: name, owner, id } = key;
     const [record, agent] = [await this.parts.records.find(key), this.known(name)];
     if (!record || !agent) taskNotFound();
     if (isTerminal(record.task.status.state)) return;
     // Whoever follows the task hears of it anyway.
     if (this.feeds.get(key)?.followed || this.feeds.claimed(record)) return;
     const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
+    const call: AgentCall = {
+      ...{ agent: name, operation: 'GetTask', request: { value: { id } } },
+      ...{ dialect: record.dialect, exchange: ownExchange(), nested: true },
+    };
+    const forward = async (): Promise<AgentAnswer> => {
+      await this.believe(caller, agent, record, events);
+      return { kind: 'result', result: { value: null } };
+    };
+    const target = targetOf(name, 'GetTask');
+    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+  }
+
+  private async believe(
+    caller: Caller,
+    agent: Agent,
+    record: TaskRecord,
+    events: readonly StreamResponse[],
+  ): Promise<void> {
     if (await this.lookups.refresh(caller, agent, record)) return;
     await this.feeds.with(record, async (feed) => {
       for (const { task, statusUpdate } of events) {
@@ -215,44 +268,50 @@ export class Hall implements AgentGateway {
     });
   }
 
-  private async list(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
-    const agents = call.agent === undefined ? this.visible(caller) : [this.admitted(caller, call.agent).name];
+  private async listAll(context: A2aContext): Promise<AgentAnswer> {
+    return this.list(context, await this.visible(context.caller));
+  }
+
+  private async list({ caller, call }: A2aContext, agents: readonly string[]): Promise<AgentAnswer> {
     const value = await this.lookups.list(caller, call.request.value as unknown as ListTasksRequest, agents);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
-  private async extendedCard(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
-    if (call.agent !== undefined) this.admitted(caller, call.agent);
+  private async extendedCard({ caller, call }: A2aContext): Promise<AgentAnswer> {
     const { cards } = this.parts;
     if (!cards) throw new ProtocolError('extended_card_not_configured', 'There is no extended card here');
     const value = await cards.extended(caller, call.agent);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
-  /** The agent that the front agent finds for a call, and why it is that one. */
-  private async routed(caller: Caller, call: AgentCall): Promise<Target> {
+  /** The route to the agent that the front agent finds for a call, and why it is that one. */
+  private async routed(caller: Caller, call: AgentCall): Promise<A2aRoute> {
     const { router } = this.parts;
     if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
     const decision = await router.route(caller, call);
-    if (decision.kind === 'ask' || decision.agent === FRONT_DESK)
-      return { name: FRONT_DESK, agent: router.desk, decision };
-    return { ...this.admitted(caller, decision.agent), decision };
+    const isDesk = decision.kind === 'ask' || decision.agent === FRONT_DESK;
+    const found = isDesk ? { name: FRONT_DESK, agent: router.desk } : await this.seen(caller, decision.agent);
+    return {
+      target: targetOf(found.name, call.operation),
+      forward: (context) => outward(this.answer(context, { ...found, decision })),
+    };
   }
 
-  private admitted(caller: Caller, name: string): Target {
+  /** An agent that is not for this caller is not there. */
+  private seen(caller: Caller, name: string): Target | Promise<Target> {
     const agent = this.parts.agents.get(name);
-    const target = { server: name, kind: 'agent', name } as const;
-    // An agent that is not for this caller is not there.
-    if (!agent || !this.parts.admission.sees(caller, target))
+    const found = (sees: boolean): Target => {
+      if (agent && sees) return { name, agent };
       throw new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
-    this.parts.admission.admit(caller, target);
-    return { name, agent };
+    };
+    const sees = this.parts.admission.sees?.(caller, agentTarget(name)) ?? true;
+    return sees instanceof Promise ? sees.then(found) : found(sees);
   }
 
-  private visible(caller: Caller): string[] {
+  private async visible(caller: Caller): Promise<readonly string[]> {
     const { agents, admission, router } = this.parts;
-    const seen = agents.names().filter((name) => admission.sees(caller, { server: name, kind: 'agent', name }));
-    return router ? [...seen, FRONT_DESK] : seen;
+    const names = await visible(admission, caller, agents.names(), agentTarget);
+    return router ? [...names, FRONT_DESK] : names;
   }
 
   private known(name: string): Agent | undefined {
@@ -266,4 +325,16 @@ export class Hall implements AgentGateway {
       typeof id === 'string' && id !== '' ? await this.parts.records.find(ownKey(caller, name, id)) : undefined;
     return record ?? taskNotFound();
   }
+}
+
+const outward = async (answer: Promise<AgentAnswer>): Promise<AgentAnswer> => outwardAnswer(await answer);
+
+/** The desk of the front agent is the gateway itself. */
+const targetOf = (agent: string, operation: Operation): CallTarget =>
+  agent === FRONT_DESK ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
+
+/** The route of a request that is for no agent its caller can reach. */
+function unresolved(error: unknown): A2aRoute {
+  if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
+  return { target: undefined, forward: () => Promise.reject(error) };
 }

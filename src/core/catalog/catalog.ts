@@ -12,12 +12,12 @@ import {
 import type { Log } from '../../telemetry/log.js';
 import { type BridgeSwitches, relayable } from '../bridge/relay.js';
 import type { Caller } from '../caller.js';
-import { ALL_SERVERS, type View } from '../gateway.js';
+import { ALL_SERVERS, type Missing, type View } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
 import type { Item } from './listing.js';
 import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
-import { CatalogServer, type KnownOffer, type Missing, type Part } from './server.js';
+import { CatalogServer, type KnownOffer, type Part } from './server.js';
 import { matchesTemplate, uriRoot } from './templates.js';
 import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 

@@ -3,17 +3,17 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { projectItem } from '../../protocol/mcp/project/items.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import type { Admission, TargetKind } from '../admission.js';
+import type { Admission, ItemTarget } from '../admission.js';
 import type { Caller } from '../caller.js';
-import type { View } from '../gateway.js';
+import type { Missing, View } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';
 import type { Catalog } from './catalog.js';
 import type { Item } from './listing.js';
-import type { Missing, Part } from './server.js';
+import type { Part } from './server.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
 
-const TARGET: Readonly<Record<ListMethod, TargetKind>> = {
+const TARGET: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
   'tools/list': 'tool',
   'prompts/list': 'prompt',
   'resources/list': 'resource',
@@ -64,7 +64,8 @@ export class Pages {
       const texts = this.texts(part, method, view, caller.revision, clashes);
       for (let index = start(part, after); index < texts.length; index++) {
         const item = part.snapshot.items[index]!;
-        if (!this.admission.sees(caller, { server: part.server, kind: TARGET[method], name: item.own })) {
+        const target = { server: part.server, kind: TARGET[method], name: item.own };
+        if (this.admission.sees && !(await this.admission.sees(caller, target))) {
           filtered = true;
           continue;
         }

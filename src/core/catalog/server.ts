@@ -7,6 +7,7 @@ import {
   type ServerDescription,
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
+import type { Missing } from '../gateway.js';
 import { Backoff } from '../timing.js';
 import type { Upstream } from '../upstream.js';
 import { type CapabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
@@ -14,12 +15,6 @@ import type { Item, Listing, Snapshot } from './listing.js';
 import { ServerLists } from './server-lists.js';
 import type { ToolRules } from './tool-rules.js';
 import { answeredWithin } from './waiting.js';
-
-/** Why a server's part of a list is not there. */
-export interface Missing {
-  readonly server: string;
-  readonly reason: string;
-}
 
 /** One server's part of a list. */
 export interface Part {

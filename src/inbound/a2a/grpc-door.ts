@@ -184,6 +184,7 @@ export class GrpcDoor {
       request: { value: rest as JsonObject },
       dialect: service.dialect,
       exchange: exchangeOf((name) => textIn(metadata, name), cancellation),
+      ...deadlineOf(call),
     });
   }
 
@@ -222,6 +223,12 @@ export class GrpcDoor {
     metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));
     return Object.assign(new Error(message), { code, details: message, metadata });
   }
+}
+
+/** When the client stops waiting, by the clock of this process. */
+function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline?: number } {
+  const left = Number(call.getDeadline()) - Date.now();
+  return Number.isFinite(left) ? { deadline: performance.now() + left } : {};
 }
 
 function textIn(metadata: Metadata, name: string): string | undefined {

@@ -1,10 +1,10 @@
-import { type Caller, Cancellation, type Principal } from '../../core/caller.js';
-import type { Gateway, View } from '../../core/gateway.js';
+import type { Caller, Principal } from '../../core/caller.js';
+import { type Call, type Gateway, plainCall, type View } from '../../core/gateway.js';
 import type { UpstreamState } from '../../core/upstream-monitor.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
-import { type Implementation, isObject, type ServerCapabilities } from '../../protocol/mcp/model.js';
+import { type Implementation, isObject } from '../../protocol/mcp/model.js';
 import { encodeServerCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import { NEWEST, NEWEST_LEGACY, REVISION_DATES } from '../../protocol/mcp/revisions/index.js';
 import { clientSnippets, TOKEN_PLACEHOLDER } from './client-snippets.js';
@@ -13,7 +13,6 @@ import { htmlPage, type PageTool } from './html-page.js';
 export interface InfoPageOptions {
   readonly gateway: Gateway;
   readonly info: Implementation;
-  capabilitiesOf(view: View): Promise<{ capabilities: ServerCapabilities }>;
   /** The servers and agents and how they are. */
   states(): Promise<readonly UpstreamState[]>;
   /** The endpoints below a URL. */
@@ -29,7 +28,8 @@ export class InfoPage {
   constructor(private readonly options: InfoPageOptions) {}
 
   async describe(view: View, principal: Principal): Promise<JsonObject> {
-    const { capabilities } = await this.options.capabilitiesOf(view);
+    const discover = plainCall('server/discover', RawObject.from({}), view);
+    const { capabilities } = await this.options.gateway.describe(callerOf(principal), discover);
     const path = pathOf(view);
     return {
       jsonrpc: '2.0',
@@ -82,22 +82,20 @@ export class InfoPage {
   }
 
   private async tools(view: View, principal: Principal): Promise<JsonValue[]> {
-    const caller: Caller = { principal, revision: NEWEST, capabilities: {}, clientInfo: undefined, session: undefined };
-    const outcome = await this.options.gateway.call(caller, {
-      method: 'tools/list',
-      params: RawObject.from({}),
-      view,
-      whole: true,
-      wantsProgress: false,
-      logLevel: undefined,
-      cancellation: new Cancellation(),
-      header: undefined,
-      notify: () => {},
-    });
+    const call: Call = { ...plainCall('tools/list', RawObject.from({}), view), whole: true };
+    const outcome = await this.options.gateway.call(callerOf(principal), call);
     const { tools } = outcome.kind === 'complete' ? outcome.result.value() : {};
     return Array.isArray(tools) ? tools : [];
   }
 }
+
+const callerOf = (principal: Principal): Caller => ({
+  principal,
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+});
 
 const pathOf = ({ server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
 

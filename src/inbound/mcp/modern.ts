@@ -2,7 +2,7 @@ import type { CallState } from '../../core/bridge/call-state.js';
 import type { States } from '../../core/bridge/states.js';
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { Flow } from '../../core/flow.js';
-import type { Call, Gateway, Outcome, Subscription, View } from '../../core/gateway.js';
+import { type Call, type Gateway, type Outcome, plainCall, type Subscription, type View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -19,7 +19,7 @@ import {
   type SubscriptionFilter,
 } from '../../protocol/mcp/model.js';
 import { resultOf } from '../../protocol/mcp/project/result.js';
-import { Encoder, NO_HEADERS, type Outlet } from './outlet.js';
+import { Encoder, isKnownError, NO_HEADERS, type Outlet } from './outlet.js';
 
 export interface ModernRequest {
   readonly principal: Principal;
@@ -143,7 +143,7 @@ export class ModernDoor {
   }
 
   private async listen(
-    { message, view, outlet, cancellation, maxAge }: ModernRequest,
+    { message, view, outlet, cancellation, header, maxAge }: ModernRequest,
     caller: Caller,
     encoder: Encoder,
   ): Promise<void> {
@@ -162,13 +162,14 @@ export class ModernDoor {
     let acknowledged = false;
     const early: Notification[] = [];
     let subscription: Subscription;
+    const call = plainCall(message.method, message.params, view, { requestId: id, cancellation, header });
     try {
-      subscription = await this.gateway.listen(caller, view, filter, (notification) => {
+      subscription = await this.gateway.listen(caller, call, filter, (notification) => {
         if (acknowledged) outlet.send(tagged(notification));
         else early.push(notification);
       });
     } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
+      if (!isKnownError(error)) throw error;
       encoder.failure(outlet, id, message.method, error);
       return;
     }

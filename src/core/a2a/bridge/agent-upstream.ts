@@ -237,6 +237,7 @@ export class AgentUpstream implements Upstream {
       request: { value: request },
       dialect: NATIVE,
       exchange,
+      nested: true,
     });
   }
 

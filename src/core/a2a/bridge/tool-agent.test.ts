@@ -49,6 +49,8 @@ function house() {
   const calls: { call: Call; finish: () => void }[] = [];
   const gateway: Gateway = {
     listen: () => Promise.reject(new Error('nobody listens')),
+    describe: () => Promise.reject(new Error('nobody asks')),
+    onTask: () => Promise.reject(new Error('nobody asks')),
     call: (_, call) =>
       call.method === 'tools/list'
         ? Promise.resolve(complete(RawObject.from({ tools: TOOLS })))

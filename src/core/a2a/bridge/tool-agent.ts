@@ -93,17 +93,26 @@ export class ToolAgent implements Agent {
   async facts(): Promise<AgentFacts> {
     if (!this.facing) {
       const tools = await this.tools(GATEWAY);
-      const card = this.cardOf(tools);
+      const facts = this.factsOf(tools);
       // An empty list may be one of servers that are not up yet: it is asked for again.
-      const facts: AgentFacts = {
-        card,
-        original: { text: JSON.stringify(card), signature: 'unsigned' },
-        can: { stream: true, push: false, subscribe: true },
-      };
       if (tools.length === 0) return facts;
       this.facing = facts;
     }
     return this.facing;
+  }
+
+  /** The skills are the tools that the caller may use. */
+  async factsFor(caller: Caller): Promise<AgentFacts> {
+    return this.factsOf(await this.tools(caller));
+  }
+
+  private factsOf(tools: readonly Tool[]): AgentFacts {
+    const card = this.cardOf(tools);
+    return {
+      card,
+      original: { text: JSON.stringify(card), signature: 'unsigned' },
+      can: { stream: true, push: false, subscribe: true },
+    };
   }
 
   known(): AgentFacts | undefined {

@@ -9,14 +9,14 @@ import type { InputRequests, Notification } from '../../../protocol/mcp/model.js
 import { NEWEST } from '../../../protocol/mcp/revisions/index.js';
 import type { CallState } from '../../bridge/call-state.js';
 import { type Caller, Cancellation } from '../../caller.js';
-import { ALL_SERVERS, type Call, type Gateway, type Outcome } from '../../gateway.js';
+import { ALL_SERVERS, type Call, type Gateway, type Outcome, plainCall } from '../../gateway.js';
 import type { Seal } from '../../seal.js';
 import { noted, noteIn } from '../notes.js';
 import type { TaskRun } from './task-run.js';
 import { missing, names, progress, questionsOf, status, whichTool } from './tool-status.js';
 
 export interface ToolTurnsParts {
-  /** The MCP side, with all its features around it. */
+  /** The MCP side. */
   readonly gateway: Gateway;
   readonly seal: Seal;
   /** How long a task may wait for its client. */
@@ -166,14 +166,6 @@ export function callOf(
   cancellation: Cancellation,
   notify: (notification: Notification) => void = () => {},
 ): Call {
-  return {
-    method,
-    params,
-    view: ALL_SERVERS,
-    wantsProgress: method === 'tools/call',
-    logLevel: undefined,
-    cancellation,
-    header: undefined,
-    notify,
-  };
+  const call = plainCall(method, params, ALL_SERVERS, { cancellation });
+  return { ...call, wantsProgress: method === 'tools/call', notify };
 }

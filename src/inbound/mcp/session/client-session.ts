@@ -2,7 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { CallState } from '../../../core/bridge/call-state.js';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
 import { Flow } from '../../../core/flow.js';
-import type { Gateway, Outcome, Subscription, View } from '../../../core/gateway.js';
+import {
+  type Call,
+  type Gateway,
+  type Outcome,
+  plainCall,
+  type Subscription,
+  type View,
+} from '../../../core/gateway.js';
 import { sleep } from '../../../core/timing.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
@@ -14,7 +21,7 @@ import {
   writeError,
   writeNotification,
 } from '../../../protocol/jsonrpc/message.js';
-import type { JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { isForwardedMethod, isModernMethod, isRemovedMethod } from '../../../protocol/mcp/methods.js';
 import {
   atLeast,
@@ -150,7 +157,7 @@ export class ClientSession {
     try {
       if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, outlet, canAsk);
       else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, outlet, canAsk);
-      else this.encoder.result(outlet, id, method, resultOf(await this.own(method, params)));
+      else this.encoder.result(outlet, id, method, resultOf(await this.own(message)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
       this.encoder.failure(outlet, id, method, error, params);
@@ -163,7 +170,8 @@ export class ClientSession {
   }
 
   /** Requests that concern the session and not a server. */
-  private async own(method: string, params: RawObject): Promise<JsonObject> {
+  private async own({ id, method, params }: RpcRequest): Promise<JsonObject> {
+    const call = (): Call => plainCall(method, params, this.view, { requestId: id });
     switch (method) {
       case 'ping':
         return {};
@@ -175,18 +183,24 @@ export class ClientSession {
         return {};
       }
       case 'resources/subscribe':
-        await this.subscribe(uriOf(params));
+        await this.subscribe(uriOf(params), call());
+        await this.noteProgress();
         return {};
       case 'resources/unsubscribe':
         await this.unsubscribe(uriOf(params));
         return {};
       case 'tasks/get':
-        return this.setup.tasks.get(this.taskId(method, params));
-      case 'tasks/cancel':
-        return this.setup.tasks.cancel(this.taskId(method, params));
-      case 'tasks/list':
+      case 'tasks/cancel': {
+        const { gateway, tasks } = this.setup;
+        const taskId = this.taskId(method, params);
+        const work = () => (method === 'tasks/get' ? tasks.get(taskId) : tasks.cancel(taskId));
+        return gateway.onTask(this.caller, call(), taskId, work);
+      }
+      case 'tasks/list': {
         if (!this.knowsTasks) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
-        return this.setup.tasks.list(params.get('cursor'));
+        const { gateway, tasks } = this.setup;
+        return gateway.onTask(this.caller, call(), undefined, () => tasks.list(params.get('cursor')));
+      }
       case 'initialize':
         throw new ProtocolError('invalid_request', 'This session is initialized already');
       default:
@@ -211,7 +225,10 @@ export class ClientSession {
     try {
       const send = canAsk ? (text: Buffer) => outlet.send(text) : this.setup.unsolicited;
       const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
-      const result = await this.setup.tasks.result(this.taskId(method, params), ask, cancellation);
+      const { gateway, tasks } = this.setup;
+      const taskId = this.taskId(method, params);
+      const call = plainCall(method, params, this.view, { requestId: id, cancellation });
+      const result = await gateway.onTask(this.caller, call, taskId, () => tasks.result(taskId, ask, cancellation));
       this.encoder.result(outlet, id, 'tools/call', result);
     } catch (error) {
       if (this.abandoned.has(id)) this.encoder.failure(outlet, id, 'tasks/result', stayedAway());
@@ -380,11 +397,11 @@ export class ClientSession {
     this.setup.unsolicited(writeNotification(method, Object.keys(params).length > 0 ? params : undefined));
   }
 
-  private async subscribe(uri: string, note = true): Promise<void> {
+  private async subscribe(uri: string, call: Call): Promise<void> {
     if (this.resources.has(uri)) return;
     const subscription = await this.setup.gateway.listen(
       this.caller,
-      this.view,
+      call,
       { resourceSubscriptions: [uri] },
       (notification) => this.announce(notification),
     );
@@ -396,7 +413,6 @@ export class ClientSession {
     }
     if (this.closed || this.resources.has(uri)) subscription.close();
     else this.resources.set(uri, subscription);
-    if (note) await this.noteProgress();
   }
 
   /** Resolves once every replica that goes on with the session knows. */
@@ -414,7 +430,8 @@ export class ClientSession {
     this.level = level;
     if (initialized) this.watchLists();
     for (const uri of this.resources.keys()) if (!resources.includes(uri)) this.unsubscribeLocally(uri);
-    await Promise.all(resources.map((uri) => this.subscribe(uri, false).catch(() => {})));
+    const again = (uri: string): Call => plainCall('resources/subscribe', RawObject.from({ uri }), this.view);
+    await Promise.all(resources.map((uri) => this.subscribe(uri, again(uri)).catch(() => {})));
   }
 
   private async unsubscribe(uri: string): Promise<void> {

@@ -1,6 +1,7 @@
 import { type Caller, GATEWAY } from '../../../core/caller.js';
 import { capabilitySet, declarationOf } from '../../../core/catalog/capability-set.js';
-import type { Gateway, Subscription, View } from '../../../core/gateway.js';
+import { type Gateway, plainCall, type Subscription, type View } from '../../../core/gateway.js';
+import { RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { LIST_KINDS, type Notification, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 
 type Listener = (notification: Notification) => void;
@@ -33,7 +34,8 @@ export class ListFeeds {
 
   private open(key: string, caller: Caller, view: View): Feed {
     const listeners = new Set<Listener>();
-    const subscription = this.gateway.listen(caller, view, ALL_LISTS, (notification) => {
+    const call = plainCall('subscriptions/listen', RawObject.from({ notifications: ALL_LISTS }), view);
+    const subscription = this.gateway.listen(caller, call, ALL_LISTS, (notification) => {
       for (const listener of [...listeners]) listener(notification);
     });
     const feed: Feed = { listeners, subscription };

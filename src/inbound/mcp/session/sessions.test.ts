@@ -42,10 +42,11 @@ function sessionsOver(records: SessionRecords, callers: Caller[]): Sessions<Carr
       return complete(RawObject.from({ content: [] }));
     },
     listen: async () => ({ honoured: {}, close: () => {} }),
+    describe: async () => ({ capabilities: {}, instructions: undefined, missing: [] }),
+    onTask: (_, __, ___, work) => work(),
   };
   const options = {
     gateway,
-    describe: async () => ({ capabilities: {}, instructions: undefined, missing: [] }),
     info: { name: 'parley', version: '0' },
     seal,
     idle: 60_000,

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type Description, metaOf } from '../../../core/aggregate.js';
+import { metaOf } from '../../../core/aggregate.js';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
-import type { Principal } from '../../../core/caller.js';
+import type { Caller, Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
-import type { Gateway, View } from '../../../core/gateway.js';
+import { type Gateway, plainCall, type View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
@@ -27,7 +27,6 @@ import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
   readonly gateway: Gateway;
-  readonly describe: (view: View) => Promise<Description>;
   readonly info: Implementation;
   readonly seal: Seal;
   readonly idle: number;
@@ -158,15 +157,23 @@ export class Sessions<C extends Carrier> {
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
     checkCapabilities(params.raw('capabilities')?.length ?? 0);
-    const { capabilities, instructions, missing } = await this.options.describe(view);
+    const caller: Caller = {
+      principal,
+      revision,
+      capabilities: decodeClientCapabilities(params.get('capabilities'), revision),
+      clientInfo: keptClientInfo(params.get('clientInfo')),
+      session: undefined,
+    };
+    const described = await this.options.gateway.describe(caller, plainCall('initialize', params, view));
+    const { capabilities, instructions, missing } = described;
     const room = await this.makeRoom(principal);
     const record: SessionRecord = {
       key: randomUUID(),
       principal: { name: principal.key },
       server: view.server,
       revision: revision.date,
-      capabilities: decodeClientCapabilities(params.get('capabilities'), revision),
-      clientInfo: keptClientInfo(params.get('clientInfo')),
+      capabilities: caller.capabilities,
+      clientInfo: caller.clientInfo,
       progress: { initialized: false, level: undefined, resources: [] },
     };
     const { session, carrier } = await this.created(record)

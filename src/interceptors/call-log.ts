@@ -1,8 +1,9 @@
-import type { AgentAnswer, AgentCall, AgentGateway } from '../core/a2a/gateway.js';
 import type { Target } from '../core/admission.js';
+import type { A2aContext, CallResult, McpContext, McpResult } from '../core/call.js';
 import { type Caller, GATEWAY } from '../core/caller.js';
 import type { Catalog } from '../core/catalog/catalog.js';
-import type { Call, Gateway, Outcome } from '../core/gateway.js';
+import type { Call } from '../core/gateway.js';
+import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 
 /** Where calls are written down. Nothing else is done for a call while it is not enabled. */
@@ -14,39 +15,43 @@ export interface CallLog {
 
 type Fields = Record<string, unknown>;
 
-/** One line for each MCP call that a client made, when it is over. */
-export function withCallLog(inner: Gateway, log: CallLog, catalog: Pick<Catalog, 'upstream'>): Gateway {
-  return {
-    listen: (...args) => inner.listen(...args),
-    call: (caller, call) => {
-      if (!log.enabled() || caller.principal === GATEWAY.principal) return inner.call(caller, call);
-      const began = performance.now();
-      let target: Target | undefined;
-      call.routed = (found) => {
-        target = found;
-      };
-      return inner.call(caller, call).then(
-        (outcome) => {
-          log.write(callFields(caller, call, target, catalog, began, outcome));
-          return outcome;
-        },
-        (error: unknown) => {
-          log.write(callFields(caller, call, target, catalog, began, undefined, error));
-          throw error;
-        },
-      );
-    },
+/** One line for each call that a client made, when it is over; for a stream when that has ended. */
+export function callLog(log: CallLog | undefined, catalog: Pick<Catalog, 'upstream'>): Interceptor | undefined {
+  if (!log) return undefined;
+  const mcp = async (context: McpContext, next: Next): Promise<CallResult> => {
+    try {
+      const result = await next(context);
+      log.write(callFields(context, catalog, result as McpResult));
+      return result;
+    } catch (error) {
+      log.write(callFields(context, catalog, undefined, error));
+      throw error;
+    }
+  };
+  const a2a = async (context: A2aContext, next: Next): Promise<CallResult> => {
+    const write: Ended = (ended, events) => log.write(agentFields(context, ended, events));
+    try {
+      const answer = await next(context);
+      if (answer.kind === 'stream') return { ...answer, events: counted(answer.events, write) };
+      write('ok');
+      return answer;
+    } catch (error) {
+      write(error);
+      throw error;
+    }
+  };
+  return (context, next) => {
+    if (!log.enabled() || context.caller.principal === GATEWAY.principal) return next(context);
+    if (context.protocol === 'mcp') return mcp(context, next);
+    return context.call.nested ? next(context) : a2a(context, next);
   };
 }
 
 /** Written on the path of every call: plain assignments, because they cost least. */
 function callFields(
-  caller: Caller,
-  call: Call,
-  target: Target | undefined,
+  { caller, call, target, began }: McpContext,
   catalog: Pick<Catalog, 'upstream'>,
-  began: number,
-  outcome: Outcome | undefined,
+  result: McpResult | undefined,
   thrown?: unknown,
 ): Fields {
   const fields: Fields = { event: 'call', protocol: 'mcp' };
@@ -55,12 +60,12 @@ function callFields(
   fields['method'] = bounded(call.method, MOST_NAME);
   const server = target?.server ?? call.view.server;
   if (server !== undefined) fields['server'] = server;
-  if (target) fields[target.kind] = targetName(target);
-  else addAsked(fields, call);
+  if (!target) addAsked(fields, call);
+  else if (NAMED.has(target.kind)) fields[target.kind] = targetName(target);
   if (call.cancellation.cancelled) fields['outcome'] = 'cancelled';
-  else if (outcome === undefined) addFailure(fields, thrown);
-  else if (outcome.kind === 'error') addFailure(fields, outcome.error);
-  else fields['outcome'] = outcome.kind === 'complete' ? 'ok' : outcome.kind;
+  else if (result === undefined) addFailure(fields, thrown);
+  else if (result.kind === 'error') addFailure(fields, result.error);
+  else fields['outcome'] = result.kind === 'complete' || result.kind === 'value' ? 'ok' : result.kind;
   fields['ms'] = elapsed(began);
   fields['revision'] = caller.revision.date;
   const serverRevision = server === undefined ? undefined : catalog.upstream(server)?.revisionFor?.(caller);
@@ -68,44 +73,19 @@ function callFields(
   return fields;
 }
 
-/** One line for each A2A call; for a stream when it has ended, with the number of its events. */
-export function withAgentCallLog(inner: AgentGateway, log: CallLog): AgentGateway {
-  return {
-    handle: (caller, call) =>
-      log.enabled() && caller.principal !== GATEWAY.principal
-        ? loggedAgent(inner, log, caller, call)
-        : inner.handle(caller, call),
-  };
-}
-
-async function loggedAgent(inner: AgentGateway, log: CallLog, caller: Caller, call: AgentCall): Promise<AgentAnswer> {
-  const began = performance.now();
-  let { agent } = call;
-  call.routed = (found) => {
-    agent = found;
-  };
-  const write: Ended = (ended, events) => {
-    const fields: Fields = { event: 'call', protocol: 'a2a' };
-    if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
-    addCaller(fields, caller);
-    fields['method'] = call.operation;
-    if (agent !== undefined) fields['agent'] = bounded(agent, MOST_NAME);
-    if (typeof ended === 'string') fields['outcome'] = ended;
-    else addFailure(fields, ended);
-    if (events !== undefined) fields['events'] = events;
-    fields['ms'] = elapsed(began);
-    fields['revision'] = call.dialect;
-    log.write(fields);
-  };
-  try {
-    const answer = await inner.handle(caller, call);
-    if (answer.kind === 'stream') return { ...answer, events: counted(answer.events, write) };
-    write('ok');
-    return answer;
-  } catch (error) {
-    write(error);
-    throw error;
-  }
+function agentFields({ caller, call, target, began }: A2aContext, ended: unknown, events: number | undefined): Fields {
+  const fields: Fields = { event: 'call', protocol: 'a2a' };
+  if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
+  addCaller(fields, caller);
+  fields['method'] = call.operation;
+  const agent = target?.kind === 'agent' ? target.name : call.agent;
+  if (agent !== undefined) fields['agent'] = bounded(agent, MOST_NAME);
+  if (typeof ended === 'string') fields['outcome'] = ended;
+  else addFailure(fields, ended);
+  if (events !== undefined) fields['events'] = events;
+  fields['ms'] = elapsed(began);
+  fields['revision'] = call.dialect;
+  return fields;
 }
 
 /** Takes how a call ended, or the error it ended with, and for a stream the number of its events. */
@@ -142,6 +122,9 @@ function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
     },
   };
 }
+
+/** Targets whose names say more than the method. */
+const NAMED: ReadonlySet<string> = new Set(['tool', 'prompt', 'resource']);
 
 const MOST_ID = 64;
 const MOST_NAME = 128;

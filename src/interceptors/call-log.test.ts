@@ -1,12 +1,14 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import type { AgentAnswer, AgentCall, AgentGateway } from '../core/a2a/gateway.js';
+import type { AgentAnswer, AgentCall } from '../core/a2a/gateway.js';
 import type { Target } from '../core/admission.js';
+import { A2aContext, McpContext } from '../core/call.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../core/caller.js';
-import { ALL_SERVERS, type Call, complete, failed, type Gateway, type Outcome } from '../core/gateway.js';
+import { ALL_SERVERS, type Call, complete, failed, type Outcome } from '../core/gateway.js';
+import { Pipeline } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../protocol/mcp/revisions/index.js';
-import { withAgentCallLog, withCallLog } from './call-log.js';
+import { callLog } from './call-log.js';
 
 let enabled: boolean;
 let lines: Record<string, unknown>[];
@@ -41,16 +43,16 @@ const callOf = (params: object, more: Partial<Call> = {}): Call => ({
   ...more,
 });
 
-function gatewayOf(outcome: Outcome | Error, target?: Target): Gateway {
-  const inner: Gateway = {
-    listen: () => Promise.reject(new Error('not here')),
-    call: async (_, call) => {
-      if (target) call.routed?.(target);
-      if (outcome instanceof Error) throw outcome;
-      return outcome;
-    },
+function gatewayOf(outcome: Outcome | Error, target?: Target) {
+  const pipeline = new Pipeline([callLog(log, CATALOG)]);
+  const forward = async (): Promise<Outcome> => {
+    if (outcome instanceof Error) throw outcome;
+    return outcome;
   };
-  return withCallLog(inner, log, CATALOG);
+  return {
+    call: async (caller: Caller, call: Call) =>
+      pipeline.run(new McpContext(caller, call, { target, forward }, performance.now())),
+  };
 }
 
 const CONVERT: Target = { server: 'units', kind: 'tool', name: 'convert' };
@@ -130,20 +132,12 @@ describe('an MCP call', () => {
   test('costs nothing while the level is off, and the gateway itself leaves no lines', async () => {
     const outcome = complete(RawObject.from({}));
     const call = callOf(PARAMS);
-    let seen: Call | undefined;
-    const inner: Gateway = {
-      listen: () => Promise.reject(new Error('not here')),
-      call: async (_, given) => {
-        seen = given;
-        return outcome;
-      },
-    };
-    const gateway = withCallLog(inner, log, CATALOG);
-    await gateway.call(GATEWAY, call);
+    const gateway = gatewayOf(outcome);
+    expect(await gateway.call(GATEWAY, call)).toBe(outcome);
     enabled = false;
-    await gateway.call(CALLER, call);
-    expect(seen).toBe(call);
+    expect(await gateway.call(CALLER, call)).toBe(outcome);
     expect(lines).toEqual([]);
+    expect(callLog(undefined, CATALOG)).toBeUndefined();
   });
 });
 
@@ -155,17 +149,18 @@ describe('an A2A call', () => {
     request: { value: {} },
     dialect: '1.0',
   } as unknown as AgentCall;
-  const agentGateway = (answer: AgentAnswer | Error, agent?: string): AgentGateway =>
-    withAgentCallLog(
-      {
-        handle: async (_, call) => {
-          if (agent !== undefined) call.routed?.(agent);
-          if (answer instanceof Error) throw answer;
-          return answer;
-        },
-      },
-      log,
-    );
+  const agentGateway = (answer: AgentAnswer | Error, agent?: string) => {
+    const pipeline = new Pipeline([callLog(log, CATALOG)]);
+    const target: Target | undefined = agent === undefined ? undefined : { server: agent, kind: 'agent', name: agent };
+    const forward = async (): Promise<AgentAnswer> => {
+      if (answer instanceof Error) throw answer;
+      return answer;
+    };
+    return {
+      handle: async (caller: Caller, call: AgentCall) =>
+        pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now())),
+    };
+  };
 
   test('leaves one line, with the agent that was found for it', async () => {
     await agentGateway({ kind: 'result', result: { value: SECRET } }, 'planner').handle(CALLER, CALL);
@@ -189,6 +184,12 @@ describe('an A2A call', () => {
     const gateway = agentGateway(new ProtocolError('agent_not_found', SECRET));
     await expect(gateway.handle(CALLER, { ...CALL, agent: 'nobody' })).rejects.toThrow();
     expect(lines).toEqual([expect.objectContaining({ agent: 'nobody', outcome: 'error', error: 'agent_not_found' })]);
+  });
+
+  test('that another call makes on its way leaves no line of its own', async () => {
+    const gateway = agentGateway({ kind: 'result', result: { value: null } }, 'planner');
+    await gateway.handle(CALLER, { ...CALL, nested: true });
+    expect(lines).toEqual([]);
   });
 
   async function* events(error?: Error) {

@@ -1,0 +1,146 @@
+import { ProtocolError } from '../protocol/errors.js';
+import {
+  LIST_CHANGED,
+  LIST_KINDS,
+  type ListKind,
+  type Notification,
+  type SubscriptionFilter,
+} from '../protocol/mcp/model.js';
+import { detailedTask } from '../protocol/mcp/project/task.js';
+import type { Admission, ItemTarget } from './admission.js';
+import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
+import type { McpContext } from './call.js';
+import type { Catalog } from './catalog/catalog.js';
+import { answeredWithin } from './catalog/waiting.js';
+import type { Forwarder } from './forward.js';
+import type { Subscription, View } from './gateway.js';
+import type { Watch } from './upstream.js';
+
+/** How long a subscription to everything waits for one server to confirm its part. */
+const LIST_PATIENCE = 1_000;
+const RESOURCE_PATIENCE = 5_000;
+
+export interface SubscriptionsOptions {
+  readonly catalog: Catalog;
+  readonly admission: Admission;
+  readonly forwarder: Pick<Forwarder, 'ownedTasks'>;
+  readonly tasks: HostedTasks;
+}
+
+/** Subscriptions of callers: to changed lists, to resources of any server, to tasks of the gateway. */
+export class Subscriptions {
+  constructor(private readonly options: SubscriptionsOptions) {}
+
+  /** Only the pipeline calls this, after every interceptor. Resolves once the upstream watches are live. */
+  async open(
+    context: McpContext,
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+  ): Promise<Subscription> {
+    const { catalog } = this.options;
+    const { caller } = context;
+    const { view } = context.call;
+    const upstreams = catalog.inView(view);
+    if (view.server !== undefined && upstreams.length === 0)
+      throw new ProtocolError('not_found', `There is no server "${view.server}"`);
+    const wanted = LIST_KINDS.filter((kind) => filter[kind]);
+    const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
+    const taskIds = await this.options.forwarder.ownedTasks(caller, filter.taskIds ?? []);
+    const stopTasks = this.options.tasks.onChange((record: TaskRecord) => {
+      if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
+    });
+    const own = catalog.setOf(caller, view);
+    const stop = catalog.onChange((kind, server, set) => {
+      if (filter[kind] && (view.server === undefined || view.server === server) && (set === undefined || set === own))
+        deliver({ method: LIST_CHANGED[kind], params: {} });
+    });
+    const watches: Watch[] = [];
+    let closed = false;
+    await Promise.all(
+      upstreams.map(async (upstream) => {
+        const uris = byServer.get(upstream.name) ?? [];
+        const part: SubscriptionFilter = {
+          ...Object.fromEntries(wanted.map((kind) => [kind, true])),
+          ...(uris.length > 0 && { resourceSubscriptions: uris }),
+        };
+        if (wanted.length === 0 && uris.length === 0) return;
+        const watching = upstream
+          .watch(
+            part,
+            (event) => {
+              if (event.kind === 'resourceUpdated')
+                deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
+            },
+            caller,
+          )
+          .then(
+            (watch) => void (closed ? watch.close() : watches.push(watch)),
+            // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
+            () => {},
+          );
+        if (view.server !== undefined) await watching;
+        // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
+        else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
+        else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
+      }),
+    );
+    return {
+      honoured: { ...this.honoured(view, wanted, filter, watches), ...(taskIds.length > 0 && { taskIds }) },
+      close: () => {
+        closed = true;
+        stop();
+        stopTasks();
+        for (const watch of watches) watch.close();
+      },
+    };
+  }
+
+  private async subscriptionsByServer(context: McpContext, uris: readonly string[]): Promise<Map<string, string[]>> {
+    const byServer = new Map<string, string[]>();
+    const { catalog } = this.options;
+    const { caller, call } = context;
+    const set = catalog.setOf(caller, call.view);
+    for (const uri of uris) {
+      try {
+        const server = await catalog.ownerOf(call.view, uri, set);
+        if (!(await this.admits(context, { server, kind: 'resource', name: uri }))) continue;
+        byServer.set(server, [...(byServer.get(server) ?? []), uri]);
+      } catch (error) {
+        // Not honoured, and so not acknowledged (BR-21).
+        if (!(error instanceof ProtocolError)) throw error;
+      }
+    }
+    return byServer;
+  }
+
+  /** Each resource is admitted by itself. Throws what keeps it from being. */
+  private async admits(context: McpContext, target: ItemTarget): Promise<boolean> {
+    const { admission } = this.options;
+    const { protocol, method, caller } = context;
+    if (admission.sees && !(await admission.sees(caller, target))) return false;
+    await admission.admit({ protocol, method, caller, target, arguments: context.arguments });
+    return true;
+  }
+
+  private honoured(
+    view: View,
+    wanted: readonly ListKind[],
+    filter: SubscriptionFilter,
+    watches: readonly Watch[],
+  ): SubscriptionFilter {
+    const honoured: SubscriptionFilter = {};
+    // The union's lists change with the gateway's own configuration too, which it always knows of.
+    for (const kind of wanted)
+      if (view.server === undefined || watches.some((watch) => watch.honoured[kind])) honoured[kind] = true;
+    const confirmed = new Set(watches.flatMap((watch) => watch.honoured.resourceSubscriptions ?? []));
+    const uris = (filter.resourceSubscriptions ?? []).filter((uri) => confirmed.has(uri));
+    if (uris.length > 0) honoured.resourceSubscriptions = uris;
+    return honoured;
+  }
+}
+
+/** What a subscriber is told of a task: all that `tasks/get` would say. */
+function taskNotice(record: TaskRecord): Notification['params'] {
+  const { resultType: _, ...task } = detailedTask(record);
+  return task;
+}

@@ -1,0 +1,120 @@
+import { randomUUID } from 'node:crypto';
+import type { ItemTarget } from '../core/admission.js';
+import type { McpContext } from '../core/call.js';
+import { globOf } from '../core/catalog/glob.js';
+import { prefixedName } from '../core/catalog/names.js';
+import type { Call, Outcome } from '../core/gateway.js';
+import type { Interceptor } from '../core/pipeline.js';
+import { ProtocolError } from '../protocol/errors.js';
+import { type InputRequest, isObject } from '../protocol/mcp/model.js';
+import { declares } from '../protocol/mcp/project/input.js';
+
+export interface ApprovalPolicy {
+  /** Names of tools, `*` standing for any characters. */
+  readonly tools: readonly string[];
+  /** Every tool that says it destroys something. */
+  readonly destructive: boolean;
+}
+
+/** Approvals that were used: each counts once, across replicas and restarts. */
+export interface UsedApprovals {
+  /** True for the first use. The use is remembered for `ttl` milliseconds at least. */
+  spend(id: string, ttl: number): Promise<boolean>;
+}
+
+/** The key of the gateway's own question among those of servers. */
+const KEY = 'parley/approval';
+const FORM = { elicitation: { form: {} } };
+
+/**
+ * Asks a person before a tool runs. The question goes the way every question goes, so it reaches clients of every
+ * revision; who cannot be asked is refused, with the reason.
+ */
+export function approval(
+  policy: ApprovalPolicy,
+  /** How long an approval is good, in milliseconds. */
+  ttl: number,
+  used: UsedApprovals,
+): Interceptor | undefined {
+  if (policy.tools.length === 0 && !policy.destructive) return undefined;
+  const patterns = policy.tools.map(globOf);
+
+  const needed = ({ call, item }: McpContext, target: ItemTarget): boolean => {
+    const spellings = [String(call.params.get('name')), ...spellingsOf(target)];
+    if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return true;
+    if (!policy.destructive) return false;
+    // A tool whose description cannot be had may be destructive.
+    if (!item) return true;
+    const { annotations } = item.value;
+    return isObject(annotations) && annotations['destructiveHint'] === true;
+  };
+
+  const ask = ({ caller, call }: McpContext, { server, name }: ItemTarget): Outcome => {
+    if (!declares(caller.capabilities, FORM)) {
+      throw new ProtocolError(
+        'not_approved',
+        `Tool "${name}" of server "${server}" needs a person's approval, and this client cannot ask for it (it does not declare elicitation)`,
+        {
+          outcome: 'not_executed',
+          data: { policy: 'approve', requiredCapabilities: FORM },
+        },
+      );
+    }
+    return {
+      kind: 'input_required',
+      inputRequests: { [KEY]: question(server, name, call) },
+      state: { kind: 'approval', nonce: randomUUID() },
+    };
+  };
+
+  return (context, next) => {
+    const { target } = context;
+    if (context.protocol !== 'mcp' || target?.kind !== 'tool' || !needed(context, target)) return next(context);
+    const { call } = context;
+    const { state } = call;
+    if (!state) return ask(context, target);
+    // Any other state was given out after an approval, for this very call.
+    if (state.kind !== 'approval') return next(context);
+    const answers = call.params.get('inputResponses');
+    const answer = isObject(answers) ? answers[KEY] : undefined;
+    if (!isObject(answer)) return ask(context, target);
+    const content = answer['content'];
+    if (answer['action'] !== 'accept' || (isObject(content) && content['approve'] === false)) {
+      throw new ProtocolError('not_approved', `The call of "${target.name}" was not approved`, {
+        outcome: 'not_executed',
+        data: { policy: 'approve' },
+      });
+    }
+    // Before the call goes on: a call that fails afterwards has used its approval.
+    return used.spend(state.nonce, ttl).then((first) => {
+      if (first) return next(context);
+      throw new ProtocolError('invalid_state', 'This approval was used already: make the call anew to be asked again');
+    });
+  };
+}
+
+/** Every name the tool goes by: a door that shows it under another one must not lead around the question. */
+const spellingsOf = ({ server, name: own, offered = own }: ItemTarget): string[] =>
+  [own, offered].flatMap((name) => [
+    name,
+    ...['__', '.', '-'].flatMap((mark) => [`${server}${mark}${name}`, prefixedName(server, name, mark)]),
+  ]);
+
+const SHOWN = 2_000;
+
+function question(server: string, own: string, call: Call): InputRequest {
+  const args = call.params.raw('arguments')?.toString('utf8') ?? '{}';
+  const shown = args.length > SHOWN ? `${args.slice(0, SHOWN)} … (${args.length} characters in all)` : args;
+  return {
+    method: 'elicitation/create',
+    params: {
+      mode: 'form',
+      message: `Allow the call of tool "${own}" on server "${server}" with these arguments?\n${shown}`,
+      requestedSchema: {
+        type: 'object',
+        properties: { approve: { type: 'boolean', title: 'Allow this call', default: true } },
+        required: ['approve'],
+      },
+    },
+  };
+}
