@@ -1,6 +1,7 @@
 import { LIST_METHODS, TASK_METHODS } from './model.js';
 
-const MODERN: ReadonlySet<string> = new Set([
+/** Every method of the modern era. */
+export const MODERN_METHODS: readonly string[] = [
   'server/discover',
   ...LIST_METHODS,
   'tools/call',
@@ -9,11 +10,12 @@ const MODERN: ReadonlySet<string> = new Set([
   'completion/complete',
   'subscriptions/listen',
   ...TASK_METHODS,
-]);
+];
+const MODERN: ReadonlySet<string> = new Set(MODERN_METHODS);
 
 export const isModernMethod = (method: string): boolean => MODERN.has(method);
 
-const REMOVED: ReadonlySet<string> = new Set([
+const REMOVED_METHODS: readonly string[] = [
   'initialize',
   'ping',
   'logging/setLevel',
@@ -21,18 +23,29 @@ const REMOVED: ReadonlySet<string> = new Set([
   'resources/unsubscribe',
   'tasks/result',
   'tasks/list',
-]);
+];
+const REMOVED: ReadonlySet<string> = new Set(REMOVED_METHODS);
 
 /** What the handshake era had and the modern one has not, even where a server speaks both (VER-10). */
 export const isRemovedMethod = (method: string): boolean => REMOVED.has(method);
 
-const SESSION: ReadonlySet<string> = new Set([
+const FORWARDED_METHODS: readonly string[] = [
   ...LIST_METHODS,
   'tools/call',
   'resources/read',
   'prompts/get',
   'completion/complete',
-]);
+];
+const SESSION: ReadonlySet<string> = new Set(FORWARDED_METHODS);
+
+/** Every method of the handshake era, in whichever of its revisions. */
+export const SESSION_METHODS: readonly string[] = [
+  ...FORWARDED_METHODS,
+  ...REMOVED_METHODS,
+  // Where tasks are a part of the core.
+  'tasks/get',
+  'tasks/cancel',
+];
 
 /** Requests of the handshake era that go to a server; the rest of that era is the session's own business. */
 export const isForwardedMethod = (method: string): boolean => SESSION.has(method);

@@ -1,0 +1,483 @@
+/**
+ * An interceptor that denies everything: no operation of either protocol reaches a server or an agent, on any transport.
+ * What is sent is made from the method tables of `protocol/`: a method without parameters here fails the test.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough } from 'node:stream';
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { RunningGateway } from '../../src/app/running.js';
+import { startServe, startStdio } from '../../src/app/serve.js';
+import { configFrom } from '../../src/config/load.js';
+import type { CallContext } from '../../src/core/call.js';
+import type { Interceptor } from '../../src/core/pipeline.js';
+import { DIALECTS, dialect } from '../../src/protocol/a2a/index.js';
+import type { Operation, RequestOf } from '../../src/protocol/a2a/model.js';
+import { SERVICES } from '../../src/protocol/a2a/proto/services.js';
+import { ProtocolError } from '../../src/protocol/errors.js';
+import type { JsonObject } from '../../src/protocol/jsonrpc/raw.js';
+import { encodeHeaderValue, nameParameter } from '../../src/protocol/mcp/headers.js';
+import { MODERN_METHODS, SESSION_METHODS } from '../../src/protocol/mcp/methods.js';
+import { LEGACY, NEWEST } from '../../src/protocol/mcp/revisions/index.js';
+import { SILENT } from '../../src/telemetry/log.js';
+import { type CountedUpstream, startCountedAgent, startCountedServer } from './upstreams.js';
+
+const DENIED = 'denied by the interceptor of this test';
+const UNKNOWN = 'vendor/unknown';
+const PREFIX = 'io.modelcontextprotocol';
+const TASKS = { extensions: { [`${PREFIX}/tasks`]: {} } };
+
+/** What the session answers itself; nothing of it is for a server. */
+const OF_THE_SESSION = ['ping', 'logging/setLevel', 'resources/unsubscribe'];
+
+let denying = false;
+let denied: CallContext[] = [];
+const denyAll: Interceptor = (context, next) => {
+  if (!denying) return next(context);
+  denied.push(context);
+  throw new ProtocolError('forbidden', DENIED, { outcome: 'not_executed' });
+};
+
+let folder: string;
+let server: CountedUpstream;
+let agent: CountedUpstream;
+let gateway: RunningGateway;
+let stdio: Lines;
+let stdioEnded: Promise<void>;
+let grpcAddress: string;
+const pipes = { input: new PassThrough(), output: new PassThrough() };
+const contacts = (): string[] => [...server.contacts, ...agent.contacts];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'parley-deny-'));
+  [server, agent] = [await startCountedServer(), await startCountedAgent()];
+  const settings = {
+    listen: '127.0.0.1:0',
+    grpc: { listen: '127.0.0.1:0' },
+    egress: { allowPrivate: true },
+    servers: { counted: { url: server.url } },
+    agents: { one: { url: agent.url }, made: { tools: ['counted__*'] } },
+  };
+  const interceptors = [denyAll];
+  const config = (data: string) => configFrom({ ...settings, data: join(folder, data) }).config;
+  gateway = await startServe(config('http'), { log: SILENT, interceptors });
+  stdioEnded = startStdio(config('stdio'), { log: SILENT, interceptors, ...pipes });
+  stdio = new Lines(pipes);
+  await gateway.settled(10_000);
+  const grpc = gateway.summary().endpoints.find(({ label }) => label === 'A2A gRPC');
+  grpcAddress = grpc!.address;
+  for (const send of [modernHttp, modernStdio]) {
+    for (const method of ['prompts/list', 'resources/list', 'resources/templates/list', 'tools/list'])
+      await send(method, {}, '/mcp');
+  }
+  await fetch(`${gateway.url}/.well-known/agent-card.json`).then((reply) => reply.text());
+});
+
+afterAll(async () => {
+  denying = false;
+  pipes.input.end();
+  await stdioEnded;
+  await gateway.close();
+  await server.close();
+  await agent.close();
+  await rm(folder, { recursive: true, force: true });
+});
+
+let before: string[];
+beforeEach(() => {
+  denied = [];
+});
+afterEach(() => {
+  denying = false;
+});
+
+/** From here on everything is denied, and every contact counts. */
+function deny(): void {
+  before = contacts();
+  denying = true;
+}
+
+function expectRefused(text: string, method: string, protocol: 'mcp' | 'a2a'): void {
+  expect(text, method).toContain(DENIED);
+  expect(denied.at(-1), method).toMatchObject({ protocol, method });
+  expect(contacts(), method).toEqual(before);
+}
+
+/** Messages by lines, and their answers by id. */
+class Lines {
+  private readonly waiting = new Map<unknown, (text: string) => void>();
+  private id = 0;
+
+  constructor(private readonly streams: { input: PassThrough; output: PassThrough }) {
+    let rest = '';
+    streams.output.on('data', (chunk: Buffer) => {
+      const lines = (rest + chunk.toString()).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) this.waiting.get((JSON.parse(line) as { id?: unknown }).id)?.(line);
+    });
+  }
+
+  request(method: string, params: object): Promise<string> {
+    const id = ++this.id;
+    const answer = new Promise<string>((resolve) => this.waiting.set(id, resolve));
+    this.streams.input.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    return answer;
+  }
+}
+
+const envelope = (params: JsonObject): JsonObject => ({
+  ...params,
+  _meta: { [`${PREFIX}/protocolVersion`]: NEWEST.date, [`${PREFIX}/clientCapabilities`]: TASKS },
+});
+
+const modernStdio = (method: string, params: JsonObject, _: string): Promise<string> =>
+  stdio.request(method, envelope(params));
+
+async function modernHttp(method: string, params: JsonObject, path: string): Promise<string> {
+  const named = params[nameParameter(method) ?? ''];
+  const reply = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': NEWEST.date,
+      'mcp-method': method,
+      ...(typeof named === 'string' && { 'mcp-name': encodeHeaderValue(named) }),
+    },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: envelope(params) }),
+  });
+  return reply.text();
+}
+
+const PARAMS: Readonly<Record<string, JsonObject>> = {
+  'server/discover': {},
+  'tools/list': {},
+  'prompts/list': {},
+  'resources/list': {},
+  'resources/templates/list': {},
+  'tools/call': { name: 'counted__add', arguments: {} },
+  'prompts/get': { name: 'counted__ask' },
+  'resources/read': { uri: 'counted://one' },
+  'completion/complete': { ref: { type: 'ref/prompt', name: 'counted__ask' }, argument: { name: 'a', value: 'b' } },
+  'subscriptions/listen': { notifications: { toolsListChanged: true, resourceSubscriptions: ['counted://one'] } },
+  'tasks/get': { taskId: 'set below' },
+  'tasks/update': { taskId: 'set below', inputResponses: {} },
+  'tasks/cancel': { taskId: 'set below' },
+  'tasks/result': { taskId: 'set below' },
+  'tasks/list': {},
+  initialize: {},
+  ping: {},
+  'logging/setLevel': { level: 'info' },
+  'resources/subscribe': { uri: 'counted://one' },
+  'resources/unsubscribe': { uri: 'counted://one' },
+};
+
+function paramsOf(method: string, taskId: string): JsonObject {
+  const params = PARAMS[method];
+  if (!params) throw new Error(`no parameters for ${method}: add them, so that the method is tested`);
+  return 'taskId' in params ? { ...params, taskId } : params;
+}
+
+describe.each([
+  ['HTTP', modernHttp],
+  ['stdio', modernStdio],
+] as const)('MCP of the modern era over %s', (_, send) => {
+  test.each(MODERN_METHODS)('%s is refused', async (method) => {
+    const created = JSON.parse(await send('tools/call', PARAMS['tools/call']!, '/mcp')) as { result: JsonObject };
+    const taskId = String(created.result['taskId']);
+    expect(created.result['resultType']).toBe('task');
+    deny();
+    expectRefused(await send(method, paramsOf(method, taskId), '/mcp'), method, 'mcp');
+  });
+
+  test('a skill of an agent that is called as a tool is refused', async () => {
+    deny();
+    const params = { name: 'one__count', arguments: { message: 'hi' } };
+    expectRefused(await send('tools/call', params, '/mcp'), 'tools/call', 'mcp');
+  });
+
+  test('a tool that does not exist is refused like any other', async () => {
+    deny();
+    expectRefused(await send('tools/call', { name: 'counted__none' }, '/mcp'), 'tools/call', 'mcp');
+    expectRefused(await send('tools/call', { name: 'none' }, '/mcp'), 'tools/call', 'mcp');
+  });
+});
+
+test('MCP of the modern era: a method that only the server knows is refused', async () => {
+  deny();
+  expectRefused(await modernHttp(UNKNOWN, {}, '/mcp/counted'), UNKNOWN, 'mcp');
+});
+
+/** A client of the handshake era on one transport. */
+interface Handshaken {
+  request(method: string, params: object): Promise<string>;
+  close(): Promise<void>;
+}
+
+async function overHttp(path: string, revision: string): Promise<Handshaken> {
+  let session: string | undefined;
+  let id = 0;
+  return {
+    request: async (method, params) => {
+      const reply = await fetch(`${gateway.url}${path}`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          ...(session !== undefined && { 'mcp-session-id': session, 'mcp-protocol-version': revision }),
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: ++id, method, params }),
+      });
+      session = reply.headers.get('mcp-session-id') ?? session;
+      return reply.text();
+    },
+    close: async () => {},
+  };
+}
+
+async function overSse(path: string): Promise<Handshaken> {
+  const abort = new AbortController();
+  const base = path === '/mcp' ? '/sse' : `${path}/sse`;
+  const stream = await fetch(`${gateway.url}${base}`, {
+    headers: { accept: 'text/event-stream' },
+    signal: abort.signal,
+  });
+  const waiting = new Map<unknown, (text: string) => void>();
+  let endpoint: (path: string) => void = () => {};
+  const opened = new Promise<string>((resolve) => (endpoint = resolve));
+  const reading = (async () => {
+    let rest = '';
+    for await (const chunk of stream.body!.pipeThrough(new TextDecoderStream())) {
+      const events = (rest + chunk).split('\n\n');
+      rest = events.pop()!;
+      for (const event of events) {
+        const data = /^data: ?(.*)$/m.exec(event)?.[1] ?? '';
+        if (event.includes('event: endpoint')) endpoint(data);
+        else if (data.startsWith('{')) waiting.get((JSON.parse(data) as { id?: unknown }).id)?.(data);
+      }
+    }
+  })().catch(() => {});
+  const messages = await opened;
+  let id = 0;
+  return {
+    request: async (method, params) => {
+      const own = ++id;
+      const answer = new Promise<string>((resolve) => waiting.set(own, resolve));
+      const body = JSON.stringify({ jsonrpc: '2.0', id: own, method, params });
+      const headers = { 'content-type': 'application/json' };
+      await (await fetch(`${gateway.url}${messages}`, { method: 'POST', headers, body })).text();
+      return answer;
+    },
+    close: async () => {
+      abort.abort();
+      await reading;
+    },
+  };
+}
+
+const initializing = (revision: string): JsonObject => ({
+  protocolVersion: revision,
+  capabilities: {},
+  clientInfo: { name: 'test', version: '1' },
+});
+
+const DATES = LEGACY.map(({ date }) => date);
+const SESSIONS = DATES.flatMap((date) => [['Streamable HTTP', date] as const, ['HTTP+SSE', date] as const]);
+
+async function refusesEverything(client: Handshaken, revision: string, passesUnknown: boolean): Promise<void> {
+  const created = JSON.parse(
+    dataOf(await client.request('tools/call', { ...PARAMS['tools/call'], task: { ttl: 60_000 } })),
+  ) as { result: { task?: { taskId: string } } };
+  const taskId = created.result.task?.taskId ?? 'none';
+  const { expresses } = LEGACY.find(({ date }) => date === revision)!;
+  expect(taskId !== 'none').toBe(expresses.tasks === 'core');
+  // The task has a server to be asked while it runs.
+  await vi.waitFor(async () => {
+    if (taskId !== 'none') expect(await client.request('tasks/get', { taskId })).toContain('"completed"');
+  }, 30_000);
+  deny();
+  for (const method of SESSION_METHODS) {
+    const answer = await client.request(method, paramsOf(method, taskId));
+    const lacks = method.startsWith('tasks/') && expresses.tasks !== 'core';
+    if (OF_THE_SESSION.includes(method) || method === 'initialize' || lacks) {
+      expect(answer, method).not.toContain(DENIED);
+      expect(contacts(), method).toEqual(before);
+    } else expectRefused(answer, method, 'mcp');
+  }
+  if (passesUnknown) expectRefused(await client.request(UNKNOWN, {}), UNKNOWN, 'mcp');
+}
+
+const dataOf = (text: string): string => /^data: ?(\{.*"id".*)$/m.exec(text)?.[1] ?? text;
+
+describe.each(SESSIONS)('MCP in a session over %s, revision %s', (transport, revision) => {
+  const open = (path: string) => (transport === 'HTTP+SSE' ? overSse(path) : overHttp(path, revision));
+
+  test('initialize is refused', async () => {
+    const client = await open('/mcp');
+    deny();
+    expectRefused(await client.request('initialize', initializing(revision)), 'initialize', 'mcp');
+    await client.close();
+  });
+
+  test.each([
+    ['all servers', '/mcp'],
+    ['one server', '/mcp/counted'],
+  ])('every method is refused on the endpoint of %s', async (_, path) => {
+    const client = await open(path);
+    expect(await client.request('initialize', initializing(revision))).not.toContain('"error"');
+    const own = { ...PARAMS['tools/call'], name: path === '/mcp' ? 'counted__add' : 'add' };
+    const named = {
+      ...client,
+      request: (method: string, params: object) => client.request(method, renamed(method, params, own)),
+    };
+    await refusesEverything(named, revision, path !== '/mcp');
+    await client.close();
+  });
+});
+
+/** A server of its own shows its tools under their own names. */
+const renamed = (method: string, params: object, own: JsonObject): object =>
+  method === 'tools/call' ? { ...params, name: own['name'] } : params;
+
+test('MCP in a session over stdio is refused', async () => {
+  const revision = DATES.at(-1)!;
+  deny();
+  expectRefused(await stdio.request('initialize', initializing(revision)), 'initialize', 'mcp');
+  denying = false;
+  expect(await stdio.request('initialize', initializing(revision))).not.toContain('"error"');
+  const client: Handshaken = { request: (method, params) => stdio.request(method, params), close: async () => {} };
+  await refusesEverything(client, revision, false);
+});
+
+test('the page about the endpoint asks nobody', async () => {
+  deny();
+  for (const accept of ['application/json', 'text/html']) {
+    await (await fetch(`${gateway.url}/mcp`, { headers: { accept } })).text();
+    expect(contacts()).toEqual(before);
+  }
+});
+
+const TASK = 'waiting';
+const PUSH = { taskId: TASK, id: 'p', url: 'https://example.com/hook' };
+const MESSAGE = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'count' }] } as const;
+
+/** Typed by operation: an operation without a request does not compile. */
+const REQUESTS: { readonly [O in Operation]: RequestOf<O> } = {
+  SendMessage: { message: { ...MESSAGE, parts: [{ text: 'count' }] } },
+  SendStreamingMessage: { message: { ...MESSAGE, parts: [{ text: 'count' }] } },
+  GetTask: { id: TASK },
+  ListTasks: {},
+  CancelTask: { id: TASK },
+  SubscribeToTask: { id: TASK },
+  CreateTaskPushNotificationConfig: PUSH,
+  GetTaskPushNotificationConfig: { taskId: TASK, id: 'p' },
+  ListTaskPushNotificationConfigs: { taskId: TASK },
+  DeleteTaskPushNotificationConfig: { taskId: TASK, id: 'p' },
+  GetExtendedAgentCard: {},
+};
+const OPERATIONS = Object.keys(REQUESTS) as Operation[];
+
+const PATHS: { readonly [O in Operation]: readonly [method: string, path: string] } = {
+  SendMessage: ['POST', '/message:send'],
+  SendStreamingMessage: ['POST', '/message:stream'],
+  GetTask: ['GET', `/tasks/${TASK}`],
+  ListTasks: ['GET', '/tasks'],
+  CancelTask: ['POST', `/tasks/${TASK}:cancel`],
+  SubscribeToTask: ['POST', `/tasks/${TASK}:subscribe`],
+  CreateTaskPushNotificationConfig: ['POST', `/tasks/${TASK}/pushNotificationConfigs`],
+  GetTaskPushNotificationConfig: ['GET', `/tasks/${TASK}/pushNotificationConfigs/p`],
+  ListTaskPushNotificationConfigs: ['GET', `/tasks/${TASK}/pushNotificationConfigs`],
+  DeleteTaskPushNotificationConfig: ['DELETE', `/tasks/${TASK}/pushNotificationConfigs/p`],
+  GetExtendedAgentCard: ['GET', '/extendedAgentCard'],
+};
+
+/** The agent behind a URL, the one made of tools, and the front agent. */
+const AGENTS = ['one', 'made', undefined] as const;
+const pathOf = (name: string | undefined): string => (name === undefined ? '/a2a' : `/a2a/${name}`);
+
+const rpc = async (path: string, method: string, params: object, version: string): Promise<string> => {
+  const reply = await fetch(`${gateway.url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'a2a-version': version },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+  return reply.text();
+};
+
+describe('A2A', () => {
+  beforeAll(async () => {
+    // The task that is asked for is there, and its agent would be asked for it.
+    expect(await rpc('/a2a/one', 'SendMessage', REQUESTS.SendMessage, '1.0')).toContain(TASK);
+    const asked = agent.contacts.length;
+    expect(await rpc('/a2a/one', 'GetTask', REQUESTS.GetTask, '1.0')).toContain(TASK);
+    expect(agent.contacts.length).toBeGreaterThan(asked);
+  });
+
+  describe.each(AGENTS)('for agent %s', (name) => {
+    test.each(DIALECTS.map(({ id }) => id))('every operation is refused over JSON-RPC in dialect %s', async (id) => {
+      const { method: spelling, version, writeRequest } = dialectOf(id);
+      deny();
+      for (const operation of OPERATIONS) {
+        const method = spelling(operation);
+        if (method === undefined) continue;
+        const params = writeRequest(operation, REQUESTS[operation]);
+        expectRefused(await rpc(pathOf(name), method, params, version), operation, 'a2a');
+      }
+    });
+
+    test.each(OPERATIONS)('%s is refused over HTTP+JSON', async (operation) => {
+      const [method, path] = PATHS[operation];
+      deny();
+      const reply = await fetch(`${gateway.url}${pathOf(name)}${path}`, {
+        method,
+        headers: { 'a2a-version': '1.0', ...(method === 'POST' && { 'content-type': 'application/json' }) },
+        ...(method === 'POST' && { body: JSON.stringify(REQUESTS[operation]) }),
+      });
+      expectRefused(await reply.text(), operation, 'a2a');
+    });
+
+    test.each(SERVICES.map((service) => [service.name, service] as const))(
+      'every method of the gRPC service %s is refused',
+      async (_, service) => {
+        const client = new Client(grpcAddress, credentials.createInsecure());
+        const metadata = new Metadata();
+        if (name !== undefined) metadata.set('x-parley-agent', name);
+        const asIs = (bytes: Buffer): Buffer => bytes;
+        deny();
+        for (const method of service.methods) {
+          const wire = dialect(service.dialect).writeRequest(method.operation, REQUESTS[method.operation]);
+          const body = service.codec.encode(method.request, wire);
+          const failure = await new Promise<Error>((resolve, reject) => {
+            if (method.streams) {
+              const stream = client.makeServerStreamRequest(method.path, asIs, asIs, body, metadata);
+              stream.on('data', () => reject(new Error(`${method.path} gave an event`)));
+              stream.on('error', resolve);
+            } else {
+              client.makeUnaryRequest(method.path, asIs, asIs, body, metadata, (error) =>
+                error ? resolve(error) : reject(new Error(`${method.path} was answered`)),
+              );
+            }
+          });
+          expectRefused(failure.message, method.operation, 'a2a');
+        }
+        client.close();
+      },
+    );
+  });
+
+  test('the requests here are those of the services', () => {
+    const served = SERVICES.flatMap(({ methods }) => methods.map(({ operation }) => operation));
+    expect(new Set(served)).toEqual(new Set(OPERATIONS));
+  });
+});
+
+function dialectOf(id: (typeof DIALECTS)[number]['id']) {
+  const found = dialect(id);
+  return {
+    version: found.version,
+    method: (operation: Operation) => found.method(operation),
+    writeRequest: (operation: Operation, request: RequestOf<Operation>) => found.writeRequest(operation, request),
+  };
+}
