@@ -2,7 +2,7 @@
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
 import { changedKeys } from '../config/changes.js';
 import type { Config, ServerConfig } from '../config/schema.js';
-import { OpenAdmission } from '../core/admission.js';
+import { type Admission, OpenAdmission } from '../core/admission.js';
 import { Aggregate } from '../core/aggregate.js';
 import { Parking } from '../core/bridge/parking.js';
 import { States } from '../core/bridge/states.js';
@@ -64,6 +64,8 @@ export interface Reporting {
 export class Runtime {
   /** The configuration that was read last; its servers and agents, and the global keys that apply to them, are in effect. */
   private latest: Config;
+  /** Who may know of what, and use it. */
+  readonly admission: Admission;
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
   readonly servers: Registrations<'server'>;
@@ -95,7 +97,9 @@ export class Runtime {
     this.credentials = credentialsOf(config);
     this.seal = new Seal(state.keyring, wallMs);
     const { naming, bridge, timeouts } = config;
-    this.catalog = new Catalog({ naming, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
+    this.admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
+    const { admission } = this;
+    this.catalog = new Catalog({ naming, admission, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registrations('server', config.servers, {
       registry: new Registry(state.db, state.bus),
@@ -107,7 +111,6 @@ export class Runtime {
         closing(this.catalog.put(this.upstream(name, settings), new ToolRules(settings.tools))),
       takeAway: (name) => closing(this.catalog.remove(name)),
     });
-    const admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
     const { cluster } = replica;
     this.parking = new Parking(
       {
@@ -133,7 +136,7 @@ export class Runtime {
     const pipeline = new Pipeline([callLog(calls, catalog), ...added, admitting(admission), approving]);
     this.gateway = new Aggregate({
       catalog,
-      pages: new Pages(catalog, admission, seal, config.limits.pageSize),
+      pages: new Pages(catalog, seal, config.limits.pageSize),
       admission,
       forwarder: new Forwarder({ catalog, parking, tasks, seal, bridge, taskTtl: TASK_TTL }),
       tasks,

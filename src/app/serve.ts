@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { formatListen, isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
-import { ALL_SERVERS } from '../core/gateway.js';
+import { agentTarget, serverTarget, visible } from '../core/admission.js';
+import { ALL_SERVERS, oneServer } from '../core/gateway.js';
 import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
 import { forOperators } from '../core/upstream-monitor.js';
@@ -99,9 +100,11 @@ export async function startServe(config: Config, { log, calls, interceptors }: S
   const info = new InfoPage({
     gateway,
     info: INFO,
-    states: async () => {
+    states: async (caller) => {
       await skillsKnown();
-      return monitor.states();
+      return visible(runtime.admission, caller, monitor.states(), ({ kind, name }) =>
+        kind === 'agent' ? agentTarget(name) : serverTarget(name),
+      );
     },
     endpoints,
     publicUrl: config.publicUrl,
@@ -306,7 +309,7 @@ export async function startStdio(config: Config, options: StdioOptions): Promise
   const monitor = monitorOf(runtime, began);
   monitor.onChange((change) => logChange(log, change));
   monitor.start();
-  const view = server === undefined ? ALL_SERVERS : { server };
+  const view = server === undefined ? ALL_SERVERS : oneServer(server);
   void runtime.catalog.warm(view);
   const sessions = new Sessions<Carrier>(runtime.sessionsOptions());
   const modern = new ModernDoor(runtime.gateway, INFO, runtime.states);

@@ -1,6 +1,6 @@
 import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
-import type { Caller } from './caller.js';
+import { type Caller, GATEWAY } from './caller.js';
 
 /** One thing of one server or agent that a call is for. */
 export interface ItemTarget {
@@ -45,17 +45,27 @@ export interface Admission {
   admit(request: AdmissionRequest): void | Promise<void>;
 }
 
+type Visibility = Pick<Admission, 'sees'>;
+
+/** Whether nothing is hidden from the caller. The gateway itself knows everything. */
+export const seesAll = (admission: Visibility, caller: Caller): boolean =>
+  admission.sees === undefined || caller.principal === GATEWAY.principal;
+
+/** Whether the caller may know of the target. */
+export const sees = (admission: Visibility, caller: Caller, target: ItemTarget): boolean | Promise<boolean> =>
+  seesAll(admission, caller) || (admission.sees?.(caller, target) ?? true);
+
 /** Those things that the caller may know of: the list itself where nothing is hidden, and no promise where none is needed. */
 export function visible<T>(
-  admission: Admission,
+  admission: Visibility,
   caller: Caller,
   things: readonly T[],
   targetOf: (thing: T) => ItemTarget,
 ): readonly T[] | Promise<readonly T[]> {
-  if (!admission.sees || things.length === 0) return things;
-  const answers = things.map((thing) => admission.sees?.(caller, targetOf(thing)) ?? true);
-  const chosen = (sees: readonly boolean[]): readonly T[] =>
-    sees.includes(false) ? things.filter((_, index) => sees[index]) : things;
+  if (things.length === 0 || seesAll(admission, caller)) return things;
+  const answers = things.map((thing) => sees(admission, caller, targetOf(thing)));
+  const chosen = (seen: readonly boolean[]): readonly T[] =>
+    seen.includes(false) ? things.filter((_, index) => seen[index]) : things;
   return answers.some((answer) => answer instanceof Promise)
     ? Promise.all(answers).then(chosen)
     : chosen(answers as boolean[]);

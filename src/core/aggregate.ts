@@ -11,15 +11,16 @@ import {
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
 import { DISCOVER_VERSIONS } from '../protocol/mcp/revisions/index.js';
-import type { Admission, CatalogTarget, ItemTarget, Target } from './admission.js';
+import { type Admission, type CatalogTarget, type ItemTarget, sees, type Target } from './admission.js';
 import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
 import type { HostedTasks } from './bridge/tasks.js';
 import { McpContext, type McpResult, type McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
-import { type Catalog, type Resolved, unionOf } from './catalog/catalog.js';
+import { type Catalog, unionOf } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import { MISSING, type Pages } from './catalog/pages.js';
+import { type Resolved, Resolver } from './catalog/resolver.js';
 import { type Forwarder, ServerRoute } from './forward.js';
 import {
   type Call,
@@ -50,10 +51,12 @@ const DISCOVER_TTL = 60_000;
 
 /** Many servers as one: resolves each request once to its route, which the interceptors and then the request take. */
 export class Aggregate implements Gateway {
+  private readonly resolver: Resolver;
   private readonly subscriptions: Subscriptions;
 
   constructor(private readonly parts: AggregateParts) {
-    this.subscriptions = new Subscriptions(parts);
+    this.resolver = new Resolver(parts.catalog);
+    this.subscriptions = new Subscriptions({ ...parts, resolver: this.resolver });
   }
 
   async call(caller: Caller, call: Call): Promise<Outcome> {
@@ -67,7 +70,7 @@ export class Aggregate implements Gateway {
   }
 
   describe(caller: Caller, call: Call): Promise<Description> {
-    return this.provide(caller, call, () => this.described(call.view));
+    return this.provide(caller, call, () => this.described(caller, call.view));
   }
 
   listen(
@@ -127,7 +130,7 @@ export class Aggregate implements Gateway {
       case 'completion/complete':
         return this.completion(caller, call);
       case 'server/discover':
-        return { target: catalogTarget(call), forward: () => this.discover(call.view) };
+        return { target: catalogTarget(call), forward: (context) => this.discover(context) };
       case 'tasks/get':
       case 'tasks/update':
       case 'tasks/cancel':
@@ -144,8 +147,8 @@ export class Aggregate implements Gateway {
     return complete(await this.parts.pages.page(caller, call.view, method, cursor, call.whole));
   }
 
-  private async discover(view: View): Promise<Outcome> {
-    const { capabilities, instructions, missing } = await this.described(view);
+  private async discover({ caller, call }: McpContext): Promise<Outcome> {
+    const { capabilities, instructions, missing } = await this.described(caller, call.view);
     return complete(
       RawObject.from({
         supportedVersions: DISCOVER_VERSIONS,
@@ -159,16 +162,16 @@ export class Aggregate implements Gateway {
     );
   }
 
-  private async described(view: View): Promise<Description> {
-    const { known, missing } = await this.parts.catalog.describe(view);
+  private async described(caller: Caller, view: View): Promise<Description> {
+    const { known, missing } = await this.parts.catalog.describe(caller, view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.parts.bridge.logging) delete capabilities.logging;
     // The gateway keeps tasks itself, whatever its servers can do.
     capabilities.extensions = {
-      ...passingExtensions(capabilities.extensions, view.server !== undefined),
+      ...passingExtensions(capabilities.extensions, view.only !== undefined),
       [TASKS_EXTENSION]: {},
     };
-    if (view.server === undefined) {
+    if (view.only === undefined) {
       // The gateway's own lists change with its configuration, and a server that is away now may bring anything.
       for (const name of ['tools', 'prompts', 'resources'] as const) {
         if (capabilities[name] || missing.length > 0 || name === 'tools')
@@ -185,7 +188,7 @@ export class Aggregate implements Gateway {
     if (args !== undefined && !isObject(args))
       throw new ProtocolError('invalid_params', '"arguments" must be an object');
     const set = catalog.setOf(caller, call.view);
-    const resolved = catalog.resolve(call.view, name, 'tools/list', set);
+    const resolved = this.resolver.resolve(caller, call.view, name, 'tools/list', set);
     return resolved instanceof Promise
       ? resolved.then((found) => this.toolOf(caller, call, name, args, found, set))
       : this.toolOf(caller, call, name, args, resolved, set);
@@ -230,8 +233,7 @@ export class Aggregate implements Gateway {
   /** A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities. */
   private async findTool(caller: Caller, server: string, name: string, set: CapabilitySet): Promise<Item | undefined> {
     const { catalog, admission } = this.parts;
-    if (!admission.sees || (await admission.sees(caller, { server, kind: 'tool', name })))
-      return catalog.tool(server, name, set);
+    if (await sees(admission, caller, { server, kind: 'tool', name })) return catalog.tool(server, name, set);
     throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server } });
   }
 
@@ -239,7 +241,7 @@ export class Aggregate implements Gateway {
     const name = stringParam(call, 'name');
     const { catalog, forwarder } = this.parts;
     const set = catalog.setOf(caller, call.view);
-    const { server, name: own } = await catalog.resolve(call.view, name, 'prompts/list', set);
+    const { server, name: own } = await this.resolver.resolve(caller, call.view, name, 'prompts/list', set);
     const edits = own === name ? {} : { name: JSON.stringify(own) };
     return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
   }
@@ -247,7 +249,7 @@ export class Aggregate implements Gateway {
   private async resource(caller: Caller, call: Call): Promise<McpRoute> {
     const uri = stringParam(call, 'uri');
     const { catalog, forwarder } = this.parts;
-    const server = await catalog.ownerOf(call.view, uri, catalog.setOf(caller, call.view));
+    const server = await this.resolver.ownerOf(caller, call.view, uri, catalog.setOf(caller, call.view));
     return new ServerRoute(forwarder, { server, kind: 'resource', name: uri }, {});
   }
 
@@ -257,12 +259,12 @@ export class Aggregate implements Gateway {
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
-      const { server, name: own } = await catalog.resolve(call.view, ref['name'], 'prompts/list', set);
+      const { server, name: own } = await this.resolver.resolve(caller, call.view, ref['name'], 'prompts/list', set);
       const edits = { ref: JSON.stringify({ ...ref, name: own }) };
       return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
     }
     if (ref['type'] === 'ref/resource' && typeof ref['uri'] === 'string') {
-      const server = await catalog.ownerOf(call.view, ref['uri'], set);
+      const server = await this.resolver.ownerOf(caller, call.view, ref['uri'], set);
       return new ServerRoute(forwarder, { server, kind: 'resource', name: ref['uri'] }, {});
     }
     throw new ProtocolError('invalid_params', '"ref" must name a prompt or a resource template');
@@ -285,7 +287,7 @@ const providing = (target: Target, work: (context: McpContext) => Promise<unknow
 
 const catalogTarget = ({ view, method }: Call): CatalogTarget => ({
   kind: 'catalog',
-  server: view.server,
+  server: view.only,
   name: method,
 });
 
@@ -314,7 +316,7 @@ function mergeInstructions(
     if (!instructions) return [];
     const bounded =
       instructions.length > INSTRUCTIONS_LIMIT ? `${instructions.slice(0, INSTRUCTIONS_LIMIT)} …` : instructions;
-    return [view.server === undefined ? `[${server}] ${bounded}` : bounded];
+    return [view.only === undefined ? `[${server}] ${bounded}` : bounded];
   });
   return texts.length > 0 ? texts.join('\n\n') : undefined;
 }

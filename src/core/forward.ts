@@ -110,7 +110,7 @@ export class Forwarder {
 
   /** A request of an extension the gateway does not know: it can only pass where there is one server it can be for. */
   unknown(call: Call): McpRoute {
-    const { server } = call.view;
+    const { only: server } = call.view;
     if (server === undefined) throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
     const target: ItemTarget = { server, kind: 'method', name: call.method };
     return { target, forward: (context) => this.passOn(context, target) };
@@ -147,7 +147,7 @@ export class Forwarder {
     const { capabilities } = caller;
     // Most callers declare nothing, and then there is nothing to take away.
     if (isEmpty(capabilities)) return caller;
-    return { ...caller, capabilities: relayable(capabilities, this.parts.bridge, call.view.server !== undefined) };
+    return { ...caller, capabilities: relayable(capabilities, this.parts.bridge, call.view.only !== undefined) };
   }
 
   private asTask(ttl: number | undefined): Manner {

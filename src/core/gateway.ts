@@ -11,13 +11,9 @@ import type {
 } from '../protocol/mcp/model.js';
 import type { CallState } from './bridge/call-state.js';
 import { type Caller, Cancellation } from './caller.js';
+import type { View } from './view.js';
 
-/** Which part of the catalogue a door shows: all servers under prefixed names, or one under its own. */
-export interface View {
-  readonly server: string | undefined;
-}
-
-export const ALL_SERVERS: View = { server: undefined };
+export { ALL_SERVERS, oneServer, View } from './view.js';
 
 /** One request, in the newest revision's words. The names in it are those the caller saw in its view. */
 export interface Call {

@@ -7,10 +7,11 @@ import {
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import { detailedTask } from '../protocol/mcp/project/task.js';
-import type { Admission, ItemTarget } from './admission.js';
+import { type Admission, type ItemTarget, sees } from './admission.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { McpContext } from './call.js';
 import type { Catalog } from './catalog/catalog.js';
+import type { Resolver } from './catalog/resolver.js';
 import { answeredWithin } from './catalog/waiting.js';
 import type { Forwarder } from './forward.js';
 import type { Subscription, View } from './gateway.js';
@@ -22,6 +23,7 @@ const RESOURCE_PATIENCE = 5_000;
 
 export interface SubscriptionsOptions {
   readonly catalog: Catalog;
+  readonly resolver: Resolver;
   readonly admission: Admission;
   readonly forwarder: Pick<Forwarder, 'ownedTasks'>;
   readonly tasks: HostedTasks;
@@ -40,9 +42,9 @@ export class Subscriptions {
     const { catalog } = this.options;
     const { caller } = context;
     const { view } = context.call;
-    const upstreams = catalog.inView(view);
-    if (view.server !== undefined && upstreams.length === 0)
-      throw new ProtocolError('not_found', `There is no server "${view.server}"`);
+    const upstreams = await catalog.upstreams(caller, view);
+    if (view.only !== undefined && upstreams.length === 0)
+      throw new ProtocolError('not_found', `There is no server "${view.only}"`);
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
     const taskIds = await this.options.forwarder.ownedTasks(caller, filter.taskIds ?? []);
@@ -51,7 +53,7 @@ export class Subscriptions {
     });
     const own = catalog.setOf(caller, view);
     const stop = catalog.onChange((kind, server, set) => {
-      if (filter[kind] && (view.server === undefined || view.server === server) && (set === undefined || set === own))
+      if (filter[kind] && catalog.concerns(view, server) && (set === undefined || set === own))
         deliver({ method: LIST_CHANGED[kind], params: {} });
     });
     const watches: Watch[] = [];
@@ -78,7 +80,7 @@ export class Subscriptions {
             // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
             () => {},
           );
-        if (view.server !== undefined) await watching;
+        if (view.only !== undefined) await watching;
         // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
         else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
         else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
@@ -97,12 +99,12 @@ export class Subscriptions {
 
   private async subscriptionsByServer(context: McpContext, uris: readonly string[]): Promise<Map<string, string[]>> {
     const byServer = new Map<string, string[]>();
-    const { catalog } = this.options;
+    const { catalog, resolver } = this.options;
     const { caller, call } = context;
     const set = catalog.setOf(caller, call.view);
     for (const uri of uris) {
       try {
-        const server = await catalog.ownerOf(call.view, uri, set);
+        const server = await resolver.ownerOf(caller, call.view, uri, set);
         if (!(await this.admits(context, { server, kind: 'resource', name: uri }))) continue;
         byServer.set(server, [...(byServer.get(server) ?? []), uri]);
       } catch (error) {
@@ -117,7 +119,7 @@ export class Subscriptions {
   private async admits(context: McpContext, target: ItemTarget): Promise<boolean> {
     const { admission } = this.options;
     const { protocol, method, caller } = context;
-    if (admission.sees && !(await admission.sees(caller, target))) return false;
+    if (!(await sees(admission, caller, target))) return false;
     await admission.admit({ protocol, method, caller, target, arguments: context.arguments });
     return true;
   }
@@ -131,7 +133,7 @@ export class Subscriptions {
     const honoured: SubscriptionFilter = {};
     // The union's lists change with the gateway's own configuration too, which it always knows of.
     for (const kind of wanted)
-      if (view.server === undefined || watches.some((watch) => watch.honoured[kind])) honoured[kind] = true;
+      if (view.only === undefined || watches.some((watch) => watch.honoured[kind])) honoured[kind] = true;
     const confirmed = new Set(watches.flatMap((watch) => watch.honoured.resourceSubscriptions ?? []));
     const uris = (filter.resourceSubscriptions ?? []).filter((uri) => confirmed.has(uri));
     if (uris.length > 0) honoured.resourceSubscriptions = uris;

@@ -1,15 +1,52 @@
-import type { Admission, Target } from '../core/admission.js';
+import { type Admission, type ItemTarget, sees, seesAll, serverTarget, type Target } from '../core/admission.js';
 import type { CallContext } from '../core/call.js';
+import { GATEWAY } from '../core/caller.js';
 import type { Interceptor } from '../core/pipeline.js';
+import { ProtocolError } from '../protocol/errors.js';
 
-/** Stops the calls that their caller may not make. A call that is for nothing fails by itself. */
+/**
+ * Stops the calls that their caller may not make; a target that the caller may not know of does not exist for it. A call
+ * that is for nothing fails by itself, and the gateway itself may read all it has.
+ */
 export function admitting(admission: Admission): Interceptor {
   return (context, next) => {
-    if (!isResolved(context)) return next(context);
-    const admitted = admission.admit(context);
-    return admitted === undefined ? next(context) : admitted.then(() => next(context));
+    if (!isResolved(context) || context.caller.principal === GATEWAY.principal) return next(context);
+    const go = (): ReturnType<typeof next> => {
+      const admitted = admission.admit(context);
+      return admitted === undefined ? next(context) : admitted.then(() => next(context));
+    };
+    const { caller, target } = context;
+    if (target.kind === 'catalog' || seesAll(admission, caller)) return go();
+    return Promise.resolve(sees(admission, caller, knownBy(target))).then((seen) => {
+      if (seen) return go();
+      throw unknown(context, target);
+    });
   };
 }
 
 const isResolved = (context: CallContext): context is CallContext & { readonly target: Target } =>
   context.target !== undefined;
+
+/** Tasks and methods of a server are known to those that know the server. */
+const knownBy = (target: ItemTarget): ItemTarget =>
+  target.kind === 'task' || target.kind === 'method' ? serverTarget(target.server) : target;
+
+/** The error for a target that is not there. */
+function unknown({ method }: CallContext, { kind, server, name, offered = name }: ItemTarget): ProtocolError {
+  switch (kind) {
+    case 'tool':
+      return new ProtocolError('tool_not_found', `Unknown tool: ${offered}`, { data: { name: offered, server } });
+    case 'prompt':
+      return new ProtocolError('prompt_not_found', `Unknown prompt: ${name}`, { data: { name } });
+    case 'resource':
+      return new ProtocolError('resource_not_found', `Resource not found: ${name}`, { data: { uri: name } });
+    case 'task':
+      return new ProtocolError('task_not_found', 'Unknown task');
+    case 'method':
+      return new ProtocolError('method_not_found', `Method not found: ${method}`);
+    case 'agent':
+      return new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
+    case 'server':
+      return new ProtocolError('not_found', `There is no server "${name}"`);
+  }
+}

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ItemTarget } from '../core/admission.js';
 import type { McpContext } from '../core/call.js';
 import { globOf } from '../core/catalog/glob.js';
-import { prefixedName } from '../core/catalog/names.js';
+import { spellingsOf } from '../core/catalog/names.js';
 import type { Call, Outcome } from '../core/gateway.js';
 import type { Interceptor } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
@@ -40,7 +40,10 @@ export function approval(
   const patterns = policy.tools.map(globOf);
 
   const needed = ({ call, item }: McpContext, target: ItemTarget): boolean => {
-    const spellings = [String(call.params.get('name')), ...spellingsOf(target)];
+    const { server, name, offered = name } = target;
+    // An endpoint that shows the tool under another name must not lead around the question.
+    const asked = String(call.params.get('name'));
+    const spellings = [asked, ...[name, offered].flatMap((each) => spellingsOf(server, each))];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return true;
     if (!policy.destructive) return false;
     // A tool whose description cannot be had may be destructive.
@@ -92,13 +95,6 @@ export function approval(
     });
   };
 }
-
-/** Every name the tool goes by: a door that shows it under another one must not lead around the question. */
-const spellingsOf = ({ server, name: own, offered = own }: ItemTarget): string[] =>
-  [own, offered].flatMap((name) => [
-    name,
-    ...['__', '.', '-'].flatMap((mark) => [`${server}${mark}${name}`, prefixedName(server, name, mark)]),
-  ]);
 
 const SHOWN = 2_000;
 

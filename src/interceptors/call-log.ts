@@ -58,7 +58,7 @@ function callFields(
   if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
   addCaller(fields, caller);
   fields['method'] = bounded(call.method, MOST_NAME);
-  const server = target?.server ?? call.view.server;
+  const server = target?.server ?? call.view.only;
   if (server !== undefined) fields['server'] = server;
   if (!target) addAsked(fields, call);
   else if (NAMED.has(target.kind)) fields[target.kind] = targetName(target);

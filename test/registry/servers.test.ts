@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Runtime } from '../../src/app/runtime.js';
 import { configFrom } from '../../src/config/load.js';
+import { GATEWAY } from '../../src/core/caller.js';
 import { ALL_SERVERS } from '../../src/core/gateway.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { startFixture } from '../conformance/fixture.js';
@@ -27,7 +28,7 @@ async function start(servers: Record<string, object> = {}, rest: object = {}): P
 }
 
 async function names(of: Runtime): Promise<string[]> {
-  const { parts } = await of.catalog.parts(ALL_SERVERS, 'tools/list');
+  const { parts } = await of.catalog.parts(GATEWAY, ALL_SERVERS, 'tools/list');
   return parts.map(({ server }) => server);
 }
 

@@ -10,19 +10,22 @@ import {
   TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
+import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible } from '../admission.js';
 import { type BridgeSwitches, relayable } from '../bridge/relay.js';
 import type { Caller } from '../caller.js';
-import { ALL_SERVERS, type Missing, type View } from '../gateway.js';
+import type { Missing } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
+import { ALL_SERVERS, type View } from '../view.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
 import type { Item } from './listing.js';
-import { mayBeShortened, type Naming, prefixedName, splitName } from './names.js';
+import { Naming, type NamingOptions } from './names.js';
 import { CatalogServer, type KnownOffer, type Part } from './server.js';
-import { matchesTemplate, uriRoot } from './templates.js';
 import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
 export interface CatalogOptions {
-  readonly naming: Naming;
+  readonly naming: NamingOptions;
+  /** Who may know of what; without it everybody of everything. */
+  readonly admission?: Pick<Admission, 'sees'>;
   /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
   /** What of the callers' capabilities reaches servers. */
@@ -40,16 +43,21 @@ export class Catalog {
   private warmed = false;
   private noted = '';
 
-  constructor(private readonly options: CatalogOptions) {}
+  private readonly naming: Naming;
+
+  constructor(private readonly options: CatalogOptions) {
+    this.naming = new Naming(options.naming);
+  }
 
   /** Adds a server, or puts it in the place of the one with its name; returns that one. */
-  put(upstream: Upstream, rules: ToolRules = ALL_TOOLS): Upstream | undefined {
+  put(upstream: Upstream, rules: ToolRules = ALL_TOOLS, groups: readonly string[] = []): Upstream | undefined {
     const { name } = upstream;
     const before = this.entries.get(name);
     const { patience, log } = this.options;
     const entry = new CatalogServer({
       upstream,
       rules,
+      groups,
       patience,
       log,
       announce: (kind, set) => this.announce(kind, name, set),
@@ -80,15 +88,55 @@ export class Catalog {
     return this.entries.get(name)?.upstream;
   }
 
-  /** The upstreams of a view; a view of a server that does not exist has none to show. */
-  inView(view: View): Upstream[] {
-    return this.entriesOf(view).map((entry) => entry.upstream);
+  /** Whether there is a server of this name. */
+  has(name: string): boolean {
+    return this.entries.has(name);
+  }
+
+  /** Whether a view shows this server. */
+  inView(view: View, server: string): boolean {
+    const entry = this.entries.get(server);
+    return entry !== undefined && view.includes(entry);
+  }
+
+  /** Whether a change of a server is one of the view; a server that is gone was in all of them. */
+  concerns(view: View, server: string): boolean {
+    return view.only === undefined ? !this.entries.has(server) || this.inView(view, server) : view.only === server;
+  }
+
+  /** Whether nothing is hidden from a caller. */
+  showsAll(caller: Caller): boolean {
+    const { admission } = this.options;
+    return !admission || seesAll(admission, caller);
+  }
+
+  /** Whether a caller may know of a server. */
+  sees(caller: Caller, server: string): boolean | Promise<boolean> {
+    const { admission } = this.options;
+    return admission ? sees(admission, caller, serverTarget(server)) : true;
+  }
+
+  /** The upstreams of a view that the caller may know of; a view of a server that does not exist has none to show. */
+  async upstreams(caller: Caller, view: View): Promise<Upstream[]> {
+    return (await this.seen(caller, view)).map((entry) => entry.upstream);
   }
 
   private entriesOf(view: View): CatalogServer[] {
-    if (view.server === undefined) return [...this.entries.values()];
-    const entry = this.entries.get(view.server);
+    if (view.only === undefined) return [...this.entries.values()].filter((entry) => view.includes(entry));
+    const entry = this.entries.get(view.only);
     return entry ? [entry] : [];
+  }
+
+  private seen(caller: Caller, view: View): readonly CatalogServer[] | Promise<readonly CatalogServer[]> {
+    const { admission } = this.options;
+    const entries = this.entriesOf(view);
+    if (!admission || seesAll(admission, caller)) return entries;
+    return Promise.resolve(visible(admission, caller, entries, ({ name }) => serverTarget(name))).then((found) => {
+      // A caller that asks for a hidden server is told the same as one that asks for a server that is not there.
+      if (view.only !== undefined && found.length < entries.length)
+        throw new ProtocolError('not_found', `There is no server "${view.only}"`);
+      return found;
+    });
   }
 
   /**
@@ -133,13 +181,16 @@ export class Catalog {
   }
 
   /** What the servers of a view say of themselves, as far as that can be had in reasonable time. */
-  async describe(view: View): Promise<{
+  async describe(
+    caller: Caller,
+    view: View,
+  ): Promise<{
     readonly known: { readonly server: string; readonly description: ServerDescription }[];
     readonly missing: Missing[];
   }> {
-    const entries = this.entriesOf(view);
-    if (view.server !== undefined && entries[0]) {
-      return { known: [{ server: view.server, description: await entries[0].describe() }], missing: [] };
+    const entries = await this.seen(caller, view);
+    if (view.only !== undefined && entries[0]) {
+      return { known: [{ server: view.only, description: await entries[0].describe() }], missing: [] };
     }
     const known: { server: string; description: ServerDescription }[] = [];
     const missing: Missing[] = [];
@@ -162,7 +213,7 @@ export class Catalog {
   setOf({ capabilities }: Pick<Caller, 'capabilities'>, view: View): CapabilitySet {
     // Most callers declare nothing.
     if (isEmpty(capabilities)) return NO_CAPABILITIES;
-    return capabilitySet(relayable(capabilities, this.options.bridge, view.server !== undefined));
+    return capabilitySet(relayable(capabilities, this.options.bridge, view.only !== undefined));
   }
 
   /**
@@ -171,21 +222,54 @@ export class Catalog {
    * beginning.
    */
   async parts(
+    caller: Caller,
     view: View,
     method: ListMethod,
     set = NO_CAPABILITIES,
     continuing = false,
-  ): Promise<{ readonly parts: Part[]; readonly missing: Missing[] }> {
-    const alone = view.server !== undefined;
+  ): Promise<{ readonly parts: ShownPart[]; readonly missing: Missing[] }> {
+    const alone = view.only !== undefined;
     const answers = await Promise.all(
-      this.entriesOf(view).map((entry) =>
+      (await this.seen(caller, view)).map((entry) =>
         alone ? entry.partAlone(method, set, continuing) : entry.part(method, set, continuing),
       ),
     );
     const parts = answers.flatMap(({ part }) => part ?? []);
     const missing = answers.flatMap((answer) => answer.missing ?? []);
-    if (!alone) this.note(answers.flatMap((answer) => (answer.part ? [] : (answer.missing ?? []))));
-    return { parts, missing };
+    if (view === ALL_SERVERS && this.showsAll(caller))
+      this.note(answers.flatMap((answer) => (answer.part ? [] : (answer.missing ?? []))));
+    return { parts: await Promise.all(parts.map((part) => this.shown(caller, view, method, part))), missing };
+  }
+
+  /** One server's part of a list, as a caller that sees others too is shown it. */
+  async partOf(
+    caller: Caller,
+    view: View,
+    server: string,
+    method: ListMethod,
+    set: CapabilitySet,
+  ): Promise<ShownPart | undefined> {
+    const answer = await this.entries.get(server)?.part(method, set, false);
+    return answer?.part && this.shown(caller, view, method, answer.part);
+  }
+
+  /** A part with what of it is hidden, by the view or from the caller. */
+  private shown(caller: Caller, view: View, method: ListMethod, part: Part): ShownPart | Promise<ShownPart> {
+    const { admission } = this.options;
+    const named = method === 'tools/list' || method === 'prompts/list';
+    const filters = named && view.filters;
+    const all = !admission || seesAll(admission, caller);
+    if (all && !filters) return { ...part, hidden: NOTHING };
+    const { server, snapshot } = part;
+    const passing = filters ? snapshot.items.filter(({ key }) => view.shows(server, key)) : snapshot.items;
+    const kind = KINDS[method];
+    const found = all ? passing : visible(admission, caller, passing, ({ own: name }) => ({ server, kind, name }));
+    const without = (left: readonly Item[]): ShownPart => {
+      if (left.length === snapshot.items.length) return { ...part, hidden: NOTHING };
+      const keys = new Set(left.map(({ key }) => key));
+      return { ...part, hidden: new Set([...snapshot.byKey.keys()].filter((key) => !keys.has(key))) };
+    };
+    return found instanceof Promise ? found.then(without) : without(found);
   }
 
   /** Says once which servers lists are served without, and again when that changes. */
@@ -196,87 +280,22 @@ export class Catalog {
     if (names !== '') this.options.log.debug({ missing }, 'lists are served without some servers');
   }
 
-  /** The name an item carries in a view. */
-  exposedName(view: View, server: string, own: string, clashes: ReadonlySet<string>): string {
-    const { separator, prefix } = this.options.naming;
-    if (view.server !== undefined) return own;
-    if (prefix === 'always' || (prefix === 'conflict' && clashes.has(own)) || own.length > 64)
-      return prefixedName(server, own, separator);
-    return own;
+  /** How a view names what it shows. */
+  namingOf(view: View): Naming {
+    return view.naming ?? this.naming;
   }
 
-  /** Names more than one server uses, where that decides what is shown. */
-  clashes(parts: readonly Part[]): ReadonlySet<string> {
-    const seen = new Set<string>();
-    const twice = new Set<string>();
-    if (this.options.naming.prefix === 'always') return twice;
-    for (const { snapshot } of parts) {
-      for (const { key } of snapshot.items) {
-        if (seen.has(key)) twice.add(key);
-        seen.add(key);
-      }
-    }
-    return twice;
+  /** Names that more than one of the parts shows, where that decides about prefixes. */
+  clashes(view: View, parts: readonly ShownPart[]): ReadonlySet<string> {
+    return this.namingOf(view).clashes(parts.map(keysOf));
   }
 
   /** Where names carry no prefix at all, the first server to use one keeps it. */
-  isTaken(parts: readonly Part[], part: Part, own: string): boolean {
-    if (this.options.naming.prefix !== 'never') return false;
-    return parts.slice(0, parts.indexOf(part)).some(({ snapshot }) => snapshot.byKey.has(own));
-  }
-
-  /**
-   * The server behind a name the caller used, and the name of the item there: prefixed, dotted, or bare where only one
-   * server has it.
-   */
-  resolve(
-    view: View,
-    name: string,
-    method: 'tools/list' | 'prompts/list',
-    set = NO_CAPABILITIES,
-  ): Resolved | Promise<Resolved> {
-    if (view.server !== undefined) return { server: view.server, name };
-    const found = splitName(name, this.entries, this.options.naming.separator);
-    if (!found) return this.search(view, name, method, set);
-    const split: Resolved = { server: found.server, name: found.own };
-    return mayBeShortened(name) ? this.lengthen(split, name, method, set) : split;
-  }
-
-  /** The one server that has an item of this name. */
-  private async search(
-    view: View,
-    name: string,
-    method: 'tools/list' | 'prompts/list',
-    set: CapabilitySet,
-  ): Promise<Resolved> {
-    const { parts } = await this.parts(view, method, set);
-    const owners = parts.filter(({ snapshot }) => snapshot.byKey.has(name));
-    if (owners.length === 1) return { server: owners[0]!.server, name };
-    const kind = method === 'tools/list' ? 'tool' : 'prompt';
-    if (owners.length > 1) {
-      if (this.options.naming.prefix === 'never') return { server: owners[0]!.server, name };
-      const candidates = owners.map(({ server }) => prefixedName(server, name, this.options.naming.separator));
-      throw new ProtocolError('ambiguous_name', `Several servers have a ${kind} "${name}": ${candidates.join(', ')}`, {
-        data: { candidates },
-      });
-    }
-    throw new ProtocolError(kind === 'tool' ? 'tool_not_found' : 'prompt_not_found', `Unknown ${kind}: ${name}`, {
-      data: { name },
-    });
-  }
-
-  /** The full name behind one that was shortened. */
-  private async lengthen(
-    split: Resolved,
-    name: string,
-    method: 'tools/list' | 'prompts/list',
-    set: CapabilitySet,
-  ): Promise<Resolved> {
-    const { server } = split;
-    const { part } = await this.entries.get(server)!.part(method, set, false);
-    const snapshot = part?.snapshot;
-    const found = snapshot?.items.find(({ key }) => prefixedName(server, key, this.options.naming.separator) === name);
-    return found ? { server, name: found.key } : split;
+  isTaken(view: View, parts: readonly ShownPart[], part: ShownPart, own: string): boolean {
+    if (!this.namingOf(view).firstKeeps) return false;
+    return parts
+      .slice(0, parts.indexOf(part))
+      .some(({ snapshot, hidden }) => snapshot.byKey.has(own) && !hidden.has(own));
   }
 
   /** Whether a server is known to have tasks of the newest kind. */
@@ -308,39 +327,6 @@ export class Catalog {
     await this.entries.get(server)?.refreshTools(set);
   }
 
-  /** The server that a URI belongs to: who lists it, whose template makes it, or whose other URIs begin alike. */
-  async ownerOf(view: View, uri: string, set = NO_CAPABILITIES): Promise<string> {
-    if (view.server !== undefined) return view.server;
-    const listed = await this.parts(view, 'resources/list', set);
-    const exact = listed.parts.filter(({ snapshot }) => snapshot.byKey.has(uri));
-    const templated = await this.parts(view, 'resources/templates/list', set);
-    const owners =
-      exact.length > 0
-        ? exact
-        : templated.parts.filter(({ snapshot }) =>
-            snapshot.items.some(({ key }) => key === uri || matchesTemplate(key, uri)),
-          );
-    if (owners.length === 1) return owners[0]!.server;
-    if (owners.length > 1) {
-      const candidates = owners.map(({ server }) => server);
-      throw new ProtocolError('ambiguous_name', `Several servers have the resource ${uri}: ${candidates.join(', ')}`, {
-        data: { uri, candidates },
-      });
-    }
-    const root = uriRoot(uri);
-    const akin = new Set(
-      [...listed.parts, ...templated.parts]
-        .filter(({ snapshot }) => root !== undefined && snapshot.items.some(({ key }) => uriRoot(key) === root))
-        .map(({ server }) => server),
-    );
-    if (akin.size === 1) return [...akin][0]!;
-    // What a tool shows itself with need not be listed anywhere else (APP-04).
-    const tools = await this.parts(view, 'tools/list', set);
-    const shownBy = tools.parts.filter(({ snapshot }) => snapshot.items.some(({ value }) => uiResource(value) === uri));
-    if (shownBy.length === 1) return shownBy[0]!.server;
-    throw new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });
-  }
-
   async close(): Promise<void> {
     for (const { timer } of this.pending.values()) clearTimeout(timer);
     for (const entry of this.entries.values()) entry.close();
@@ -349,19 +335,24 @@ export class Catalog {
   }
 }
 
-/** A server, and the name an item of it is offered under, before any prefix. */
-export interface Resolved {
-  readonly server: string;
-  readonly name: string;
+/** A part of a list as one caller is shown it in one view. */
+export interface ShownPart extends Part {
+  /** The keys of the items that are not shown. */
+  readonly hidden: ReadonlySet<string>;
 }
 
-/** The page a tool is shown with, by MCP Apps. */
-function uiResource(tool: JsonObject): unknown {
-  const meta = tool['_meta'];
-  if (!isObject(meta)) return undefined;
-  const { ui } = meta;
-  return isObject(ui) ? ui['resourceUri'] : meta['ui/resourceUri'];
+const NOTHING: ReadonlySet<string> = new Set();
+
+function* keysOf({ snapshot, hidden }: ShownPart): Generator<string> {
+  for (const { key } of snapshot.items) if (!hidden.has(key)) yield key;
 }
+
+const KINDS: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
+  'tools/list': 'tool',
+  'prompts/list': 'prompt',
+  'resources/list': 'resource',
+  'resources/templates/list': 'resource',
+};
 
 /** Changes come in flocks: a server that adds ten tools says so ten times. */
 const COALESCE = 10;

@@ -1,17 +1,21 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
-import { mayBeShortened, NAME_LIMIT, prefixedName, splitName } from './names.js';
+import { describe, expect, it, test } from 'vitest';
+import { NAME_LIMIT, Naming, OWN_NAMES, spellingsOf } from './names.js';
+
+const naming = (separator: string, prefix: 'always' | 'conflict' | 'never' = 'always') =>
+  new Naming({ separator, prefix });
+const NAMES = naming('__');
 
 /** What the configuration takes for the name of a server. */
 const server = fc.stringMatching(/^[a-z0-9_-]{0,19}[a-z0-9-]$/).filter((name) => !name.includes('__'));
 const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,40}$/);
 
-describe('prefixedName', () => {
+describe('a prefixed name', () => {
   it('is split again into what it was made of, whatever the tool is called', () => {
     fc.assert(
       fc.property(server, tool, (name, own) => {
         fc.pre(`${name}__${own}`.length <= NAME_LIMIT);
-        expect(splitName(prefixedName(name, own, '__'), new Set([name]), '__')).toEqual({ server: name, own });
+        expect(NAMES.split(NAMES.prefixed(name, own), new Set([name]))).toEqual({ server: name, own });
       }),
     );
   });
@@ -20,28 +24,28 @@ describe('prefixedName', () => {
     fc.assert(
       fc.property(server, server, tool, (name, other, own) => {
         fc.pre(`${name}__${own}`.length <= NAME_LIMIT);
-        expect(splitName(prefixedName(name, own, '__'), new Set([other, name]), '__')).toEqual({ server: name, own });
+        expect(NAMES.split(NAMES.prefixed(name, own), new Set([other, name]))).toEqual({ server: name, own });
       }),
     );
     const servers = new Set(['a', 'a_b', '_a', 'my_server']);
-    expect(splitName('a_b__c', servers, '__')).toEqual({ server: 'a_b', own: 'c' });
-    expect(splitName('a___b', servers, '__')).toEqual({ server: 'a', own: '_b' });
-    expect(splitName('_a__b', servers, '__')).toEqual({ server: '_a', own: 'b' });
-    expect(splitName('my_server__read_file', servers, '__')).toEqual({ server: 'my_server', own: 'read_file' });
+    expect(NAMES.split('a_b__c', servers)).toEqual({ server: 'a_b', own: 'c' });
+    expect(NAMES.split('a___b', servers)).toEqual({ server: 'a', own: '_b' });
+    expect(NAMES.split('_a__b', servers)).toEqual({ server: '_a', own: 'b' });
+    expect(NAMES.split('my_server__read_file', servers)).toEqual({ server: 'my_server', own: 'read_file' });
   });
 
   it('keeps long names within the limit, alike every time and different for different names', () => {
     const long = 'x'.repeat(100);
-    const name = prefixedName('files', `${long}1`, '__');
+    const name = NAMES.prefixed('files', `${long}1`);
     expect(name).toHaveLength(NAME_LIMIT);
-    expect(mayBeShortened(name)).toBe(true);
-    expect(prefixedName('files', `${long}1`, '__')).toBe(name);
-    expect(prefixedName('files', `${long}2`, '__')).not.toBe(name);
-    expect(splitName(name, new Set(['files']), '__')?.server).toBe('files');
+    expect(NAMES.mayBeShortened(name)).toBe(true);
+    expect(NAMES.prefixed('files', `${long}1`)).toBe(name);
+    expect(NAMES.prefixed('files', `${long}2`)).not.toBe(name);
+    expect(NAMES.split(name, new Set(['files']))?.server).toBe('files');
   });
 });
 
-describe('splitName', () => {
+describe('a name that is split', () => {
   const servers = new Set(['files', 'my-files', 'weather']);
 
   it.each([
@@ -52,11 +56,45 @@ describe('splitName', () => {
     ['my-files-read', '-', 'my-files', 'read'],
     ['weather.now', '.', 'weather', 'now'],
   ])('takes %s apart', (name, separator, expected, own) => {
-    expect(splitName(name, servers, separator)).toEqual({ server: expected, own });
+    expect(naming(separator).split(name, servers)).toEqual({ server: expected, own });
   });
 
   it('knows no server that does not exist', () => {
-    expect(splitName('other__read', servers, '__')).toBeUndefined();
-    expect(splitName('read', servers, '__')).toBeUndefined();
+    expect(NAMES.split('other__read', servers)).toBeUndefined();
+    expect(NAMES.split('read', servers)).toBeUndefined();
   });
+});
+
+describe('the name an item carries', () => {
+  const clashes = new Set(['read']);
+  const long = 'x'.repeat(NAME_LIMIT + 1);
+
+  it.each([
+    ['always', 'files__read', 'files__write'],
+    ['conflict', 'files__read', 'write'],
+    ['never', 'read', 'write'],
+  ] as const)('with prefixes %s is %s and %s', (prefix, clashing, other) => {
+    expect(naming('__', prefix).exposed('files', 'read', clashes)).toBe(clashing);
+    expect(naming('__', prefix).exposed('files', 'write', clashes)).toBe(other);
+    expect(naming('__', prefix).exposed('files', long, clashes)).toHaveLength(NAME_LIMIT);
+  });
+
+  it('is its own on the endpoint of its server', () => {
+    expect(OWN_NAMES.exposed('files', long, clashes)).toBe(long);
+    expect(OWN_NAMES.split('files__read', new Set(['files']))).toBeUndefined();
+    expect(OWN_NAMES.clashes([['a'], ['a']]).size).toBe(0);
+  });
+
+  it('clashes where two lists hold it and that decides about a prefix', () => {
+    const lists = [['a', 'b'], ['b', 'c'], ['b']];
+    expect([...naming('__', 'conflict').clashes(lists)]).toEqual(['b']);
+    expect(naming('__', 'always').clashes(lists).size).toBe(0);
+  });
+});
+
+test('the spellings of an item are those of every view', () => {
+  expect(spellingsOf('files', 'read')).toEqual(['read', 'files__read', 'files.read', 'files-read']);
+  const long = 'x'.repeat(NAME_LIMIT);
+  expect(spellingsOf('files', long)).toContain(NAMES.prefixed('files', long));
+  expect(spellingsOf('files', long)).toContain(`files__${long}`);
 });

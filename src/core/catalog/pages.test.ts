@@ -4,14 +4,15 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
-import { OpenAdmission } from '../admission.js';
 import { type Caller, principalOf } from '../caller.js';
 import { ALL_SERVERS, complete, failed, type Outcome } from '../gateway.js';
 import { Seal } from '../seal.js';
 import type { Upstream, UpstreamCall } from '../upstream.js';
+import { NO_CAPABILITIES } from './capability-set.js';
 import { Catalog } from './catalog.js';
-import type { Naming } from './names.js';
+import type { NamingOptions } from './names.js';
 import { MISSING, Pages } from './pages.js';
+import { Resolver } from './resolver.js';
 
 interface Fake {
   tools: string[];
@@ -68,13 +69,13 @@ const bob: Caller = { ...ada, principal: principalOf({ subject: 'bob' }) };
 const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 
-const PREFIXED: Naming = { separator: '__', prefix: 'always' };
+const PREFIXED: NamingOptions = { separator: '__', prefix: 'always' };
 
 function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
   const bridge = { roots: true, sampling: true, logging: true };
   const catalog = new Catalog({ naming, patience, bridge, log: SILENT });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
-  const pages = new Pages(catalog, new OpenAdmission(() => true), seal, pageSize);
+  const pages = new Pages(catalog, seal, pageSize);
   const page = async (cursor?: string, caller = ada): Promise<JsonObject> =>
     (await pages.page(caller, ALL_SERVERS, 'tools/list', cursor)).value();
   const all = async (): Promise<string[]> => {
@@ -211,7 +212,8 @@ describe('names', () => {
 
   it('are resolved prefixed, dotted, and bare where only one server has them', async () => {
     const { catalog } = house({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
-    const resolve = (name: string) => catalog.resolve(ALL_SERVERS, name, 'tools/list');
+    const resolve = (name: string) =>
+      new Resolver(catalog).resolve(ada, ALL_SERVERS, name, 'tools/list', NO_CAPABILITIES);
     expect(await resolve('a__x')).toEqual({ server: 'a', name: 'x' });
     expect(await resolve('a.x')).toEqual({ server: 'a', name: 'x' });
     expect(await resolve('x')).toEqual({ server: 'a', name: 'x' });
@@ -227,6 +229,9 @@ describe('names', () => {
     const { catalog, all } = house({ files: { tools: [long] } });
     const [shown] = await all();
     expect(shown!.length).toBeLessThanOrEqual(64);
-    expect(await catalog.resolve(ALL_SERVERS, shown!, 'tools/list')).toEqual({ server: 'files', name: long });
+    expect(await new Resolver(catalog).resolve(ada, ALL_SERVERS, shown!, 'tools/list', NO_CAPABILITIES)).toEqual({
+      server: 'files',
+      name: long,
+    });
   });
 });

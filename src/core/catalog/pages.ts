@@ -3,27 +3,19 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { projectItem } from '../../protocol/mcp/project/items.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import type { Admission, ItemTarget } from '../admission.js';
 import type { Caller } from '../caller.js';
-import type { Missing, View } from '../gateway.js';
+import type { Missing } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';
-import type { Catalog } from './catalog.js';
+import type { View } from '../view.js';
+import type { Catalog, ShownPart } from './catalog.js';
 import type { Item } from './listing.js';
-import type { Part } from './server.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
-
-const TARGET: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
-  'tools/list': 'tool',
-  'prompts/list': 'prompt',
-  'resources/list': 'resource',
-  'resources/templates/list': 'resource',
-};
 
 /** Where a page ended: behind this item of this server, or at this place if the item is gone by then. */
 interface Position {
   readonly method: string;
-  readonly view: string | undefined;
+  readonly view: string;
   readonly server: string;
   readonly key: string;
   readonly index: number;
@@ -35,7 +27,6 @@ export class Pages {
 
   constructor(
     private readonly catalog: Catalog,
-    private readonly admission: Admission,
     private readonly seal: Seal,
     private readonly pageSize: number,
   ) {}
@@ -51,28 +42,23 @@ export class Pages {
     const size = whole ? Number.POSITIVE_INFINITY : this.pageSize;
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
     const set = this.catalog.setOf(caller, view);
-    const { parts, missing } = await this.catalog.parts(view, method, set, after !== undefined);
+    const { parts, missing } = await this.catalog.parts(caller, view, method, set, after !== undefined);
     // A method behind a capability nobody offers is one that is not there (BASE-20); tools are what a gateway is for.
     if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
       throw new ProtocolError('method_not_found', `No server here offers ${LIST_MEMBER[method]}`);
     }
     const chosen: Buffer[] = [];
     let next: Position | undefined;
-    let filtered = false;
-    const clashes = method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(parts) : NO_CLASHES;
+    const clashes =
+      method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(view, parts) : NO_CLASHES;
     fill: for (const part of this.from(parts, after)) {
       const texts = this.texts(part, method, view, caller.revision, clashes);
       for (let index = start(part, after); index < texts.length; index++) {
         const item = part.snapshot.items[index]!;
-        const target = { server: part.server, kind: TARGET[method], name: item.own };
-        if (this.admission.sees && !(await this.admission.sees(caller, target))) {
-          filtered = true;
-          continue;
-        }
-        if (view.server === undefined && this.catalog.isTaken(parts, part, item.key)) continue;
+        if (part.hidden.has(item.key) || this.catalog.isTaken(view, parts, part, item.key)) continue;
         if (chosen.length === size) break fill;
         chosen.push(texts[index]!);
-        next = { method, view: view.server, server: part.server, key: item.key, index };
+        next = { method, view: view.key, server: part.server, key: item.key, index };
       }
     }
     const more = next !== undefined && chosen.length === size && !isLast(parts, next);
@@ -81,7 +67,8 @@ export class Pages {
       parts,
       missing,
       chosen,
-      filtered,
+      // What depends on who asks is nobody else's (GW-05).
+      !this.catalog.showsAll(caller),
       more ? this.seal.close('cursor', caller.principal.name, next, CURSOR_TTL) : undefined,
     );
   }
@@ -89,7 +76,7 @@ export class Pages {
   private openCursor(caller: Caller, view: View, method: ListMethod, cursor: string): Position {
     try {
       const position = this.seal.open('cursor', caller.principal.name, cursor) as Position;
-      if (position.method === method && position.view === view.server) return position;
+      if (position.method === method && position.view === view.key) return position;
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
     }
@@ -97,7 +84,7 @@ export class Pages {
   }
 
   /** The parts from the one a cursor stands in. A server that is gone is passed over. */
-  private from(parts: readonly Part[], after: Position | undefined): readonly Part[] {
+  private from(parts: readonly ShownPart[], after: Position | undefined): readonly ShownPart[] {
     if (!after) return parts;
     const at = parts.findIndex((part) => part.server === after.server);
     if (at >= 0) return parts.slice(at);
@@ -107,13 +94,13 @@ export class Pages {
   }
 
   private texts(
-    part: Part,
+    part: ShownPart,
     method: ListMethod,
     view: View,
     revision: Revision,
     clashes: ReadonlySet<string>,
   ): Buffer[] {
-    const key = `${revision.date} ${view.server ?? ''} ${this.catalog.hasTasks(part.server)}`;
+    const key = `${revision.date} ${this.catalog.namingOf(view).key} ${this.catalog.hasTasks(part.server)}`;
     let byKey = this.written.get(part.snapshot.items);
     if (!byKey) {
       byKey = new Map();
@@ -128,7 +115,7 @@ export class Pages {
   }
 
   private write(
-    part: Part,
+    part: ShownPart,
     item: Item,
     method: ListMethod,
     view: View,
@@ -140,24 +127,24 @@ export class Pages {
     if (method === 'tools/list' && revision.expresses.execution && this.catalog.hasTasks(part.server))
       value['execution'] ??= { taskSupport: 'optional' };
     if (method === 'tools/list' || method === 'prompts/list') {
-      value['name'] = this.catalog.exposedName(view, part.server, item.key, clashes);
+      value['name'] = this.catalog.namingOf(view).exposed(part.server, item.key, clashes);
     }
     return Buffer.from(JSON.stringify(value));
   }
 
   private result(
     method: ListMethod,
-    parts: readonly Part[],
+    parts: readonly ShownPart[],
     missing: readonly Missing[],
     items: readonly Buffer[],
-    filtered: boolean,
+    personal: boolean,
     nextCursor: string | undefined,
   ): RawObject {
     const members: [string, Buffer][] = [[LIST_MEMBER[method], joined(items)]];
     if (nextCursor !== undefined) members.push(['nextCursor', Buffer.from(JSON.stringify(nextCursor))]);
     members.push(['ttlMs', Buffer.from(String(missing.length > 0 ? 0 : ttlOf(parts)))]);
     // What depends on who asks, or on a server that said so, is nobody else's (GW-05). One scope for all pages (CACHE-06).
-    const isPrivate = filtered || parts.some(({ snapshot, varies }) => varies || snapshot.scope === 'private');
+    const isPrivate = personal || parts.some(({ snapshot, varies }) => varies || snapshot.scope === 'private');
     members.push(['cacheScope', Buffer.from(isPrivate ? '"private"' : '"public"')]);
     if (missing.length > 0) members.push(['_meta', Buffer.from(JSON.stringify({ [MISSING]: missing }))]);
     return RawObject.build(members);
@@ -181,7 +168,7 @@ function joined(items: readonly Buffer[]): Buffer {
 }
 
 /** The first index of a part that a page has not shown yet. */
-function start(part: Part, after: Position | undefined): number {
+function start(part: ShownPart, after: Position | undefined): number {
   if (after?.server !== part.server) return 0;
   const { items } = part.snapshot;
   if (items[after.index]?.key === after.key) return after.index + 1;
@@ -189,12 +176,19 @@ function start(part: Part, after: Position | undefined): number {
   return moved >= 0 ? moved + 1 : Math.min(after.index, items.length);
 }
 
-function isLast(parts: readonly Part[], position: Position): boolean {
+function isLast(parts: readonly ShownPart[], position: Position): boolean {
   const at = parts.findIndex((part) => part.server === position.server);
   const part = parts[at];
-  if (!part || position.index + 1 < part.snapshot.items.length) return false;
-  return parts.slice(at + 1).every(({ snapshot }) => snapshot.items.length === 0);
+  return !!part && !showsFrom(part, position.index + 1) && !parts.slice(at + 1).some((other) => showsFrom(other, 0));
+}
+
+/** Whether anything is shown from an index on. */
+function showsFrom({ snapshot: { items }, hidden }: ShownPart, index: number): boolean {
+  if (hidden.size === 0) return index < items.length;
+  for (let at = index; at < items.length; at++) if (!hidden.has(items[at]!.key)) return true;
+  return false;
 }
 
 /** An aggregate is as fresh as its stalest part (mcp.md 4.9). */
-const ttlOf = (parts: readonly Part[]): number => (parts.length === 0 ? 0 : Math.min(...parts.map(({ ttl }) => ttl)));
+const ttlOf = (parts: readonly ShownPart[]): number =>
+  parts.length === 0 ? 0 : Math.min(...parts.map(({ ttl }) => ttl));

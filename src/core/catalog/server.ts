@@ -43,6 +43,8 @@ export interface CatalogServerOptions {
   readonly upstream: Upstream;
   /** Which of its tools are offered, and under which names. */
   readonly rules: ToolRules;
+  /** The groups it is in, by which views choose. */
+  readonly groups?: readonly string[];
   /** How long callers wait for a server that has not answered yet, all of them together. */
   readonly patience: number;
   /** Tells of a changed list: that for clients with these capabilities, or those for all. */
@@ -65,6 +67,8 @@ const RETRY_PATIENCE = 100;
 /** Pauses between attempts to reach a server for the first time. */
 const PAUSES = { first: 1_000, longest: 60_000, jitter: 0.5 };
 
+const NO_GROUPS: readonly string[] = [];
+
 /** One server in the catalogue: what it says of itself, and its lists. */
 export class CatalogServer {
   readonly name: string;
@@ -84,6 +88,10 @@ export class CatalogServer {
   constructor(private readonly options: CatalogServerOptions) {
     this.name = options.upstream.name;
     this.lists = new ServerLists({ ...options, description: () => this.description });
+  }
+
+  get groups(): readonly string[] {
+    return this.options.groups ?? NO_GROUPS;
   }
 
   get upstream(): Upstream {

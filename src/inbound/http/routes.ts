@@ -1,5 +1,5 @@
 import type { Catalog } from '../../core/catalog/catalog.js';
-import { ALL_SERVERS, type View } from '../../core/gateway.js';
+import { ALL_SERVERS, oneServer, type View } from '../../core/gateway.js';
 import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
@@ -39,7 +39,7 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
 /** The part of the catalogue that a path is about. */
 const viewOf = ({ params }: Visit): View => {
   const server = params['server'];
-  return server === undefined ? ALL_SERVERS : { server };
+  return server === undefined ? ALL_SERVERS : oneServer(server);
 };
 
 /** S1-58: a protocol that is switched off says so, to everybody. */

@@ -13,8 +13,8 @@ import { htmlPage, type PageTool } from './html-page.js';
 export interface InfoPageOptions {
   readonly gateway: Gateway;
   readonly info: Implementation;
-  /** The servers and agents and how they are. */
-  states(): Promise<readonly UpstreamState[]>;
+  /** The servers and agents that the caller may know of, and how they are. */
+  states(caller: Caller): Promise<readonly UpstreamState[]>;
   /** The endpoints below a URL. */
   endpoints(base: string): readonly { readonly label: string; readonly address: string }[];
   /** The URL callers use, where it is configured; otherwise each is shown the one it used. */
@@ -50,10 +50,10 @@ export class InfoPage {
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
     const base = publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
-    const { server } = view;
+    const { only: server } = view;
     const url = `${base}${pathOf(view)}`;
     const { tools, problem } = await this.toolsOrProblem(view, principal);
-    const states = await this.options.states();
+    const states = await this.options.states(callerOf(principal));
     return htmlPage({
       version: info.version,
       server,
@@ -97,7 +97,7 @@ const callerOf = (principal: Principal): Caller => ({
   session: undefined,
 });
 
-const pathOf = ({ server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
+const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
 
 /** Away from loopback a Host may be anything; what is not the name of a host is not repeated. */
 function isUrl(reached: string | undefined): reached is string {

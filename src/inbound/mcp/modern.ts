@@ -54,7 +54,7 @@ export class ModernDoor {
     const { message, envelope, outlet } = request;
     const encoder = new Encoder(envelope.revision, this.info);
     const { id, method, params } = message;
-    if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.server === undefined)) {
+    if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.only === undefined)) {
       encoder.failure(outlet, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
       return;
     }

@@ -83,7 +83,7 @@ export class SseDoor {
         description: 'MCP over HTTP+SSE: the stream of a session',
         handle: (visit) => {
           const view = viewOf(visit);
-          return this.open(visit, view, view.server === undefined ? messages : `/mcp/${view.server}/messages`);
+          return this.open(visit, view, view.only === undefined ? messages : `/mcp/${view.only}/messages`);
         },
       },
       {

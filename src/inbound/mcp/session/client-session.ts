@@ -166,7 +166,7 @@ export class ClientSession {
 
   /** Methods of extensions pass where there is one server they can be for, as its capabilities say. */
   private passes(method: string): boolean {
-    return this.view.server !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
+    return this.view.only !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
   }
 
   /** Requests that concern the session and not a server. */

@@ -22,7 +22,7 @@ export class ListFeeds {
   /** Returns how to stop listening. */
   follow(caller: Caller, view: View, listener: Listener): () => void {
     const set = capabilitySet(caller.capabilities);
-    const key = `${set} ${view.server ?? ''}`;
+    const key = `${set} ${view.key}`;
     const feed = this.feeds.get(key) ?? this.open(key, { ...GATEWAY, capabilities: declarationOf(set) }, view);
     feed.listeners.add(listener);
     return () => {

@@ -1,3 +1,4 @@
+import type { Selection } from '../../../core/view.js';
 import type { ClientCapabilities, Implementation, LogLevel } from '../../../protocol/mcp/model.js';
 
 /** All there is to know about a session beside what runs at the moment: any replica can go on with it. */
@@ -5,8 +6,10 @@ export interface SessionRecord {
   readonly key: string;
   /** The owner. Its roles are not kept: they are established again with every request. */
   readonly principal: StoredOwner;
-  /** The one server it was opened on, if it was one. */
-  readonly server: string | undefined;
+  /** The part of the catalogue it was opened on. */
+  readonly view?: Selection;
+  /** The one server it was opened on, if it was one; older versions of the gateway know nothing else of a view. */
+  readonly server?: string;
   readonly revision: string;
   readonly capabilities: ClientCapabilities;
   readonly clientInfo: Implementation | undefined;

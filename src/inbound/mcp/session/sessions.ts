@@ -3,7 +3,7 @@ import { metaOf } from '../../../core/aggregate.js';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Caller, Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
-import { type Gateway, plainCall, type View } from '../../../core/gateway.js';
+import { ALL_SERVERS, type Gateway, oneServer, plainCall, View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
@@ -113,6 +113,10 @@ function readMessage(value: JsonObject): RpcResponse | RpcNotification {
   };
 }
 
+/** A session that an older version of the gateway wrote down knows a server or none. */
+const viewOf = ({ view, server }: SessionRecord): View =>
+  view ? new View(view) : server === undefined ? ALL_SERVERS : oneServer(server);
+
 const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
 
 /** The sessions of clients of the handshake era. Ids are minted here only, sealed to their principal (C-04, HL-18). */
@@ -170,7 +174,8 @@ export class Sessions<C extends Carrier> {
     const record: SessionRecord = {
       key: randomUUID(),
       principal: { name: principal.key },
-      server: view.server,
+      view: view.selection,
+      ...(view.only !== undefined && { server: view.only }),
       revision: revision.date,
       capabilities: caller.capabilities,
       clientInfo: caller.clientInfo,
@@ -237,12 +242,12 @@ export class Sessions<C extends Carrier> {
     carrierFor: (key: string) => C,
   ): Entry<C> {
     const { gateway, info, answerTime, logging, records } = this.options;
-    const { key, server, capabilities, clientInfo } = record;
+    const { key, capabilities, clientInfo } = record;
     const carrier = carrierFor(key);
     const session = new ClientSession({
       key,
       principal,
-      view: { server },
+      view: viewOf(record),
       revision,
       capabilities,
       clientInfo,
@@ -280,7 +285,7 @@ export class Sessions<C extends Carrier> {
   /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
   async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
     const entry = this.opened.get(id) ?? (await this.unseal(id, principal, carrierFor));
-    if (!entry || entry.session.owner !== principal.key || entry.session.view.server !== view.server) {
+    if (!entry || entry.session.owner !== principal.key || entry.session.view.key !== view.key) {
       throw new ProtocolError('session_not_found', 'Session not found; initialize again');
     }
     this.touch(entry);

@@ -1,0 +1,333 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, test } from 'vitest';
+import { admitting } from '../interceptors/admission.js';
+import { ProtocolError } from '../protocol/errors.js';
+import { type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
+import { NEWEST } from '../protocol/mcp/revisions/index.js';
+import { SILENT } from '../telemetry/log.js';
+import { type Admission, type AdmissionRequest, type ItemTarget, OpenAdmission } from './admission.js';
+import { Aggregate } from './aggregate.js';
+import { Parking } from './bridge/parking.js';
+import { HostedTasks } from './bridge/tasks.js';
+import { type Caller, GATEWAY, principalOf } from './caller.js';
+import { Catalog } from './catalog/catalog.js';
+import { MISSING, Pages } from './catalog/pages.js';
+import { ALONE } from './cluster.js';
+import { Forwarder } from './forward.js';
+import { ALL_SERVERS, complete, failed, oneServer, plainCall, View } from './gateway.js';
+import { Pipeline } from './pipeline.js';
+import { Seal } from './seal.js';
+import type { Upstream } from './upstream.js';
+
+const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
+const ada: Caller = {
+  principal: principalOf({ subject: 'ada' }),
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+};
+const withTasks: Caller = { ...ada, capabilities: TASKS };
+const bridge = { roots: true, sampling: true, logging: true, parkTtl: 1_000 };
+const BRIDGE = { ...bridge };
+
+interface Fake {
+  readonly tools?: readonly string[];
+  readonly prompts?: readonly string[];
+  readonly resources?: readonly string[];
+  readonly instructions?: string;
+  readonly down?: true;
+  readonly groups?: readonly string[];
+}
+
+let catalog: Catalog | undefined;
+afterEach(() => catalog?.close());
+
+/** A gateway whose servers are lists of names, and the requests that reached them on behalf of callers. */
+function gatewayOf(
+  fakes: Readonly<Record<string, Fake>>,
+  admission: Admission = new OpenAdmission(() => true),
+  prefix: 'always' | 'conflict' = 'always',
+) {
+  const reached: string[] = [];
+  const upstream = (name: string, fake: Fake): Upstream => ({
+    name,
+    describe: async () => {
+      if (fake.down) throw new ProtocolError('upstream_unavailable', `${name} is down`);
+      const { tools, prompts, resources, instructions } = fake;
+      return {
+        capabilities: {
+          ...(tools && { tools: {} }),
+          ...(prompts && { prompts: {} }),
+          ...(resources && { resources: {} }),
+        },
+        ...(instructions !== undefined && { instructions }),
+      };
+    },
+    request: async (_, { method, params }) => {
+      const fresh = { ttlMs: 60_000, cacheScope: 'public' };
+      const items = (names: readonly string[] = [], key = 'name') =>
+        names.map((each) => ({ name: each, [key]: each, inputSchema: { type: 'object' } }));
+      switch (method) {
+        case 'tools/list':
+          return complete(RawObject.from({ ...fresh, tools: items(fake.tools) }));
+        case 'prompts/list':
+          return complete(RawObject.from({ ...fresh, prompts: items(fake.prompts) }));
+        case 'resources/list':
+          return complete(RawObject.from({ ...fresh, resources: items(fake.resources, 'uri') }));
+        case 'resources/templates/list':
+          return complete(RawObject.from({ ...fresh, resourceTemplates: [] }));
+        default:
+          reached.push(`${name} ${method} ${String(params.get('name') ?? params.get('taskId') ?? '')}`.trim());
+          return params.get('name') === 'long'
+            ? { kind: 'task', result: RawObject.from({ resultType: 'task', taskId: 'own', status: 'working' }) }
+            : complete(RawObject.from({ from: name }));
+      }
+    },
+    watch: async (filter) => ({ honoured: filter, close: () => {} }),
+    keepWatching: async () => {},
+    listNews: () => 'pushed',
+    rootsChanged: () => {},
+    release: () => {},
+    health: () => ({ status: 'up', speaks: [] }),
+    close: async () => {},
+  });
+  const key = randomBytes(32);
+  const seal = new Seal({ active: { id: 'k', key }, find: () => key });
+  const made = new Catalog({ naming: { separator: '__', prefix }, admission, patience: 5_000, bridge, log: SILENT });
+  catalog = made;
+  for (const [name, fake] of Object.entries(fakes)) made.put(upstream(name, fake), undefined, fake.groups);
+  const records = { create: async () => {}, update: async () => true, end: async (record: never) => record };
+  const stored = { ...records, load: async () => undefined, list: async () => [] };
+  const tasks = new HostedTasks(stored, { ttl: 1_000, pollInterval: 10 });
+  const parking = new Parking({ ttl: 1_000, inAll: 1, perCaller: 1, perServer: 1 }, ALONE);
+  const gateway = new Aggregate({
+    catalog: made,
+    pages: new Pages(made, seal, 100),
+    admission,
+    forwarder: new Forwarder({ catalog: made, parking, tasks, seal, bridge: BRIDGE, taskTtl: 1_000 }),
+    tasks,
+    bridge,
+    pipeline: new Pipeline([admitting(admission)]),
+  });
+  const call = async (method: string, params: JsonObject = {}, view: View = ALL_SERVERS, caller = ada) => {
+    const outcome = await gateway.call(caller, plainCall(method, RawObject.from(params), view));
+    if (outcome.kind === 'error') throw outcome.error;
+    if (outcome.kind === 'input_required') throw new Error('nothing is asked here');
+    return outcome.result.value();
+  };
+  const names = async (method: string, member: string, view?: View, caller?: Caller): Promise<unknown[]> =>
+    ((await call(method, {}, view, caller))[member] as JsonObject[]).map((item) => item['name']);
+  return {
+    gateway,
+    call,
+    reached,
+    tools: (view?: View, caller?: Caller) => names('tools/list', 'tools', view, caller),
+    names,
+  };
+}
+
+/** Hides all targets that a test names as `kind name`, and whatever is of a server that is hidden. */
+const hiding = (...hidden: string[]): Admission => ({
+  sees: (_, { server, kind, name }: ItemTarget) =>
+    Promise.resolve(!hidden.includes(`${kind} ${name}`) && !hidden.includes(`server ${server}`)),
+  admit: () => {},
+});
+
+const refusal = (reason: string, more: object = {}): object => ({ reason, ...more });
+
+describe('admission', () => {
+  const denying = (asked: AdmissionRequest[]): Admission => ({
+    admit: async (request) => {
+      asked.push(request);
+      throw new ProtocolError('forbidden', 'No');
+    },
+  });
+
+  test.each([
+    ['tools/call', { name: 'a__x', arguments: { n: 1 } }, { kind: 'tool', server: 'a', name: 'x' }, { n: 1 }],
+    ['prompts/get', { name: 'a__p' }, { kind: 'prompt', server: 'a', name: 'p' }, undefined],
+    ['resources/read', { uri: 'a:r' }, { kind: 'resource', server: 'a', name: 'a:r' }, { uri: 'a:r' }],
+    ['tools/list', {}, { kind: 'catalog', server: undefined, name: 'tools/list' }, {}],
+  ])('of %s knows caller, method, target and arguments', async (method, params, target, args) => {
+    const asked: AdmissionRequest[] = [];
+    const { call, reached } = gatewayOf({ a: { tools: ['x'], prompts: ['p'], resources: ['a:r'] } }, denying(asked));
+    await expect(call(method, params)).rejects.toMatchObject(refusal('forbidden'));
+    expect(asked).toEqual([expect.objectContaining({ caller: ada, protocol: 'mcp', method, target })]);
+    expect(asked[0]!.arguments).toEqual(args);
+    expect(reached).toEqual([]);
+  });
+
+  test('is asked for methods that only a server knows, and for tasks of servers', async () => {
+    let denies = false;
+    const asked: AdmissionRequest[] = [];
+    const deny = denying(asked);
+    const admission: Admission = { admit: (request) => (denies ? deny.admit(request) : undefined) };
+    const { call, reached } = gatewayOf({ a: { tools: ['long'] } }, admission);
+    const { taskId } = await call('tools/call', { name: 'a__long' }, ALL_SERVERS, withTasks);
+    expect(await call('tasks/get', { taskId: taskId! }, ALL_SERVERS, withTasks)).toEqual({ from: 'a' });
+    const before = [...reached];
+    denies = true;
+    await expect(call('vendor/do', {}, oneServer('a'))).rejects.toMatchObject(refusal('forbidden'));
+    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel'])
+      await expect(call(method, { taskId: taskId! }, ALL_SERVERS, withTasks)).rejects.toMatchObject(
+        refusal('forbidden'),
+      );
+    expect(asked.map(({ target }) => `${target.kind} ${target.server} ${target.name}`)).toEqual([
+      'method a vendor/do',
+      ...Array(3).fill('task a own'),
+    ]);
+    expect(reached).toEqual(before);
+  });
+
+  test('lets the gateway itself read its lists', async () => {
+    const { tools } = gatewayOf(
+      { a: { tools: ['x'] } },
+      { sees: () => false, admit: () => Promise.reject(new Error()) },
+    );
+    expect(await tools(ALL_SERVERS, GATEWAY)).toEqual(['a__x']);
+  });
+});
+
+describe('a caller that may not know of everything', () => {
+  const FAKES = {
+    a: { tools: ['x', 'y'], prompts: ['p'], resources: ['a:r'], instructions: 'Use a.' },
+    b: { tools: ['x'], prompts: ['p'], resources: ['a:s'], instructions: 'Use b.' },
+    c: { down: true },
+  } as const;
+
+  test('is listed the rest, privately', async () => {
+    const { tools, call } = gatewayOf(FAKES, hiding('tool y', 'server b'));
+    expect(await tools()).toEqual(['a__x']);
+    expect(await call('tools/list')).toMatchObject({ cacheScope: 'private' });
+    expect(JSON.stringify(await call('prompts/list'))).not.toContain('b__');
+  });
+
+  test('hears of hidden servers neither in instructions nor in lists of what is missing', async () => {
+    const { call } = gatewayOf(FAKES, hiding('server b', 'server c'));
+    const discovered = await call('server/discover');
+    expect(discovered['instructions']).toBe('[a] Use a.');
+    expect(discovered).not.toHaveProperty('_meta');
+    expect(await call('tools/list')).not.toHaveProperty('_meta');
+    const open = gatewayOf(FAKES);
+    expect((await open.call('tools/list'))['_meta']).toMatchObject({ [MISSING]: [{ server: 'c' }] });
+  });
+
+  test('finds hidden tools, prompts and resources not there, in the words for what is not there', async () => {
+    const { call, reached } = gatewayOf(FAKES, hiding('tool y', 'prompt p', 'resource a:r', 'server b'));
+    const answers = async (method: string, hidden: JsonObject, none: JsonObject): Promise<void> => {
+      const told = (params: JsonObject) => call(method, params).then(String, (error: ProtocolError) => error);
+      const [first, second] = [await told(hidden), await told(none)];
+      const told2 = JSON.stringify([second, (second as ProtocolError).message]);
+      const name = String(Object.values(none)[0]);
+      expect(JSON.stringify([first, (first as ProtocolError).message])).toBe(
+        told2.replaceAll(name, String(Object.values(hidden)[0])),
+      );
+    };
+    await answers('tools/call', { name: 'b__x' }, { name: 'z__x' });
+    await answers('resources/read', { uri: 'a:r' }, { uri: 'z:r' });
+    await expect(call('tools/call', { name: 'a__y' })).rejects.toMatchObject(
+      refusal('tool_not_found', { message: 'Unknown tool: y' }),
+    );
+    await expect(call('tools/call', { name: 'a__none' })).rejects.toMatchObject(
+      refusal('tool_not_found', { message: 'Unknown tool: none' }),
+    );
+    await expect(call('prompts/get', { name: 'a__p' })).rejects.toMatchObject(refusal('prompt_not_found'));
+    await expect(call('vendor/do', {}, oneServer('b'))).rejects.toMatchObject(refusal('method_not_found'));
+    expect(reached).toEqual([]);
+  });
+
+  test('finds no names ambiguous for the sake of hidden servers, and is not given them as candidates', async () => {
+    const open = gatewayOf(FAKES);
+    await expect(open.call('tools/call', { name: 'x' })).rejects.toMatchObject({
+      reason: 'ambiguous_name',
+      detail: { data: { candidates: ['a__x', 'b__x'] } },
+    });
+    const { call, reached } = gatewayOf(FAKES, hiding('server b'));
+    await call('tools/call', { name: 'x' });
+    expect(reached).toEqual(['a tools/call x']);
+    expect(await gatewayOf(FAKES, hiding('server b'), 'conflict').tools()).toEqual(['x', 'y']);
+    expect(await gatewayOf(FAKES, undefined, 'conflict').tools()).toEqual(['a__x', 'y', 'b__x']);
+  });
+
+  test('does not reach a hidden server at its own endpoint', async () => {
+    const { call, gateway, reached } = gatewayOf(FAKES, hiding('server b'));
+    const view = oneServer('b');
+    for (const method of ['server/discover', 'tools/list', 'tools/call'])
+      await expect(call(method, { name: 'x' }, view)).rejects.toMatchObject(refusal('not_found'));
+    const listening = plainCall('subscriptions/listen', RawObject.from({}), view);
+    await expect(gateway.listen(ada, listening, { toolsListChanged: true }, () => {})).rejects.toMatchObject(
+      refusal('not_found'),
+    );
+    expect(reached).toEqual([]);
+  });
+
+  test('is not subscribed to hidden resources', async () => {
+    const { gateway } = gatewayOf(FAKES, hiding('resource a:r'));
+    const call = plainCall('subscriptions/listen', RawObject.from({}), ALL_SERVERS);
+    const { honoured, close } = await gateway.listen(ada, call, { resourceSubscriptions: ['a:r', 'a:s'] }, () => {});
+    close();
+    expect(honoured.resourceSubscriptions).toEqual(['a:s']);
+  });
+});
+
+describe('a view', () => {
+  const FAKES = {
+    files: { tools: ['read', 'write'], prompts: ['ask'], groups: ['docs'] },
+    wiki: { tools: ['read', 'search'], groups: ['docs', 'web'] },
+    mail: { tools: ['send'] },
+  };
+
+  test.each([
+    [{}, ['files__read', 'files__write', 'wiki__read', 'wiki__search', 'mail__send']],
+    [{ servers: ['files', 'mail'] }, ['files__read', 'files__write', 'mail__send']],
+    [{ groups: ['web'] }, ['wiki__read', 'wiki__search']],
+    [{ groups: ['web'], servers: ['mail'] }, ['wiki__read', 'wiki__search', 'mail__send']],
+    [{ names: ['*read', 'mail__*'] }, ['files__read', 'wiki__read', 'mail__send']],
+    [
+      { groups: ['docs'], naming: { separator: '.', prefix: 'conflict' as const } },
+      ['files.read', 'write', 'wiki.read', 'search'],
+    ],
+    [{ servers: ['files'], naming: 'own' as const, names: ['w*'] }, ['write']],
+    [{ servers: [] }, []],
+  ])('of %j shows %j', async (selection, expected) => {
+    const { tools } = gatewayOf(FAKES);
+    expect(await tools(new View(selection))).toEqual(expected);
+  });
+
+  test('leads only to what it shows', async () => {
+    const { call, reached } = gatewayOf(FAKES);
+    const view = new View({ groups: ['docs'], names: ['*read'] });
+    await call('tools/call', { name: 'wiki__read' }, view);
+    expect(reached).toEqual(['wiki tools/call read']);
+    for (const name of ['mail__send', 'wiki__search', 'send', 'files__write'])
+      await expect(call('tools/call', { name }, view), name).rejects.toMatchObject(refusal('tool_not_found'));
+    await expect(
+      call('tools/call', { name: 'write' }, new View({ servers: ['files'], naming: 'own', names: ['read'] })),
+    ).rejects.toMatchObject(refusal('tool_not_found'));
+    await expect(call('vendor/do', {}, view)).rejects.toMatchObject(refusal('method_not_found'));
+    expect(reached).toHaveLength(1);
+  });
+
+  test('is told from others by its key, and is the same after it was written down', () => {
+    const selections = [
+      {},
+      { servers: ['a'] },
+      { servers: ['a'], naming: 'own' as const },
+      { groups: ['a'] },
+      { names: ['a'] },
+    ];
+    const keys = selections.map((selection) => new View(selection).key);
+    expect(new Set(keys).size).toBe(selections.length);
+    for (const [index, selection] of selections.entries())
+      expect(new View(JSON.parse(JSON.stringify(selection)) as object).key).toBe(keys[index]);
+    expect(oneServer('a')).toMatchObject({ only: 'a' });
+    expect(new View({ servers: ['a'] }).only).toBeUndefined();
+  });
+});
+
+test('a server that fails is told to callers as an outcome', async () => {
+  const { gateway } = gatewayOf({ a: { tools: ['x'] } });
+  const outcome = await gateway.call(ada, plainCall('tools/call', RawObject.from({ name: 'none' }), ALL_SERVERS));
+  expect(outcome).toEqual(failed(expect.objectContaining({ reason: 'tool_not_found' }) as never));
+});

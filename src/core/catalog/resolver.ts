@@ -1,0 +1,156 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { isObject } from '../../protocol/mcp/model.js';
+import type { Caller } from '../caller.js';
+import type { View } from '../view.js';
+import type { CapabilitySet } from './capability-set.js';
+import type { Catalog, ShownPart } from './catalog.js';
+import { matchesTemplate, uriRoot } from './templates.js';
+
+/** A server, and the name an item of it is offered under, before any prefix. */
+export interface Resolved {
+  readonly server: string;
+  readonly name: string;
+}
+
+export type NamedList = 'tools/list' | 'prompts/list';
+
+/** Finds the server behind a name or a URI, among what the caller may know of: all else does not exist for it. */
+export class Resolver {
+  constructor(private readonly catalog: Catalog) {}
+
+  /** A name may be prefixed, dotted, or bare where only one server has it. Needs no promise where nothing is hidden. */
+  resolve(
+    caller: Caller,
+    view: View,
+    name: string,
+    method: NamedList,
+    set: CapabilitySet,
+  ): Resolved | Promise<Resolved> {
+    const { catalog } = this;
+    const found = this.split(view, name);
+    if (!found) return this.search(caller, view, name, method, set);
+    const free = catalog.showsAll(caller) && !view.filters;
+    if (free && (view.only !== undefined || !catalog.namingOf(view).mayBeShortened(name))) return found;
+    return this.checked(caller, view, name, method, set, found);
+  }
+
+  private split(view: View, name: string): Resolved | undefined {
+    const { catalog } = this;
+    if (view.only !== undefined) return { server: view.only, name };
+    const found = catalog.namingOf(view).split(name, catalog);
+    return found && catalog.inView(view, found.server) ? { server: found.server, name: found.own } : undefined;
+  }
+
+  private async checked(
+    caller: Caller,
+    view: View,
+    name: string,
+    method: NamedList,
+    set: CapabilitySet,
+    split: Resolved,
+  ): Promise<Resolved> {
+    const { catalog } = this;
+    if (!(await catalog.sees(caller, split.server))) return this.search(caller, view, name, method, set);
+    const short = view.only === undefined && catalog.namingOf(view).mayBeShortened(name);
+    const found = short ? await this.lengthened(caller, view, name, method, set, split) : split;
+    if (!view.shows(found.server, found.name)) throw unknownName(method, name);
+    return found;
+  }
+
+  /** The one server that has an item of this name. */
+  private async search(
+    caller: Caller,
+    view: View,
+    name: string,
+    method: NamedList,
+    set: CapabilitySet,
+  ): Promise<Resolved> {
+    const { parts } = await this.catalog.parts(caller, view, method, set);
+    const owners = parts.filter((part) => has(part, name));
+    const [first, another] = owners;
+    if (!first) throw unknownName(method, name);
+    const naming = this.catalog.namingOf(view);
+    if (!another || naming.firstKeeps) return { server: first.server, name };
+    const candidates = owners.map(({ server }) => naming.prefixed(server, name));
+    throw new ProtocolError(
+      'ambiguous_name',
+      `Several servers have a ${kindOf(method)} "${name}": ${candidates.join(', ')}`,
+      { data: { candidates } },
+    );
+  }
+
+  /** The full name behind one that was shortened. */
+  private async lengthened(
+    caller: Caller,
+    view: View,
+    name: string,
+    method: NamedList,
+    set: CapabilitySet,
+    split: Resolved,
+  ): Promise<Resolved> {
+    const { server } = split;
+    const part = await this.catalog.partOf(caller, view, server, method, set);
+    const naming = this.catalog.namingOf(view);
+    const found = part && itemsOf(part).find(({ key }) => naming.prefixed(server, key) === name);
+    return found ? { server, name: found.key } : split;
+  }
+
+  /** The server that a URI belongs to: who lists it, whose template makes it, or whose other URIs begin alike. */
+  async ownerOf(caller: Caller, view: View, uri: string, set: CapabilitySet): Promise<string> {
+    const { catalog } = this;
+    const unknown = (): ProtocolError =>
+      new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });
+    if (view.only !== undefined) {
+      if (await catalog.sees(caller, view.only)) return view.only;
+      throw unknown();
+    }
+    const listed = await catalog.parts(caller, view, 'resources/list', set);
+    const exact = listed.parts.filter((part) => has(part, uri));
+    const templated = await catalog.parts(caller, view, 'resources/templates/list', set);
+    const owners =
+      exact.length > 0
+        ? exact
+        : templated.parts.filter((part) => itemsOf(part).some(({ key }) => key === uri || matchesTemplate(key, uri)));
+    if (owners.length === 1) return owners[0]!.server;
+    if (owners.length > 1) {
+      const candidates = owners.map(({ server }) => server);
+      throw new ProtocolError('ambiguous_name', `Several servers have the resource ${uri}: ${candidates.join(', ')}`, {
+        data: { uri, candidates },
+      });
+    }
+    const root = uriRoot(uri);
+    const akin = new Set(
+      [...listed.parts, ...templated.parts]
+        .filter((part) => root !== undefined && itemsOf(part).some(({ key }) => uriRoot(key) === root))
+        .map(({ server }) => server),
+    );
+    if (akin.size === 1) return [...akin][0]!;
+    // What a tool shows itself with need not be listed anywhere else (APP-04).
+    const tools = await catalog.parts(caller, view, 'tools/list', set);
+    const shownBy = tools.parts.filter((part) => itemsOf(part).some(({ value }) => uiResource(value) === uri));
+    if (shownBy.length === 1) return shownBy[0]!.server;
+    throw unknown();
+  }
+}
+
+const has = ({ snapshot, hidden }: ShownPart, key: string): boolean => snapshot.byKey.has(key) && !hidden.has(key);
+
+const itemsOf = ({ snapshot, hidden }: ShownPart) =>
+  hidden.size === 0 ? snapshot.items : snapshot.items.filter(({ key }) => !hidden.has(key));
+
+const kindOf = (method: NamedList): 'tool' | 'prompt' => (method === 'tools/list' ? 'tool' : 'prompt');
+
+function unknownName(method: NamedList, name: string): ProtocolError {
+  const kind = kindOf(method);
+  const reason = kind === 'tool' ? 'tool_not_found' : 'prompt_not_found';
+  return new ProtocolError(reason, `Unknown ${kind}: ${name}`, { data: { name } });
+}
+
+/** The page a tool is shown with, by MCP Apps. */
+function uiResource(tool: JsonObject): unknown {
+  const meta = tool['_meta'];
+  if (!isObject(meta)) return undefined;
+  const { ui } = meta;
+  return isObject(ui) ? ui['resourceUri'] : meta['ui/resourceUri'];
+}
