@@ -244,6 +244,7 @@ function agentDoors(runtime: Runtime, failed: (error: unknown, path: string, req
   const door = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
   const cardDoor = new CardDoor({
     cards,
+    gateway: hall,
     keys,
     publicCards: a2a.publicCards,
     identified: authenticator.enabled,

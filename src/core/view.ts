@@ -68,5 +68,16 @@ export class View {
 /** All servers, under the names that the configuration gives them. */
 export const ALL_SERVERS = new View({});
 
+const MOST_KEPT = 1_000;
+const kept = new Map<string, View>();
+
 /** One server, under its own names. */
-export const oneServer = (server: string): View => new View({ servers: [server], naming: 'own' });
+export function oneServer(server: string): View {
+  let view = kept.get(server);
+  if (!view) {
+    view = new View({ servers: [server], naming: 'own' });
+    if (kept.size >= MOST_KEPT) kept.clear();
+    kept.set(server, view);
+  }
+  return view;
+}

@@ -1,7 +1,7 @@
 import { type Admission, type ItemTarget, sees, seesAll, serverTarget, type Target } from '../core/admission.js';
 import type { CallContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
-import type { Interceptor } from '../core/pipeline.js';
+import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 
 /**
@@ -11,21 +11,23 @@ import { ProtocolError } from '../protocol/errors.js';
 export function admitting(admission: Admission): Interceptor {
   return (context, next) => {
     if (!isResolved(context) || context.caller.principal === GATEWAY.principal) return next(context);
-    const go = (): ReturnType<typeof next> => {
-      const admitted = admission.admit(context);
-      return admitted === undefined ? next(context) : admitted.then(() => next(context));
-    };
     const { caller, target } = context;
-    if (target.kind === 'catalog' || seesAll(admission, caller)) return go();
+    if (target.kind === 'catalog' || seesAll(admission, caller)) return admitted(admission, context, next);
     return Promise.resolve(sees(admission, caller, knownBy(target))).then((seen) => {
-      if (seen) return go();
+      if (seen) return admitted(admission, context, next);
       throw unknown(context, target);
     });
   };
 }
 
-const isResolved = (context: CallContext): context is CallContext & { readonly target: Target } =>
-  context.target !== undefined;
+type Resolved = CallContext & { readonly target: Target };
+
+function admitted(admission: Admission, context: Resolved, next: Next): ReturnType<Next> {
+  const waiting = admission.admit(context);
+  return waiting === undefined ? next(context) : waiting.then(() => next(context));
+}
+
+const isResolved = (context: CallContext): context is Resolved => context.target !== undefined;
 
 /** Tasks and methods of a server are known to those that know the server. */
 const knownBy = (target: ItemTarget): ItemTarget =>

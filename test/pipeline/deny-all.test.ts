@@ -473,6 +473,80 @@ describe('A2A', () => {
   });
 });
 
+/**
+ * Routes that are for no server and no agent: what a process says of itself, streams before anything is asked on them, and
+ * callbacks that are told apart by their address. All others must be refused by the interceptor.
+ */
+const LOCAL: ReadonlySet<string> = new Set([
+  'GET /health',
+  'GET /_health/live',
+  'GET /_health/ready',
+  'GET /servers/{name}/logs',
+  'GET /a2a/push/dead',
+  'POST /a2a/push/dead/{id}',
+  'GET /a2a/push/{address}',
+  'POST /a2a/push/{address}',
+  'GET /.well-known/jwks.json',
+  'GET /sse',
+  'GET /mcp/sse',
+  'GET /mcp/{server}/sse',
+  'POST /messages',
+  'POST /mcp/messages',
+  'POST /mcp/{server}/messages',
+  'DELETE /',
+  'DELETE /mcp',
+  'DELETE /mcp/{server}',
+  'DELETE /{server}/mcp',
+]);
+
+/** The values of the parameters in the paths of routes. */
+const SAMPLES: Readonly<Record<string, string>> = { server: 'counted', agent: 'one', card: 'one', task: TASK };
+
+test('every route is refused, or is for no server and no agent', async () => {
+  const missed: string[] = [];
+  for (const { method, path } of gateway.routes) {
+    const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => SAMPLES[name] ?? 'p');
+    deny();
+    denied = [];
+    const abort = new AbortController();
+    const reply = await fetch(`${gateway.url}${sample}`, {
+      method,
+      signal: abort.signal,
+      headers: { accept: 'application/json, text/event-stream;q=0', 'content-type': 'application/json' },
+      ...(method === 'POST' && bodyOf(path)),
+    });
+    if (reply.headers.get('content-type')?.startsWith('text/event-stream') !== true) await reply.text();
+    abort.abort();
+    const name = `${method} ${path}`;
+    expect(contacts(), name).toEqual(before);
+    if (denied.length === 0 && !LOCAL.has(name)) missed.push(name);
+    if (denied.length > 0) expect(LOCAL.has(name), name).toBe(false);
+  }
+  expect(missed).toEqual([]);
+});
+
+/** A request that fits a path of POST. */
+function bodyOf(path: string): { readonly body: string; readonly headers: Record<string, string> } {
+  const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const rest = OPERATIONS.find((operation) => {
+    const [method, within] = PATHS[operation];
+    return method === 'POST' && path.replace(/\{task\}/, TASK).endsWith(within);
+  });
+  if (rest) return { headers: { ...json, 'a2a-version': '1.0' }, body: JSON.stringify(REQUESTS[rest]) };
+  if (path.includes('/pushNotification')) {
+    const body = dialect('0.3-proto').writeRequest('CreateTaskPushNotificationConfig', PUSH);
+    return { headers: { ...json, 'a2a-version': '0.3' }, body: JSON.stringify(body) };
+  }
+  if (path.includes('a2a')) {
+    const method = path.endsWith('stream') ? 'SendStreamingMessage' : 'GetTask';
+    const body = { jsonrpc: '2.0', id: 1, method, params: REQUESTS[method] };
+    return { headers: { ...json, 'a2a-version': '1.0' }, body: JSON.stringify(body) };
+  }
+  const body = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: envelope({}) };
+  const headers = { ...json, 'mcp-protocol-version': NEWEST.date, 'mcp-method': 'tools/list' };
+  return { headers, body: JSON.stringify(body) };
+}
+
 function dialectOf(id: (typeof DIALECTS)[number]['id']) {
   const found = dialect(id);
   return {

@@ -4,7 +4,8 @@ import { HOPS, type ListTasksResponse, type SendMessageRequest, type Task } from
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { OpenAdmission } from '../admission.js';
-import { Cancellation } from '../caller.js';
+import { Cancellation, GATEWAY } from '../caller.js';
+import { Pipeline } from '../pipeline.js';
 
 let rig: Rig;
 let core: Core;
@@ -16,6 +17,33 @@ beforeEach(async () => {
 afterEach(() => rig.stop());
 
 const refusal = (reason: string): object => ({ reason });
+
+test('an interceptor sees every operation, callbacks of agents and cards, and can refuse them', async () => {
+  rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_INPUT_REQUIRED') } });
+  await core.send();
+  const seen: unknown[] = [];
+  const denying = new Pipeline([
+    ({ protocol, method, target, caller }) => {
+      seen.push([protocol, method, target?.kind, target?.name, caller.principal.key]);
+      throw new ProtocolError('forbidden', 'No');
+    },
+  ]);
+  const denied = rig.core({ pipeline: denying });
+  const asked = rig.one.calls.length;
+  await expect(denied.hall.news({ agent: 'one', owner: 'alice', id: 't1' }, [])).rejects.toMatchObject(
+    refusal('forbidden'),
+  );
+  await expect(denied.hall.read(GATEWAY, 'one', () => rig.one.facts())).rejects.toMatchObject(refusal('forbidden'));
+  await expect(denied.send()).rejects.toMatchObject(refusal('forbidden'));
+  await expect(denied.send({}, undefined, { agent: 'none' })).rejects.toMatchObject(refusal('forbidden'));
+  expect(seen).toEqual([
+    ['a2a', 'GetTask', 'agent', 'one', 'alice'],
+    ['a2a', 'GetExtendedAgentCard', 'agent', 'one', GATEWAY.principal.key],
+    ['a2a', 'SendMessage', 'agent', 'one', expect.any(String)],
+    ['a2a', 'SendMessage', undefined, undefined, expect.any(String)],
+  ]);
+  expect(rig.one.calls.length).toBe(asked);
+});
 
 describe('a message', () => {
   test('S-20: a direct reply goes on as it came, and nothing is kept', async () => {

@@ -1,3 +1,4 @@
+import { NATIVE } from '../../protocol/a2a/dialect.js';
 import type {
   AgentCard,
   ListPushConfigsRequest,
@@ -115,6 +116,25 @@ export class Hall implements AgentGateway {
     let route = this.resolved(caller, call);
     if (route instanceof Promise) route = await route.catch(unresolved);
     return pipeline.run(new A2aContext(caller, call, route, began));
+  }
+
+  /** Interceptors see it as the reading of a card. */
+  async read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
+    const operation = 'GetExtendedAgentCard';
+    const call: AgentCall = {
+      ...{ agent, operation, request: { value: {} } },
+      ...{ dialect: NATIVE, exchange: ownExchange(), nested: true },
+    };
+    const target: CallTarget =
+      agent === undefined ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
+    let value: { readonly read: T } | undefined;
+    const forward = async (): Promise<AgentAnswer> => {
+      value = { read: await work() };
+      return { kind: 'result', result: { value: null } };
+    };
+    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+    if (value) return value.read;
+    throw new ProtocolError('internal', 'An interceptor answered where only a card is an answer');
   }
 
   /** A request that cannot be resolved passes the interceptors too; forwarding it fails with the reason. */

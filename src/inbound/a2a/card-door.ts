@@ -17,8 +17,14 @@ import { DEEP_RPC, ROOTS } from './paths.js';
 import { restErrors, restType, sendRestError } from './refusals.js';
 import { namedVersion } from './visit.js';
 
+/** Every reading of a card goes through it. */
+export interface CardReader {
+  read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T>;
+}
+
 export interface CardDoorOptions {
   readonly cards: Cards;
+  readonly gateway: CardReader;
   readonly keys: CardKeys;
   /** Whether cards are read by everybody, known or not. */
   readonly publicCards: boolean;
@@ -90,10 +96,16 @@ export class CardDoor {
 
   private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
     const cards = this.cardsFor(caller);
-    const whole = agent === undefined ? await cards.front(caller) : await cards.agent(caller, agent);
+    const whole = await this.read(caller, agent, () =>
+      agent === undefined ? cards.front(caller) : cards.agent(caller, agent),
+    );
     const card = shape === 'http' ? overHttp(whole) : whole;
     const written = this.shaped(cards, card, agent, shape, namedVersion(visit));
     await this.send(visit, caller, await this.sign(cards, written));
+  }
+
+  private read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
+    return this.options.gateway.read(caller, agent, work);
   }
 
   private cardsFor({ gatewayUrl }: Caller): Cards {
@@ -147,7 +159,8 @@ export class CardDoor {
   }
 
   private async original(visit: Visit, caller: Caller, agent: string): Promise<void> {
-    const { card, signature, why } = await this.options.cards.original(caller, agent);
+    const { cards } = this.options;
+    const { card, signature, why } = await this.read(caller, agent, () => cards.original(caller, agent));
     const answer = { agent, signature, ...(why !== undefined && { why }), card: parsed(card), text: card };
     await this.send(visit, caller, plain(answer));
   }
@@ -156,11 +169,14 @@ export class CardDoor {
     const { query } = visit;
     const of = (name: string): string | undefined => query.get(name) ?? undefined;
     const asked = { capability: of('capability'), skill: of('skill'), tag: of('tag'), q: of('q') };
-    await this.send(visit, caller, plain(await new Catalogue(this.cardsFor(caller)).list(caller, asked)));
+    const catalogue = new Catalogue(this.cardsFor(caller));
+    await this.send(visit, caller, plain(await this.read(caller, undefined, () => catalogue.list(caller, asked))));
   }
 
   private async linkset(visit: Visit, caller: Caller): Promise<void> {
-    await this.send(visit, caller, plain(await new Catalogue(this.cardsFor(caller)).linkset(caller)), LINKSET);
+    const catalogue = new Catalogue(this.cardsFor(caller));
+    const linkset = await this.read(caller, undefined, () => catalogue.linkset(caller));
+    await this.send(visit, caller, plain(linkset), LINKSET);
   }
 
   private async jwks(visit: Visit): Promise<void> {
