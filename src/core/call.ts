@@ -1,10 +1,10 @@
-import type { Id } from '../protocol/jsonrpc/message.js';
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { AgentAnswer, AgentCall } from './a2a/gateway.js';
 import type { Target } from './admission.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Item } from './catalog/listing.js';
 import type { Call, Outcome } from './gateway.js';
+import { newRequestId } from './request-id.js';
 
 /** W3C trace context as it arrived. */
 export interface TraceContext {
@@ -14,7 +14,8 @@ export interface TraceContext {
 
 /** What interceptors know of a call of either protocol. Nothing of it is parsed or computed before it is read. */
 export interface CallDescription {
-  readonly requestId: Id | undefined;
+  /** The one id of the request, in log lines and errors: that of its HTTP request, or a new one. */
+  readonly requestId: string;
   readonly caller: Caller;
   /** The method of MCP, or the operation of A2A 1.0. */
   readonly method: string;
@@ -46,6 +47,7 @@ export interface McpRoute {
 export class McpContext implements CallDescription {
   readonly protocol = 'mcp';
   private parsed: { readonly value: JsonValue | undefined } | undefined;
+  private id: string | undefined;
 
   constructor(
     readonly caller: Caller,
@@ -54,8 +56,9 @@ export class McpContext implements CallDescription {
     readonly began: number,
   ) {}
 
-  get requestId(): Id | undefined {
-    return this.call.requestId;
+  get requestId(): string {
+    this.id ??= this.call.origin?.id ?? newRequestId();
+    return this.id;
   }
 
   get method(): string {
@@ -100,7 +103,9 @@ export class McpContext implements CallDescription {
 
   /** The same call with other parameters. Its target stays. */
   withParams(params: RawObject): McpContext {
-    return new McpContext(this.caller, { ...this.call, params }, this.route, this.began);
+    const changed = new McpContext(this.caller, { ...this.call, params }, this.route, this.began);
+    changed.id = this.requestId;
+    return changed;
   }
 
   forward(): Promise<McpResult> {
@@ -116,6 +121,7 @@ export interface A2aRoute {
 
 export class A2aContext implements CallDescription {
   readonly protocol = 'a2a';
+  private id: string | undefined;
 
   constructor(
     readonly caller: Caller,
@@ -124,8 +130,9 @@ export class A2aContext implements CallDescription {
     readonly began: number,
   ) {}
 
-  get requestId(): Id | undefined {
-    return this.call.requestId;
+  get requestId(): string {
+    this.id ??= this.call.origin?.id ?? newRequestId();
+    return this.id;
   }
 
   get method(): string {

@@ -15,10 +15,17 @@ import type { View } from './view.js';
 
 export { ALL_SERVERS, oneServer, View } from './view.js';
 
+/** A request as its transport knows it. */
+export interface Origin {
+  readonly id: string;
+}
+
 /** One request, in the newest revision's words. The names in it are those the caller saw in its view. */
 export interface Call {
-  /** The id of the client's request, where it has one: for the log. */
+  /** The id of the client's message, where it has one: for the log. */
   readonly requestId?: Id;
+  /** The HTTP request it came with, by whose id all lines about it belong together. */
+  readonly origin?: Origin | undefined;
   readonly method: string;
   readonly params: RawObject;
   readonly view: View;
@@ -46,7 +53,7 @@ export const plainCall = (
   method: string,
   params: RawObject,
   view: View,
-  more: Partial<Pick<Call, 'requestId' | 'cancellation' | 'header'>> = {},
+  more: Partial<Pick<Call, 'requestId' | 'cancellation' | 'header' | 'origin'>> = {},
 ): Call => ({
   method,
   params,
@@ -57,6 +64,7 @@ export const plainCall = (
   header: more.header,
   notify: () => {},
   ...(more.requestId !== undefined && { requestId: more.requestId }),
+  ...(more.origin && { origin: more.origin }),
 });
 
 /** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */

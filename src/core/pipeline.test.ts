@@ -74,6 +74,15 @@ describe('the context of a call', () => {
     expect(new McpContext(GATEWAY, call({ uri: 'x:' }, 'resources/read'), route, 0).arguments).toEqual({ uri: 'x:' });
   });
 
+  test('has one id, that of its HTTP request or a new one', () => {
+    const context = new McpContext(GATEWAY, { ...call(), origin: { id: 'given' } }, route, 0);
+    expect(context.requestId).toBe('given');
+    const own = new McpContext(GATEWAY, call(), route, 0);
+    expect(own.requestId).toBe(own.requestId);
+    expect(own.withParams(RawObject.from({})).requestId).toBe(own.requestId);
+    expect(new McpContext(GATEWAY, call(), route, 0).requestId).not.toBe(own.requestId);
+  });
+
   test('has the trace context of the request, or else of the HTTP request it came with (OTEL-02)', () => {
     const header = (name: string) => (name === 'traceparent' ? 'of the header' : undefined);
     const meta = { _meta: { traceparent: TRACE, tracestate: 'a=b' } };
@@ -88,6 +97,7 @@ describe('the context of a call', () => {
     const cancellation = new Cancellation();
     const sent: AgentCall = {
       requestId: 'r',
+      origin: { id: 'id of the HTTP request' },
       agent: 'a',
       operation: 'GetTask',
       request: { value: { id: 't' } },
@@ -99,7 +109,7 @@ describe('the context of a call', () => {
     const target = { server: 'a', kind: 'agent', name: 'a' } as const;
     expect(new A2aContext(GATEWAY, sent, { target, forward }, 1)).toMatchObject({
       protocol: 'a2a',
-      requestId: 'r',
+      requestId: 'id of the HTTP request',
       caller: GATEWAY,
       method: 'GetTask',
       target,

@@ -9,6 +9,8 @@ import type { Events, Exchange, Passed } from './agent.js';
 export interface AgentCall {
   /** The id of the client's request, where its binding has one: for the log. */
   readonly requestId?: Id;
+  /** The HTTP request it came with, by whose id all lines about it belong together. */
+  readonly origin?: { readonly id: string };
   /** The agent it is for; undefined where the front agent is to find one (G-4). */
   readonly agent: string | undefined;
   readonly operation: Operation;

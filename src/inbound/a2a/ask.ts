@@ -45,6 +45,7 @@ export async function ask(
       request,
       dialect,
       exchange: exchangeOf((name) => req.header(name), cancellation),
+      origin: req,
       ...(requestId !== undefined && { requestId }),
     });
   } finally {

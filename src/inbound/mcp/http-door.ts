@@ -195,6 +195,7 @@ export class HttpDoor {
       outlet,
       cancellation,
       header,
+      origin: visit.req,
       maxAge,
     });
     // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.

@@ -29,6 +29,7 @@ export interface ModernRequest {
   readonly outlet: Outlet;
   readonly cancellation: Cancellation;
   readonly header: Call['header'];
+  readonly origin?: Call['origin'];
   /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
   readonly maxAge?: number;
 }
@@ -94,6 +95,7 @@ export class ModernDoor {
         logLevel,
         cancellation: flow?.cancellation ?? request.cancellation,
         header: request.header,
+        origin: request.origin,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
           if (flow) flow.notify(notification);
@@ -143,7 +145,7 @@ export class ModernDoor {
   }
 
   private async listen(
-    { message, view, outlet, cancellation, header, maxAge }: ModernRequest,
+    { message, view, outlet, cancellation, header, origin, maxAge }: ModernRequest,
     caller: Caller,
     encoder: Encoder,
   ): Promise<void> {
@@ -162,7 +164,7 @@ export class ModernDoor {
     let acknowledged = false;
     const early: Notification[] = [];
     let subscription: Subscription;
-    const call = plainCall(message.method, message.params, view, { requestId: id, cancellation, header });
+    const call = plainCall(message.method, message.params, view, { requestId: id, cancellation, header, origin });
     try {
       subscription = await this.gateway.listen(caller, call, filter, (notification) => {
         if (acknowledged) outlet.send(tagged(notification));
