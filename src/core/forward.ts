@@ -191,7 +191,7 @@ export class Forwarder {
     state: CallState & { kind: 'parked' },
   ): Promise<Outcome> {
     const answers = readAnswers(call);
-    const { outcome, next } = await this.parts.parking.resume(state.ticket, caller.principal.name, call, answers);
+    const { outcome, next } = await this.parts.parking.resume(state.ticket, caller.principal.key, call, answers);
     if (outcome.kind !== 'input_required' || !next)
       return this.bridged(caller, caller.capabilities, call, server, outcome);
     return asking(outcome.inputRequests, { kind: 'parked', server, ticket: next });
@@ -232,17 +232,17 @@ export class Forwarder {
     }
     // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
-      this.parts.parking.count(caller.principal.name, server, outcome.parked);
+      this.parts.parking.count(caller.principal.key, server, outcome.parked);
       const { parked } = outcome;
       const view = await this.parts.tasks
-        .adopt(caller.principal.name, server, outcome, (notification) => call.notify(notification))
+        .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification))
         .catch((error: unknown) => {
           parked.abandon('The task could not be written down');
           throw error;
         });
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
-    const ticket = this.parts.parking.park(caller.principal.name, server, outcome.parked);
+    const ticket = this.parts.parking.park(caller.principal.key, server, outcome.parked);
     // Who answers on the same connection needs the same process anyway.
     if (caller.revision.expresses.inputRequired) await this.parts.parking.keep(ticket);
     return asking(asked, { kind: 'parked', server, ticket });
@@ -278,7 +278,7 @@ export class Forwarder {
     const manner = this.asTask(ttl);
     const asked: Manner = taskParameter ? manner : { ...manner, edits: {} };
     const view = await this.parts.tasks.start(
-      caller.principal.name,
+      caller.principal.key,
       route.target.server,
       ttl,
       (notification) => call.notify(notification),
@@ -296,7 +296,7 @@ export class Forwarder {
           if (question.kind !== 'input_required') return question;
           refuseUndeclared(caller.capabilities, server, question);
           if (question.parked) {
-            this.parts.parking.count(caller.principal.name, server, question.parked);
+            this.parts.parking.count(caller.principal.key, server, question.parked);
             return question;
           }
           const parked = visits
@@ -314,7 +314,7 @@ export class Forwarder {
   private sealTask(caller: Caller, server: string, result: RawObject): RawObject {
     const taskId = this.parts.seal.close(
       'task',
-      caller.principal.name,
+      caller.principal.key,
       [server, result.get('taskId')],
       this.parts.taskTtl,
     );
@@ -338,13 +338,13 @@ export class Forwarder {
 
   /** A task of the gateway's own, and the target it is for interceptors. */
   async hosted(caller: Caller, taskId: string): Promise<{ readonly record: TaskRecord; readonly target: ItemTarget }> {
-    const record = await this.parts.tasks.find(caller.principal.name, taskId);
+    const record = await this.parts.tasks.find(caller.principal.key, taskId);
     return { record, target: { server: record.server, kind: 'task', name: taskId } };
   }
 
   private async hostedTask({ caller, call }: McpContext, record: TaskRecord): Promise<Outcome> {
     const { tasks } = this.parts;
-    const principal = caller.principal.name;
+    const principal = caller.principal.key;
     switch (call.method) {
       case 'tasks/update':
         await tasks.update(principal, record.taskId, readAnswers(call));
@@ -359,7 +359,7 @@ export class Forwarder {
 
   private openTask(caller: Caller, taskId: string): [server: string, own: string] | undefined {
     try {
-      return this.parts.seal.open('task', caller.principal.name, taskId) as [string, string];
+      return this.parts.seal.open('task', caller.principal.key, taskId) as [string, string];
     } catch (error) {
       if (error instanceof SealBroken) return undefined;
       throw error;
@@ -381,7 +381,7 @@ export class Forwarder {
       throw lacksCapability('parley', TASKS_CAPABILITY);
     const owned: string[] = [];
     for (const taskId of taskIds) {
-      const known = await this.parts.tasks.find(caller.principal.name, taskId).catch(() => undefined);
+      const known = await this.parts.tasks.find(caller.principal.key, taskId).catch(() => undefined);
       if (known) owned.push(taskId);
     }
     return owned;

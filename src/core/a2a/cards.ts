@@ -163,7 +163,7 @@ export class Cards {
         'This gateway knows no callers, so it has no card for one of them; the public card says everything',
       );
     }
-    if (caller.principal.name === '') {
+    if (caller.principal.key === '') {
       throw new ProtocolError('unauthorized', 'The extended card is for callers that prove who they are');
     }
     const cards = this.at(caller.gatewayUrl);

@@ -114,7 +114,7 @@ export class FrontDesk implements Agent {
   /** The desk remembers nothing: what it knows of a task is what the core has kept of it. */
   private async find(caller: Caller, id: string): Promise<TaskRecord> {
     const record = await this.parts.records.findUpstream(FRONT_DESK, id);
-    if (record?.owner !== caller.principal.name) {
+    if (record?.owner !== caller.principal.key) {
       throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     }
     // The record is in its client's words, and here the desk's own id is meant.

@@ -88,7 +88,7 @@ export class Front implements FrontRouter {
 
   /** Whose task it is; a task of several agents needs a wish to choose by (G-5). */
   private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
-    const found = (await this.parts.records.findAll(caller.principal.name, id)).map(({ agent }) => agent);
+    const found = (await this.parts.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
     const owners = await this.usable(caller, new Set(found));
     if (owners.length <= 1) return owners[0];
     const wished = wish.agent ?? wish.tenant;
@@ -102,13 +102,13 @@ export class Front implements FrontRouter {
   private async byContext(caller: Caller, message: Message): Promise<RouteDecision | undefined> {
     const { records } = this.parts;
     const { contextId, referenceTaskIds = [] } = message;
-    const kept = contextId ? await records.contextAgent(caller.principal.name, contextId) : undefined;
+    const kept = contextId ? await records.contextAgent(caller.principal.key, contextId) : undefined;
     const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
     // The desk asks once; what follows in its context is routed like anything else.
     if (owner !== undefined && owner !== FRONT_DESK) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
     for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
-      for (const { agent } of await records.findAll(caller.principal.name, id)) if (agent) owners.add(agent);
+      for (const { agent } of await records.findAll(caller.principal.key, id)) if (agent) owners.add(agent);
     }
     const [agent, another] = await this.usable(caller, owners);
     return agent !== undefined && another === undefined ? { kind: 'agent', agent, why: 'reference' } : undefined;

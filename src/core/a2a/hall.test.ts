@@ -4,7 +4,7 @@ import { HOPS, type ListTasksResponse, type SendMessageRequest, type Task } from
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { OpenAdmission } from '../admission.js';
-import { Cancellation, GATEWAY } from '../caller.js';
+import { Cancellation, GATEWAY, principalOf } from '../caller.js';
 import { Pipeline } from '../pipeline.js';
 
 let rig: Rig;
@@ -43,6 +43,21 @@ test('an interceptor sees every operation, callbacks of agents and cards, and ca
     ['a2a', 'SendMessage', undefined, undefined, expect.any(String)],
   ]);
   expect(rig.one.calls.length).toBe(asked);
+});
+
+test('a task belongs to the key of its caller, whatever name another issuer gives somebody else', async () => {
+  rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
+  await core.send();
+  const namesake = { ...GATEWAY, principal: principalOf({ subject: 'alice', issuer: 'https://other.example' }) };
+  const exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
+  const call = {
+    agent: 'one',
+    operation: 'GetTask',
+    request: { value: { id: 't1' } },
+    dialect: '1.0',
+    exchange,
+  } as const;
+  await expect(core.hall.handle(namesake, call)).rejects.toMatchObject(refusal('task_not_found'));
 });
 
 describe('a message', () => {

@@ -95,7 +95,7 @@ export class Lookups {
     checkHistoryLength(historyLength);
     if (status !== undefined && !TASK_STATES.includes(status)) refuse('status is not a state a task can have');
     const since = timeOf(request.statusTimestampAfter);
-    const owner = caller.principal.name;
+    const owner = caller.principal.key;
     const wanted = status === undefined || status === 'TASK_STATE_UNSPECIFIED' ? undefined : status;
     const filter = {
       owner,

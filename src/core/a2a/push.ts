@@ -242,7 +242,7 @@ export class Pushes {
   }
 
   private owned(caller: Caller, record: TaskKey): TaskKey {
-    if (record.id === '' || caller.principal.name !== record.owner)
+    if (record.id === '' || caller.principal.key !== record.owner)
       throw new ProtocolError('task_not_found', 'Task not found');
     return keyOf(record);
   }

@@ -13,20 +13,20 @@ export class Slots {
 
   /** Returns how to give it back; doing so twice counts once. */
   take(caller: Caller): () => void {
-    const { name } = caller.principal;
-    const open = this.perCaller.get(name) ?? 0;
+    const { key } = caller.principal;
+    const open = this.perCaller.get(key) ?? 0;
     if (open >= this.mostPerCaller) refuse('rate_limited', `A caller may have ${this.mostPerCaller} streams open`);
     if (this.all >= this.most) refuse('overloaded', 'Too many streams are open at the moment');
     this.all += 1;
-    this.perCaller.set(name, open + 1);
+    this.perCaller.set(key, open + 1);
     let given = false;
     return () => {
       if (given) return;
       given = true;
       this.all -= 1;
-      const left = (this.perCaller.get(name) ?? 1) - 1;
-      if (left > 0) this.perCaller.set(name, left);
-      else this.perCaller.delete(name);
+      const left = (this.perCaller.get(key) ?? 1) - 1;
+      if (left > 0) this.perCaller.set(key, left);
+      else this.perCaller.delete(key);
     };
   }
 }

@@ -99,9 +99,9 @@ export class Turns {
     const now = this.parts.now();
     const id = turn.chosenId ?? task.id;
     const contextId = turn.contextId ?? answered ?? randomUUID();
-    this.remember(name, contextId, caller.principal.name);
+    this.remember(name, contextId, caller.principal.key);
     return {
-      ...{ agent: name, owner: caller.principal.name, id, upstreamId: task.id, contextId },
+      ...{ agent: name, owner: caller.principal.key, id, upstreamId: task.id, contextId },
       ...{ task: { ...task, id, contextId }, seq: 0, dialect: call.dialect, createdAt: now, updatedAt: now },
     };
   }
@@ -117,7 +117,7 @@ export class Turns {
     if (!contextId) return;
     if (asked !== undefined && contextId !== asked)
       invalidAnswer('The agent replied in another context than it was asked');
-    this.remember(name, contextId, caller.principal.name);
+    this.remember(name, contextId, caller.principal.key);
   }
 
   /** A task that was answered at once, for a client whose version knows nothing but tasks. */
@@ -158,11 +158,11 @@ export class Turns {
   }
 
   private async checkContext(caller: Caller, agent: string, contextId: string): Promise<void> {
-    const { name } = caller.principal;
+    const { key } = caller.principal;
     const known = this.contexts.get(`${agent}\0${contextId}`);
     const owners = known === undefined ? await this.parts.records.contextOwners(agent, contextId) : [known];
-    if (owners.length > 0 && !owners.includes(name)) refuse('There is no such context');
-    if (known === undefined) this.remember(agent, contextId, name);
+    if (owners.length > 0 && !owners.includes(key)) refuse('There is no such context');
+    if (known === undefined) this.remember(agent, contextId, key);
   }
 
   private remember(agent: string, contextId: string, owner: string): void {
@@ -170,7 +170,7 @@ export class Turns {
   }
 }
 
-export const ownKey = ({ principal }: Caller, agent: string, id: string) => ({ agent, owner: principal.name, id });
+export const ownKey = ({ principal }: Caller, agent: string, id: string) => ({ agent, owner: principal.key, id });
 
 /** The message with its agent's names for task and context; the same where they are the client's. */
 function asAgentNames(message: Message, record: TaskRecord | undefined, contextId: string | undefined): Message {

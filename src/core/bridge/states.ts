@@ -17,13 +17,13 @@ export class States {
   ) {}
 
   close(caller: Caller, method: string, params: RawObject, state: CallState): string {
-    return this.seal.close('state', caller.principal.name, [digest(method, params), state], this.ttl);
+    return this.seal.close('state', caller.principal.key, [digest(method, params), state], this.ttl);
   }
 
   open(caller: Caller, method: string, params: RawObject, sealed: string): CallState {
     let opened: [string, CallState];
     try {
-      opened = this.seal.open('state', caller.principal.name, sealed) as [string, CallState];
+      opened = this.seal.open('state', caller.principal.key, sealed) as [string, CallState];
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
       throw new ProtocolError('invalid_state', `The request state cannot be used: ${error.message}`);

@@ -69,13 +69,13 @@ export class Pages {
       chosen,
       // What depends on who asks is nobody else's (GW-05).
       !this.catalog.showsAll(caller),
-      more ? this.seal.close('cursor', caller.principal.name, next, CURSOR_TTL) : undefined,
+      more ? this.seal.close('cursor', caller.principal.key, next, CURSOR_TTL) : undefined,
     );
   }
 
   private openCursor(caller: Caller, view: View, method: ListMethod, cursor: string): Position {
     try {
-      const position = this.seal.open('cursor', caller.principal.name, cursor) as Position;
+      const position = this.seal.open('cursor', caller.principal.key, cursor) as Position;
       if (position.method === method && position.view === view.key) return position;
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;

@@ -122,7 +122,7 @@ export class ToolTurns {
     waiting: Waiting,
     state: TaskState = 'TASK_STATE_INPUT_REQUIRED',
   ): void {
-    const sealed = this.parts.seal.close('state', caller.principal.name, waiting, this.parts.patience);
+    const sealed = this.parts.seal.close('state', caller.principal.key, waiting, this.parts.patience);
     run.emit(status(run.task, state, parts, noted(sealed)));
   }
 
@@ -130,7 +130,7 @@ export class ToolTurns {
     const sealed = noteIn(task.status.message?.metadata);
     if (typeof sealed !== 'string') return undefined;
     try {
-      return this.parts.seal.open('state', caller.principal.name, sealed) as Waiting;
+      return this.parts.seal.open('state', caller.principal.key, sealed) as Waiting;
     } catch {
       throw new ProtocolError('unsupported_operation', 'The task waited too long for its answer');
     }
