@@ -29,6 +29,8 @@ export interface GatewayOptions {
   /** A data folder that outlives this process, for restarts. */
   readonly data?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Another program than the one of this repository. */
+  readonly bin?: string;
   /** Command and arguments to run node under, such as `taskset`. */
   readonly under?: readonly string[];
   /** False where the test begins while servers are still being asked for their lists. */
@@ -75,7 +77,14 @@ export async function startGateway(config: GatewayConfig, options: GatewayOption
   const file = join(folder, 'parley.json');
   const settings = { listen: '127.0.0.1:0', data: options.data ?? join(folder, 'data'), ...config };
   await writeFile(file, JSON.stringify(settings), { mode: 0o600 });
-  const [command, ...args] = [...(options.under ?? []), process.execPath, BIN, 'serve', '--config', file];
+  const [command, ...args] = [
+    ...(options.under ?? []),
+    process.execPath,
+    options.bin ?? BIN,
+    'serve',
+    '--config',
+    file,
+  ];
   const env = { ...withoutProxies(process.env), ...options.env };
   const child = spawn(command!, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
   let errors = '';
