@@ -8,13 +8,20 @@ import { promisify } from 'node:util';
 import { Agent, fetch as undiciFetch } from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EchoServer, startEcho } from '../input/support/echo.js';
-import { modernCall } from '../input/support/speak.js';
+import { modern, modernCall } from '../input/support/speak.js';
 import { ask } from '../input/support/wire.js';
 import { Authority } from '../support/certificate.js';
 import { cleanCopy } from '../support/clean-copy.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { card, json, Stage } from '../support/remote-agents.js';
 import { apply, type Change, readChanges } from './changes.js';
+
+/** The store of the example. */
+interface Notes {
+  put(owner: string, text: string, ttlMs: number): Promise<void>;
+  get(owner: string): Promise<string | undefined>;
+  sweep(): Promise<number>;
+}
 
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -143,6 +150,28 @@ describe('all changes together', () => {
     );
     const check = run(process.execPath, [path.join(copy, 'bin/parley.js'), 'config', 'check', '--config', file]);
     await expect(check).rejects.toMatchObject({ stderr: expect.stringContaining('timeouts.leave') as string });
+  });
+
+  it('the revision is offered, and spoken', async () => {
+    const options = { version: '2027-02-01', headers: headers(ADA) };
+    const discovered = await modern(`${gateway.url}/mcp`, 'server/discover', {}, options);
+    expect(discovered.json.result.supportedVersions).toContain('2027-02-01');
+    const called = await modernCall(`${gateway.url}/mcp`, 'echo__echo', { text: 'x' }, options);
+    expect([called.status, called.headers['mcp-protocol-version']]).toEqual([200, '2027-02-01']);
+    expect(called.json.result.content).toEqual([{ type: 'text', text: 'x' }]);
+  });
+
+  it('the table is made, used and swept', async () => {
+    const { openState } = (await import(
+      path.join(copy, 'dist/state/index.js')
+    )) as typeof import('../../src/state/index.js');
+    const state = await openState({ data: path.join(copy, 'data') });
+    const notes = (state as unknown as { notes: Notes }).notes;
+    await notes.put('ada', 'remember', 60_000);
+    await notes.put('bob', 'forget', -1);
+    expect([await notes.get('ada'), await notes.get('bob')]).toEqual(['remember', undefined]);
+    expect([await notes.sweep(), await notes.sweep()]).toEqual([1, 0]);
+    await state.close();
   });
 
   it('the server is told the caller of each request', async () => {
