@@ -6,7 +6,7 @@ import { NEWEST, type Revision } from '../protocol/mcp/revisions/index.js';
 export interface Principal {
   /** The owner of everything that is kept for the caller: sessions, tasks, sealed values, rows. */
   readonly key: string;
-  /** The caller in log lines. */
+  /** The same as `key`. */
   readonly name: string;
   /** The authority that vouches for the subject; `OWN_ISSUER` for callers that the configuration names. */
   readonly issuer: string;
@@ -20,8 +20,7 @@ export interface Principal {
 export const OWN_ISSUER = 'parley';
 export const ADMIN_ROLE = 'admin';
 
-type Identity = Pick<Principal, 'subject'> &
-  Partial<Pick<Principal, 'issuer' | 'scopes' | 'roles' | 'tenant' | 'name'>>;
+type Identity = Pick<Principal, 'subject'> & Partial<Pick<Principal, 'issuer' | 'scopes' | 'roles' | 'tenant'>>;
 
 const NONE: readonly string[] = [];
 
@@ -30,9 +29,9 @@ const NONE: readonly string[] = [];
  * use the same subject for different callers. Names in the configuration have no `#`, so that no key means two callers.
  */
 export function principalOf(identity: Identity): Principal {
-  const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant, name = subject } = identity;
+  const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant } = identity;
   const key = issuer === OWN_ISSUER ? subject : `${issuer.replaceAll('#', '%23')}#${subject}`;
-  return { key, name, issuer, subject, scopes, roles, tenant };
+  return { key, name: key, issuer, subject, scopes, roles, tenant };
 }
 
 export const isAdmin = ({ roles }: Principal): boolean => roles.includes(ADMIN_ROLE);
