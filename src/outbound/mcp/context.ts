@@ -86,14 +86,18 @@ export interface CredentialHolder {
   readonly key: string;
 }
 
+/** A caller has no credential for a server. It says nothing about the server, which was not asked. */
+export class CredentialError extends ProtocolError {}
+
 /** Nothing was sent, because there is no credential to send it with. */
-export const withoutCredential = (server: Server, error: unknown): ProtocolError =>
+export const withoutCredential = (server: Server, error: unknown): CredentialError =>
   error instanceof ProtocolError
-    ? error
-    : new ProtocolError('upstream_unauthorized', `${subject(server)} was not called: no credential could be obtained`, {
-        outcome: 'not_executed',
-        data: { server: server.name },
-      });
+    ? new CredentialError(error.reason, error.message, error.detail)
+    : new CredentialError(
+        'upstream_unauthorized',
+        `${subject(server)} was not called: no credential could be obtained`,
+        { outcome: 'not_executed', data: { server: server.name } },
+      );
 
 export const timedOut = (server: Server, milliseconds: number): ProtocolError =>
   new ProtocolError(

@@ -231,6 +231,9 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     expect((outcome as { error: Error }).error.message).toContain(words);
     expect((outcome as { error: Error }).error.message).not.toContain('10.0.0.1');
     expect(seen).toHaveLength(before);
+    // It says nothing about the server.
+    expect(upstream.health().status).toBe('up');
+    await expect(upstream.watch({ toolsListChanged: true }, () => {}, caller)).rejects.toThrow(words);
   });
 });
 

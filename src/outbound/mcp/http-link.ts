@@ -4,7 +4,7 @@ import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
-import { credentialOf, type UpstreamContext } from './context.js';
+import { credentialOf, type UpstreamContext, withoutCredential } from './context.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import { ownCall } from './own-call.js';
@@ -62,8 +62,13 @@ export class HttpLink implements Link {
   readonly watchCosts = false;
 
   credentialKey(caller: Caller): string | Promise<string> {
-    const given = credentialOf(this.options.context, caller);
-    return given instanceof Promise ? given.then(({ key }) => key) : given.key;
+    const { context } = this.options;
+    const given = credentialOf(context, caller);
+    if (!(given instanceof Promise)) return given.key;
+    return given.then(
+      ({ key }) => key,
+      (error: unknown) => Promise.reject(withoutCredential(context, error)),
+    );
   }
 
   overhear(deliver: (event: WatchEvent) => void): void {

@@ -24,7 +24,7 @@ import {
 } from '../../protocol/mcp/probe.js';
 import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import type { Log } from '../../telemetry/log.js';
-import { invalidReply, unavailable } from './context.js';
+import { CredentialError, invalidReply, unavailable } from './context.js';
 import type { Link, Peer } from './peer.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
@@ -304,6 +304,7 @@ export class McpUpstream implements Upstream {
 
   /** `contact` where nothing but reaching the server was attempted: any failure then means that it cannot be used. */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
+    if (error instanceof CredentialError && !contact) return error;
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
     this.unreached = unreached ? this.unreached + 1 : 0;

@@ -127,7 +127,6 @@ export class Sessions<C extends Carrier> {
   private readonly sweeper: NodeJS.Timeout;
   private readonly cluster: Cluster;
   private readonly lists: ListFeeds;
-  private readonly tasks = new Map<string, SessionTasks>();
   /** Sessions that are being opened, and count already. */
   private readonly opening = new Set<Evictable>();
 
@@ -226,13 +225,9 @@ export class Sessions<C extends Carrier> {
     yield* this.entries.values();
   }
 
-  /** The same for all sessions of a principal. */
-  private tasksOf(principal: Principal): SessionTasks {
-    const known = this.tasks.get(principal.key);
-    if (known) return known;
-    const tasks = new SessionTasks(this.options.tasks, principal.key, this.options.identified, this.options.seal);
-    this.tasks.set(principal.key, tasks);
-    return tasks;
+  private tasksOf({ key }: Principal): SessionTasks {
+    const { tasks, identified, seal } = this.options;
+    return new SessionTasks(tasks, key, identified, seal);
   }
 
   private begin(

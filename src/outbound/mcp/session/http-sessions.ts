@@ -329,10 +329,13 @@ export class HttpSessions implements Peer {
           if (session.inFlight > 0 || session.lastUsed > before) return;
           this.sessions.delete(key);
           this.listing.delete(key);
-          if (shared !== undefined) this.watching.delete(shared);
           void session.close();
         })
         .catch(() => {});
+    }
+    for (const [credential, watching] of this.watching) {
+      if (credential === this.own || watching.watched || this.sessions.has(canonicalKey(credential))) continue;
+      this.watching.delete(credential);
     }
     for (const [key, pool] of this.pools) {
       if (key.endsWith(`|${this.own ?? ''}`) || !pool.unusedSince(before)) continue;

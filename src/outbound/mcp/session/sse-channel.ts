@@ -43,6 +43,8 @@ export class SseChannel implements Channel {
       given instanceof Promise
         ? await given.catch((error: unknown) => Promise.reject(withoutCredential(this.context, error)))
         : given;
+    // Another account since the session was asked for: its messages would not be those of the caller.
+    if (credential.key !== this.holder.key) throw withoutCredential(this.context, undefined);
     await this.connect(events, credential);
   }
 
