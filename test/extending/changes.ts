@@ -39,18 +39,23 @@ function hunksOf(text: string): Hunk[] {
   });
 }
 
-/** Makes a change in a copy of the repository. Throws where the document speaks of lines that are not there. */
-export function apply({ added, patches }: Change, folder: string): void {
-  for (const [file, text] of added) {
+/** Whether the lines that a change speaks of are in a copy of the repository, each place once. */
+export const fits = ({ patches }: Change, folder: string): boolean =>
+  patches.every(({ file, hunks }) => {
+    const text = readFileSync(path.join(folder, file), 'utf8');
+    return hunks.every(({ before }) => text.split(before).length === 2);
+  });
+
+/** Makes a change in a copy of the repository. */
+export function apply(change: Change, folder: string): void {
+  if (!fits(change, folder)) throw new Error(`"${change.title}" speaks of lines that are not there`);
+  for (const [file, text] of change.added) {
     mkdirSync(path.dirname(path.join(folder, file)), { recursive: true });
     writeFileSync(path.join(folder, file), text);
   }
-  for (const { file, hunks } of patches) {
-    let text = readFileSync(path.join(folder, file), 'utf8');
-    for (const { before, after } of hunks) {
-      if (text.split(before).length !== 2) throw new Error(`${file} does not hold these lines once:\n${before}`);
-      text = text.replace(before, () => after);
-    }
-    writeFileSync(path.join(folder, file), text);
+  for (const { file, hunks } of change.patches) {
+    const before = readFileSync(path.join(folder, file), 'utf8');
+    const after = hunks.reduce((text, hunk) => text.replace(hunk.before, () => hunk.after), before);
+    writeFileSync(path.join(folder, file), after);
   }
 }

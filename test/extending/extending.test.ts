@@ -14,7 +14,7 @@ import { Authority } from '../support/certificate.js';
 import { cleanCopy } from '../support/clean-copy.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { card, json, Stage } from '../support/remote-agents.js';
-import { apply, type Change, readChanges } from './changes.js';
+import { apply, type Change, fits, readChanges } from './changes.js';
 
 /** The store of the example. */
 interface Notes {
@@ -29,6 +29,22 @@ const CHANGES = readChanges(path.join(ROOT, 'docs/extending.md'));
 const ADA = 'ada-0123456789abcdef0123456789abcdef';
 const ROOT_TOKEN = 'root-k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH';
 
+it('shows the changes that maintainers make', () => {
+  expect(CHANGES.map(({ title }) => title)).toEqual([
+    'An authenticator',
+    'A REST route',
+    'A binding of A2A',
+    'A configuration key',
+    'A credential or header of upstream calls',
+    'A revision of MCP',
+    'A table of the store',
+    'A check around every call',
+    'A metric around every upstream call',
+    'A step that changes calls',
+    'Another tool prefix',
+  ]);
+});
+
 describe.each(CHANGES.map((change): [string, Change] => [change.title, change]))('%s', (_, change) => {
   it('touches one new file and at most two others, and all of them are shown', () => {
     const kinds = [...change.files.values()];
@@ -41,21 +57,55 @@ describe.each(CHANGES.map((change): [string, Change] => [change.title, change]))
   });
 });
 
-describe('all changes together', () => {
+/** A copy with every change that fits beside the others; two that change the same line are in two copies. */
+class Copy {
+  readonly folder = cleanCopy();
+  readonly titles: string[] = [];
+
+  async compile(): Promise<void> {
+    const options = { cwd: this.folder, maxBuffer: 10_000_000 };
+    await run(process.execPath, [path.join(this.folder, 'scripts/check-imports.mjs'), this.folder], options);
+    await run(path.join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], options).catch((error) => {
+      const { stdout } = error as { stdout: string };
+      throw new Error(`the copy with ${this.titles.join(', ')} does not compile:\n${stdout}`);
+    });
+  }
+
+  get bin(): string {
+    return path.join(this.folder, 'bin/parley.js');
+  }
+}
+
+describe('the changed gateway', () => {
   const stage = new Stage();
+  const copies: Copy[] = [];
   let copy: string;
   let echo: EchoServer;
   let gateway: RunningGateway;
   const headers = (token: string) => ({ authorization: `Bearer ${token}` });
+  const copyOf = (title: string): Copy => copies.find(({ titles }) => titles.includes(title))!;
+  /** A gateway with the change, in front of the same server; ended after its test. */
+  const withChange = async (title: string, settings: object, use: (started: RunningGateway) => Promise<void>) => {
+    const started = await startGateway(
+      { servers: { echo: { url: echo.url } }, ...settings },
+      { bin: copyOf(title).bin },
+    );
+    try {
+      await use(started);
+    } finally {
+      await started.close();
+    }
+  };
 
   beforeAll(async () => {
-    copy = cleanCopy();
-    for (const change of CHANGES) apply(change, copy);
-    const options = { cwd: copy, maxBuffer: 10_000_000 };
-    await run(process.execPath, [path.join(copy, 'scripts/check-imports.mjs'), copy], options);
-    await run(path.join(copy, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], options).catch((error) => {
-      throw new Error(`the changed copy does not compile:\n${(error as { stdout: string }).stdout}`);
-    });
+    for (const change of CHANGES) {
+      const into = copies.find(({ folder }) => fits(change, folder)) ?? new Copy();
+      if (!copies.includes(into)) copies.push(into);
+      apply(change, into.folder);
+      into.titles.push(change.title);
+    }
+    for (const each of copies) await each.compile();
+    copy = copies[0]!.folder;
     echo = await startEcho();
     const agent = await stage.server(({ path: at, body }, response, { url }) => {
       if (at.includes('/.well-known/')) json(response, card([{ url }]));
@@ -85,7 +135,7 @@ describe('all changes together', () => {
     await gateway?.close();
     await echo?.close();
     await stage.close();
-    await rm(copy, { recursive: true, force: true });
+    for (const { folder } of copies) await rm(folder, { recursive: true, force: true });
   });
 
   it('the authenticator knows callers by their certificates', async () => {
@@ -182,4 +232,39 @@ describe('all changes together', () => {
     expect(callers.slice(-2)).toEqual(['ada', 'root']);
     expect(callers).toContain('parley');
   });
+
+  it('a check stops calls of both protocols', async () => {
+    const key = '-----BEGIN EC PRIVATE KEY-----';
+    const url = `${gateway.url}/mcp`;
+    const before = echo.calls.length;
+    const refused = await modernCall(url, 'echo__echo', { text: key }, { headers: headers(ADA) });
+    expect(refused.body).toContain('A private key is not passed on');
+    expect(echo.calls).toHaveLength(before);
+    const agent = await fetch(`${gateway.url}/a2a/parrot/text`, { method: 'POST', body: key, headers: headers(ADA) });
+    expect([agent.status, await agent.text()]).toEqual([
+      403,
+      expect.stringContaining('A private key is not passed on'),
+    ]);
+    expect((await modernCall(url, 'echo__echo', { text: 'x' }, { headers: headers(ADA) })).status).toBe(200);
+  });
+
+  it('a metric has the time of every upstream call', () =>
+    withChange('A metric around every upstream call', { log: { format: 'json', level: 'info' } }, async (started) => {
+      await modernCall(`${started.url}/mcp`, 'echo__echo', { text: 'x' });
+      await expect.poll(() => started.log(), { timeout: 20_000 }).toMatch(/an upstream answered/);
+    }));
+
+  it('a step changes the arguments of tools', () =>
+    withChange('A step that changes calls', {}, async (started) => {
+      await modernCall(`${started.url}/mcp`, 'echo__echo', { text: 'step', caller: 'somebody else' });
+      expect(echo.calls.at(-1)!.args).toEqual({ text: 'step', caller: 'local' });
+    }));
+
+  it('a prefix is shown, and understood', () =>
+    withChange('Another tool prefix', { naming: { separator: '/' } }, async (started) => {
+      const list = await modern(`${started.url}/mcp`, 'tools/list');
+      expect(list.body).toContain('"echo/echo"');
+      const called = await modernCall(`${started.url}/mcp`, 'echo/echo', { text: 'x' });
+      expect(called.json.result.content).toEqual([{ type: 'text', text: 'x' }]);
+    }));
 });
