@@ -99,7 +99,7 @@ async function replica(name: string, resume: () => Promise<Outcome>, heldFor?: n
   return { upstream, process, bus };
 }
 
-const CALLER = { principal: { name: 'alice' }, revision: NEWEST, capabilities: {} } as unknown as Caller;
+const CALLER = { principal: { key: 'alice' }, revision: NEWEST, capabilities: {} } as unknown as Caller;
 const call = (): UpstreamCall => ({
   method: 'tools/call',
   params: RawObject.from({ name: 'ask' }),

@@ -4,10 +4,8 @@ import { NEWEST, type Revision } from '../protocol/mcp/revisions/index.js';
 
 /** The identity of a caller, as an authenticator established it for one request. */
 export interface Principal {
-  /** The owner of everything that is kept for the caller: sessions, tasks, sealed values, rows. */
+  /** The owner of everything that is kept for the caller: sessions, tasks, sealed values, rows. Log lines show it. */
   readonly key: string;
-  /** The same as `key`. */
-  readonly name: string;
   /** The authority that vouches for the subject; `OWN_ISSUER` for callers that the configuration names. */
   readonly issuer: string;
   readonly subject: string;
@@ -31,7 +29,7 @@ const NONE: readonly string[] = [];
 export function principalOf(identity: Identity): Principal {
   const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant } = identity;
   const key = issuer === OWN_ISSUER ? subject : `${issuer.replaceAll('#', '%23')}#${subject}`;
-  return { key, name: key, issuer, subject, scopes, roles, tenant };
+  return { key, issuer, subject, scopes, roles, tenant };
 }
 
 export const isAdmin = ({ roles }: Principal): boolean => roles.includes(ADMIN_ROLE);

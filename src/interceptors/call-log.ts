@@ -131,7 +131,7 @@ const MOST_NAME = 128;
 const MOST_URI = 256;
 
 function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
-  fields['caller'] = principal.name;
+  fields['caller'] = principal.key;
   if (clientInfo === undefined) return;
   const { name, version } = clientInfo as { name?: unknown; version?: unknown };
   if (typeof name !== 'string') return;

@@ -158,7 +158,7 @@ export class Rig {
 
   /** A task that has begun, with somebody who wants to hear of it. */
   async task(id: string, config: TaskPushNotificationConfig, as: DialectId = '1.0'): Promise<TaskKey> {
-    const key: TaskKey = { agent: AGENT, owner: ALICE.principal.name, id };
+    const key: TaskKey = { agent: AGENT, owner: ALICE.principal.key, id };
     const now = Date.now();
     const task = { id, contextId: `${id}-context`, status: { state: 'TASK_STATE_SUBMITTED' as const } };
     const record: TaskRecord = {

@@ -86,7 +86,7 @@ export function directoryOf(...agents: Agent[]): Directory {
 
 /** Shows each caller the agents named for it; `''` is nobody in particular. */
 export const showing = (seen: Readonly<Record<string, readonly string[]>>): Admission => ({
-  sees: ({ principal }, { name }) => (seen[principal.name] ?? []).includes(name),
+  sees: ({ principal }, { name }) => (seen[principal.key] ?? []).includes(name),
   admit: () => {},
 });
 

@@ -192,7 +192,7 @@ export class CardDoor {
     type = restType(visit),
   ): Promise<void> {
     const { identified, maxAge = MAX_AGE } = this.options;
-    const own = identified && caller !== undefined && caller.principal.name !== '';
+    const own = identified && caller !== undefined && caller.principal.key !== '';
     const headers = [
       ...visit.headers,
       'Cache-Control',

@@ -41,7 +41,7 @@ describe('who may come in', () => {
   it('knows its callers', async () => {
     const headers = { authorization: 'Bearer secret-of-ann' };
     await stand.rpc('SendMessage', modern, { headers });
-    expect(stand.callers[0]).toMatchObject({ principal: { name: 'ann' }, capabilities: {}, session: undefined });
+    expect(stand.callers[0]).toMatchObject({ principal: { key: 'ann' }, capabilities: {}, session: undefined });
     stand.answer = () => {
       throw new ProtocolError('forbidden', 'Not you');
     };
