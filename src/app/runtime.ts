@@ -43,6 +43,8 @@ const PATIENCE = 1_000;
 
 /** How often a task is worth asking for. */
 const TASK_POLL = 500;
+/** Questions, answers and results of running tasks that are in memory, in bytes. */
+const TASK_BYTES = 128 * 1024 * 1024;
 /** The owner of a process holds a question a little longer than the replica of its caller does. */
 const HELD_MARGIN = 60_000;
 
@@ -126,7 +128,15 @@ export class Runtime {
           this.catalog.upstream(server)?.adopt?.(call, { ...GATEWAY, principal: ownerOf(principal) }),
       },
     );
-    this.tasks = new HostedTasks(taskRecords(state), { ttl: TASK_TTL, pollInterval: TASK_POLL }, cluster);
+    this.tasks = new HostedTasks(
+      taskRecords(state),
+      {
+        ttl: TASK_TTL,
+        pollInterval: TASK_POLL,
+        limits: { perCaller: bridge.maxTasksPerCaller, inAll: bridge.maxTasks, bytes: TASK_BYTES },
+      },
+      cluster,
+    );
     this.states = new States(this.seal, bridge.parkTtl);
     const { catalog, seal, parking, tasks } = this;
     const { calls, interceptors: added = [] } = reporting;

@@ -75,6 +75,8 @@ test('the defaults', () => {
       maxParked: 1000,
       maxParkedPerCaller: 100,
       maxParkedPerServer: 500,
+      maxTasks: 10_000,
+      maxTasksPerCaller: 1_000,
     },
     policy: { approve: { tools: [], destructive: false } },
     state: { keys: [], retention: { auditDays: 365, deadDeliveryDays: 30 } },

@@ -409,6 +409,18 @@ export const SCHEMA = group('', {
       max: 100_000,
       description: 'The most parked calls at a server.',
     }),
+    maxTasks: integer({
+      default: 10_000,
+      min: 0,
+      max: 1_000_000,
+      description: 'The most calls that run as tasks of the gateway.',
+    }),
+    maxTasksPerCaller: integer({
+      default: 1000,
+      min: 0,
+      max: 1_000_000,
+      description: 'The most calls of a caller that run as tasks of the gateway.',
+    }),
   }),
   policy: group('What needs a yes from a person first.', {
     approve: group('Calls the caller is asked to approve before they run.', {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
+import { type CallOutcome, ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
 import { encodeFailure, errorObject } from '../../protocol/mcp/project/failure.js';
@@ -8,6 +8,7 @@ import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
+import { Quota, type Release } from '../quota.js';
 import { sleep } from '../timing.js';
 
 /** A task of the gateway's own, as it is kept. */
@@ -34,6 +35,15 @@ export interface TaskSettings {
   /** How long a task is kept whose client names no time, and the longest anyone may name. */
   readonly ttl: number;
   readonly pollInterval: number;
+  readonly limits: TaskLimits;
+}
+
+/** What runs at this replica. */
+export interface TaskLimits {
+  readonly perCaller: number;
+  readonly inAll: number;
+  /** Bytes of questions, answers and results that are in memory for all tasks together. */
+  readonly bytes: number;
 }
 
 interface Running {
@@ -49,6 +59,10 @@ interface Running {
   /** Ends with the last change that was written: they are written in turn. */
   saved: Promise<void>;
   expiry: NodeJS.Timeout | undefined;
+  /** Gives back its place among the running tasks. */
+  readonly leave: Release;
+  /** Gives back the bytes that it holds at the moment. */
+  readonly held: Release[];
 }
 
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
@@ -60,12 +74,17 @@ type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
   private readonly listeners = new Set<(view: TaskRecord) => void>();
+  private readonly places: Quota;
+  private readonly placesOf = new Map<string, Quota>();
+  private readonly bytes: Quota;
 
   constructor(
     private readonly records: TaskRecords,
     private readonly settings: TaskSettings,
     private readonly cluster: Cluster = ALONE,
   ) {
+    this.places = new Quota({ count: settings.limits.inAll, bytes: Number.POSITIVE_INFINITY });
+    this.bytes = new Quota({ count: Number.POSITIVE_INFINITY, bytes: settings.limits.bytes });
     cluster.handle(UPDATE, async (payload) => {
       const { principal, taskId, responses } = payload as JsonObject;
       await this.update(String(principal), String(taskId), responses as InputResponses);
@@ -96,7 +115,7 @@ export class HostedTasks {
     notify: Call['notify'],
     start: Start,
   ): Promise<TaskView> {
-    const running = await this.open(principal, server, ttl);
+    const running = await this.open(principal, server, ttl, 'not_executed');
     void this.run(running, start({ notify, cancellation: running.cancellation }), notify);
     return running.record;
   }
@@ -108,12 +127,18 @@ export class HostedTasks {
     outcome: Outcome & { kind: 'input_required' },
     notify: Call['notify'],
   ): Promise<TaskView> {
-    const running = await this.open(principal, server, undefined);
+    const running = await this.open(principal, server, undefined, 'unknown');
     void this.run(running, Promise.resolve(outcome), notify);
     return running.record;
   }
 
-  private async open(principal: string, server: string, wanted: number | undefined): Promise<Running> {
+  private async open(
+    principal: string,
+    server: string,
+    wanted: number | undefined,
+    outcome: CallOutcome,
+  ): Promise<Running> {
+    const leave = this.place(principal, outcome);
     const now = new Date().toISOString();
     const record: TaskRecord = {
       taskId: `task-${randomUUID()}`,
@@ -126,7 +151,12 @@ export class HostedTasks {
       ttlMs: Math.min(wanted ?? this.settings.ttl, this.settings.ttl),
       pollIntervalMs: this.settings.pollInterval,
     };
-    await this.records.create(record);
+    try {
+      await this.records.create(record);
+    } catch (error) {
+      leave();
+      throw error;
+    }
     const running: Running = {
       record,
       cancellation: new Cancellation(),
@@ -137,11 +167,49 @@ export class HostedTasks {
       waiting: new Set(),
       saved: Promise.resolve(),
       expiry: undefined,
+      leave,
+      held: [],
     };
     running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
     running.expiry.unref();
     this.running.set(record.taskId, running);
     return running;
+  }
+
+  /** A place for one more task of this caller. `outcome` says whether its call has run. */
+  private place(principal: string, outcome: CallOutcome): Release {
+    const { perCaller } = this.settings.limits;
+    const own =
+      this.placesOf.get(principal) ?? new Quota({ count: perCaller, bytes: Number.POSITIVE_INFINITY }, this.places);
+    const release = own.take(0);
+    if (!release) {
+      const whose = own.used < perCaller ? 'Too many tasks run' : 'Too many of your tasks run';
+      throw new ProtocolError('overloaded', `${whose}; wait for some to end, or cancel them`, { outcome });
+    }
+    this.placesOf.set(principal, own);
+    return () => {
+      release();
+      if (own.used === 0 && this.placesOf.get(principal) === own) this.placesOf.delete(principal);
+    };
+  }
+
+  /** Counts what a task holds in memory. False where there is no room. */
+  private hold(running: Running, bytes: number): boolean {
+    const release = this.bytes.take(bytes);
+    if (release) running.held.push(release);
+    return release !== undefined;
+  }
+
+  private letGo(running: Running): void {
+    for (const release of running.held.splice(0)) release();
+  }
+
+  /** The task is no longer this replica's. */
+  private forget(running: Running): void {
+    this.running.delete(running.record.taskId);
+    this.letGo(running);
+    running.leave();
+    clearTimeout(running.expiry);
   }
 
   /** Never rejects: what could not be written is found unfinished by whoever looks. */
@@ -178,6 +246,10 @@ export class HostedTasks {
       inputRequests[shown] = request;
     }
     running.parked = outcome.parked;
+    if (!this.hold(running, sizeOf(inputRequests))) {
+      outcome.parked?.abandon(NO_ROOM);
+      throw new ProtocolError('overloaded', NO_ROOM, { outcome: 'unknown' });
+    }
     await this.change(running, { status: 'input_required', inputRequests });
     await new Promise<void>((resolve) => {
       const check = (): void => {
@@ -191,6 +263,7 @@ export class HostedTasks {
     if (isTerminal(running.record.status)) return undefined;
     const answers = { ...running.answers };
     for (const key of Object.keys(running.answers)) delete running.answers[key];
+    this.letGo(running);
     await this.change(running, { status: 'working' });
     return answers;
   }
@@ -202,13 +275,14 @@ export class HostedTasks {
       // It could not be written as long as it was worth keeping.
     } finally {
       // Not before its end is written: until then this is the only place that knows of it.
-      this.running.delete(running.record.taskId);
-      clearTimeout(running.expiry);
+      this.forget(running);
     }
   }
 
   private async conclude(running: Running, outcome: Outcome): Promise<void> {
-    if (outcome.kind === 'complete')
+    if (outcome.kind === 'complete' && !this.hold(running, outcome.result.size))
+      await this.change(running, failedTask('overloaded', NO_ROOM));
+    else if (outcome.kind === 'complete')
       await this.change(running, { status: 'completed', result: withoutHop(outcome.result) });
     else if (outcome.kind === 'error') {
       const encoded = encodeFailure(outcome.error, NEWEST, { method: 'tools/call' });
@@ -262,7 +336,7 @@ export class HostedTasks {
   private async lose(running: Running): Promise<void> {
     const { taskId } = running.record;
     running.record = (await this.records.load(taskId)) ?? { ...running.record, ...ABANDONED };
-    this.running.delete(taskId);
+    this.forget(running);
     running.parked?.abandon('The task was ended elsewhere');
     running.cancellation.cancel('the task was ended elsewhere');
     for (const check of [...running.waiting]) check();
@@ -342,11 +416,14 @@ export class HostedTasks {
       if (!isTerminal(record.status)) await this.atOwner(record, UPDATE, { principal, taskId, responses });
       return;
     }
-    for (const [shown, response] of Object.entries(responses)) {
-      const key = running.questions.get(shown);
-      if (key === undefined || !isObject(response)) continue;
+    const taken = Object.entries(responses).filter(
+      ([shown, response]) => running.questions.has(shown) && isObject(response),
+    );
+    if (taken.length > 0 && !this.hold(running, sizeOf(taken)))
+      throw new ProtocolError('overloaded', `${NO_ROOM}; send the answers again later`, { outcome: 'not_executed' });
+    for (const [shown, response] of taken) {
+      running.answers[running.questions.get(shown)!] = response;
       running.questions.delete(shown);
-      running.answers[key] = response;
     }
     if (running.record.inputRequests && running.questions.size > 0) {
       const left = Object.fromEntries(
@@ -389,6 +466,10 @@ export class HostedTasks {
     for (const running of this.running.values()) running.cancellation.cancel('The gateway is stopping');
   }
 }
+
+const NO_ROOM = 'The gateway holds too much for tasks at the moment';
+
+const sizeOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
 
 const GONE = 'The gateway process that ran the task is gone';
 const ABANDONED = failedTask('upstream_error', GONE);

@@ -1,4 +1,5 @@
 import { type Allowance, Bucket } from '../../core/bucket.js';
+import { Quota, type QuotaLimits } from '../../core/quota.js';
 
 /** How much a server may ask and send without being asked. A server that goes beyond it slows everybody down. */
 export interface TrafficLimits {
@@ -6,6 +7,8 @@ export interface TrafficLimits {
   readonly openPerCall: QuotaLimits;
   /** The same of all calls of one server. */
   readonly openPerServer: QuotaLimits;
+  /** Answers of calls that wait for their caller to answer a question. */
+  readonly keptAnswers: QuotaLimits;
   /** Questions of one call in all. */
   readonly questions: Allowance;
   /** Messages on the stream of a call that the caller did not ask for. */
@@ -17,16 +20,12 @@ export interface TrafficLimits {
   readonly longestPause: number;
 }
 
-export interface QuotaLimits {
-  readonly count: number;
-  readonly bytes: number;
-}
-
 const MIB = 1024 * 1024;
 
 export const TRAFFIC_LIMITS: TrafficLimits = {
   openPerCall: { count: 100, bytes: 8 * MIB },
   openPerServer: { count: 1_000, bytes: 32 * MIB },
+  keptAnswers: { count: 10_000, bytes: 64 * MIB },
   questions: { burst: 1_000, second: 50 },
   unwantedPerCall: { burst: 20_000, second: 1_000 },
   besideCalls: { burst: 10_000, second: 200 },
@@ -37,42 +36,15 @@ export const TRAFFIC_LIMITS: TrafficLimits = {
 /** A message of this many bytes counts as two. */
 const LONG = 4_096;
 
-/** Gives back what was taken; a second call changes nothing. */
-export type Release = () => void;
-
-/** A number of things and their bytes that are held at the same time. */
-export class Quota {
-  private count = 0;
-  private bytes = 0;
-
-  constructor(
-    private readonly limits: QuotaLimits,
-    /** A quota that this one is a part of. */
-    private readonly within?: Quota,
-  ) {}
-
-  /** Undefined where the quota is used up. The first of all is taken, whatever its size. */
-  take(bytes: number): Release | undefined {
-    if (this.count >= this.limits.count || (this.count > 0 && this.bytes + bytes > this.limits.bytes)) return undefined;
-    const outer = this.within?.take(bytes);
-    if (this.within && !outer) return undefined;
-    this.count++;
-    this.bytes += bytes;
-    let taken = true;
-    return () => {
-      if (!taken) return;
-      taken = false;
-      this.count--;
-      this.bytes -= bytes;
-      outer?.();
-    };
-  }
-}
+/** The same of all servers together. */
+const KEPT_IN_ALL = new Quota({ count: 100_000, bytes: 256 * MIB });
 
 /** What one server sends without being asked, over all its connections. */
 export class Traffic {
   /** Questions of the server that wait for an answer, or for the server to take it. */
   readonly questions: Quota;
+  /** Answers that came while their callers were asked something, and wait for them to come back. */
+  readonly keptAnswers: Quota;
   private readonly beside: Bucket;
   private pause: number;
   private restsUntil = 0;
@@ -82,6 +54,7 @@ export class Traffic {
     private readonly now: () => number = () => performance.now(),
   ) {
     this.questions = new Quota(limits.openPerServer);
+    this.keptAnswers = new Quota(limits.keptAnswers, KEPT_IN_ALL);
     this.beside = new Bucket(limits.besideCalls);
     this.pause = limits.pause;
   }

@@ -228,6 +228,13 @@ export class RawObject {
     return first === character.charCodeAt(0);
   }
 
+  /** The bytes of the text, without making it. */
+  get size(): number {
+    let size = 0;
+    for (const piece of this.pieces()) size += Buffer.byteLength(piece);
+    return size;
+  }
+
   bytes(): Buffer {
     const { source, start, end } = this.spans;
     return this.gaps.length === 0 ? source.subarray(start, end) : joined(between(source, this.gaps, start, end));

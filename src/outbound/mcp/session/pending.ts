@@ -1,6 +1,7 @@
 import { Bucket } from '../../../core/bucket.js';
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
+import { Quota, type Release } from '../../../core/quota.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
@@ -18,7 +19,7 @@ import {
 import { nextId } from '../../request-ids.js';
 import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
-import { Quota, type Release, type Traffic } from '../traffic.js';
+import type { Traffic } from '../traffic.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable.js';
 
@@ -65,6 +66,7 @@ export class PendingCall implements Ticket, ParkedCall {
   private open: Quota | undefined;
   private questionRate: Bucket | undefined;
   private unwantedRate: Bucket | undefined;
+  private releaseKept: Release | undefined;
   private readonly used = new Set<string>();
   private held: Notification | undefined;
   /** What the server asked for in vain: a failure that follows is the lack of it. */
@@ -170,7 +172,7 @@ export class PendingCall implements Ticket, ParkedCall {
   /** The one outcome. Where nobody waits at the moment, it is kept for the next `resume`. */
   finish(outcome: Outcome): void {
     if (this.done) return;
-    this.finished = outcome;
+    this.finished = this.waiter ? outcome : this.kept(outcome);
     this.unattend();
     clearTimeout(this.batch);
     for (const { release } of this.asked.values()) release();
@@ -178,6 +180,21 @@ export class PendingCall implements Ticket, ParkedCall {
     this.host.forget(this);
     this.ending?.resolve();
     this.hand(outcome);
+  }
+
+  /** The outcome as it is kept while nobody waits for it: what is kept is bounded in bytes. */
+  private kept(outcome: Outcome): Outcome {
+    if (outcome.kind !== 'complete' && outcome.kind !== 'task') return outcome;
+    this.releaseKept = this.host.traffic.keptAnswers.take(outcome.result.size);
+    if (this.releaseKept) return outcome;
+    const { name } = this.host.server;
+    return failed(
+      new ProtocolError(
+        'overloaded',
+        `Server "${name}" answered while its question waited, and too many such answers are kept`,
+        { outcome: 'unknown', data: { server: name } },
+      ),
+    );
   }
 
   fail(error: ProtocolError | UpstreamRpcError): void {
@@ -280,6 +297,7 @@ export class PendingCall implements Ticket, ParkedCall {
     if (this.ready) await this.ready;
     return new Promise((resolve) => {
       if (this.finished) {
+        this.releaseKept?.();
         resolve(this.finished);
         return;
       }
@@ -306,6 +324,7 @@ export class PendingCall implements Ticket, ParkedCall {
   }
 
   abandon(reason: string): void {
+    this.releaseKept?.();
     if (this.done) return;
     for (const question of this.asked.values())
       this.host.refuse(question.id, question.request, reason, question.release);

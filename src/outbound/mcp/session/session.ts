@@ -1,5 +1,6 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
+import type { Release } from '../../../core/quota.js';
 import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
@@ -48,7 +49,7 @@ import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { invalidReply, type Server } from '../context.js';
 import { ownCall } from '../own-call.js';
-import { FLOODED, type Release, type Traffic } from '../traffic.js';
+import { FLOODED, type Traffic } from '../traffic.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import type { HttpChannel } from './http-channel.js';

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { Quota } from './quota.js';
+
+test('a quota bounds number and bytes, and gives back each thing once', () => {
+  const outer = new Quota({ count: 3, bytes: 100 });
+  const inner = new Quota({ count: 2, bytes: 50 }, outer);
+  const first = inner.take(40)!;
+  expect(inner.take(20)).toBeUndefined();
+  expect(inner.take(10)).toBeDefined();
+  expect(inner.take(0)).toBeUndefined();
+  expect(outer.take(10)).toBeDefined();
+  expect(outer.take(1)).toBeUndefined();
+  first();
+  first();
+  expect(outer.take(1)).toBeDefined();
+  expect(outer.take(1)).toBeUndefined();
+  expect(inner.take(1)).toBeUndefined();
+});
+
+test('one thing that is larger than the quota is taken alone', () => {
+  const quota = new Quota({ count: 10, bytes: 100 });
+  const large = quota.take(1_000)!;
+  expect(quota.take(1)).toBeUndefined();
+  large();
+  expect(quota.take(1)).toBeDefined();
+});

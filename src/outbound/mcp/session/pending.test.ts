@@ -1,0 +1,47 @@
+import { expect, it } from 'vitest';
+import { Cancellation, GATEWAY } from '../../../core/caller.js';
+import { complete, type Outcome, type ParkedCall } from '../../../core/gateway.js';
+import { RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { ownCall } from '../own-call.js';
+import { TRAFFIC_LIMITS, Traffic } from '../traffic.js';
+import { PendingCall, type PendingHost } from './pending.js';
+
+const sink = () => ({ notify: () => {}, cancellation: new Cancellation() });
+
+/** A call that waits for the answer to its question, and whose server answers all the same. */
+async function answeredWhileParked(traffic: Traffic, bytes: number): Promise<ParkedCall> {
+  const host = {
+    server: { name: 'old' },
+    traffic,
+    timeouts: { call: 60_000, callMax: 60_000 },
+    answer: () => {},
+    refuse: () => {},
+    cancelUpstream: () => {},
+    forget: () => {},
+    portable: () => undefined,
+  } satisfies PendingHost;
+  const asked = await new Promise<Outcome>((resolve) => {
+    const call = new PendingCall(host, GATEWAY, ownCall('tools/call'), resolve);
+    const release = call.room(10)!;
+    call.ask(1, { method: 'roots/list' }, release);
+    setTimeout(() => call.finish(complete(RawObject.from({ text: 'x'.repeat(bytes) }))), 50);
+  });
+  if (asked.kind !== 'input_required' || !asked.parked) throw new Error('it did not ask');
+  await asked.parked.over;
+  return asked.parked;
+}
+
+it('keeps answers that come while their callers are asked, up to a number of bytes', async () => {
+  const traffic = new Traffic({ ...TRAFFIC_LIMITS, keptAnswers: { count: 100, bytes: 1_000 } });
+  const calls = await Promise.all([400, 400, 400].map((bytes) => answeredWhileParked(traffic, bytes)));
+  const outcomes = await Promise.all(calls.map((call) => call.resume(sink(), {})));
+  expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['complete', 'complete', 'error']);
+  expect(outcomes.find(({ kind }) => kind === 'error')).toMatchObject({
+    error: { reason: 'overloaded', detail: { outcome: 'unknown', data: { server: 'old' } } },
+  });
+  // Those that were fetched, or given up, make room.
+  const [next] = await Promise.all([answeredWhileParked(traffic, 900)]);
+  next!.abandon('expired');
+  const last = await answeredWhileParked(traffic, 900);
+  expect(await last.resume(sink(), {})).toMatchObject({ kind: 'complete' });
+});
