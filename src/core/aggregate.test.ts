@@ -99,7 +99,11 @@ function gatewayOf(
   for (const [name, fake] of Object.entries(fakes)) made.put(upstream(name, fake), undefined, fake.groups);
   const records = { create: async () => {}, update: async () => true, end: async (record: never) => record };
   const stored = { ...records, load: async () => undefined, list: async () => [] };
-  const tasks = new HostedTasks(stored, { ttl: 1_000, pollInterval: 10 });
+  const tasks = new HostedTasks(stored, {
+    ttl: 1_000,
+    pollInterval: 10,
+    limits: { perCaller: 10, inAll: 10, bytes: 1_000_000 },
+  });
   const parking = new Parking({ ttl: 1_000, inAll: 1, perCaller: 1, perServer: 1 }, ALONE);
   const gateway = new Aggregate({
     catalog: made,
