@@ -7,6 +7,7 @@ import { Aggregate } from '../core/aggregate.js';
 import { Parking } from '../core/bridge/parking.js';
 import { States } from '../core/bridge/states.js';
 import { HostedTasks } from '../core/bridge/tasks.js';
+import { CallSlots } from '../core/call-slots.js';
 import { GATEWAY, ownerOf } from '../core/caller.js';
 import { Catalog } from '../core/catalog/catalog.js';
 import { Pages } from '../core/catalog/pages.js';
@@ -23,6 +24,7 @@ import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
+import { callLimits } from '../interceptors/call-limits.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import { stopAllChildren } from '../outbound/stdio/process.js';
@@ -142,8 +144,13 @@ export class Runtime {
     const { calls, interceptors: added = [] } = reporting;
     const { approve } = config.policy;
     const approving = approval(approve, bridge.parkTtl, usedApprovals(state));
+    const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
+    // Without authentication nobody is told apart, and everybody would share one limit.
+    const perCaller = this.authenticator.enabled ? callsPerCaller : undefined;
+    // Behind admission: a refusal names no server that its caller may not know of.
+    const limits = callLimits(new CallSlots({ perCaller, perSession, perServer }));
     // The order in which every call of both protocols passes the interceptors.
-    const pipeline = new Pipeline([callLog(calls, catalog), ...added, admitting(admission), approving]);
+    const pipeline = new Pipeline([callLog(calls, catalog), ...added, admitting(admission), limits, approving]);
     this.gateway = new Aggregate({
       catalog,
       pages: new Pages(catalog, seal, config.limits.pageSize),

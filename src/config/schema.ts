@@ -313,6 +313,24 @@ export const SCHEMA = group('', {
         'The most connections of one address (in IPv6 of one /64 network); `trustedProxies` are exempt, and of each ' +
         'client behind one the requests under way are bounded instead.',
     }),
+    callsPerCaller: integer({
+      default: 2000,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most calls of one caller under way at once, where callers are told apart (`auth`).',
+    }),
+    callsPerSession: integer({
+      default: 500,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most calls of one session under way at once, in revisions that have sessions.',
+    }),
+    callsPerServer: integer({
+      default: 5000,
+      min: 1,
+      max: 1_000_000,
+      description: 'The most calls to one server under way at once.',
+    }),
     head: size({ default: '16KiB', description: "The largest head of a client's request." }),
     unread: size({
       default: '128MiB',

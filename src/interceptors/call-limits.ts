@@ -1,0 +1,33 @@
+import type { CallContext } from '../core/call.js';
+import type { CallSlots } from '../core/call-slots.js';
+import { GATEWAY } from '../core/caller.js';
+import type { Interceptor, Next } from '../core/pipeline.js';
+import type { Release } from '../core/quota.js';
+
+/**
+ * Bounds the calls under way of each caller, session, and server or agent. A call beyond a limit is refused and reaches no
+ * upstream. A call counts until it is answered: what goes on after that (tasks, parked calls, streams of agents) has limits of
+ * its own.
+ */
+export function callLimits(slots: CallSlots): Interceptor {
+  return (context, next) => {
+    // An agent that is called as a tool counts once, as the call of the tool.
+    const nested = context.protocol === 'a2a' && context.call.nested === true;
+    if (nested || context.caller.principal === GATEWAY.principal) return next(context);
+    const { caller, session, target } = context;
+    return releasing(slots.take({ caller: caller.principal.key, session, server: target?.server }), context, next);
+  };
+}
+
+function releasing(release: Release, context: CallContext, next: Next): ReturnType<Next> {
+  let result: ReturnType<Next>;
+  try {
+    result = next(context);
+  } catch (error) {
+    release();
+    throw error;
+  }
+  if (result instanceof Promise) return result.finally(release);
+  release();
+  return result;
+}

@@ -1,0 +1,126 @@
+/** The calls under way of one session, caller or server are bounded; what is beyond is refused and runs nowhere. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { textOf } from './support/message.js';
+import { modernCall, Session, SseClient } from './support/speak.js';
+import { eventually } from './support/wire.js';
+import { startWorld, type World } from './support/world.js';
+
+const ADA = 'ada-0123456789-Kj8sLq2vXz7mNw4pRt6y';
+const BOB = 'bob-9876543210-Hf3dGk5bVc1nMq8wZx0e';
+const as = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
+const LONG = 600_000;
+
+let world: World;
+beforeAll(async () => {
+  world = await startWorld(
+    {
+      auth: {
+        tokens: [
+          { name: 'ada', token: ADA },
+          { name: 'bob', token: BOB },
+        ],
+      },
+      limits: { callsPerSession: 3, callsPerCaller: 6, callsPerServer: 20 },
+      timeouts: { call: '1h', callMax: '1h' },
+    },
+    { bystander: as(BOB) },
+  );
+});
+afterAll(() => world?.close());
+afterEach(() => world.wellBehaved());
+
+/** Calls of this text that have reached the server. */
+const arrived = (text: string): number =>
+  world.echo.calls.filter(({ name, args }) => name === 'wait' && args['text'] === text).length;
+
+const wait = (text: string): { name: string; arguments: object } => ({
+  name: 'echo__wait',
+  arguments: { text, ms: LONG },
+});
+
+async function filled(text: string, count: number): Promise<void> {
+  await eventually(
+    () => arrived(text),
+    (there) => there === count,
+    60_000,
+  );
+}
+
+describe('calls under way', () => {
+  it('of one session: one too many is refused with the limit, and another session goes on', async () => {
+    const session = await Session.open(world.mcp, '2025-11-25', as(ADA));
+    const streams = await Promise.all([1, 2, 3].map((n) => session.stream('tools/call', wait('session'), n)));
+    await filled('session', 3);
+    const refused = await session.call('echo__wait', { text: 'session', ms: LONG }, 4);
+    expect(refused.body).toContain('Too many calls of this session are under way (at most 3)');
+    const other = await Session.open(world.mcp, '2025-11-25', as(ADA));
+    expect(textOf((await other.call('echo__echo', { text: 'mine' })).json)).toBe('mine');
+    expect(arrived('session')).toBe(3);
+    // A call that ends makes room for the next.
+    await session.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
+    await streams[0]!.end();
+    expect((await session.call('echo__echo', { text: 'room' }, 5)).body).toContain('room');
+    await session.end();
+    await other.end();
+  });
+
+  it('of one session over HTTP+SSE: its posts count too', async () => {
+    const client = await SseClient.connect(`${world.url}/sse`, as(ADA));
+    await client.post({
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: { name: 'by-hand', version: '1' } },
+    });
+    await client.post({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    for (let id = 1; id <= 4; id++)
+      await client.post({ jsonrpc: '2.0', id, method: 'tools/call', params: wait('sse') });
+    const refused = await client.stream.until(({ messages }) => messages.find(({ id }) => id === 4));
+    expect(JSON.stringify(refused)).toContain('at most 3');
+    expect(arrived('sse')).toBe(3);
+    client.stream.close();
+    await eventually(
+      () => world.echo.cancelled.filter((text) => text === 'sse').length,
+      (count) => count === 3,
+      60_000,
+    );
+  });
+
+  it('of one caller, over all its sessions and modern requests: others are not concerned', async () => {
+    const sessions = await Promise.all([1, 2].map(() => Session.open(world.mcp, '2025-11-25', as(ADA))));
+    for (const session of sessions)
+      await Promise.all([1, 2, 3].map((n) => session.stream('tools/call', wait('caller'), n)));
+    await filled('caller', 6);
+    const { json } = await modernCall(world.mcp, 'echo__echo', { text: 'seventh' }, { headers: as(ADA) });
+    expect(json.result).toMatchObject({ isError: true });
+    expect(textOf(json)).toContain('Too many of your calls are under way (at most 6)');
+    const bob = await modernCall(world.mcp, 'echo__echo', { text: 'bob' }, { headers: as(BOB) });
+    expect(textOf(bob.json)).toBe('bob');
+    await Promise.all(sessions.map((session) => session.end()));
+  });
+});
+
+it('calls to one server are bounded over all callers', async () => {
+  const narrow = await startWorld({ limits: { callsPerServer: 2 }, timeouts: { call: '1h', callMax: '1h' } });
+  try {
+    const session = await Session.open(narrow.mcp, '2025-11-25');
+    // The bystander takes a slot now and then, and a call is refused for it.
+    await eventually(
+      async () => {
+        const count = narrow.echo.calls.filter(({ name }) => name === 'wait').length;
+        if (count < 2) await session.stream('tools/call', wait('server'), `call-${performance.now()}`);
+        return count;
+      },
+      (count) => count === 2,
+      60_000,
+    );
+    await eventually(
+      async () => textOf((await modernCall(narrow.mcp, 'echo__echo', { text: 'third' })).json),
+      (text) => text.startsWith('Too many calls to "echo" are under way (at most 2)'),
+      60_000,
+    );
+    await session.end();
+  } finally {
+    await narrow.close();
+  }
+});
