@@ -31,6 +31,9 @@ const withTasks: Caller = { ...ada, capabilities: TASKS };
 const bridge = { roots: true, sampling: true, logging: true, parkTtl: 1_000 };
 const BRIDGE = { ...bridge };
 
+/** A tool that wants an argument repeated in a header. */
+const MIRRORING = { type: 'object', properties: { token: { type: 'string', 'x-mcp-header': 'Token' } } };
+
 interface Fake {
   readonly tools?: readonly string[];
   readonly prompts?: readonly string[];
@@ -67,7 +70,7 @@ function gatewayOf(
     request: async (_, { method, params }) => {
       const fresh = { ttlMs: 60_000, cacheScope: 'public' };
       const items = (names: readonly string[] = [], key = 'name') =>
-        names.map((each) => ({ name: each, [key]: each, inputSchema: { type: 'object' } }));
+        names.map((each) => ({ name: each, [key]: each, inputSchema: MIRRORING }));
       switch (method) {
         case 'tools/list':
           return complete(RawObject.from({ ...fresh, tools: items(fake.tools) }));
@@ -218,7 +221,7 @@ describe('a caller that may not know of everything', () => {
   });
 
   test('finds hidden tools, prompts and resources not there, in the words for what is not there', async () => {
-    const { call, reached } = gatewayOf(FAKES, hiding('tool y', 'prompt p', 'resource a:r', 'server b'));
+    const { call, gateway, reached } = gatewayOf(FAKES, hiding('tool y', 'prompt p', 'resource a:r', 'server b'));
     const answers = async (method: string, hidden: JsonObject, none: JsonObject): Promise<void> => {
       const told = (params: JsonObject) => call(method, params).then(String, (error: ProtocolError) => error);
       const [first, second] = [await told(hidden), await told(none)];
@@ -236,6 +239,10 @@ describe('a caller that may not know of everything', () => {
     await expect(call('tools/call', { name: 'a__none' })).rejects.toMatchObject(
       refusal('tool_not_found', { message: 'Unknown tool: none' }),
     );
+    const mirrored = plainCall('tools/call', RawObject.from({ name: 'a__y', arguments: { token: 'x' } }), ALL_SERVERS, {
+      header: () => undefined,
+    });
+    expect(await gateway.call(ada, mirrored)).toMatchObject({ error: { reason: 'tool_not_found' } });
     await expect(call('prompts/get', { name: 'a__p' })).rejects.toMatchObject(refusal('prompt_not_found'));
     await expect(call('vendor/do', {}, oneServer('b'))).rejects.toMatchObject(refusal('method_not_found'));
     expect(reached).toEqual([]);

@@ -204,8 +204,8 @@ export class Aggregate implements Gateway {
   ): McpRoute | Promise<McpRoute> {
     const { server, name } = resolved;
     const known = this.parts.catalog.knownTool(server, name, set);
-    if (known) return this.toolRoute(call, asked, args, resolved, set, known);
-    return this.findTool(caller, server, name, set).then((item) =>
+    if (known && this.parts.catalog.showsAll(caller)) return this.toolRoute(call, asked, args, resolved, set, known);
+    return this.findTool(caller, server, name, set, known).then((item) =>
       this.toolRoute(call, asked, args, resolved, set, item),
     );
   }
@@ -230,10 +230,21 @@ export class Aggregate implements Gateway {
     return new ServerRoute(forwarder, target, edits, item, set);
   }
 
-  /** A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities. */
-  private async findTool(caller: Caller, server: string, name: string, set: CapabilitySet): Promise<Item | undefined> {
+  /**
+   * A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities, and before its
+   * headers are looked at: what is wrong with them would tell of its parameters.
+   */
+  private async findTool(
+    caller: Caller,
+    server: string,
+    name: string,
+    set: CapabilitySet,
+    known: Item | undefined,
+  ): Promise<Item | undefined> {
     const { catalog, admission } = this.parts;
-    if (await sees(admission, caller, { server, kind: 'tool', name })) return catalog.tool(server, name, set);
+    const own = known?.own ?? catalog.ownTool(server, name);
+    if (await sees(admission, caller, { server, kind: 'tool', name: own }))
+      return known ?? catalog.tool(server, name, set);
     throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server } });
   }
 

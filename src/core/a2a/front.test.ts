@@ -143,6 +143,19 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ id: 't1', tenant: 'travel' }, 'GetTask')).toMatchObject({ agent: 'travel' });
   });
 
+  test('what was begun with an agent that the caller may not use any more goes to no other agent', async () => {
+    const { records, route } = stand([weather, travel, sums], { admission: showing({ ann: ['weather', 'travel'] }) });
+    records.add('sums', 't1', 'c1');
+    const continued = message('will it rain?', { taskId: 't1' });
+    await expect(route(continued)).rejects.toMatchObject({ reason: 'task_not_found' });
+    await expect(route({ id: 't1' }, 'GetTask')).rejects.toMatchObject({ reason: 'task_not_found' });
+    const inContext = route(message('will it rain?', { contextId: 'c1' }));
+    await expect(inContext).rejects.toMatchObject({ reason: 'agent_not_found' });
+    await expect(inContext).rejects.not.toThrow('sums');
+    records.add('travel', 't1', 'c2');
+    expect(await route({ id: 't1' }, 'GetTask')).toMatchObject({ agent: 'travel' });
+  });
+
   test('G-5: the owner of the context, then of the tasks referred to', async () => {
     const { records, route } = stand();
     records.add('travel', 't1', 'c1');

@@ -90,6 +90,8 @@ export class Front implements FrontRouter {
   private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
     const found = (await this.parts.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
     const owners = await this.usable(caller, new Set(found));
+    // What was begun with an agent that is gone, or not for this caller any more, is not for another agent.
+    if (found.length > 0 && owners.length === 0) throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     if (owners.length <= 1) return owners[0];
     const wished = wish.agent ?? wish.tenant;
     if (wished !== undefined && owners.includes(wished)) return wished;
@@ -104,6 +106,8 @@ export class Front implements FrontRouter {
     const { contextId, referenceTaskIds = [] } = message;
     const kept = contextId ? await records.contextAgent(caller.principal.key, contextId) : undefined;
     const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
+    if (kept !== undefined && owner === undefined)
+      throw new ProtocolError('agent_not_found', 'The agent of this context is not there', { outcome: 'not_executed' });
     // The desk asks once; what follows in its context is routed like anything else.
     if (owner !== undefined && owner !== FRONT_DESK) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
