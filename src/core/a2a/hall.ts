@@ -115,7 +115,7 @@ export class Hall implements AgentGateway {
     const { pipeline } = this.parts;
     let route = this.resolved(caller, call);
     if (route instanceof Promise) route = await route.catch(unresolved);
-    return pipeline.run(new A2aContext(caller, call, route, began));
+    return await pipeline.run(new A2aContext(caller, call, route, began));
   }
 
   /** Interceptors see it as the reading of a card. */
