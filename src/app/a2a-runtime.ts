@@ -12,12 +12,8 @@ import { buildFront } from '../core/a2a/front-desk.js';
 import { Hall } from '../core/a2a/hall.js';
 import { Pushes, type QueuedPush, tellingOfPushes } from '../core/a2a/push.js';
 import type { AgentRecords } from '../core/a2a/records.js';
-import type { Admission } from '../core/admission.js';
-import type { Catalog } from '../core/catalog/catalog.js';
-import type { Cluster } from '../core/cluster.js';
-import type { Gateway } from '../core/gateway.js';
-import type { Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
+import type { Authenticator } from '../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/credentials.js';
 import { buildAgent } from '../outbound/a2a/build.js';
@@ -30,7 +26,9 @@ import type { Implementation } from '../protocol/mcp/model.js';
 import { type Outbox, Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
+import type { McpRuntime } from './mcp-runtime.js';
 import { type Entry, Registrations } from './registrations.js';
+import type { Replica } from './replica.js';
 
 export interface A2aRuntimeOptions {
   readonly config: Config;
@@ -38,21 +36,14 @@ export interface A2aRuntimeOptions {
   readonly live: () => Config;
   readonly info: Implementation;
   readonly state: State;
-  /** Whether callers are told apart. */
-  readonly identified: boolean;
-  /** The credentials of requests to agents. */
-  readonly credentials: Credentials;
-  /** Whether callers may read the URLs of agents in failures. */
-  readonly explains: boolean;
-  /** Whether other replicas share the state. */
-  readonly shared: boolean;
-  readonly cluster: Cluster;
+  readonly replica: Replica;
   readonly seal: Seal;
-  readonly admission: Admission;
-  readonly pipeline: Pipeline;
+  readonly authenticator: Authenticator;
+  readonly credentials: Credentials;
+  /** Whether callers may read what operators may of failures. */
+  readonly explains: boolean;
   /** The MCP side, for agents made of tools and for tools made of agents. */
-  readonly catalog: Catalog;
-  readonly gateway: Gateway;
+  readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway'>;
   readonly log: Log;
 }
 
@@ -81,7 +72,8 @@ export class A2aRuntime {
   private grpcListener: string | undefined;
 
   constructor(private readonly options: A2aRuntimeOptions) {
-    const { config, state, seal, admission, pipeline, log, info, identified } = options;
+    const { config, state, replica, seal, authenticator, mcp, log, info } = options;
+    const { admission, pipeline } = mcp;
     const { a2a, publicUrl } = config;
     const registry = new Registry<Entry>(state.db, state.bus);
     this.egress = new Egress(config.egress);
@@ -90,7 +82,7 @@ export class A2aRuntime {
       egress: this.egress,
       proxy: proxyRule(config.egress.proxy ?? 'none'),
     });
-    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: options.shared }), () =>
+    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared }), () =>
       this.sender.nudge(),
     );
     const { records, directory } = this;
@@ -119,7 +111,7 @@ export class A2aRuntime {
       base: () => this.base ?? '',
       fixed: publicUrl !== undefined,
       grpc: () => this.grpcAddress,
-      identified,
+      identified: authenticator.enabled,
       push: true,
       front: {
         name: a2a.name,
@@ -206,34 +198,35 @@ export class A2aRuntime {
   }
 
   private withTools(agent: Agent, callMax: number): void {
-    const { catalog, log } = this.options;
+    const { mcp, log } = this.options;
+    const { catalog } = mcp;
     if (catalog.upstream(agent.name)) {
       log.warn({ agent: agent.name }, 'an agent has the name of a server, so its skills are not tools');
     } else catalog.put(new AgentUpstream(agent, this.hall, callMax));
   }
 
   private withoutTools(name: string): void {
-    const { catalog } = this.options;
+    const { catalog } = this.options.mcp;
     if (catalog.upstream(name) instanceof AgentUpstream) catalog.remove(name);
   }
 
   private build(name: string, settings: AgentConfig): Agent {
-    const { config, log, gateway, catalog, seal, cluster } = this.options;
+    const { config, log, mcp, seal, replica, credentials, explains } = this.options;
     const { url, tools } = settings;
     if (url === undefined) {
       return new ToolAgent({
         name,
         description: settings.description,
         tools,
-        gateway,
+        gateway: mcp.gateway,
         onToolsChanged: (listener) =>
-          catalog.onChange((kind) => {
+          mcp.catalog.onChange((kind) => {
             if (kind === 'toolsListChanged') listener();
           }),
         records: this.records,
         tell: (key) => this.hall.news(key, []),
         seal,
-        cluster,
+        cluster: replica.cluster,
         patience: config.a2a.taskTtl,
       });
     }
@@ -241,9 +234,9 @@ export class A2aRuntime {
     return buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
       guarded,
       egress,
-      credentials: this.options.credentials,
+      credentials,
+      explains,
       limits: config.limits,
-      explains: this.options.explains,
       log,
     });
   }

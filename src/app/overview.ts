@@ -2,14 +2,96 @@
 import { isIP } from 'node:net';
 import type { Config } from '../config/schema.js';
 import { AgentUpstream } from '../core/a2a/bridge/agent-upstream.js';
-import { forOperators, type Monitored, type StateChange, UpstreamMonitor } from '../core/upstream-monitor.js';
+import { agentTarget, serverTarget, visible } from '../core/admission.js';
+import type { Caller } from '../core/caller.js';
+import { within } from '../core/timing.js';
+import {
+  forOperators,
+  type Monitored,
+  type StateChange,
+  UpstreamMonitor,
+  type UpstreamState,
+} from '../core/upstream-monitor.js';
 import { type ClientSnippet, clientSnippets, TOKEN_PLACEHOLDER } from '../inbound/mcp/client-snippets.js';
 import type { Log } from '../telemetry/log.js';
-import type { Endpoint, Paste } from './running.js';
+import type { Endpoint, Paste, Summary } from './running.js';
 import type { Runtime } from './runtime.js';
 
-/** `began` is when the servers and agents of the configuration were started. */
-export function monitorOf({ catalog, a2a }: Pick<Runtime, 'catalog' | 'a2a'>, began: number): UpstreamMonitor {
+/** How long an overview waits for the skills of agents, in milliseconds. */
+const SKILLS = 500;
+
+/** The servers and agents of a running gateway, and the endpoints by which clients reach them. */
+export class Overview {
+  /** Where gRPC is served, once it is. */
+  grpc: string | undefined;
+  private readonly monitor: UpstreamMonitor;
+
+  /** `began` is when the servers and agents of the configuration were started. */
+  constructor(
+    private readonly runtime: Runtime,
+    began: number,
+  ) {
+    this.monitor = monitorOf(runtime, began);
+  }
+
+  start(): void {
+    this.monitor.start();
+  }
+
+  close(): void {
+    this.monitor.close();
+  }
+
+  /** Logs every change of a server or an agent from now on. */
+  logChanges(log: Log): void {
+    this.monitor.onChange((change) => logChange(log, change));
+  }
+
+  /** Resolves when every server and agent has answered, or after so many milliseconds. */
+  async settled(milliseconds: number): Promise<void> {
+    await this.monitor.settled(milliseconds);
+    await this.skillsKnown();
+  }
+
+  /** The servers and agents that a caller may know of. */
+  async statesFor(caller: Caller): Promise<readonly UpstreamState[]> {
+    await this.skillsKnown();
+    return visible(this.runtime.mcp.admission, caller, this.monitor.states(), ({ kind, name }) =>
+      kind === 'agent' ? agentTarget(name) : serverTarget(name),
+    );
+  }
+
+  /** The skills of an agent made of tools are known once its servers are and somebody asks. */
+  private async skillsKnown(): Promise<void> {
+    const { directory } = this.runtime.a2a;
+    const agents = directory.names().flatMap((name) => directory.get(name) ?? []);
+    const unknown = agents.filter((agent) => agent.health().status === 'up' && !agent.known());
+    if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS);
+    this.monitor.sample();
+  }
+
+  endpoints(base: string): Endpoint[] {
+    const { config, a2a } = this.runtime;
+    const agents = a2a.directory.names().length > 0;
+    return endpointsOf({ base, mcp: config.mcp.enabled, sse: servesSse(config), agents, grpc: this.grpc });
+  }
+
+  summary(base: string): Summary {
+    const { config, authenticator } = this.runtime;
+    const guarded = authenticator.enabled;
+    return {
+      upstreams: this.monitor.states().map(forOperators),
+      endpoints: this.endpoints(base),
+      paste: config.mcp.enabled ? shortSnippets(`${base}/mcp`, guarded) : [],
+      page: config.mcp.enabled && !guarded ? `${base}/` : undefined,
+    };
+  }
+}
+
+/** Whether clients of HTTP+SSE are served. */
+export const servesSse = ({ mcp }: Pick<Config, 'mcp'>): boolean => mcp.enabled && mcp.sse && !mcp.legacyMode;
+
+function monitorOf({ mcp: { catalog }, a2a }: Runtime, began: number): UpstreamMonitor {
   const servers = (): Monitored[] =>
     catalog.servers.flatMap((name): Monitored[] => {
       const upstream = catalog.upstream(name);

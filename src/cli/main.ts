@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { VERSION } from '../app/about.js';
 import { boundYoungGeneration } from '../app/heap.js';
 import { watchFailures } from '../app/process-failures.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
@@ -58,7 +58,7 @@ const surroundings: Surroundings = {
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded when needed: help and checks answer at once.
-  starters: () => import('../app/serve.js'),
+  starters: async () => ({ ...(await import('../app/serve.js')), ...(await import('../app/stdio.js')) }),
 };
 
 /** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */
@@ -71,7 +71,7 @@ export async function main(argv: readonly string[], given: Partial<Surroundings>
       return 0;
     }
     if (invocation.kind === 'version') {
-      io.stdout(`${version()}\n`);
+      io.stdout(`${VERSION}\n`);
       return 0;
     }
     const { command, flags, operand } = invocation;
@@ -96,11 +96,6 @@ export async function main(argv: readonly string[], given: Partial<Surroundings>
 const textOf = (flag: string | true | undefined): string | undefined => (typeof flag === 'string' ? flag : undefined);
 
 const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-
-export function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return (JSON.parse(text) as { version: string }).version;
-}
 
 async function withReloads(run: (reloads: Reloads) => Promise<number>): Promise<number> {
   const reloads = new Reloads();

@@ -251,7 +251,7 @@ describe('the changed gateway', () => {
   it('a metric has the time of every upstream call', () =>
     withChange('A metric around every upstream call', { log: { format: 'json', level: 'info' } }, async (started) => {
       await modernCall(`${started.url}/mcp`, 'echo__echo', { text: 'x' });
-      await expect.poll(() => started.log(), { timeout: 20_000 }).toMatch(/an upstream answered/);
+      await expect.poll(() => started.log(), { timeout: 20_000 }).toMatch(/"event":"upstream"/);
     }));
 
   it('a step changes the arguments of tools', () =>

@@ -45,11 +45,11 @@ describe('the registry of agents', () => {
     const gateway = await start();
     await gateway.a2a.agents.put('Planner', { url: agent.url });
     expect(names(gateway)).toEqual(['planner']);
-    expect(gateway.catalog.servers).toEqual(['planner']);
+    expect(gateway.mcp.catalog.servers).toEqual(['planner']);
     const { card } = await gateway.a2a.directory.get('planner')!.facts();
     expect(card.skills.length).toBeGreaterThan(0);
     await gateway.a2a.agents.put('planner', { url: agent.url, mcp: false });
-    expect(gateway.catalog.servers).toEqual([]);
+    expect(gateway.mcp.catalog.servers).toEqual([]);
     expect(await gateway.a2a.agents.remove('planner')).toBe(true);
     expect(names(gateway)).toEqual([]);
     expect(await gateway.a2a.agents.remove('planner')).toBe(false);

@@ -28,7 +28,7 @@ async function start(servers: Record<string, object> = {}, rest: object = {}): P
 }
 
 async function names(of: Runtime): Promise<string[]> {
-  const { parts } = await of.catalog.parts(GATEWAY, ALL_SERVERS, 'tools/list');
+  const { parts } = await of.mcp.catalog.parts(GATEWAY, ALL_SERVERS, 'tools/list');
   return parts.map(({ server }) => server);
 }
 
@@ -55,27 +55,27 @@ describe('the registry of servers', () => {
   it('takes a server in while the gateway runs, announces it, and lets it go again', async () => {
     const gateway = await start();
     const changes: string[] = [];
-    gateway.catalog.onChange((kind, server) => changes.push(`${kind} ${server}`));
-    await gateway.catalog.warm();
-    await gateway.servers.put('Everything', { url: fixture.url });
+    gateway.mcp.catalog.onChange((kind, server) => changes.push(`${kind} ${server}`));
+    await gateway.mcp.catalog.warm();
+    await gateway.mcp.servers.put('Everything', { url: fixture.url });
     await eventually(() => names(gateway), ['everything']);
     await eventually(async () => changes.includes('toolsListChanged everything'), true);
-    expect(await gateway.servers.remove('everything')).toBe(true);
+    expect(await gateway.mcp.servers.remove('everything')).toBe(true);
     expect(await names(gateway)).toEqual([]);
-    expect(await gateway.servers.remove('everything')).toBe(false);
+    expect(await gateway.mcp.servers.remove('everything')).toBe(false);
   });
 
   it('refuses what is wrong and leaves everything as it was', async () => {
     const gateway = await start({ everything: { url: fixture.url } });
-    await expect(gateway.servers.put('everything', { url: 'ftp://x' })).rejects.toThrow(/url/);
-    await expect(gateway.servers.put('everything', {})).rejects.toThrow();
+    await expect(gateway.mcp.servers.put('everything', { url: 'ftp://x' })).rejects.toThrow(/url/);
+    await expect(gateway.mcp.servers.put('everything', {})).rejects.toThrow();
     await eventually(() => names(gateway), ['everything']);
   });
 
   it('remembers beyond a restart, and that a configured server was removed', async () => {
     const first = await start({ configured: { url: fixture.url } });
-    await first.servers.put('added', { url: fixture.url });
-    await first.servers.remove('configured');
+    await first.mcp.servers.put('added', { url: fixture.url });
+    await first.mcp.servers.remove('configured');
     await runtimes.splice(0)[0]!.close();
     const second = await start({ configured: { url: fixture.url } });
     await eventually(() => names(second), ['added']);
@@ -84,17 +84,17 @@ describe('the registry of servers', () => {
   it('shows a change at the other process that shares the state', async () => {
     const a = await start();
     const b = await start();
-    await a.servers.put('everything', { url: fixture.url });
+    await a.mcp.servers.put('everything', { url: fixture.url });
     await eventually(() => names(b), ['everything']);
-    await b.servers.remove('everything');
+    await b.mcp.servers.remove('everything');
     await eventually(() => names(a), []);
   });
 
   it('applies the global keys of the configuration to a server that was registered', async () => {
     const timeouts = { connect: '7s', call: '20s', callMax: '40s', drain: '1s' };
     const gateway = await start({}, { mcp: { invocation: false }, timeouts });
-    await gateway.servers.put('everything', { url: fixture.url, timeouts: { call: '10s' } });
-    expect(gateway.servers.get('everything')).toMatchObject({
+    await gateway.mcp.servers.put('everything', { url: fixture.url, timeouts: { call: '10s' } });
+    expect(gateway.mcp.servers.get('everything')).toMatchObject({
       invocation: false,
       timeouts: { connect: 7_000, call: 10_000, callMax: 40_000 },
     });
@@ -102,10 +102,10 @@ describe('the registry of servers', () => {
 
   it('applies the configuration that was read again to servers that were registered before', async () => {
     const gateway = await start();
-    await gateway.servers.put('everything', { url: fixture.url });
-    expect(gateway.servers.get('everything')).toMatchObject({ invocation: true, timeouts: { call: 60_000 } });
+    await gateway.mcp.servers.put('everything', { url: fixture.url });
+    expect(gateway.mcp.servers.get('everything')).toMatchObject({ invocation: true, timeouts: { call: 60_000 } });
     await gateway.reload(configOf({}, { mcp: { invocation: false }, timeouts: { call: '20s', drain: '1s' } }));
-    expect(gateway.servers.get('everything')).toMatchObject({ invocation: false, timeouts: { call: 20_000 } });
+    expect(gateway.mcp.servers.get('everything')).toMatchObject({ invocation: false, timeouts: { call: 20_000 } });
   });
 
   it('registers a server whatever address the environment lets the gateway listen on', async () => {
@@ -115,7 +115,7 @@ describe('the registry of servers', () => {
         {},
         { auth: { tokens: [{ name: 'ada', token: 'a-token-for-ada-of-the-registry-0123' }] } },
       );
-      await gateway.servers.put('everything', { url: fixture.url });
+      await gateway.mcp.servers.put('everything', { url: fixture.url });
       await eventually(() => names(gateway), ['everything']);
     } finally {
       delete process.env['PARLEY_LISTEN'];
@@ -127,8 +127,8 @@ describe('the registry of servers', () => {
     try {
       const gateway = await start();
       // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration expands it
-      await gateway.servers.put('everything', { url: fixture.url, headers: { 'X-Key': '${REGISTERED_KEY}' } });
-      expect(gateway.servers.get('everything')).toMatchObject({
+      await gateway.mcp.servers.put('everything', { url: fixture.url, headers: { 'X-Key': '${REGISTERED_KEY}' } });
+      expect(gateway.mcp.servers.get('everything')).toMatchObject({
         headers: { 'X-Key': 'secret' },
         timeouts: { call: 60_000 },
       });
@@ -143,9 +143,9 @@ describe('the registry of servers', () => {
       {},
       { naming: { separator: '-' }, agents: { planner: { url: 'http://127.0.0.1:9/' } } },
     );
-    await expect(gateway.servers.put('my-server', { url: fixture.url })).rejects.toThrow(/separator/);
-    await expect(gateway.servers.put('planner', { url: fixture.url })).rejects.toThrow(/agent/);
-    await gateway.servers.put('everything', { url: fixture.url });
+    await expect(gateway.mcp.servers.put('my-server', { url: fixture.url })).rejects.toThrow(/separator/);
+    await expect(gateway.mcp.servers.put('planner', { url: fixture.url })).rejects.toThrow(/agent/);
+    await gateway.mcp.servers.put('everything', { url: fixture.url });
     await expect(gateway.a2a.agents.put('everything', { url: 'http://127.0.0.1:9/' })).rejects.toThrow(/server/);
     await gateway.a2a.agents.put('everything', { url: 'http://127.0.0.1:9/', mcp: false });
   });

@@ -1,0 +1,75 @@
+import { formatListen } from '../config/address.js';
+import { CardDoor } from '../inbound/a2a/card-door.js';
+import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
+import type { GrpcDoor } from '../inbound/a2a/grpc-door.js';
+import { A2aDoor } from '../inbound/a2a/http-door.js';
+import { PushDoor } from '../inbound/a2a/push-door.js';
+import { restErrors } from '../inbound/a2a/refusals.js';
+import type { AgentEndpoints } from '../inbound/http/routes.js';
+import { DIALECTS } from '../protocol/a2a/index.js';
+import type { Runtime } from './runtime.js';
+
+export interface A2aEndpointsOptions {
+  readonly runtime: Runtime;
+  /** Something broke in the gateway while it worked on a request. */
+  failed(error: unknown, path: string, requestId?: string): void;
+}
+
+/** The inbound adapters of A2A, over HTTP and gRPC. */
+export class A2aEndpoints {
+  readonly endpoints: AgentEndpoints;
+  private readonly http: A2aDoor;
+  private grpc: GrpcDoor | undefined;
+
+  constructor(private readonly options: A2aEndpointsOptions) {
+    const { runtime, failed } = options;
+    const { authenticator, state, a2a } = runtime;
+    const { limits, a2a: settings } = runtime.config;
+    const { hall, directory, cards, keys, callbacks, records, deadLetters } = a2a;
+    const { errorProfile: profile, publicCards } = settings;
+    this.http = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
+    const card = new CardDoor({ cards, gateway: hall, keys, publicCards, identified: authenticator.enabled, profile });
+    const dead = new DeadLetterDoor(deadLetters);
+    const push = new PushDoor({ callbacks, records, hall, dialects: DIALECTS, bus: state.bus, limits });
+    this.endpoints = {
+      routes: [...card.routes(), ...dead.routes(restErrors(profile)), ...push.routes(), ...this.http.routes()],
+      fallbacks: this.http.fallbacks(),
+      agent: this.http.agent,
+    };
+  }
+
+  /** Opens the port of gRPC where the configuration names one; returns its address. */
+  async listen(): Promise<string | undefined> {
+    const { runtime, failed } = this.options;
+    const { grpc, limits, a2a } = runtime.config;
+    if (!grpc.listen) return undefined;
+    const { host, port } = grpc.listen;
+    // Loaded on demand: it is the largest library of all.
+    const { GrpcDoor } = await import('../inbound/a2a/grpc-door.js');
+    this.grpc = new GrpcDoor({
+      gateway: runtime.a2a.hall,
+      authenticator: runtime.authenticator,
+      knows: (name) => !!runtime.a2a.directory.get(name),
+      profile: a2a.errorProfile,
+      limits,
+      failed,
+    });
+    const bound = await this.grpc.listen(host, port);
+    return formatListen({ host, port: bound.port });
+  }
+
+  /** Calls that are under way over HTTP. */
+  get busy(): number {
+    return this.http.busy;
+  }
+
+  /** Ends the streams that only wait for news, so that clients open them elsewhere. */
+  endStreams(): void {
+    this.http.endStreams();
+  }
+
+  /** Closes the port of gRPC when its calls are over, or when `force` resolves. */
+  async close(force: Promise<unknown>): Promise<void> {
+    await this.grpc?.close(force);
+  }
+}

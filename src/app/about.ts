@@ -1,0 +1,9 @@
+import { readFileSync } from 'node:fs';
+import type { Implementation } from '../protocol/mcp/model.js';
+
+const MANIFEST = new URL('../../package.json', import.meta.url);
+
+export const { version: VERSION } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { readonly version: string };
+
+/** How the gateway names itself to clients, servers and agents. */
+export const INFO: Implementation = { name: 'parley', title: 'Parley', version: VERSION };

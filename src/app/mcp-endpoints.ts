@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { type HttpCarrier, HttpDoor } from '../inbound/mcp/http-door.js';
+import { InfoPage } from '../inbound/mcp/info-page.js';
+import { ModernDoor } from '../inbound/mcp/modern.js';
+import { Sessions } from '../inbound/mcp/session/sessions.js';
+import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
+import { sessionRecords } from './mcp-records.js';
+import { type Overview, servesSse } from './overview.js';
+import type { Runtime } from './runtime.js';
+
+/** The inbound adapters of MCP over HTTP. */
+export class McpEndpoints {
+  readonly http: HttpDoor;
+  /** Undefined where clients of HTTP+SSE are not served. */
+  readonly sse: SseDoor | undefined;
+  private readonly modern: ModernDoor;
+  private readonly httpSessions: Sessions<HttpCarrier>;
+  private readonly sseSessions: Sessions<SseCarrier>;
+
+  constructor(runtime: Runtime, overview: Overview) {
+    const { config, info, seal, state, replica, authenticator, mcp } = runtime;
+    const { limits, session, publicUrl } = config;
+    const { cluster, streams } = replica;
+    this.modern = new ModernDoor(mcp.gateway, info, mcp.states);
+    this.httpSessions = new Sessions({ ...mcp.sessionsOptions(), records: sessionRecords(state, cluster) });
+    this.sseSessions = new Sessions(mcp.sessionsOptions());
+    const page = new InfoPage({
+      gateway: mcp.gateway,
+      info,
+      states: (caller) => overview.statesFor(caller),
+      endpoints: (base) => overview.endpoints(base),
+      publicUrl,
+      guarded: authenticator.enabled,
+    });
+    this.http = new HttpDoor({
+      modern: this.modern,
+      sessions: this.httpSessions,
+      info: page,
+      limits,
+      ...(streams && { shared: streams }),
+      resumeWindow: session.resumeWindow,
+      strictAccept: config.mcp.strictAccept,
+      clientTermination: session.clientTermination,
+    });
+    this.sse = servesSse(config)
+      ? new SseDoor({
+          sessions: this.sseSessions,
+          info: page,
+          limits,
+          mintId: (principal) => seal.close('session', principal.key, randomUUID(), session.idle),
+        })
+      : undefined;
+  }
+
+  /** Sessions that are open. */
+  get sessions(): number {
+    return this.httpSessions.size + this.sseSessions.size;
+  }
+
+  /** Calls that are under way. */
+  get busy(): number {
+    return this.modern.busy + this.httpSessions.busy + this.sseSessions.busy;
+  }
+
+  /** Ends the streams that only wait for news, so that clients open them elsewhere. */
+  endStreams(): void {
+    this.modern.endListens();
+    this.httpSessions.comeBack();
+  }
+
+  close(): void {
+    this.httpSessions.close();
+    this.sseSessions.close();
+  }
+}

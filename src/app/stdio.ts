@@ -1,0 +1,64 @@
+/** The gateway on a pair of pipes: the order in which its parts are made, opened and closed. */
+import type { Readable, Writable } from 'node:stream';
+import type { Config } from '../config/schema.js';
+import { ALL_SERVERS, oneServer } from '../core/gateway.js';
+import { OPEN } from '../identity/authenticator.js';
+import { ModernDoor } from '../inbound/mcp/modern.js';
+import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
+import { StdioDoor } from '../inbound/mcp/stdio-door.js';
+import { INFO } from './about.js';
+import { Lifecycle } from './lifecycle.js';
+import { Overview } from './overview.js';
+import type { Reloadable } from './running.js';
+import { Runtime } from './runtime.js';
+import type { ServeOptions } from './serve.js';
+
+export interface StdioOptions extends ServeOptions {
+  /** The only server to serve; all of them without it. */
+  readonly server?: string;
+  readonly started?: (gateway: Reloadable) => void;
+  /** The pipes of the client; those of this process without them. */
+  readonly input?: Readable;
+  readonly output?: Writable;
+}
+
+/** Serves until the input ends, or until a signal asks the process to stop. */
+export async function startStdio(config: Config, options: StdioOptions): Promise<void> {
+  const lifecycle = new Lifecycle(options.log);
+  await lifecycle.start(() => serve(config, options, lifecycle));
+  await lifecycle.stop();
+}
+
+async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle): Promise<void> {
+  const { log, server, started, input = process.stdin, output = process.stdout } = options;
+  const began = performance.now();
+  const reporting = { ...options, private: true, showsOutput: () => 'log.level: debug' };
+  const runtime = lifecycle.add('runtime', await Runtime.build(config, INFO, log, reporting), (part) => part.close());
+  const { mcp } = runtime;
+  const sessions = new Sessions<Carrier>(mcp.sessionsOptions());
+  lifecycle.add('sessions', sessions, (part) => part.close());
+  const view = server === undefined ? ALL_SERVERS : oneServer(server);
+  const door = new StdioDoor(
+    {
+      modern: new ModernDoor(mcp.gateway, INFO, mcp.states),
+      sessions,
+      // The program that started the gateway is its operator, whatever tokens there are.
+      authenticator: OPEN,
+      view,
+      limits: config.limits,
+      failed: (error) => log.error({ err: error }, 'a request failed in the gateway'),
+    },
+    output,
+  );
+  lifecycle.add('endpoint', door, (part) => part.end());
+  const overview = lifecycle.add('overview', new Overview(runtime, began), (part) => part.close());
+  overview.logChanges(log);
+  overview.start();
+  void mcp.catalog.warm(view);
+  started?.({ reload: (next) => runtime.reload(next) });
+  const stopped = new Promise<void>((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+  });
+  await Promise.race([door.serve(input), stopped]);
+  input.destroy();
+}
