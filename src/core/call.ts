@@ -14,7 +14,7 @@ export interface TraceContext {
 
 /** What interceptors know of a call of either protocol. Nothing of it is parsed or computed before it is read. */
 export interface CallDescription {
-  /** The one id of the request, in log lines and errors: that of its HTTP request, or a new one. */
+  /** The one id of the request, in log lines and errors; a new one for a call that the gateway makes by itself. */
   readonly requestId: string;
   readonly caller: Caller;
   /** The method of MCP, or the operation of A2A 1.0. */
@@ -57,7 +57,7 @@ export class McpContext implements CallDescription {
   ) {}
 
   get requestId(): string {
-    this.id ??= this.call.origin?.id ?? newRequestId();
+    this.id ??= this.call.requestId ?? newRequestId();
     return this.id;
   }
 
@@ -131,7 +131,7 @@ export class A2aContext implements CallDescription {
   ) {}
 
   get requestId(): string {
-    this.id ??= this.call.origin?.id ?? newRequestId();
+    this.id ??= this.call.requestId ?? newRequestId();
     return this.id;
   }
 

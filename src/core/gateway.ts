@@ -15,17 +15,12 @@ import type { View } from './view.js';
 
 export { ALL_SERVERS, oneServer, View } from './view.js';
 
-/** A request as its transport knows it. */
-export interface Origin {
-  readonly id: string;
-}
-
 /** One request, in the newest revision's words. The names in it are those the caller saw in its view. */
 export interface Call {
+  /** By which the log lines and errors of one request belong together; made where the request comes in. */
+  readonly requestId?: string;
   /** The id of the client's message, where it has one: for the log. */
-  readonly requestId?: Id;
-  /** The HTTP request it came with, by whose id all lines about it belong together. */
-  readonly origin?: Origin | undefined;
+  readonly id?: Id;
   readonly method: string;
   readonly params: RawObject;
   readonly view: View;
@@ -53,7 +48,7 @@ export const plainCall = (
   method: string,
   params: RawObject,
   view: View,
-  more: Partial<Pick<Call, 'requestId' | 'cancellation' | 'header' | 'origin'>> = {},
+  more: Partial<Pick<Call, 'requestId' | 'id' | 'cancellation' | 'header'>> = {},
 ): Call => ({
   method,
   params,
@@ -64,7 +59,7 @@ export const plainCall = (
   header: more.header,
   notify: () => {},
   ...(more.requestId !== undefined && { requestId: more.requestId }),
-  ...(more.origin && { origin: more.origin }),
+  ...(more.id !== undefined && { id: more.id }),
 });
 
 /** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */

@@ -75,7 +75,7 @@ describe('the context of a call', () => {
   });
 
   test('has one id, that of its HTTP request or a new one', () => {
-    const context = new McpContext(GATEWAY, { ...call(), origin: { id: 'given' } }, route, 0);
+    const context = new McpContext(GATEWAY, { ...call(), requestId: 'given' }, route, 0);
     expect(context.requestId).toBe('given');
     const own = new McpContext(GATEWAY, call(), route, 0);
     expect(own.requestId).toBe(own.requestId);
@@ -96,8 +96,8 @@ describe('the context of a call', () => {
   test('says the same of an A2A call', () => {
     const cancellation = new Cancellation();
     const sent: AgentCall = {
-      requestId: 'r',
-      origin: { id: 'id of the HTTP request' },
+      requestId: 'id of the HTTP request',
+      id: 'r',
       agent: 'a',
       operation: 'GetTask',
       request: { value: { id: 't' } },

@@ -31,7 +31,8 @@ const CALLER: Caller = {
 const CATALOG = { upstream: () => ({ revisionFor: () => 'older' }) as never };
 
 const callOf = (params: object, more: Partial<Call> = {}): Call => ({
-  requestId: 7,
+  requestId: 'made-at-the-edge',
+  id: 7,
   method: 'tools/call',
   params: RawObject.from(params as never),
   view: ALL_SERVERS,
@@ -67,6 +68,7 @@ describe('an MCP call', () => {
       {
         event: 'call',
         protocol: 'mcp',
+        requestId: 'made-at-the-edge',
         id: 7,
         caller: 'ada',
         client: 'claude-code 2.1',
@@ -124,7 +126,7 @@ describe('an MCP call', () => {
     const caller = { ...CALLER, clientInfo: { name: long, version: long } };
     await gatewayOf(failed(new ProtocolError('tool_not_found', ''))).call(
       caller,
-      callOf({ name: long }, { requestId: long, method: 'tools/call' }),
+      callOf({ name: long }, { id: long, method: 'tools/call' }),
     );
     expect(JSON.stringify(lines[0]).length).toBeLessThan(1_000);
   });
@@ -143,7 +145,8 @@ describe('an MCP call', () => {
 
 describe('an A2A call', () => {
   const CALL = {
-    requestId: 'r1',
+    requestId: 'made-at-the-edge',
+    id: 'r1',
     agent: undefined,
     operation: 'SendMessage',
     request: { value: {} },
@@ -168,6 +171,7 @@ describe('an A2A call', () => {
       {
         event: 'call',
         protocol: 'a2a',
+        requestId: 'made-at-the-edge',
         id: 'r1',
         caller: 'ada',
         client: 'claude-code 2.1',

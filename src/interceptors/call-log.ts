@@ -55,7 +55,8 @@ function callFields(
   thrown?: unknown,
 ): Fields {
   const fields: Fields = { event: 'call', protocol: 'mcp' };
-  if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
+  if (call.requestId !== undefined) fields['requestId'] = call.requestId;
+  if (call.id !== undefined) fields['id'] = bounded(call.id, MOST_ID);
   addCaller(fields, caller);
   fields['method'] = bounded(call.method, MOST_NAME);
   const server = target?.server ?? call.view.only;
@@ -75,7 +76,8 @@ function callFields(
 
 function agentFields({ caller, call, target, began }: A2aContext, ended: unknown, events: number | undefined): Fields {
   const fields: Fields = { event: 'call', protocol: 'a2a' };
-  if (call.requestId !== undefined) fields['id'] = bounded(call.requestId, MOST_ID);
+  if (call.requestId !== undefined) fields['requestId'] = call.requestId;
+  if (call.id !== undefined) fields['id'] = bounded(call.id, MOST_ID);
   addCaller(fields, caller);
   fields['method'] = call.operation;
   const agent = target?.kind === 'agent' ? target.name : call.agent;

@@ -7,10 +7,10 @@ import type { Events, Exchange, Passed } from './agent.js';
 
 /** One A2A request in 1.0 words, whichever door it came in by. */
 export interface AgentCall {
-  /** The id of the client's request, where its binding has one: for the log. */
-  readonly requestId?: Id;
-  /** The HTTP request it came with, by whose id all lines about it belong together. */
-  readonly origin?: { readonly id: string };
+  /** By which the log lines and errors of one request belong together; made where the request comes in. */
+  readonly requestId?: string;
+  /** The id of the client's message, where its binding has one: for the log. */
+  readonly id?: Id;
   /** The agent it is for; undefined where the front agent is to find one (G-4). */
   readonly agent: string | undefined;
   readonly operation: Operation;

@@ -31,7 +31,7 @@ export async function ask(
   operation: Operation,
   dialect: DialectId,
   request: Passed<JsonObject>,
-  requestId?: Id,
+  id?: Id,
 ): Promise<AgentAnswer> {
   const { req, res, principal, params } = visit;
   const cancellation = new Cancellation();
@@ -45,8 +45,8 @@ export async function ask(
       request,
       dialect,
       exchange: exchangeOf((name) => req.header(name), cancellation),
-      origin: req,
-      ...(requestId !== undefined && { requestId }),
+      requestId: req.id,
+      ...(id !== undefined && { id }),
     });
   } finally {
     res.offClose(leave);

@@ -11,6 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
 import { Cancellation, type Principal } from '../../core/caller.js';
+import { requestIdFrom } from '../../core/request-id.js';
 import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile } from '../../protocol/a2a/dialect.js';
@@ -34,7 +35,7 @@ export interface GrpcDoorParts {
   readonly knows: (agent: string) => boolean;
   readonly profile: ErrorProfile;
   readonly limits: { readonly body: number };
-  failed(error: unknown, path: string): void;
+  failed(error: unknown, path: string, requestId: string): void;
 }
 
 /** Names the agent where the message has no tenant to do it. */
@@ -102,8 +103,9 @@ export class GrpcDoor {
     call: ServerUnaryCall<Buffer, Buffer>,
     done: sendUnaryData<Buffer>,
   ): Promise<void> {
+    const requestId = requestIdOf(call);
     try {
-      const answer = await this.ask(service, method, call);
+      const answer = await this.ask(service, method, call, requestId);
       if (answer.kind !== 'result') throw new ProtocolError('internal', 'A result was expected');
       const { operation } = method;
       const result = answer.result.value as ResultOf<typeof operation>;
@@ -111,7 +113,7 @@ export class GrpcDoor {
       sendExtensions(call, service, answer);
       done(null, service.codec.encode(method.response, wire ?? {}));
     } catch (error) {
-      done(this.statusOf(error, method));
+      done(this.statusOf(error, method, requestId));
     }
   }
 
@@ -120,6 +122,7 @@ export class GrpcDoor {
     method: GrpcMethod,
     call: ServerWritableStream<Buffer, Buffer>,
   ): Promise<void> {
+    const requestId = requestIdOf(call);
     let iterator: AsyncIterator<unknown> | undefined;
     let gone = false;
     const left = new Promise<void>((resolve) => {
@@ -132,7 +135,7 @@ export class GrpcDoor {
     left.then(() => iterator?.return?.()).catch(() => {});
     try {
       const request = this.read(service, method, call.request);
-      const answer = await this.ask(service, method, call);
+      const answer = await this.ask(service, method, call, requestId);
       const events = eventsOf(answer)[Symbol.asyncIterator]();
       iterator = events;
       if (gone) return;
@@ -146,7 +149,7 @@ export class GrpcDoor {
       call.end();
     } catch (error) {
       // Not `destroy`: a destroyed call has no status to send.
-      if (!gone) call.emit('error', this.statusOf(error, method));
+      if (!gone) call.emit('error', this.statusOf(error, method, requestId));
     } finally {
       void Promise.resolve(iterator?.return?.()).catch(() => {});
     }
@@ -166,6 +169,7 @@ export class GrpcDoor {
     service: GrpcService,
     method: GrpcMethod,
     call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
+    requestId: string,
   ): Promise<AgentAnswer> {
     const { metadata } = call;
     const known = this.principalOf(method, call);
@@ -179,6 +183,7 @@ export class GrpcDoor {
     const cancellation = new Cancellation();
     if (AWAITED.has(operation)) call.on('cancelled', () => cancellation.cancel('the client cancelled'));
     return this.parts.gateway.handle(agentCaller(principal), {
+      requestId,
       agent,
       operation,
       request: { value: rest as JsonObject },
@@ -216,8 +221,9 @@ export class GrpcDoor {
   private statusOf(
     error: unknown,
     { path }: GrpcMethod,
+    requestId: string,
   ): Error & { code: number; details: string; metadata: Metadata } {
-    const known = knownFailure(error, (unexpected) => this.parts.failed(unexpected, path));
+    const known = knownFailure(error, (unexpected) => this.parts.failed(unexpected, path, requestId));
     const { code, message, details } = grpcError(known, this.parts.profile);
     const metadata = new Metadata();
     metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));
@@ -230,6 +236,9 @@ function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline
   const left = Number(call.getDeadline()) - Date.now();
   return Number.isFinite(left) ? { deadline: performance.now() + left } : {};
 }
+
+const requestIdOf = ({ metadata }: { readonly metadata: Metadata }): string =>
+  requestIdFrom(textIn(metadata, 'x-request-id'));
 
 function textIn(metadata: Metadata, name: string): string | undefined {
   const values = metadata.get(name).filter((value) => typeof value === 'string');

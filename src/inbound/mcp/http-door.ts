@@ -185,7 +185,7 @@ export class HttpDoor {
     const isListen = message.method === 'subscriptions/listen';
     if (isListen && !accepts.stream)
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
-    const outlet = new ModernOutlet(res, withVersion(visit.base, envelope.revision), accepts);
+    const outlet = new ModernOutlet(visit.req.id, res, withVersion(visit.base, envelope.revision), accepts);
     const maxAge = STREAM_AGE;
     const handled = this.options.modern.handle({
       principal,
@@ -195,7 +195,6 @@ export class HttpDoor {
       outlet,
       cancellation,
       header,
-      origin: visit.req,
       maxAge,
     });
     // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.
@@ -218,6 +217,7 @@ export class HttpDoor {
         view,
         message.params,
         (key) => new HttpCarrier(key, this.options.shared),
+        { requestId: visit.req.id, id: message.id },
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
       const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
@@ -245,7 +245,16 @@ export class HttpDoor {
       return;
     }
     const { primingEvents } = session.revision;
-    const outlet = new SessionOutlet(res, headers, accepts, carrier.log, primingEvents, incoming.id, connection);
+    const outlet = new SessionOutlet(
+      req.id,
+      res,
+      headers,
+      accepts,
+      carrier.log,
+      primingEvents,
+      incoming.id,
+      connection,
+    );
     const { id } = incoming;
     outlet.expectBack(this.options.resumeWindow, () => session.abandon([id]));
     await session.handle(visit.principal, incoming, outlet, accepts.stream);
@@ -265,7 +274,7 @@ export class HttpDoor {
     if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
-    const outlet = new SessionOutlet(visit.res, headers, visit.accepts, carrier.log, false);
+    const outlet = new SessionOutlet(visit.req.id, visit.res, headers, visit.accepts, carrier.log, false);
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
     outlet.expectBack(this.options.resumeWindow, () => session.abandon(ids));
     await new Batch(items, outlet).run((message, to) =>

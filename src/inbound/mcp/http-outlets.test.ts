@@ -27,7 +27,7 @@ function reply(): { readonly outlet: SessionOutlet; readonly sent: string[]; sha
     find: () => Promise.resolve(undefined),
   };
   const accepts = { json: true, stream: true, html: false };
-  return { outlet: new SessionOutlet(res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
+  return { outlet: new SessionOutlet('r', res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
 }
 
 it('tells no id of a stream before other replicas can find the stream', async () => {

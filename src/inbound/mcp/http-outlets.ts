@@ -25,6 +25,7 @@ export class ModernOutlet implements Outlet {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
+    readonly requestId: string,
     private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,
@@ -79,6 +80,7 @@ export class SessionOutlet implements Outlet {
   private answered = false;
 
   constructor(
+    readonly requestId: string,
     private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,

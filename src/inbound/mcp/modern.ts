@@ -29,7 +29,6 @@ export interface ModernRequest {
   readonly outlet: Outlet;
   readonly cancellation: Cancellation;
   readonly header: Call['header'];
-  readonly origin?: Call['origin'];
   /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
   readonly maxAge?: number;
 }
@@ -86,7 +85,8 @@ export class ModernDoor {
     this.calls++;
     try {
       const outcome = await this.gateway.call(caller, {
-        requestId: id,
+        requestId: outlet.requestId,
+        id,
         method,
         params,
         state,
@@ -95,7 +95,6 @@ export class ModernDoor {
         logLevel,
         cancellation: flow?.cancellation ?? request.cancellation,
         header: request.header,
-        origin: request.origin,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
           if (flow) flow.notify(notification);
@@ -145,7 +144,7 @@ export class ModernDoor {
   }
 
   private async listen(
-    { message, view, outlet, cancellation, header, origin, maxAge }: ModernRequest,
+    { message, view, outlet, cancellation, header, maxAge }: ModernRequest,
     caller: Caller,
     encoder: Encoder,
   ): Promise<void> {
@@ -164,7 +163,12 @@ export class ModernDoor {
     let acknowledged = false;
     const early: Notification[] = [];
     let subscription: Subscription;
-    const call = plainCall(message.method, message.params, view, { requestId: id, cancellation, header, origin });
+    const call = plainCall(message.method, message.params, view, {
+      requestId: outlet.requestId,
+      id,
+      cancellation,
+      header,
+    });
     try {
       subscription = await this.gateway.listen(caller, call, filter, (notification) => {
         if (acknowledged) outlet.send(tagged(notification));

@@ -8,6 +8,8 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 
 /** Where the messages of one request go, whatever carries them. */
 export interface Outlet {
+  /** The id of the request in logs and errors. */
+  readonly requestId?: string;
   /** A message that belongs to the request and comes before its answer. */
   send(message: Buffer): void;
   /** The answer. `status` and `headers` matter where it is still open how the reply looks. */

@@ -163,6 +163,7 @@ export class SseDoor {
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
     const outlet: Outlet = {
+      requestId: req.id,
       send: (message) => line.carrier.send([message]),
       finish: (message) => line.carrier.send(message),
     };
@@ -177,12 +178,12 @@ export class SseDoor {
     if (incoming.kind === 'batch')
       await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(principal, message, to));
     else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
-      await this.initialize(line, principal, incoming);
+      await this.initialize(line, principal, incoming, req.id);
     else if (line.session) await line.session.handle(principal, incoming, outlet);
     else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
   }
 
-  private async initialize(line: Line, principal: Principal, message: RpcRequest): Promise<void> {
+  private async initialize(line: Line, principal: Principal, message: RpcRequest, requestId: string): Promise<void> {
     line.opening = true;
     try {
       const { session, result } = await this.options.sessions.open(
@@ -190,6 +191,7 @@ export class SseDoor {
         line.view,
         message.params,
         () => line.carrier,
+        { requestId, id: message.id },
       );
       line.session = session;
       if (!line.carrier.connected) this.end(session);

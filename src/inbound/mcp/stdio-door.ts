@@ -1,6 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import { Cancellation, type Principal } from '../../core/caller.js';
 import type { View } from '../../core/gateway.js';
+import { newRequestId } from '../../core/request-id.js';
 import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
@@ -104,6 +105,7 @@ export class StdioDoor {
 
   private outlet(done?: () => void): Outlet {
     return {
+      requestId: newRequestId(),
       send: (message) => this.write([message]),
       finish: (message) => {
         done?.();
@@ -159,6 +161,7 @@ export class StdioDoor {
       envelope,
       // A cancelled request says nothing more (STD-06).
       outlet: {
+        requestId: outlet.requestId,
         send: (text) => !cancellation.cancelled && outlet.send(text),
         finish: (text, status, headers) => !cancellation.cancelled && outlet.finish(text, status, headers),
       },
@@ -184,7 +187,10 @@ export class StdioDoor {
       ended: () => {},
     };
     try {
-      const { session, result } = await sessions.open(principal, view, message.params, () => carrier);
+      const { session, result } = await sessions.open(principal, view, message.params, () => carrier, {
+        requestId: newRequestId(),
+        id: message.id,
+      });
       this.session = session;
       this.write(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
     } catch (error) {

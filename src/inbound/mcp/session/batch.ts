@@ -42,6 +42,7 @@ export class Batch {
       return;
     }
     await handle(item, {
+      requestId: this.outlet.requestId,
       send: (message) => this.outlet.send(message),
       finish: (message) => {
         if (message.length > 0) this.answers.push(message);

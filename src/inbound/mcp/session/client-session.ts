@@ -157,7 +157,7 @@ export class ClientSession {
     try {
       if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, outlet, canAsk);
       else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, outlet, canAsk);
-      else this.encoder.result(outlet, id, method, resultOf(await this.own(message)));
+      else this.encoder.result(outlet, id, method, resultOf(await this.own(message, outlet.requestId)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
       this.encoder.failure(outlet, id, method, error, params);
@@ -170,8 +170,8 @@ export class ClientSession {
   }
 
   /** Requests that concern the session and not a server. */
-  private async own({ id, method, params }: RpcRequest): Promise<JsonObject> {
-    const call = (): Call => plainCall(method, params, this.view, { requestId: id });
+  private async own({ id, method, params }: RpcRequest, requestId: string | undefined): Promise<JsonObject> {
+    const call = (): Call => plainCall(method, params, this.view, { requestId, id });
     switch (method) {
       case 'ping':
         return {};
@@ -227,7 +227,7 @@ export class ClientSession {
       const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
       const { gateway, tasks } = this.setup;
       const taskId = this.taskId(method, params);
-      const call = plainCall(method, params, this.view, { requestId: id, cancellation });
+      const call = plainCall(method, params, this.view, { requestId: outlet.requestId, id, cancellation });
       const result = await gateway.onTask(this.caller, call, taskId, () => tasks.result(taskId, ask, cancellation));
       this.encoder.result(outlet, id, 'tools/call', result);
     } catch (error) {
@@ -299,7 +299,8 @@ export class ClientSession {
     });
     for (let round = 0; ; round++) {
       const said = await this.setup.gateway.call(caller, {
-        requestId: message.id,
+        requestId: outlet.requestId,
+        id: message.id,
         method,
         params,
         state,

@@ -36,9 +36,9 @@ afterEach(() => {
 
 function sessionsOver(records: SessionRecords, callers: Caller[]): Sessions<Carrier> {
   const gateway: Gateway = {
-    call: async (caller, { requestId }) => {
+    call: async (caller, { id }) => {
       // By the numbers of the requests, from 1 on.
-      callers[Number(requestId) - 1] = caller;
+      callers[Number(id) - 1] = caller;
       return complete(RawObject.from({ content: [] }));
     },
     listen: async () => ({ honoured: {}, close: () => {} }),

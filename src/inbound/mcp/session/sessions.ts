@@ -3,7 +3,7 @@ import { metaOf } from '../../../core/aggregate.js';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Caller, Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
-import { ALL_SERVERS, type Gateway, oneServer, plainCall, View } from '../../../core/gateway.js';
+import { ALL_SERVERS, type Call, type Gateway, oneServer, plainCall, View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
@@ -157,6 +157,7 @@ export class Sessions<C extends Carrier> {
     view: View,
     params: RawObject,
     carrierFor: (key: string) => C,
+    about: Pick<Call, 'requestId' | 'id'> = {},
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = this.negotiate(params.get('protocolVersion'));
     checkCapabilities(params.raw('capabilities')?.length ?? 0);
@@ -167,7 +168,7 @@ export class Sessions<C extends Carrier> {
       clientInfo: keptClientInfo(params.get('clientInfo')),
       session: undefined,
     };
-    const described = await this.options.gateway.describe(caller, plainCall('initialize', params, view));
+    const described = await this.options.gateway.describe(caller, plainCall('initialize', params, view, about));
     const { capabilities, instructions, missing } = described;
     const room = await this.makeRoom(principal);
     const record: SessionRecord = {
