@@ -34,7 +34,7 @@ export class A2aEndpoints {
     this.endpoints = {
       routes: [...card.routes(), ...dead.routes(restErrors(profile)), ...push.routes(), ...this.http.routes()],
       fallbacks: this.http.fallbacks(),
-      agent: this.http.agent,
+      agent: this.http.agent(runtime.admission),
     };
   }
 
@@ -49,7 +49,6 @@ export class A2aEndpoints {
     this.grpc = new GrpcDoor({
       gateway: runtime.a2a.hall,
       authenticator: runtime.authenticator,
-      knows: (name) => !!runtime.a2a.directory.get(name),
       profile: a2a.errorProfile,
       limits,
       failed,

@@ -165,7 +165,7 @@ describe('a path without a route', () => {
     ['/mcp/nobody/sse', 'jsonrpc', 'not_found'],
     ['/mcp/echo/nothing', 'jsonrpc', 'not_found'],
     ['/a2a/nobody', 'jsonrpc', 'agent_not_found'],
-    ['/a2a/nobody/nothing', 'a2a-rest', 'AGENT_NOT_FOUND'],
+    ['/a2a/nobody/nothing', 'a2a-rest', 'NOT_FOUND'],
     ['/a2a/desk/nothing', 'a2a-rest', 'NOT_FOUND'],
   ])('%s is 404 for callers, for strangers 401', async (path, format, reason) => {
     for (const method of ['GET', 'POST', 'PUT']) {

@@ -51,7 +51,7 @@ export class Stand implements AgentGateway {
       origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
       routes: new RouteTable({
         routes: door.routes(),
-        parameters: { agent: door.agent },
+        parameters: { agent: door.agent({}) },
         fallbacks: door.fallbacks(),
         errors: MCP_ERRORS,
       }),

@@ -1,4 +1,6 @@
+import { type Admission, agentTarget } from '../../core/admission.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { namedParameter } from '../http/named-parameter.js';
 import type { Fallback, Parameter, Route } from '../http/route.js';
 import { JsonRpcBinding } from './jsonrpc.js';
 import { BASES, ROOTS } from './paths.js';
@@ -52,27 +54,19 @@ export class A2aDoor {
   }
 
   /** The parameter `agent`: names are written as they are registered, or in any case. */
-  readonly agent: Parameter = (name, path) => {
-    const known = this.named(name);
-    if (known === undefined) throw noAgent(path);
-    return known;
-  };
-
-  private named(name: string): string | undefined {
-    return [name, name.toLowerCase()].find((each) => this.options.agents.get(each) !== undefined);
+  agent(admission: Pick<Admission, 'sees'>): Parameter {
+    return namedParameter({
+      find: (name) => [name, name.toLowerCase()].find((each) => this.options.agents.get(each) !== undefined),
+      targetOf: agentTarget,
+      missing: (path) => new ProtocolError('agent_not_found', `There is no agent at ${path}`),
+      admission,
+    });
   }
 
-  /** Paths beneath an agent that mean nothing, and paths beneath none. */
+  /** Paths that mean nothing, beneath an agent or not. */
   fallbacks(): Fallback[] {
-    const missing = (root: string, path: string): ProtocolError => {
-      const [name = ''] = path.slice(root.length + 1).split('/');
-      return name === '' || this.named(name) !== undefined
-        ? new ProtocolError('not_found', `Nothing is served at ${path}`)
-        : noAgent(path);
-    };
+    const missing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
     const errors = restErrors(this.options.profile);
-    return ROOTS.map((below) => ({ below, access: 'user', errors, missing: (path) => missing(below, path) }));
+    return ROOTS.map((below) => ({ below, access: 'user', errors, missing }));
   }
 }
-
-const noAgent = (path: string): ProtocolError => new ProtocolError('agent_not_found', `There is no agent at ${path}`);

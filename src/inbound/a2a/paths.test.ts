@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';
 import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';
@@ -9,7 +10,7 @@ const door = new A2aDoor({
   agents: { get: (name: string) => (agents.has(name) ? {} : undefined) },
   profile: '1.0.1',
 } as unknown as A2aDoorOptions);
-const parameters = { agent: door.agent };
+const parameters = { agent: door.agent({}) };
 const [errors] = door.routes().map((route) => route.errors);
 const table = new RouteTable({ routes: door.routes(), parameters, fallbacks: door.fallbacks(), errors: errors! });
 
@@ -23,7 +24,7 @@ function find(path: string) {
       .filter(([method]) => method !== 'HEAD')
       .map(([method, route]) => [method, operationOf(route)]),
   );
-  return { ...table.resolve(match, path), by, errors: resource.errors.name };
+  return { ...table.resolve(match, path, LOCAL), by, errors: resource.errors.name };
 }
 
 const operationOf = ({ description }: Route): string => description.replace('A2A over HTTP+JSON: ', '');
@@ -104,7 +105,7 @@ describe('where things are beneath /a2a', () => {
   it('tells agents that are not there from paths that are nothing', () => {
     for (const path of ['/a2a/nobody', '/a2a/nobody/message:send', '/a2a/nobody/v1/tasks', '/a2a/agents'])
       expect(() => find(path)).toThrow(`There is no agent at ${path}`);
-    expect(find('/a2a/nobody/nothing')).toEqual({ missing: 'agent_not_found' });
+    expect(find('/a2a/nobody/nothing')).toEqual({ missing: 'not_found' });
     expect(find('/a2a/echo/nothing')).toEqual({ missing: 'not_found' });
     expect(find('/a2a/echo/tasks/%E0%A4%A')).toEqual({ missing: 'not_found' });
     expect(find('/a2along')).toEqual({ missing: 'not_found' });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LOCAL } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Access, ErrorFormat, Fallback, Method, Route } from './route.js';
 import { RouteTable } from './route-table.js';
@@ -107,8 +108,8 @@ describe('the table of routes', () => {
       },
       errors: JSON_ERRORS,
     });
-    expect(named.resolve(named.match('/FILES/X'), '/FILES/X')).toEqual({ server: 'files', other: 'X' });
-    expect(() => named.resolve(named.match('/none/x'), '/none/x')).toThrow('none');
+    expect(named.resolve(named.match('/FILES/X'), '/FILES/X', LOCAL)).toEqual({ server: 'files', other: 'X' });
+    expect(() => named.resolve(named.match('/none/x'), '/none/x', LOCAL)).toThrow('none');
   });
 
   it('takes little time for a path of many segments', () => {

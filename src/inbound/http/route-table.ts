@@ -1,3 +1,4 @@
+import type { Principal } from '../../core/caller.js';
 import type { Authenticator } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Access, ErrorFormat, Fallback, Parameter, Params, Route } from './route.js';
@@ -85,18 +86,29 @@ export class RouteTable {
     return this.nothing;
   }
 
-  /** The parameters of a match as their handlers know them. Throws where one of them names nothing. */
-  resolve({ params }: Match, path: string): Params {
+  /** The parameters of a match as their handlers know them. Throws, or rejects, where one of them names nothing. */
+  resolve({ params }: Match, path: string, principal: Principal): Params | Promise<Params> {
     const { parameters } = this.options;
     if (params === NO_PARAMS || !parameters) return params;
     let resolved: Record<string, string> | undefined;
+    let waiting: Promise<void>[] | undefined;
     for (const name in params) {
-      const canonical = parameters[name]?.(params[name]!, path);
+      const canonical = parameters[name]?.(params[name]!, path, principal);
       if (canonical === undefined || canonical === params[name]) continue;
       resolved ??= { ...params };
-      resolved[name] = canonical;
+      const all = resolved;
+      if (typeof canonical === 'string') all[name] = canonical;
+      else {
+        waiting ??= [];
+        waiting.push(
+          canonical.then((value) => {
+            all[name] = value;
+          }),
+        );
+      }
     }
-    return resolved ?? params;
+    const known = resolved ?? params;
+    return waiting ? Promise.all(waiting).then(() => known) : known;
   }
 }
 

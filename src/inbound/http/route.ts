@@ -58,7 +58,7 @@ export interface Fallback {
 }
 
 /**
- * Returns the canonical value of a parameter. Throws a `ProtocolError` where the value names nothing: that is answered
- * before the method is looked at, and only to callers that may use the route.
+ * Returns the canonical value of a parameter. Throws, or rejects with, a `ProtocolError` where the value names nothing
+ * that the caller may know of: that is answered before the method is looked at, and only to callers that may use the route.
  */
-export type Parameter = (value: string, path: string) => string;
+export type Parameter = (value: string, path: string, principal: Principal) => string | Promise<string>;

@@ -1,3 +1,4 @@
+import { type Admission, serverTarget } from '../../core/admission.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALL_SERVERS, oneServer, type View } from '../../core/gateway.js';
 import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
@@ -7,6 +8,7 @@ import { A2A_RPC_ERRORS, restErrors } from '../a2a/refusals.js';
 import type { HttpDoor } from '../mcp/http-door.js';
 import { MCP_ERRORS } from '../mcp/refusals.js';
 import type { SseDoor } from '../mcp/sse-door.js';
+import { namedParameter } from './named-parameter.js';
 import type { Fallback, Method, Parameter, Route, Visit } from './route.js';
 import { RouteTable } from './route-table.js';
 
@@ -15,6 +17,8 @@ export interface Endpoints {
   readonly mcp: HttpDoor | 'off';
   readonly sse: SseDoor | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
+  /** A server that a caller may not know of has no endpoint for it. */
+  readonly admission: Pick<Admission, 'sees'>;
   readonly a2a: AgentEndpoints | 'off';
   /** Routes that belong to no protocol: health, administration. */
   readonly others: readonly Route[];
@@ -80,12 +84,13 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
 );
 
 /** Every path the gateway serves, in one place. */
-export function routeTable({ mcp, sse, catalog, a2a, others }: Endpoints): RouteTable {
-  const server: Parameter = (name, path) => {
-    const known = name.toLowerCase();
-    if (!catalog.upstream(known)) throw new ProtocolError('not_found', `Nothing is served at ${path}`);
-    return known;
-  };
+export function routeTable({ mcp, sse, catalog, admission, a2a, others }: Endpoints): RouteTable {
+  const server = namedParameter({
+    find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),
+    targetOf: serverTarget,
+    missing: (path) => new ProtocolError('not_found', `Nothing is served at ${path}`),
+    admission,
+  });
   const agents = a2a === 'off' ? A2A_OFF : a2a;
   return new RouteTable({
     routes: [

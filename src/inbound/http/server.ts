@@ -92,17 +92,27 @@ export class HttpServer {
 
   /** The caller is known, and may use the route: the rest follows from the table. */
   private serve(visit: MutableVisit, match: Match, route: Route | undefined, principal: Principal): void {
-    const { req, path } = visit;
-    const { resource } = match;
-    if (resource.missing) throw resource.missing(path);
-    visit.params = this.options.routes.resolve(match, path);
+    const { path } = visit;
+    const { missing } = match.resource;
+    visit.principal = principal;
+    if (missing) throw missing(path);
+    const params = this.options.routes.resolve(match, path, principal);
+    if (params instanceof Promise)
+      params
+        .then((known) => this.handle(visit, match, route, known))
+        .catch((error: unknown) => this.broken(visit, error, match));
+    else this.handle(visit, match, route, params);
+  }
+
+  private handle(visit: MutableVisit, match: Match, route: Route | undefined, params: Params): void {
+    const { req } = visit;
+    visit.params = params;
     if (!route)
       throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
-        headers: { Allow: resource.allow },
+        headers: { Allow: match.resource.allow },
       });
     const coding = req.header('content-encoding');
     if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
-    visit.principal = principal;
     route.handle(visit)?.catch((error: unknown) => this.broken(visit, error, match));
   }
 
