@@ -132,6 +132,7 @@ it('an authenticator may refuse with an error of its own', async () => {
     throw new ProtocolError('rate_limited', 'Too many attempts');
   });
   expect(await post('/user')).toEqual([429, 'rate_limited: Too many attempts']);
+  expect(await post('/public')).toEqual([200, ' hello']);
   expect(failures).toEqual([]);
 });
 

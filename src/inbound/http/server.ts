@@ -85,8 +85,8 @@ export class HttpServer {
 
   /** Authentication itself failed: a public route is served all the same. */
   private unauthenticated({ path, req }: Visit, access: Access, error: unknown): Principal {
-    if (access !== 'public' || error instanceof ProtocolError) throw error;
-    this.options.failed(error, path, req.id);
+    if (access !== 'public') throw error;
+    if (!(error instanceof ProtocolError)) this.options.failed(error, path, req.id);
     return ANONYMOUS;
   }
 
