@@ -34,7 +34,7 @@ export class A2aEndpoints {
     this.endpoints = {
       routes: [...card.routes(), ...dead.routes(restErrors(profile)), ...push.routes(), ...this.http.routes()],
       fallbacks: this.http.fallbacks(),
-      agent: this.http.agent(runtime.admission),
+      agent: this.http.agent(runtime.mcp.admission),
     };
   }
 

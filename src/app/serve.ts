@@ -65,7 +65,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     mcp: config.mcp.enabled ? mcp.http : 'off',
     sse: mcp.sse,
     catalog,
-    admission: runtime.admission,
+    admission: runtime.mcp.admission,
     a2a: a2a?.endpoints ?? 'off',
     others: [...health.routes(MCP_ERRORS), ...new ServerLogs(catalog).routes(MCP_ERRORS)],
   });
