@@ -14,8 +14,8 @@ function cut(text: string, at: readonly number[]): Buffer[] {
     .filter(({ length }) => length > 0);
 }
 
-function read(parts: readonly Buffer[]) {
-  const reader = new GappedReader();
+function read(parts: readonly Buffer[], leastGap = 1) {
+  const reader = new GappedReader(leastGap);
   for (const part of parts) reader.add(part);
   return reader.take();
 }
@@ -129,4 +129,13 @@ test('many tiny parts do not cost an object each', () => {
   const every = Array.from({ length: text.length }, (_, i) => i);
   const { gaps } = read(cut(text, every)) as GappedText;
   expect(gaps[0]!.parts.length).toBeLessThan(20);
+});
+
+test('short values are part of the text, however many of them are cut', () => {
+  const result = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`k${i}`, i]));
+  const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result });
+  const every = Array.from({ length: text.length }, (_, i) => i);
+  const reader = new GappedReader();
+  for (const part of cut(text, every)) reader.add(part);
+  expect(Buffer.isBuffer(reader.take())).toBe(true);
 });

@@ -40,6 +40,8 @@ export function byteLength(source: Buffer | GappedText): number {
 }
 
 const STAND_IN = Buffer.from('0');
+/** A shorter value is copied: a gap costs a few hundred bytes, and the sender decides how many values are cut. */
+const LEAST_GAP = 4 * 1024;
 /** How deep the members lie that may become gaps: those of an object inside the outermost one. */
 const LEVEL = 2;
 
@@ -55,6 +57,8 @@ export class GappedReader {
   private escaped = false;
   /** Between the colon of a member at `LEVEL` and the end of its value. */
   private inValue = false;
+
+  constructor(private readonly leastGap = LEAST_GAP) {}
 
   /** The part is not to be written to any more. */
   add(part: Buffer): void {
@@ -104,10 +108,19 @@ export class GappedReader {
     const { gap } = this;
     if (!gap) return taken;
     gap.add(part.subarray(0, at));
-    this.gaps.push({ at: this.text.size, parts: gap.takeAll() });
-    this.text.add(STAND_IN);
-    this.gap = undefined;
+    if (gap.size < this.leastGap) this.takeBack();
+    else {
+      this.gaps.push({ at: this.text.size, parts: gap.takeAll() });
+      this.text.add(STAND_IN);
+      this.gap = undefined;
+    }
     return at;
+  }
+
+  /** Makes the value under way part of the text again. */
+  private takeBack(): void {
+    if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
+    this.gap = undefined;
   }
 
   /** `at` is inside a string; returns the offset behind its closing quote, or the end of the part. */
@@ -127,8 +140,7 @@ export class GappedReader {
 
   /** The message as far as it came: a value without an end is part of the text again. */
   take(): Buffer | GappedText {
-    if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
-    this.gap = undefined;
+    this.takeBack();
     const text = this.text.take();
     return this.gaps.length === 0 ? text : { text, gaps: this.gaps };
   }
