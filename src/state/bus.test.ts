@@ -234,11 +234,15 @@ describe.each(ENGINES)('the Bus on %s', (engine) => {
     await a.bus.append('swept', 'x', { maxLen: 10, ttlMs: 1 });
     await a.bus.append('kept', 'x', LOG);
     const swept = await cluster.open({ sweepMs: 20 });
-    await sleep(200);
+    // Redis removes by itself what expired.
+    if (engine !== 'postgres+redis') {
+      const left = async (): Promise<unknown[]> => [
+        ...(await a.db.q(`SELECT stream FROM streams WHERE stream = 'swept'`)),
+        ...(await a.db.q(`SELECT stream FROM stream_events WHERE stream = 'swept'`)),
+      ];
+      await expect.poll(left, { timeout: 20_000 }).toEqual([]);
+    }
     expect(await swept.bus.read('kept', START, 10)).toHaveLength(1);
-    if (engine === 'postgres+redis') return;
-    expect(await a.db.q(`SELECT stream FROM streams WHERE stream = 'swept'`)).toEqual([]);
-    expect(await a.db.q(`SELECT stream FROM stream_events WHERE stream = 'swept'`)).toEqual([]);
   });
 
   describe.each([1, 2, 3, 4])('whatever fails (seed %i)', (seed) => {
