@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { ItemTarget } from '../core/admission.js';
-import type { McpContext } from '../core/call.js';
+import type { CallResult, McpContext } from '../core/call.js';
 import { globOf } from '../core/catalog/glob.js';
 import { spellingsOf } from '../core/catalog/names.js';
 import type { Call, Outcome } from '../core/gateway.js';
-import type { Interceptor } from '../core/pipeline.js';
+import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type InputRequest, isObject } from '../protocol/mcp/model.js';
 import { declares } from '../protocol/mcp/project/input.js';
@@ -66,8 +66,14 @@ export function approval(
     return {
       kind: 'input_required',
       inputRequests: { [KEY]: question(server, name, call) },
-      state: { kind: 'approval', nonce: randomUUID() },
+      state: { kind: 'approval', nonce: randomUUID(), server, tool: name },
     };
+  };
+
+  /** Before the call goes on: a call that fails afterwards has used its approval. */
+  const spend = async (id: string, context: McpContext, next: Next): Promise<CallResult> => {
+    if (await used.spend(id, ttl)) return goOn(context, next);
+    throw new ProtocolError('invalid_state', 'This approval was used already: make the call anew to be asked again');
   };
 
   return (context, next) => {
@@ -76,24 +82,39 @@ export function approval(
     const { call } = context;
     const { state } = call;
     if (!state) return ask(context, target);
-    // Any other state was given out after an approval, for this very call.
-    if (state.kind !== 'approval') return next(context);
+    // A parked call runs already, and its ticket is good for one answer.
+    if (state.kind === 'parked') return goOn(context, next);
+    if (state.kind !== 'approval') {
+      // A state that was given out before the tool needed approval is none.
+      return state.approval === undefined ? ask(context, target) : spend(state.approval, context, next);
+    }
+    if (state.server !== target.server || state.tool !== target.name)
+      throw new ProtocolError('invalid_state', 'This approval is for another tool');
     const answers = call.params.get('inputResponses');
     const answer = isObject(answers) ? answers[KEY] : undefined;
     if (!isObject(answer)) return ask(context, target);
     const content = answer['content'];
-    if (answer['action'] !== 'accept' || (isObject(content) && content['approve'] === false)) {
+    if (answer['action'] !== 'accept' || !isObject(content) || content['approve'] !== true) {
       throw new ProtocolError('not_approved', `The call of "${target.name}" was not approved`, {
         outcome: 'not_executed',
         data: { policy: 'approve' },
       });
     }
-    // Before the call goes on: a call that fails afterwards has used its approval.
-    return used.spend(state.nonce, ttl).then((first) => {
-      if (first) return next(context);
-      throw new ProtocolError('invalid_state', 'This approval was used already: make the call anew to be asked again');
-    });
+    return spend(state.nonce, context, next);
   };
+}
+
+/** Goes on with an approved call. Where its server asks something, the call goes on once from there, too. */
+function goOn(context: McpContext, next: Next): CallResult | Promise<CallResult> {
+  const result = next(context);
+  return result instanceof Promise ? result.then(onceMore) : onceMore(result);
+}
+
+function onceMore(result: CallResult): CallResult {
+  if (!('kind' in result) || result.kind !== 'input_required') return result;
+  const { state } = result as Extract<Outcome, { kind: 'input_required' }>;
+  if (state?.kind !== 'relay' && state?.kind !== 'again') return result;
+  return { ...result, state: { ...state, approval: randomUUID() } } as CallResult;
 }
 
 const SHOWN = 2_000;

@@ -60,6 +60,8 @@ describe.each([
     ['declined', { action: 'decline' }],
     ['cancelled', { action: 'cancel' }],
     ['answered with no', accept({ approve: false })],
+    ['accepted without the answer to the question', { action: 'accept' }],
+    ['answered with something else than yes', accept({ approve: 'false' })],
   ])('%s: refused with the reason', async (__, answer) => {
     const world = worldOf();
     const client = new ModernClient(world.mcp, FORM);

@@ -2,7 +2,10 @@ import { wallMs } from '../clock.js';
 import type { Db } from '../db.js';
 import type { Expiring } from '../sweeper.js';
 
-/** Single-use approvals that a call has used. A row stays until its approval has expired. */
+/** How much longer than its approval a row stays: a clock that is set back must not make the approval good again. */
+const CLOCK_JUMP = 24 * 60 * 60 * 1000;
+
+/** Single-use approvals that a call has used. A row stays until long after its approval has expired. */
 export class SpentApprovals implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;
@@ -18,7 +21,7 @@ export class SpentApprovals implements Expiring {
   async spend(id: string, ttlMs: number): Promise<boolean> {
     const rows = await this.#db.q(
       'INSERT INTO spent_approvals (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id',
-      [id, wallMs() + ttlMs],
+      [id, wallMs() + ttlMs + CLOCK_JUMP],
     );
     return rows.length > 0;
   }

@@ -116,7 +116,10 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
       Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).spentApprovals.spend(id, 60_000)),
     );
     expect(uses.filter(Boolean)).toHaveLength(1);
-    expect(await b.spentApprovals.spend(newId(), -1)).toBe(true);
+    // The row outlives its approval by a day.
+    expect(await b.spentApprovals.spend(newId(), -60_000)).toBe(true);
+    expect(await a.spentApprovals.sweep()).toBe(0);
+    expect(await b.spentApprovals.spend(newId(), -25 * 3_600_000)).toBe(true);
     expect(await a.spentApprovals.sweep()).toBe(1);
     expect(await b.spentApprovals.spend(id, 60_000)).toBe(false);
   });

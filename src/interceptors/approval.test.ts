@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest';
+import type { ItemTarget } from '../core/admission.js';
+import type { CallState } from '../core/bridge/call-state.js';
+import { McpContext, type McpResult } from '../core/call.js';
+import { type Caller, Cancellation, principalOf } from '../core/caller.js';
+import { ALL_SERVERS, complete, type Outcome } from '../core/gateway.js';
+import { Pipeline } from '../core/pipeline.js';
+import { RawObject } from '../protocol/jsonrpc/raw.js';
+import { NEWEST } from '../protocol/mcp/revisions/index.js';
+import { approval } from './approval.js';
+
+const KEY = 'parley/approval';
+const YES = { [KEY]: { action: 'accept', content: { approve: true } } };
+const CALLER: Caller = {
+  principal: principalOf({ subject: 'ada' }),
+  revision: NEWEST,
+  capabilities: { elicitation: { form: {} } },
+  clientInfo: undefined,
+  session: undefined,
+};
+
+/** A gateway with one tool that needs approval; `answers` are those of its server in turn. */
+function gatewayOf(...answers: Outcome[]) {
+  const spent = new Set<string>();
+  const used = {
+    spend: async (id: string) => {
+      const first = !spent.has(id);
+      spent.add(id);
+      return first;
+    },
+  };
+  let runs = 0;
+  const pipeline = new Pipeline([approval({ tools: ['*'], destructive: false }, 60_000, used)]);
+  const call = async (state?: CallState, inputResponses: object = {}, server = 'a'): Promise<McpResult> => {
+    const target: ItemTarget = { server, kind: 'tool', name: 'wipe' };
+    const asked = {
+      requestId: 'r',
+      id: 1,
+      method: 'tools/call',
+      params: RawObject.from({ name: 'wipe', arguments: {}, inputResponses }),
+      view: ALL_SERVERS,
+      wantsProgress: false,
+      logLevel: undefined,
+      cancellation: new Cancellation(),
+      header: undefined,
+      notify: () => {},
+      ...(state && { state }),
+    };
+    const forward = async (): Promise<Outcome> => answers[runs++] ?? complete(RawObject.from({ content: [] }));
+    return pipeline.run(new McpContext(CALLER, asked, { target, forward }, 0));
+  };
+  return { call, runs: () => runs };
+}
+
+const stateOf = (result: McpResult): CallState => (result as { state: CallState }).state;
+
+test('an approval is for one tool of one server', async () => {
+  const { call, runs } = gatewayOf();
+  const state = stateOf(await call());
+  await expect(call(state, YES, 'b')).rejects.toMatchObject({ reason: 'invalid_state' });
+  expect(runs()).toBe(0);
+  expect(await call(state, YES)).toMatchObject({ kind: 'complete' });
+});
+
+test.each<[string, Outcome]>([
+  [
+    'whose server asks',
+    { kind: 'input_required', inputRequests: {}, state: { kind: 'relay', server: 'a', state: 's' } },
+  ],
+  ['to be made again', { kind: 'input_required', inputRequests: {}, state: { kind: 'again', server: 'a', after: [] } }],
+])('a call %s goes on once from each of its states', async (_, question) => {
+  const { call, runs } = gatewayOf(question);
+  const asked = await call(stateOf(await call()), YES);
+  expect(asked).toMatchObject({ kind: 'input_required' });
+  const state = stateOf(asked);
+  expect(await call(state)).toMatchObject({ kind: 'complete' });
+  await expect(call(state)).rejects.toMatchObject({ reason: 'invalid_state' });
+  expect(runs()).toBe(2);
+});
+
+test('a state that comes from no approval leads to the question', async () => {
+  const { call, runs } = gatewayOf();
+  const result = await call({ kind: 'relay', server: 'a', state: 'made up' });
+  expect(stateOf(result)).toMatchObject({ kind: 'approval', server: 'a', tool: 'wipe' });
+  expect(runs()).toBe(0);
+});
+
+test.each([
+  { action: 'accept' },
+  { action: 'accept', content: {} },
+  { action: 'accept', content: { approve: 'true' } },
+  { action: 'accept', content: { approve: 1 } },
+  { action: 'accept', content: [true] },
+])('only the answer yes is one: %j', async (answer) => {
+  const { call, runs } = gatewayOf();
+  await expect(call(stateOf(await call()), { [KEY]: answer })).rejects.toMatchObject({ reason: 'not_approved' });
+  expect(runs()).toBe(0);
+});
