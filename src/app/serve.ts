@@ -1,6 +1,8 @@
 /** The gateway over HTTP: the order in which its parts are made, opened and closed. `app/` is the composition root. */
 import { isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
+import { serverTarget, visible } from '../core/admission.js';
+import { callerOf } from '../core/caller.js';
 import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
@@ -60,6 +62,10 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     version: VERSION,
     sessions: () => mcp.sessions,
     storage: () => runtime.state.health(),
+    knows: async (principal, server) => {
+      const [seen] = await visible(runtime.mcp.admission, callerOf(principal), [server], serverTarget);
+      return seen !== undefined;
+    },
   });
   const routes = routeTable({
     mcp: config.mcp.enabled ? mcp.http : 'off',

@@ -106,3 +106,12 @@ export class Cancellation {
     };
   }
 }
+
+/** A caller that asks about the gateway itself, outside of any protocol: by a page, or as an operator. */
+export const callerOf = (principal: Principal): Caller => ({
+  principal,
+  revision: NEWEST,
+  capabilities: {},
+  clientInfo: undefined,
+  session: undefined,
+});

@@ -38,11 +38,18 @@ export class Challenge {
 
 export type Authenticated = Principal | Challenge;
 
-/** The principal. A challenge is thrown, as the error of a request that needs a known caller. */
+/**
+ * The principal. A challenge is thrown, as the error of a request that needs a known caller; so is whatever an authenticator
+ * returns that is neither.
+ */
 export function admitted(given: Authenticated): Principal {
   if (given instanceof Challenge) throw new ProtocolError(given.reason, given.message, { headers: given.headers });
+  if (!isPrincipal(given)) throw new TypeError('an authenticator returned neither a principal nor a challenge');
   return given;
 }
+
+const isPrincipal = (given: unknown): given is Principal =>
+  typeof given === 'object' && given !== null && typeof (given as Partial<Principal>).key === 'string';
 
 /**
  * Establishes the caller of every request. The answer is a promise only where one is needed: most requests are

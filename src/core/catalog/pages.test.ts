@@ -92,6 +92,16 @@ function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED,
 }
 
 describe('lists of many servers', () => {
+  it('name a tool by itself again when the other of its name is gone', async () => {
+    const { catalog, all } = house({ a: { tools: ['x'] }, b: { tools: ['x'] } }, 1_000, {
+      ...PREFIXED,
+      prefix: 'conflict',
+    });
+    expect(await all()).toEqual(['a__x', 'b__x']);
+    catalog.remove('b');
+    expect(await all()).toEqual(['x']);
+  });
+
   it.each([
     [1, 3],
     [2, 2],

@@ -109,7 +109,8 @@ export class Pages {
     let texts = clashes.size > 0 ? undefined : byKey.get(key);
     if (!texts) {
       texts = part.snapshot.items.map((item) => this.write(part, item, method, view, revision, clashes));
-      byKey.set(key, texts);
+      // Names that clash depend on what else the caller sees.
+      if (clashes.size === 0) byKey.set(key, texts);
     }
     return texts;
   }

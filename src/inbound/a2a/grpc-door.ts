@@ -132,8 +132,8 @@ export class GrpcDoor {
     // Whoever leaves a stream leaves the task alone (G-25); what is waited for on its behalf is let go.
     left.then(() => iterator?.return?.()).catch(() => {});
     try {
-      const request = this.read(service, method, call.request);
       const answer = await this.ask(service, method, call, requestId);
+      const request = this.read(service, method, call.request);
       const events = eventsOf(answer)[Symbol.asyncIterator]();
       iterator = events;
       if (gone) return;

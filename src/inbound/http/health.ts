@@ -1,4 +1,4 @@
-import { ANONYMOUS } from '../../core/caller.js';
+import { ANONYMOUS, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { within } from '../../core/timing.js';
 import { sendJson } from './reply.js';
@@ -18,6 +18,8 @@ export interface HealthOptions {
   readonly sessions: () => number;
   /** Asks the database and the bus. */
   readonly storage: () => Promise<StorageHealth>;
+  /** Whether a caller may know of a server. */
+  readonly knows: (principal: Principal, server: string) => boolean | Promise<boolean>;
 }
 
 /** Milliseconds that the database and the bus have to answer, and for which their answer is good. */
@@ -34,6 +36,8 @@ export class Health {
   /** Loaded and listening; false again as soon as the gateway is told to stop. */
   accepting = false;
   private probed: { readonly at: number; readonly storage: Promise<StorageHealth> } | undefined;
+  /** A question that the storage has not answered yet. */
+  private asked: Promise<StorageHealth> | undefined;
 
   constructor(private readonly options: HealthOptions) {}
 
@@ -82,7 +86,7 @@ export class Health {
     const servers = this.servers();
     const count = (wanted: string): number => servers.filter(({ status }) => status === wanted).length;
     const down = count('down');
-    const known = visit.principal !== ANONYMOUS;
+    const shown = visit.principal === ANONYMOUS ? undefined : await this.known(visit.principal, servers);
     send(visit, this.accepting && ok ? 200 : 503, {
       status: !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok',
       version: this.options.version,
@@ -90,7 +94,7 @@ export class Health {
       sessions: this.options.sessions(),
       storage: ok ? 'ok' : 'unavailable',
       serverCounts: { up: count('up'), down, unknown: count('unknown') },
-      ...(known && { servers: Object.fromEntries(servers.map(({ name, status }) => [name, status])) }),
+      ...(shown && { servers: Object.fromEntries(shown.map(({ name, status }) => [name, status])) }),
     });
   }
 
@@ -98,10 +102,27 @@ export class Health {
   private storage(): Promise<StorageHealth> {
     const now = performance.now();
     if (!this.probed || now - this.probed.at > PROBE_AGE) {
-      const asked = this.options.storage().catch(() => SILENT);
-      this.probed = { at: now, storage: within(asked, PROBE_TIME, { ref: false }).then((found) => found ?? SILENT) };
+      this.probed = {
+        at: now,
+        storage: within(this.ask(), PROBE_TIME, { ref: false }).then((found) => found ?? SILENT),
+      };
     }
     return this.probed.storage;
+  }
+
+  /** Questions do not pile up at an engine that does not answer. */
+  private ask(): Promise<StorageHealth> {
+    this.asked ??= (async () => this.options.storage())()
+      .catch(() => SILENT)
+      .finally(() => {
+        this.asked = undefined;
+      });
+    return this.asked;
+  }
+
+  private async known<T extends { readonly name: string }>(principal: Principal, servers: readonly T[]): Promise<T[]> {
+    const seen = await Promise.all(servers.map(({ name }) => this.options.knows(principal, name)));
+    return servers.filter((_, index) => seen[index]);
   }
 
   private servers(): { name: string; status: string }[] {

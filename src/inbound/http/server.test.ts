@@ -101,6 +101,14 @@ describe.each([
   });
 });
 
+it('an authenticator that returns no principal lets nobody in', async () => {
+  for (const given of [{}, undefined, { key: 7 }, 'ada']) {
+    const { post } = await serve(() => given as unknown as Authenticated);
+    expect((await post('/user'))[0]).toBe(500);
+    expect((await post('/admin'))[0]).toBe(500);
+  }
+});
+
 it('an authenticator sees the whole request', async () => {
   const seen: object[] = [];
   const { post } = await serve((request) => {

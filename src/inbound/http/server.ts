@@ -191,7 +191,7 @@ function allow({ res, headers, path }: Visit, { resource }: Match): void {
 
 /** The caller as a route of this access sees it. Throws where the route is not for it. */
 function principalFor(access: Access, given: Authenticated): Principal {
-  if (access === 'public') return given instanceof Challenge ? ANONYMOUS : given;
+  if (access === 'public' && given instanceof Challenge) return ANONYMOUS;
   const principal = admitted(given);
   if (access === 'admin' && !isAdmin(principal))
     throw new ProtocolError('forbidden', 'This is for administrators: callers whose token has "admin: true"');

@@ -1,4 +1,4 @@
-import type { Caller, Principal } from '../../core/caller.js';
+import { type Caller, callerOf, type Principal } from '../../core/caller.js';
 import { type Call, type Gateway, plainCall, type View } from '../../core/gateway.js';
 import type { UpstreamState } from '../../core/upstream-monitor.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -88,14 +88,6 @@ export class InfoPage {
     return Array.isArray(tools) ? tools : [];
   }
 }
-
-const callerOf = (principal: Principal): Caller => ({
-  principal,
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: undefined,
-  session: undefined,
-});
 
 const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
 

@@ -89,6 +89,16 @@ describe('a message in parts, wherever it is cut', () => {
       for (let at = 0; at < broken.length; at++) expect(() => readReplies(read(cut(broken, [at])))).toThrow();
   });
 
+  test('is refused where a member has more than one value, or none', () => {
+    const long = JSON.stringify('x'.repeat(5_000));
+    for (const value of [`${long} 1`, `${long}"x"`, '1 2', '[1] [2]', '', `${long},`, `[${long}] x`]) {
+      const text = `{"jsonrpc":"2.0","id":1,"result":{"a":${value}}}`;
+      expect(() => readReplies(Buffer.from(text))).toThrow();
+      for (const at of [40, 41, 42, 100, text.length - 4, text.length - 3])
+        expect(() => readReplies(read(cut(text, [at])))).toThrow();
+    }
+  });
+
   test('may be a notification, an error or a batch', () => {
     const messages = [
       { jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 'a "quoted" word' } },

@@ -57,6 +57,10 @@ export class GappedReader {
   private escaped = false;
   /** Between the colon of a member at `LEVEL` and the end of its value. */
   private inValue = false;
+  /** How much of that value there is. */
+  private token: 'none' | 'scalar' | 'whole' = 'none';
+  /** Something stands where only one value may. */
+  private malformed = false;
 
   constructor(private readonly leastGap = LEAST_GAP) {}
 
@@ -72,7 +76,9 @@ export class GappedReader {
         i = this.skipString(part, i);
         continue;
       }
-      switch (part[i++]) {
+      const byte = part[i++]!;
+      if (this.inValue && this.depth === LEVEL) this.follow(byte);
+      switch (byte) {
         case QUOTE:
           this.inString = true;
           break;
@@ -90,6 +96,7 @@ export class GappedReader {
         case COLON:
           if (this.depth === LEVEL && !this.inValue) {
             this.inValue = true;
+            this.token = 'none';
             valueStart = i;
           }
       }
@@ -117,6 +124,32 @@ export class GappedReader {
     return at;
   }
 
+  /** Checks that a member has one value: inside of a gap nobody looks again. */
+  private follow(byte: number): void {
+    switch (byte) {
+      case 0x20:
+      case 0x09:
+      case 0x0a:
+      case 0x0d:
+        if (this.token === 'scalar') this.token = 'whole';
+        break;
+      case COMMA:
+      case CLOSE_OBJECT:
+      case CLOSE_ARRAY:
+        if (this.token === 'none') this.malformed = true;
+        break;
+      case QUOTE:
+      case OPEN_OBJECT:
+      case OPEN_ARRAY:
+        if (this.token !== 'none') this.malformed = true;
+        this.token = 'whole';
+        break;
+      default:
+        if (this.token === 'whole') this.malformed = true;
+        else this.token = 'scalar';
+    }
+  }
+
   /** Makes the value under way part of the text again. */
   private takeBack(): void {
     if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
@@ -142,7 +175,10 @@ export class GappedReader {
   take(): Buffer | GappedText {
     this.takeBack();
     const text = this.text.take();
-    return this.gaps.length === 0 ? text : { text, gaps: this.gaps };
+    if (this.gaps.length === 0) return text;
+    // Whoever reads the whole text finds what is wrong with it.
+    if (this.malformed) return Buffer.concat(between(text, this.gaps, 0, text.length));
+    return { text, gaps: this.gaps };
   }
 }
 

@@ -219,9 +219,16 @@ export class ClientSession {
     throw new ProtocolError('invalid_params', '"taskId" must be a string');
   }
 
-  private async taskResult({ id, method, params }: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+  /** One request of an id at a time: a cancellation names nothing else. */
+  private begin(id: Id): Cancellation {
+    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is under way already');
     const cancellation = new Cancellation();
     this.running.set(id, cancellation);
+    return cancellation;
+  }
+
+  private async taskResult({ id, method, params }: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+    const cancellation = this.begin(id);
     try {
       const send = canAsk ? (text: Buffer) => outlet.send(text) : this.setup.unsolicited;
       const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
@@ -250,9 +257,7 @@ export class ClientSession {
 
   private async forward(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
     const { id, method } = message;
-    const cancellation = new Cancellation();
-    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is under way already');
-    this.running.set(id, cancellation);
+    const cancellation = this.begin(id);
     try {
       const outcome = await this.rounds(message, outlet, cancellation, canAsk);
       if (this.abandoned.has(id)) this.encoder.failure(outlet, id, method, stayedAway(), message.params);
