@@ -35,6 +35,8 @@ export interface Call {
   readonly state?: CallState | undefined;
   /** All items of a list in one answer: the gateway itself asks, and needs no cursors. */
   readonly whole?: true;
+  /** A message to an agent made of tools leads to this call: its caller is counted for the message. */
+  readonly nested?: true;
   /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */

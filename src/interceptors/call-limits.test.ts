@@ -10,8 +10,11 @@ import { callLimits } from './call-limits.js';
 const RESULT = complete(RawObject.from({}));
 const callerOf = (subject: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject }) });
 
-const contextOf = (caller: Caller, forward: McpRoute['forward']): McpContext => {
-  const call = plainCall('tools/call', RawObject.from({}), ALL_SERVERS);
+const contextOf = (caller: Caller, forward: McpRoute['forward'], nested = false): McpContext => {
+  const call = {
+    ...plainCall('tools/call', RawObject.from({}), ALL_SERVERS),
+    ...(nested && { nested: true as const }),
+  };
   return new McpContext(caller, call, { target: { server: 'a', kind: 'tool', name: 'b' }, forward }, 0);
 };
 
@@ -43,6 +46,15 @@ describe('calls under way', () => {
     });
     expect(() => one.run(thrown)).toThrow('thrown');
     expect(await one.run(contextOf(callerOf('ada'), counting))).toBe(RESULT);
+  });
+
+  test('that a message to an agent made of tools leads to count for their server alone', async () => {
+    const one = pipeline();
+    const never = (): Promise<Outcome> => new Promise(() => {});
+    void one.run(contextOf(callerOf('ada'), never));
+    expect(await one.run(contextOf(callerOf('ada'), async () => RESULT, true))).toBe(RESULT);
+    void one.run(contextOf(callerOf('ada'), never, true));
+    expect(() => one.run(contextOf(callerOf('ada'), never, true))).toThrow('Too many calls to "a" are under way');
   });
 
   test('of one server are bounded over all callers, and the gateway itself is never refused', async () => {

@@ -11,11 +11,15 @@ import type { Release } from '../core/quota.js';
  */
 export function callLimits(slots: CallSlots): Interceptor {
   return (context, next) => {
-    // An agent that is called as a tool counts once, as the call of the tool.
-    const nested = context.protocol === 'a2a' && context.call.nested === true;
-    if (nested || context.caller.principal === GATEWAY.principal) return next(context);
     const { caller, session, target } = context;
-    return releasing(slots.take({ caller: caller.principal.key, session, server: target?.server }), context, next);
+    if (caller.principal === GATEWAY.principal) return next(context);
+    const server = target?.server;
+    // An agent that is called as a tool, and a tool that is called as an agent, count once for their caller.
+    if (context.call.nested)
+      return context.protocol === 'a2a'
+        ? next(context)
+        : releasing(slots.take({ caller: undefined, session: undefined, server }), context, next);
+    return releasing(slots.take({ caller: caller.principal.key, session, server }), context, next);
   };
 }
 

@@ -85,7 +85,7 @@ export class ToolTurns {
     const call = callOf('tools/call', params, run.cancellation, (notification) => {
       if (notification.method === 'notifications/progress') run.emit(progress(run.task, notification.params));
     });
-    const outcome = await this.parts.gateway.call(asking(caller), { ...call, state });
+    const outcome = await this.parts.gateway.call(asking(caller), { ...call, state, nested: true });
     this.conclude(caller, run, tool, args, outcome);
   }
 
