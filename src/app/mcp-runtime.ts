@@ -170,6 +170,7 @@ export class McpRuntime {
     const { catalog } = this;
     return {
       gateway: this.gateway,
+      admission: this.admission,
       tasks: this.tasks,
       cluster: replica.cluster,
       identified: authenticator.enabled,

@@ -55,6 +55,10 @@ export const seesAll = (admission: Visibility, caller: Caller): boolean =>
 export const sees = (admission: Visibility, caller: Caller, target: ItemTarget): boolean | Promise<boolean> =>
   seesAll(admission, caller) || (admission.sees?.(caller, target) ?? true);
 
+/** The target that admission is asked to show: tasks and methods of a server are known to those that know the server. */
+export const knownBy = (target: ItemTarget): ItemTarget =>
+  target.kind === 'task' || target.kind === 'method' ? serverTarget(target.server) : target;
+
 /** Those things that the caller may know of: the list itself where nothing is hidden, and no promise where none is needed. */
 export function visible<T>(
   admission: Visibility,

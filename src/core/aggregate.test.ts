@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { admitting } from '../interceptors/admission.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
@@ -126,6 +126,8 @@ function gatewayOf(
   const names = async (method: string, member: string, view?: View, caller?: Caller): Promise<unknown[]> =>
     ((await call(method, {}, view, caller))[member] as JsonObject[]).map((item) => item['name']);
   return {
+    catalog: made,
+    tasks,
     gateway,
     call,
     reached,
@@ -279,6 +281,53 @@ describe('a caller that may not know of everything', () => {
     const { honoured, close } = await gateway.listen(ada, call, { resourceSubscriptions: ['a:r', 'a:s'] }, () => {});
     close();
     expect(honoured.resourceSubscriptions).toEqual(['a:s']);
+  });
+
+  const hides: Admission = { sees: () => false, admit: () => {} };
+  const forbids: Admission = {
+    sees: () => true,
+    admit: ({ target }) => {
+      if (target.kind === 'task') throw new ProtocolError('forbidden', 'No');
+    },
+  };
+  test.each([
+    ['may not know of', hides, 'task_not_found'],
+    ['may not read', forbids, 'forbidden'],
+  ])('is not subscribed to a task that it %s', async (_, denying, reason) => {
+    let rule: Admission = { sees: () => true, admit: () => {} };
+    const admission: Admission = {
+      sees: (caller, target) => rule.sees!(caller, target),
+      admit: (request) => rule.admit(request),
+    };
+    const { gateway, call, tasks } = gatewayOf({ a: { tools: ['x'] } }, admission);
+    const listen = (taskId: string) => {
+      const heard: unknown[] = [];
+      const listening = plainCall('subscriptions/listen', RawObject.from({}), ALL_SERVERS);
+      const deliver = (notification: unknown): void => void heard.push(notification);
+      return gateway.listen(withTasks, listening, { taskIds: [taskId] }, deliver).then(({ honoured }) => ({
+        honoured,
+        heard,
+      }));
+    };
+    let end: () => void = () => {};
+    const ending = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const { taskId } = await tasks.start(
+      ada.principal.key,
+      'a',
+      undefined,
+      () => {},
+      () => ending.then(() => complete(RawObject.from({ content: [] }))),
+    );
+    const before = await listen(taskId);
+    rule = denying;
+    await expect(call('tasks/get', { taskId }, ALL_SERVERS, withTasks)).rejects.toMatchObject(refusal(reason));
+    const after = await listen(taskId);
+    expect([before.honoured.taskIds, after.honoured.taskIds]).toEqual([[taskId], undefined]);
+    end();
+    await vi.waitFor(() => expect(before.heard).not.toEqual([]));
+    expect(after.heard).toEqual([]);
   });
 });
 

@@ -375,14 +375,14 @@ export class Forwarder {
     return complete(outcome.result.edit({ taskId: JSON.stringify(taskId) }));
   }
 
-  /** Those of the named tasks that are the gateway's own and this caller's. */
-  async ownedTasks(caller: Caller, taskIds: readonly string[]): Promise<string[]> {
+  /** The targets of those of the named tasks that are the gateway's own and this caller's. */
+  async ownedTasks(caller: Caller, taskIds: readonly string[]): Promise<ItemTarget[]> {
     if (taskIds.length > 0 && !declares(caller.capabilities, TASKS_CAPABILITY))
       throw lacksCapability('parley', TASKS_CAPABILITY);
-    const owned: string[] = [];
+    const owned: ItemTarget[] = [];
     for (const taskId of taskIds) {
-      const known = await this.parts.tasks.find(caller.principal.key, taskId).catch(() => undefined);
-      if (known) owned.push(taskId);
+      const known = await this.hosted(caller, taskId).catch(() => undefined);
+      if (known) owned.push(known.target);
     }
     return owned;
   }

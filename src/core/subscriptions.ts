@@ -7,7 +7,7 @@ import {
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import { detailedTask } from '../protocol/mcp/project/task.js';
-import { type Admission, type ItemTarget, sees } from './admission.js';
+import { type Admission, type ItemTarget, knownBy, sees } from './admission.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { McpContext } from './call.js';
 import type { Catalog } from './catalog/catalog.js';
@@ -47,7 +47,7 @@ export class Subscriptions {
       throw new ProtocolError('not_found', `There is no server "${view.only}"`);
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
-    const taskIds = await this.options.forwarder.ownedTasks(caller, filter.taskIds ?? []);
+    const taskIds = await this.admittedTasks(context, filter.taskIds ?? []);
     const stopTasks = this.options.tasks.onChange((record: TaskRecord) => {
       if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
     });
@@ -115,11 +115,24 @@ export class Subscriptions {
     return byServer;
   }
 
-  /** Each resource is admitted by itself. Throws what keeps it from being. */
+  private async admittedTasks(context: McpContext, taskIds: readonly string[]): Promise<string[]> {
+    const admitted: string[] = [];
+    for (const target of await this.options.forwarder.ownedTasks(context.caller, taskIds)) {
+      try {
+        if (await this.admits(context, target)) admitted.push(target.name);
+      } catch (error) {
+        // Not honoured, and so not acknowledged, as with resources.
+        if (!(error instanceof ProtocolError)) throw error;
+      }
+    }
+    return admitted;
+  }
+
+  /** Each resource and each task is admitted by itself. Throws the reason why it is not admitted. */
   private async admits(context: McpContext, target: ItemTarget): Promise<boolean> {
     const { admission } = this.options;
     const { protocol, method, caller } = context;
-    if (!(await sees(admission, caller, target))) return false;
+    if (!(await sees(admission, caller, knownBy(target)))) return false;
     await admission.admit({ protocol, method, caller, target, arguments: context.arguments });
     return true;
   }

@@ -1,4 +1,4 @@
-import { type Admission, type ItemTarget, sees, seesAll, serverTarget, type Target } from '../core/admission.js';
+import { type Admission, type ItemTarget, knownBy, sees, seesAll, type Target } from '../core/admission.js';
 import type { CallContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
@@ -28,10 +28,6 @@ function admitted(admission: Admission, context: Resolved, next: Next): ReturnTy
 }
 
 const isResolved = (context: CallContext): context is Resolved => context.target !== undefined;
-
-/** Tasks and methods of a server are known to those that know the server. */
-const knownBy = (target: ItemTarget): ItemTarget =>
-  target.kind === 'task' || target.kind === 'method' ? serverTarget(target.server) : target;
 
 /** The error for a target that is not there. */
 function unknown({ method }: CallContext, { kind, server, name, offered = name }: ItemTarget): ProtocolError {

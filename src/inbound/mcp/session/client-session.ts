@@ -199,7 +199,8 @@ export class ClientSession {
       case 'tasks/list': {
         if (!this.knowsTasks) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
         const { gateway, tasks } = this.setup;
-        return gateway.onTask(this.caller, call(), undefined, () => tasks.list(params.get('cursor')));
+        const { caller } = this;
+        return gateway.onTask(caller, call(), undefined, () => tasks.list(caller, params.get('cursor')));
       }
       case 'initialize':
         throw new ProtocolError('invalid_request', 'This session is initialized already');

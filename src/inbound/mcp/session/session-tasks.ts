@@ -1,5 +1,6 @@
+import { type Admission, serverTarget, visible } from '../../../core/admission.js';
 import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
-import type { Cancellation } from '../../../core/caller.js';
+import type { Caller, Cancellation } from '../../../core/caller.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
@@ -19,6 +20,7 @@ export class SessionTasks {
     /** Without known callers a list would show everybody's tasks to everybody (TSKL-09). */
     private readonly mayList: boolean,
     private readonly seal: Seal,
+    private readonly admission: Pick<Admission, 'sees'>,
   ) {}
 
   /** What the session declares. */
@@ -30,15 +32,17 @@ export class SessionTasks {
     return experimentalTask(await this.tasks.find(this.principal, taskId));
   }
 
-  async list(cursor: unknown): Promise<JsonObject> {
+  /** The tasks of the servers that the caller may know of, as each of them is shown by `tasks/get`. */
+  async list(caller: Caller, cursor: unknown): Promise<JsonObject> {
     if (!this.mayList) throw new ProtocolError('method_not_found', 'Method not found: tasks/list');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', 'A cursor is a string');
     const after = cursor === undefined ? undefined : this.openCursor(cursor);
     const records = await this.tasks.list(this.principal, after, PAGE);
+    const shown = await visible(this.admission, caller, records, ({ server }) => serverTarget(server));
     const last = records.at(-1);
     return {
-      tasks: records.map(experimentalTask),
+      tasks: shown.map(experimentalTask),
       ...(records.length === PAGE &&
         last && { nextCursor: this.seal.close('cursor', this.principal, [LIST, last.taskId], CURSOR_TTL) }),
     };

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Admission } from '../../../core/admission.js';
 import { metaOf } from '../../../core/aggregate.js';
 import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Caller, Principal } from '../../../core/caller.js';
@@ -27,6 +28,7 @@ import { SessionTasks } from './session-tasks.js';
 
 export interface SessionsOptions {
   readonly gateway: Gateway;
+  readonly admission: Pick<Admission, 'sees'>;
   readonly info: Implementation;
   readonly seal: Seal;
   readonly idle: number;
@@ -227,8 +229,8 @@ export class Sessions<C extends Carrier> {
   }
 
   private tasksOf({ key }: Principal): SessionTasks {
-    const { tasks, identified, seal } = this.options;
-    return new SessionTasks(tasks, key, identified, seal);
+    const { tasks, identified, seal, admission } = this.options;
+    return new SessionTasks(tasks, key, identified, seal, admission);
   }
 
   private begin(

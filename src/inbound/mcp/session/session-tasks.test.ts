@@ -1,0 +1,26 @@
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import type { Admission } from '../../../core/admission.js';
+import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
+import { type Caller, GATEWAY, principalOf } from '../../../core/caller.js';
+import { Seal } from '../../../core/seal.js';
+import { SessionTasks } from './session-tasks.js';
+
+const ada: Caller = { ...GATEWAY, principal: principalOf({ subject: 'ada' }) };
+const key = randomBytes(32);
+const seal = new Seal({ active: { id: 'k', key }, find: () => key });
+
+const recordOf = (server: string): TaskRecord =>
+  ({ taskId: `of ${server}`, server, status: 'working', createdAt: '', lastUpdatedAt: '' }) as unknown as TaskRecord;
+
+const listed = async (admission: Pick<Admission, 'sees'>): Promise<unknown[]> => {
+  const tasks = { list: async () => ['a', 'b'].map(recordOf) } as unknown as HostedTasks;
+  const list = await new SessionTasks(tasks, ada.principal.key, true, seal, admission).list(ada, undefined);
+  return (list['tasks'] as { taskId: string }[]).map(({ taskId }) => taskId);
+};
+
+test('a list of tasks leaves out those of servers that the caller may not know of', async () => {
+  expect(await listed({})).toEqual(['of a', 'of b']);
+  expect(await listed({ sees: (_, { server }) => server !== 'b' })).toEqual(['of a']);
+  expect(await listed({ sees: async (_, { kind, server }) => kind === 'server' && server !== 'a' })).toEqual(['of b']);
+});
