@@ -75,6 +75,20 @@ export function visible<T>(
     : chosen(answers as boolean[]);
 }
 
+/** Does the work if the caller may know of the target: at once where nothing is hidden, and not where admission fails. */
+export function whereSeen(admission: Visibility, caller: Caller, target: ItemTarget, work: () => void): void {
+  if (seesAll(admission, caller)) {
+    work();
+    return;
+  }
+  void Promise.resolve()
+    .then(() => sees(admission, caller, target))
+    .catch(() => false)
+    .then((seen) => {
+      if (seen) work();
+    });
+}
+
 export const agentTarget = (name: string): ItemTarget => ({ server: name, kind: 'agent', name });
 export const serverTarget = (name: string): ItemTarget => ({ server: name, kind: 'server', name });
 

@@ -283,6 +283,22 @@ describe('a caller that may not know of everything', () => {
     expect(honoured.resourceSubscriptions).toEqual(['a:s']);
   });
 
+  test('hears of changed lists of the servers that it may know of', async () => {
+    const { gateway, catalog: changing } = gatewayOf(FAKES, hiding('server b'));
+    const listen = async (caller: Caller): Promise<(string | undefined)[]> => {
+      const heard: (string | undefined)[] = [];
+      const listening = plainCall('subscriptions/listen', RawObject.from({}), ALL_SERVERS);
+      await gateway.listen(caller, listening, { toolsListChanged: true }, (_, server) => void heard.push(server));
+      return heard;
+    };
+    const [some, all] = [await listen(ada), await listen(GATEWAY)];
+    changing.remove('b');
+    await vi.waitFor(() => expect(all).toContain('b'));
+    changing.remove('a');
+    await vi.waitFor(() => expect([some.includes('a'), all.includes('a')]).toEqual([true, true]));
+    expect(some).not.toContain('b');
+  });
+
   const hides: Admission = { sees: () => false, admit: () => {} };
   const forbids: Admission = {
     sees: () => true,

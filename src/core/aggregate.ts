@@ -6,7 +6,6 @@ import {
   isListMethod,
   isObject,
   type ListMethod,
-  type Notification,
   type SubscriptionFilter,
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
@@ -25,6 +24,7 @@ import { type Forwarder, ServerRoute } from './forward.js';
 import {
   type Call,
   complete,
+  type Deliver,
   type Description,
   failed,
   type Gateway,
@@ -73,12 +73,7 @@ export class Aggregate implements Gateway {
     return this.provide(caller, call, () => this.described(caller, call.view));
   }
 
-  listen(
-    caller: Caller,
-    call: Call,
-    filter: SubscriptionFilter,
-    deliver: (notification: Notification) => void,
-  ): Promise<Subscription> {
+  listen(caller: Caller, call: Call, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription> {
     return this.provide(caller, call, (context) => this.subscriptions.open(context, filter, deliver));
   }
 

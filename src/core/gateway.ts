@@ -112,6 +112,9 @@ export interface Description {
   readonly missing: readonly Missing[];
 }
 
+/** Takes a notification of a subscription; of a changed list also the server whose list it is. */
+export type Deliver = (notification: Notification, server?: string) => void;
+
 /**
  * What every inbound adapter for MCP calls. All of it goes through the interceptors. `call` gives failures as outcomes, the
  * other methods throw `ProtocolError` and `UpstreamRpcError`.
@@ -121,12 +124,7 @@ export interface Gateway {
   /** What the view of the call offers, in the modern vocabulary. */
   describe(caller: Caller, call: Call): Promise<Description>;
   /** Resolves once the upstream watches are live. */
-  listen(
-    caller: Caller,
-    call: Call,
-    filter: SubscriptionFilter,
-    deliver: (notification: Notification) => void,
-  ): Promise<Subscription>;
+  listen(caller: Caller, call: Call, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription>;
   /** Does something with a task of the gateway's own, or with all of them; for revisions that have other words for tasks. */
   onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T>;
 }

@@ -7,14 +7,14 @@ import {
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import { detailedTask } from '../protocol/mcp/project/task.js';
-import { type Admission, type ItemTarget, knownBy, sees } from './admission.js';
+import { type Admission, type ItemTarget, knownBy, sees, serverTarget, whereSeen } from './admission.js';
 import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { McpContext } from './call.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Resolver } from './catalog/resolver.js';
 import { answeredWithin } from './catalog/waiting.js';
 import type { Forwarder } from './forward.js';
-import type { Subscription, View } from './gateway.js';
+import type { Deliver, Subscription, View } from './gateway.js';
 import type { Watch } from './upstream.js';
 
 /** How long a subscription to everything waits for one server to confirm its part. */
@@ -34,12 +34,8 @@ export class Subscriptions {
   constructor(private readonly options: SubscriptionsOptions) {}
 
   /** Only the pipeline calls this, after every interceptor. Resolves once the upstream watches are live. */
-  async open(
-    context: McpContext,
-    filter: SubscriptionFilter,
-    deliver: (notification: Notification) => void,
-  ): Promise<Subscription> {
-    const { catalog } = this.options;
+  async open(context: McpContext, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription> {
+    const { catalog, admission } = this.options;
     const { caller } = context;
     const { view } = context.call;
     const upstreams = await catalog.upstreams(caller, view);
@@ -52,12 +48,14 @@ export class Subscriptions {
       if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
     });
     const own = catalog.setOf(caller, view);
+    let closed = false;
     const stop = catalog.onChange((kind, server, set) => {
-      if (filter[kind] && catalog.concerns(view, server) && (set === undefined || set === own))
-        deliver({ method: LIST_CHANGED[kind], params: {} });
+      if (!filter[kind] || !catalog.concerns(view, server) || (set !== undefined && set !== own)) return;
+      whereSeen(admission, caller, serverTarget(server), () => {
+        if (!closed) deliver({ method: LIST_CHANGED[kind], params: {} }, server);
+      });
     });
     const watches: Watch[] = [];
-    let closed = false;
     await Promise.all(
       upstreams.map(async (upstream) => {
         const uris = byServer.get(upstream.name) ?? [];

@@ -390,7 +390,10 @@ export class ClientSession {
   /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
   private watchLists(): void {
     if (this.stopLists || this.closed || !this.setup.reachable) return;
-    this.stopLists = this.setup.lists.follow(this.caller, this.view, (notification) => this.announce(notification));
+    this.stopLists = this.setup.lists.follow(this.view, {
+      caller: () => this.caller,
+      hear: (notification) => this.announce(notification),
+    });
   }
 
   /** Passes on what a server says beside its calls; log lines as far as the client wants them. */

@@ -134,7 +134,7 @@ export class Sessions<C extends Carrier> {
 
   constructor(private readonly options: SessionsOptions) {
     this.cluster = options.cluster ?? ALONE;
-    this.lists = new ListFeeds(options.gateway);
+    this.lists = new ListFeeds(options.gateway, options.admission);
     this.cluster.onTold(MESSAGE, (payload) => {
       const { key, message } = payload as JsonObject;
       this.entries.get(String(key))?.session.overhear(readMessage(message as JsonObject));
