@@ -92,6 +92,10 @@ export function whereSeen(admission: Visibility, caller: Caller, target: ItemTar
 export const agentTarget = (name: string): ItemTarget => ({ server: name, kind: 'agent', name });
 export const serverTarget = (name: string): ItemTarget => ({ server: name, kind: 'server', name });
 
+/** The error for an agent that is not there, and for one that the caller may not know of. */
+export const unknownAgent = (name: string): ProtocolError =>
+  new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
+
 /** Everyone may see everything; tools of servers whose invocation is switched off are not called. */
 export class OpenAdmission implements Admission {
   constructor(private readonly callable: (server: string) => boolean) {}

@@ -1,4 +1,12 @@
-import { type Admission, type ItemTarget, knownBy, sees, seesAll, type Target } from '../core/admission.js';
+import {
+  type Admission,
+  type ItemTarget,
+  knownBy,
+  sees,
+  seesAll,
+  type Target,
+  unknownAgent,
+} from '../core/admission.js';
 import type { CallContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
@@ -43,7 +51,7 @@ function unknown({ method }: CallContext, { kind, server, name, offered = name }
     case 'method':
       return new ProtocolError('method_not_found', `Method not found: ${method}`);
     case 'agent':
-      return new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
+      return unknownAgent(name);
     case 'server':
       return new ProtocolError('not_found', `There is no server "${name}"`);
   }

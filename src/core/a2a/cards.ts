@@ -10,7 +10,7 @@ import { DECLARED, HTTP_BINDINGS } from '../../protocol/a2a/served.js';
 import { TOOLS_EXTENSION } from '../../protocol/bridge/tool-skill.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type Admission, agentTarget, visible } from '../admission.js';
+import { type Admission, agentTarget, unknownAgent, visible } from '../admission.js';
 import type { Caller } from '../caller.js';
 import { within } from '../timing.js';
 import type { Agent, AgentFacts, SignatureVerdict } from './agent.js';
@@ -218,8 +218,7 @@ export class Cards {
   private async find(caller: Caller, name: string): Promise<Agent> {
     const { admission, agents } = this.options;
     const agent = agents.get(name);
-    if (!agent || (admission.sees && !(await admission.sees(caller, agentTarget(name)))))
-      throw new ProtocolError('agent_not_found', `There is no agent "${name}" here`);
+    if (!agent || (admission.sees && !(await admission.sees(caller, agentTarget(name))))) throw unknownAgent(name);
     return agent;
   }
 

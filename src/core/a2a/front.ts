@@ -8,6 +8,7 @@ import {
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { unknownAgent } from '../admission.js';
 import type { Caller } from '../caller.js';
 import type { Agent, Events, Passed } from './agent.js';
 import { plainLine } from './card-text.js';
@@ -144,7 +145,7 @@ export class Front implements FrontRouter {
   private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
     const named = wish.agent ?? wish.tenant;
     if (named !== undefined) {
-      if (!(await this.parts.cards.visible(caller)).includes(named)) throw notFound(named);
+      if (!(await this.parts.cards.visible(caller)).includes(named)) throw unknownAgent(named);
       const skillId = wish.skillId === undefined ? {} : { skillId: wish.skillId };
       return { kind: 'agent', agent: named, why: wish.agent === undefined ? 'tenant' : 'hint', ...skillId };
     }
@@ -327,5 +328,3 @@ function messageOf(request: JsonObject): Message | undefined {
 
 const text = (value: JsonValue | undefined): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
-const notFound = (agent: string): ProtocolError =>
-  new ProtocolError('agent_not_found', `There is no agent "${agent}" here`, { outcome: 'not_executed' });

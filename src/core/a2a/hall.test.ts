@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Core, message, type Rig, ScriptedAgent, startRig, task } from '../../../test/support/scripted-agent.js';
+import { callerNamed, cardOf, cardsOf, StaticAgent } from '../../../test/support/static-agent.js';
+import { admitting } from '../../interceptors/admission.js';
 import { HOPS, type ListTasksResponse, type SendMessageRequest, type Task } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { OpenAdmission } from '../admission.js';
+import { type Admission, OpenAdmission } from '../admission.js';
 import { Cancellation, GATEWAY, principalOf } from '../caller.js';
 import { Pipeline } from '../pipeline.js';
 
@@ -58,6 +60,19 @@ test('a task belongs to the key of its caller, whatever name another issuer give
     exchange,
   } as const;
   await expect(core.hall.handle(namesake, call)).rejects.toMatchObject(refusal('task_not_found'));
+});
+
+test('G-15, S-62: the card of an agent that is hidden and of one that is not there have the same error', async () => {
+  const admission: Admission = { sees: (_, { name }) => name !== 'planner', admit: () => {} };
+  const cards = cardsOf([new StaticAgent('planner', cardOf('Planner'))], { admission });
+  const { hall } = rig.core({ admission, pipeline: new Pipeline([admitting(admission)]) });
+  const ann = callerNamed('ann');
+  const told = async (name: string): Promise<string> => {
+    const error = await hall.read(ann, name, () => cards.agent(ann, name)).catch((reason: Error) => reason);
+    return JSON.stringify([(error as Error).message, error]).replaceAll(name, 'NAME');
+  };
+  expect(await told('planner')).toContain('agent_not_found');
+  expect(await told('planner')).toBe(await told('absent'));
 });
 
 describe('a message', () => {

@@ -12,7 +12,14 @@ import { isTerminal } from '../../protocol/a2a/model.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
-import { type Admission, agentTarget, type Target as CallTarget, type CatalogTarget, visible } from '../admission.js';
+import {
+  type Admission,
+  agentTarget,
+  type Target as CallTarget,
+  type CatalogTarget,
+  unknownAgent,
+  visible,
+} from '../admission.js';
 import { A2aContext, type A2aRoute } from '../call.js';
 import { type Caller, GATEWAY, ownerOf } from '../caller.js';
 import type { Pipeline } from '../pipeline.js';
@@ -322,7 +329,7 @@ export class Hall implements AgentGateway {
     const agent = this.parts.agents.get(name);
     const found = (sees: boolean): Target => {
       if (agent && sees) return { name, agent };
-      throw new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
+      throw unknownAgent(name);
     };
     const sees = this.parts.admission.sees?.(caller, agentTarget(name)) ?? true;
     return sees instanceof Promise ? sees.then(found) : found(sees);
