@@ -38,6 +38,7 @@ interface Fake {
   readonly tools?: readonly string[];
   readonly prompts?: readonly string[];
   readonly resources?: readonly string[];
+  readonly templates?: readonly string[];
   readonly instructions?: string;
   readonly down?: true;
   readonly groups?: readonly string[];
@@ -79,7 +80,7 @@ function gatewayOf(
         case 'resources/list':
           return complete(RawObject.from({ ...fresh, resources: items(fake.resources, 'uri') }));
         case 'resources/templates/list':
-          return complete(RawObject.from({ ...fresh, resourceTemplates: [] }));
+          return complete(RawObject.from({ ...fresh, resourceTemplates: items(fake.templates, 'uriTemplate') }));
         default:
           reached.push(`${name} ${method} ${String(params.get('name') ?? params.get('taskId') ?? '')}`.trim());
           return params.get('name') === 'long'
@@ -248,6 +249,51 @@ describe('a caller that may not know of everything', () => {
     await expect(call('prompts/get', { name: 'a__p' })).rejects.toMatchObject(refusal('prompt_not_found'));
     await expect(call('vendor/do', {}, oneServer('b'))).rejects.toMatchObject(refusal('method_not_found'));
     expect(reached).toEqual([]);
+  });
+
+  describe.each([
+    ['all servers', ALL_SERVERS, 'a__'],
+    ['one server', oneServer('a'), ''],
+  ])('at the endpoint of %s', (_, view, prefix) => {
+    const OFFERS = { a: { prompts: ['plan', 'quiz'], resources: ['a:r', 'a:s'], templates: ['a:t/{id}', 'a:u/{id}'] } };
+    const prompt = (name: string): JsonObject => ({ ref: { type: 'ref/prompt', name: `${prefix}${name}` } });
+    const template = (uri: string): JsonObject => ({ ref: { type: 'ref/resource', uri } });
+
+    test.each<[string, (name: string) => JsonObject, shown: string, hidden: string, absent: string]>([
+      ['prompts/get', (name) => ({ name: `${prefix}${name}` }), 'plan', 'quiz', 'zilch'],
+      ['completion/complete', prompt, 'plan', 'quiz', 'zilch'],
+      ['resources/read', (uri) => ({ uri }), 'a:s', 'a:r', 'a:n'],
+      ['resources/read', (uri) => ({ uri }), 'a:u/1', 'a:t/1', 'a:n/1'],
+      ['completion/complete', template, 'a:u/{id}', 'a:t/{id}', 'a:n/{id}'],
+    ])(
+      '%s of a hidden item and of an absent one have the same error',
+      async (method, params, shown, hidden, absent) => {
+        const { call, reached } = gatewayOf(OFFERS, hiding('prompt quiz', 'resource a:r', 'resource a:t/{id}'));
+        const told = async (name: string): Promise<string> => {
+          const error = await call(method, params(name), view).then(
+            () => new Error('answered'),
+            (reason: Error) => reason,
+          );
+          return JSON.stringify([error.message, error]).replaceAll(name, 'NAME');
+        };
+        expect(await told(hidden)).toContain('_not_found');
+        expect(await told(hidden)).toBe(await told(absent));
+        expect(reached).toEqual([]);
+        expect(await call(method, params(shown), view)).toEqual({ from: 'a' });
+      },
+    );
+
+    test('items that no list has are left to the server where nothing is hidden', async () => {
+      const { call } = gatewayOf(OFFERS);
+      expect(await call('prompts/get', { name: `${prefix}n` }, view)).toEqual({ from: 'a' });
+      expect(await call('resources/read', { uri: 'a:n' }, view)).toEqual({ from: 'a' });
+    });
+  });
+
+  test('is told of a server that is down, whether a prompt of it is hidden or not', async () => {
+    const { call } = gatewayOf({ a: { down: true } }, hiding('prompt p'));
+    for (const name of ['a__p', 'a__n'])
+      await expect(call('prompts/get', { name })).rejects.toMatchObject(refusal('upstream_unavailable'));
   });
 
   test('finds no names ambiguous for the sake of hidden servers, and is not given them as candidates', async () => {

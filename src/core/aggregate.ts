@@ -247,7 +247,7 @@ export class Aggregate implements Gateway {
     const name = stringParam(call, 'name');
     const { catalog, forwarder } = this.parts;
     const set = catalog.setOf(caller, call.view);
-    const { server, name: own } = await this.resolver.resolve(caller, call.view, name, 'prompts/list', set);
+    const { server, name: own } = await this.resolver.prompt(caller, call.view, name, set);
     const edits = own === name ? {} : { name: JSON.stringify(own) };
     return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
   }
@@ -265,7 +265,7 @@ export class Aggregate implements Gateway {
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');
     if (ref['type'] === 'ref/prompt' && typeof ref['name'] === 'string') {
-      const { server, name: own } = await this.resolver.resolve(caller, call.view, ref['name'], 'prompts/list', set);
+      const { server, name: own } = await this.resolver.prompt(caller, call.view, ref['name'], set);
       const edits = { ref: JSON.stringify({ ...ref, name: own }) };
       return new ServerRoute(forwarder, { server, kind: 'prompt', name: own }, edits);
     }

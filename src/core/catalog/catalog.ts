@@ -248,9 +248,9 @@ export class Catalog {
     server: string,
     method: ListMethod,
     set: CapabilitySet,
-  ): Promise<ShownPart | undefined> {
-    const answer = await this.entries.get(server)?.part(method, set, false);
-    return answer?.part && this.shown(caller, view, method, answer.part);
+  ): Promise<{ readonly part?: ShownPart; readonly missing?: Missing }> {
+    const { part, missing } = (await this.entries.get(server)?.part(method, set, false)) ?? {};
+    return { ...(part && { part: await this.shown(caller, view, method, part) }), ...(missing && { missing }) };
   }
 
   /** A part with what of it is hidden, by the view or from the caller. */

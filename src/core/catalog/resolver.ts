@@ -35,6 +35,23 @@ export class Resolver {
     return this.checked(caller, view, name, method, set, found);
   }
 
+  /**
+   * The prompt of a name. Where something is hidden from the caller, only prompts that it is shown exist for it: the server
+   * would answer for a prompt that it does not have, and the gateway for one that is hidden.
+   */
+  async prompt(caller: Caller, view: View, name: string, set: CapabilitySet): Promise<Resolved> {
+    const { catalog } = this;
+    const found = await this.resolve(caller, view, name, 'prompts/list', set);
+    if (catalog.showsAll(caller) || !catalog.has(found.server)) return found;
+    const { part, missing } = await catalog.partOf(caller, view, found.server, 'prompts/list', set);
+    if (part && has(part, found.name)) return found;
+    if (!missing) throw unknownName('prompts/list', name);
+    throw new ProtocolError('upstream_unavailable', `The prompts of server "${missing.server}" are not known now`, {
+      outcome: 'not_executed',
+      data: { ...missing },
+    });
+  }
+
   private split(view: View, name: string): Resolved | undefined {
     const { catalog } = this;
     if (view.only !== undefined) return { server: view.only, name };
@@ -90,21 +107,22 @@ export class Resolver {
     split: Resolved,
   ): Promise<Resolved> {
     const { server } = split;
-    const part = await this.catalog.partOf(caller, view, server, method, set);
+    const { part } = await this.catalog.partOf(caller, view, server, method, set);
     const naming = this.catalog.namingOf(view);
     const found = part && itemsOf(part).find(({ key }) => naming.prefixed(server, key) === name);
     return found ? { server, name: found.key } : split;
   }
 
-  /** The server that a URI belongs to: who lists it, whose template makes it, or whose other URIs begin alike. */
+  /**
+   * The server that a URI belongs to: the one that lists it, whose template makes it, or whose other URIs begin alike. Where
+   * something is hidden from the caller, a URI that only begins alike does not exist for it, as in `prompt`.
+   */
   async ownerOf(caller: Caller, view: View, uri: string, set: CapabilitySet): Promise<string> {
     const { catalog } = this;
     const unknown = (): ProtocolError =>
       new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });
-    if (view.only !== undefined) {
-      if (await catalog.sees(caller, view.only)) return view.only;
-      throw unknown();
-    }
+    const all = catalog.showsAll(caller);
+    if (view.only !== undefined && (all || !catalog.has(view.only))) return view.only;
     const listed = await catalog.parts(caller, view, 'resources/list', set);
     const exact = listed.parts.filter((part) => has(part, uri));
     const templated = await catalog.parts(caller, view, 'resources/templates/list', set);
@@ -119,7 +137,7 @@ export class Resolver {
         data: { uri, candidates },
       });
     }
-    const root = uriRoot(uri);
+    const root = all ? uriRoot(uri) : undefined;
     const akin = new Set(
       [...listed.parts, ...templated.parts]
         .filter((part) => root !== undefined && itemsOf(part).some(({ key }) => uriRoot(key) === root))
