@@ -247,3 +247,39 @@ it('resources are watched with the credential of the caller that subscribes', as
   for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
   for (const watch of watches) watch.close();
 });
+
+/** The credential of a team for everybody, and the gateway's own; `lose` takes that of one caller away. */
+function teamOf(): { credentials: Credentials; lose(subject: string): void } {
+  const lost = new Set<string>();
+  return {
+    lose: (subject) => lost.add(subject),
+    credentials: {
+      for: ({ principal: { key } }) => {
+        if (lost.has(key)) throw new ProtocolError('upstream_unauthorized', `${key}: link your account`);
+        return key === GATEWAY.principal.key
+          ? { key: 'own', headers: [] }
+          : { key: 'team', headers: ['Authorization', 'Bearer team'] };
+      },
+    },
+  };
+}
+
+describe.each(CASES.slice(1))('%s that callers share', (_, kind, revision, transport) => {
+  it('serve the others when the caller that opened them has lost its credential', async () => {
+    const { server, seen } = await serve(kind);
+    const { credentials, lose } = teamOf();
+    const upstream = connect(server, revision, transport, credentials);
+    const call = (subject: string) =>
+      upstream.request(as(subject, { revision: legacy }), ownCall('tools/call', { name: 'x' }));
+    await call('ada');
+    await call('bob');
+    lose('ada');
+    expect(await call('bob')).toMatchObject({ kind: 'complete' });
+    expect(await call('ada')).toMatchObject({ kind: 'error', error: { message: 'ada: link your account' } });
+    // A request of the gateway itself on the session of the team.
+    const watch = await upstream.watch({ resourceSubscriptions: ['file:///a'] }, () => {}, as('bob'));
+    expect(watch.honoured).toEqual({ resourceSubscriptions: ['file:///a'] });
+    watch.close();
+    expect(new Set(seen.map(({ session }) => session).filter(Boolean)).size).toBe(1);
+  });
+});

@@ -1,3 +1,4 @@
+import type { Caller } from '../../../core/caller.js';
 import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
@@ -31,8 +32,13 @@ export interface Channel {
   /** Whether messages that belong to no request would arrive at the moment. */
   readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
-  /** `taken` is called when the server has the message, or never will. */
-  send(message: Buffer, ticket?: Ticket, taken?: () => void): void;
+  /**
+   * `taken` is called when the server has the message, or never will. Where the transport carries credentials, the message
+   * carries the one of `caller`; without `caller`, the one of any caller of the session.
+   */
+  send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void;
+  /** A caller uses the session from here on, beside those before. */
+  admit?(caller: Caller): void;
   /** Sends what must be taken before anything that follows, where the transport does not keep the order itself. */
   sendFirst?(message: Buffer): Promise<void>;
   /** The handshake is over: from here on the channel names the session and its version. */

@@ -1,3 +1,4 @@
+import type { Caller } from '../../../core/caller.js';
 import { backoff, within } from '../../../core/timing.js';
 import type { Credential } from '../../../identity/credentials.js';
 import type { ProtocolError } from '../../../protocol/errors.js';
@@ -17,7 +18,6 @@ import {
   broken,
   type CredentialHolder,
   connectionProblem,
-  credentialOf,
   foreignReply,
   type UpstreamContext,
   unconnected,
@@ -28,6 +28,8 @@ import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
+import { SessionExpired } from './session-errors.js';
+import { Speakers } from './speakers.js';
 
 const DEFAULT_RETRY = 1_000;
 const MIN_RETRY = 100;
@@ -59,22 +61,24 @@ export class HttpChannel implements Channel {
   private readonly open_ = new Map<Abortable, Ticket | undefined>();
   /** The headers of every POST with one credential, until one of them changes. */
   private posting: { readonly as: Credential; readonly headers: readonly string[] } | undefined;
+  private readonly speakers: Speakers;
   private readonly timers = new Set<NodeJS.Timeout>();
   private closed = false;
 
   constructor(
     private readonly context: UpstreamContext,
     private readonly target: HttpTarget,
-    private readonly holder: CredentialHolder,
+    holder: CredentialHolder,
     /** A session that another process opened. */
     adopted?: string,
   ) {
+    this.speakers = new Speakers(context, holder);
     this.sessionId = adopted;
   }
 
   /** Runs with the credential of the next request: at once, where it is at hand. */
   private authorized(run: (credential: Credential) => void, refused: (error: ProtocolError) => void): void {
-    const given = credentialOf(this.context, this.holder.caller);
+    const given = this.speakers.credential();
     if (!(given instanceof Promise)) {
       this.use(given, run);
       return;
@@ -87,14 +91,14 @@ export class HttpChannel implements Channel {
     );
   }
 
-  /** The session is over where its caller has another credential by now. */
-  private use(credential: Credential, run: (credential: Credential) => void): void {
-    if (credential.key === this.holder.key) run(credential);
+  /** The session is over where its callers have other credentials by now. */
+  private use(credential: Credential | undefined, run: (credential: Credential) => void): void {
+    if (credential) run(credential);
     else this.events.expired(undefined);
   }
 
   get portable(): { readonly session: string | undefined; readonly credential: string; leave(): void } {
-    return { session: this.sessionId, credential: this.holder.key, leave: () => this.leave() };
+    return { session: this.sessionId, credential: this.speakers.key, leave: () => this.leave() };
   }
 
   async open(events: ChannelEvents): Promise<void> {
@@ -119,16 +123,30 @@ export class HttpChannel implements Channel {
     return within(accepted, ACCEPT_PATIENCE);
   }
 
-  send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
-    const given = credentialOf(this.context, this.holder.caller);
+  admit(caller: Caller): void {
+    this.speakers.admit(caller);
+  }
+
+  send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void {
+    const post = (credential: Credential | undefined): void => {
+      if (credential) {
+        this.post(credential, message, ticket, taken);
+        return;
+      }
+      taken?.();
+      // The caller of a request has another credential by now; the session goes on for the others.
+      if (ticket && caller) this.events.lost(ticket, new SessionExpired(this.context.name));
+      else this.events.expired(ticket);
+    };
+    const given = this.speakers.credential(caller);
     if (!(given instanceof Promise)) {
-      this.post(given, message, ticket, taken);
+      post(given);
       return;
     }
     given.then(
       (credential) => {
         if (this.closed || ticket?.done) taken?.();
-        else this.post(credential, message, ticket, taken);
+        else post(credential);
       },
       (error: unknown) => {
         taken?.();
@@ -138,11 +156,6 @@ export class HttpChannel implements Channel {
   }
 
   private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
-    if (credential.key !== this.holder.key) {
-      taken?.();
-      this.events.expired(ticket);
-      return;
-    }
     if (this.posting?.as !== credential)
       this.posting = { as: credential, headers: [...POSTING, ...this.headers(credential)] };
     const reply = new Reply(this, ticket, taken);
@@ -358,9 +371,9 @@ export class HttpChannel implements Channel {
     if (this.closed) return;
     this.leave();
     if (this.sessionId === undefined) return;
-    const given = credentialOf(this.context, this.holder.caller);
+    const given = this.speakers.credential();
     const credential = given instanceof Promise ? await given.catch(() => undefined) : given;
-    if (credential?.key !== this.holder.key) return;
+    if (!credential) return;
     await new Promise<void>((resolve) => {
       // HLC-03: the server may free the session at once; whether it does is its business.
       const timer = setTimeout(() => {

@@ -16,7 +16,14 @@ import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp
 import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
-import { type CredentialHolder, credentialOf, resting, type UpstreamContext, withoutCredential } from '../context.js';
+import {
+  CredentialError,
+  type CredentialHolder,
+  credentialOf,
+  resting,
+  type UpstreamContext,
+  withoutCredential,
+} from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
@@ -126,6 +133,7 @@ export class HttpSessions implements Peer {
       this.pools.set(key, pool);
     }
     return pool.use(call.cancellation, async (session) => {
+      session.admit(caller);
       const value = await session.request(caller, call);
       return { value, ...(value.kind === 'input_required' && value.parked && { until: value.parked.over }) };
     });
@@ -145,7 +153,7 @@ export class HttpSessions implements Peer {
     const { caller } = holder;
     const owner = caller.session ?? `principal:${caller.principal.key}`;
     const key = `${owner}|${capabilityFingerprint(caller.capabilities)}|${holder.key}`;
-    return this.keep(key, () => this.openFor(holder));
+    return this.keep(holder, key, () => this.openFor(holder));
   }
 
   private openFor(holder: CredentialHolder): Promise<LegacySession> {
@@ -169,7 +177,7 @@ export class HttpSessions implements Peer {
   }
 
   private canonical(holder: CredentialHolder): Promise<LegacySession> {
-    return this.keep(canonicalKey(holder.key), async () => {
+    return this.keep(holder, canonicalKey(holder.key), async () => {
       const watching = this.watchingOf(holder.key);
       const session = await this.open(holder, {}, true, watching);
       watching.begun(session);
@@ -206,7 +214,7 @@ export class HttpSessions implements Peer {
     const tell = (kinds: readonly ListKind[], lapsed: boolean): void => {
       for (const kind of kinds) this.options.overheard({ kind, for: capabilities, ...(lapsed && { lapsed }) });
     };
-    return this.keep(key, async () => {
+    return this.keep(holder, key, async () => {
       const session = await this.open(holder, capabilities, true, {
         changed: (event) => {
           if (event.kind !== 'resourceUpdated' && event.kind !== 'task') tell([event.kind], false);
@@ -219,13 +227,24 @@ export class HttpSessions implements Peer {
     });
   }
 
-  private async keep(key: string, open: () => Promise<LegacySession>): Promise<LegacySession> {
+  private async keep(
+    holder: CredentialHolder,
+    key: string,
+    open: () => Promise<LegacySession>,
+  ): Promise<LegacySession> {
     const existing = this.sessions.get(key);
     if (existing) {
-      const session = await existing;
-      if (!session.ended) return session;
+      const session = await existing.catch((error: unknown) => {
+        // The caller that opens the session has lost its credential, which is no answer to this one.
+        if (error instanceof CredentialError) return undefined;
+        throw error;
+      });
+      if (session && !session.ended) {
+        session.admit(holder.caller);
+        return session;
+      }
       if (this.sessions.get(key) === existing) this.sessions.delete(key);
-      return this.keep(key, open);
+      return this.keep(holder, key, open);
     }
     const opening = open();
     this.sessions.set(key, opening);

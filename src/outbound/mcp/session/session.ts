@@ -205,9 +205,9 @@ export class LegacySession implements PendingHost, ChannelEvents {
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
     if (call.after) await this.elicitations.completed(call.after, call.cancellation);
-    if (!call.params.has('task')) return this.dispatch(caller, call);
+    if (!call.params.has('task')) return this.dispatch(caller, call, caller);
     // A call that becomes a task is cancelled as a task, and so not before it is one (CAN-02).
-    const outcome = await this.dispatch(caller, { ...call, cancellation: new Cancellation() });
+    const outcome = await this.dispatch(caller, { ...call, cancellation: new Cancellation() }, caller);
     const created = outcome.kind === 'complete' ? readExperimentalTask(outcome.result.value()) : undefined;
     if (!created) return outcome;
     if (!call.cancellation.cancelled) return this.follow(caller, call, created.taskId);
@@ -217,10 +217,16 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   /** Waits for a task's result; what the server asks meanwhile comes on that request (TSKL-05, TSKL-07). */
   private follow(caller: Caller, call: UpstreamCall, taskId: string): Promise<Outcome> {
-    return this.dispatch(caller, { ...call, method: 'tasks/result', params: RawObject.from({ taskId }) });
+    return this.dispatch(caller, { ...call, method: 'tasks/result', params: RawObject.from({ taskId }) }, caller);
   }
 
-  private dispatch(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+  /** A caller whose credential has the key of this session's uses it from here on. */
+  admit(caller: Caller): void {
+    this.options.channel.admit?.(caller);
+  }
+
+  /** `speaker` is the caller whose credential the request carries; left out for requests of the gateway itself. */
+  private dispatch(caller: Caller, call: UpstreamCall, speaker?: Caller): Promise<Outcome> {
     // It may have waited for this session, and its caller have gone meanwhile: the server need not hear of it at all.
     if (call.cancellation.cancelled)
       return Promise.resolve(
@@ -235,7 +241,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
       }
       this.lastUsed = performance.now();
       this.pending.set(pending.id, pending);
-      this.options.channel.send(writeRequest(pending.id, call.method, this.encode(call, pending.id)), pending);
+      const message = writeRequest(pending.id, call.method, this.encode(call, pending.id));
+      this.options.channel.send(message, pending, undefined, speaker);
     });
   }
 

@@ -1,3 +1,4 @@
+import type { Caller } from '../../../core/caller.js';
 import { within } from '../../../core/timing.js';
 import type { Credential } from '../../../identity/credentials.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
@@ -6,7 +7,6 @@ import {
   broken,
   type CredentialHolder,
   connectionProblem,
-  credentialOf,
   type UpstreamContext,
   unavailable,
   unconnected,
@@ -16,6 +16,8 @@ import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
+import { SessionExpired } from './session-errors.js';
+import { Speakers } from './speakers.js';
 
 const ACCEPT_PATIENCE = 1_000;
 
@@ -28,23 +30,26 @@ export class SseChannel implements Channel {
   private endpoint: HttpTarget | undefined;
   /** The POSTs under way, and when it is time to look at each again. */
   private readonly posts = new Map<Abortable, NodeJS.Timeout>();
+  private readonly speakers: Speakers;
   private closed = false;
 
   constructor(
     private readonly context: UpstreamContext,
     private readonly url: string,
-    private readonly holder: CredentialHolder,
-  ) {}
+    holder: CredentialHolder,
+  ) {
+    this.speakers = new Speakers(context, holder);
+  }
 
   async open(events: ChannelEvents): Promise<void> {
     this.events = events;
-    const given = credentialOf(this.context, this.holder.caller);
+    const given = this.speakers.credential();
     const credential =
       given instanceof Promise
         ? await given.catch((error: unknown) => Promise.reject(withoutCredential(this.context, error)))
         : given;
     // Another account since the session was asked for: its messages would not be those of the caller.
-    if (credential.key !== this.holder.key) throw withoutCredential(this.context, undefined);
+    if (!credential) throw withoutCredential(this.context, undefined);
     await this.connect(events, credential);
   }
 
@@ -107,16 +112,30 @@ export class SseChannel implements Channel {
     return within(accepted, ACCEPT_PATIENCE);
   }
 
-  send(message: Buffer, ticket?: Ticket, taken?: () => void): void {
-    const given = credentialOf(this.context, this.holder.caller);
+  admit(caller: Caller): void {
+    this.speakers.admit(caller);
+  }
+
+  send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void {
+    const post = (credential: Credential | undefined): void => {
+      if (credential) {
+        this.post(credential, message, ticket, taken);
+        return;
+      }
+      taken?.();
+      // The caller of a request has another credential by now; the session goes on for the others.
+      if (ticket && caller) this.events.lost(ticket, new SessionExpired(this.context.name));
+      else this.events.expired(ticket);
+    };
+    const given = this.speakers.credential(caller);
     if (!(given instanceof Promise)) {
-      this.post(given, message, ticket, taken);
+      post(given);
       return;
     }
     given.then(
       (credential) => {
         if (this.closed || ticket?.done) taken?.();
-        else this.post(credential, message, ticket, taken);
+        else post(credential);
       },
       (error: unknown) => {
         taken?.();
@@ -127,12 +146,6 @@ export class SseChannel implements Channel {
 
   private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {
     const { context, events } = this;
-    // The session is over where its caller has another credential by now.
-    if (credential.key !== this.holder.key) {
-      taken?.();
-      events.expired(ticket);
-      return;
-    }
     const lost = (failure: HttpFailure): void => {
       if (!ticket || ticket.done) return;
       const why = connectionProblem(failure.error);
