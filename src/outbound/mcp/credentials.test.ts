@@ -283,3 +283,22 @@ describe.each(CASES.slice(1))('%s that callers share', (_, kind, revision, trans
     expect(new Set(seen.map(({ session }) => session).filter(Boolean)).size).toBe(1);
   });
 });
+
+it('a pool of sessions serves the others when the credential of its first caller changes', async () => {
+  const { server, seen } = await serve('sse');
+  let adas = 'team';
+  const upstream = connect(server, 'legacy', 'sse', {
+    for: ({ principal: { key: subject } }) => {
+      const key = subject === GATEWAY.principal.key ? 'own' : subject === 'ada' ? adas : 'team';
+      return { key, headers: ['Authorization', `Bearer ${key}`] };
+    },
+  });
+  const call = (subject: string) =>
+    upstream.request(as(subject, { revision: legacy, capabilities: ELICITS }), ownCall('tools/call', { name: 'x' }));
+  await call('ada');
+  adas = 'another';
+  // More at a time than there are sessions, so that one is opened for a call of the other caller.
+  for (const outcome of await Promise.all([call('bob'), call('bob'), call('ada'), call('bob')]))
+    expect(outcome).toMatchObject({ kind: 'complete' });
+  for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
+});

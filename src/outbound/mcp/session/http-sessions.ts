@@ -128,11 +128,12 @@ export class HttpSessions implements Peer {
         max: this.options.pool,
         maxWaiting: MOST_WAITING * this.options.pool,
         patience: Math.max(timeouts.connect, timeouts.call),
-        open: () => this.open(holder, capabilities, false, QUIET),
       });
       this.pools.set(key, pool);
     }
-    return pool.use(call.cancellation, async (session) => {
+    // A session is opened with the credential of the call that needs it: an earlier caller may have another one by now.
+    const open = (): Promise<LegacySession> => this.open(holder, capabilities, false, QUIET);
+    return pool.use(call.cancellation, open, async (session) => {
       session.admit(caller);
       const value = await session.request(caller, call);
       return { value, ...(value.kind === 'input_required' && value.parked && { until: value.parked.over }) };

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Cancellation } from '../../../core/caller.js';
+import { CredentialError } from '../context.js';
 import { type Leased, LeasePool } from './lease-pool.js';
 
 class FakeSession implements Leased {
@@ -20,34 +21,34 @@ const pool = (options: { max?: number; maxWaiting?: number; patience?: number } 
     maxWaiting: 2,
     patience: 60_000,
     ...options,
-    open: () => {
-      const session = new FakeSession();
-      opened.push(session);
-      return Promise.resolve(session);
-    },
   });
-  return { leases, opened };
+  const open = (): Promise<FakeSession> => {
+    const session = new FakeSession();
+    opened.push(session);
+    return Promise.resolve(session);
+  };
+  /** A call that holds its session until it is told to end. */
+  const hold = (opens = open) => {
+    const cancellation = new Cancellation();
+    let end = (): void => {};
+    const until = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    const started = leases.use(cancellation, opens, (session) => Promise.resolve({ value: session, until }));
+    return { started, end: () => end(), cancellation };
+  };
+  return { leases, opened, hold };
 };
-
-/** A call that holds its session until it is told to end. */
-function holding(leases: LeasePool<FakeSession>, cancellation = new Cancellation()) {
-  let end = (): void => {};
-  const until = new Promise<void>((resolve) => {
-    end = resolve;
-  });
-  const started = leases.use(cancellation, (session) => Promise.resolve({ value: session, until }));
-  return { started, end: () => end(), cancellation };
-}
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('calls that wait for a session', () => {
   it('get it in the order in which they came', async () => {
-    const { leases, opened } = pool();
-    const first = holding(leases);
+    const { leases, opened, hold } = pool();
+    const first = hold();
     const session = await first.started;
-    const second = holding(leases);
-    const third = holding(leases);
+    const second = hold();
+    const third = hold();
     await settled();
     expect(leases.waiting).toBe(2);
     first.end();
@@ -58,22 +59,22 @@ describe('calls that wait for a session', () => {
   });
 
   it('are bounded', async () => {
-    const { leases } = pool();
-    await holding(leases).started;
-    holding(leases).started.catch(() => {});
-    holding(leases).started.catch(() => {});
-    await expect(holding(leases).started).rejects.toMatchObject({
+    const { hold } = pool();
+    await hold().started;
+    hold().started.catch(() => {});
+    hold().started.catch(() => {});
+    await expect(hold().started).rejects.toMatchObject({
       reason: 'overloaded',
       detail: { outcome: 'not_executed', data: { server: 'old' } },
     });
   });
 
   it('leave when they are cancelled', async () => {
-    const { leases } = pool();
-    const first = holding(leases);
+    const { leases, hold } = pool();
+    const first = hold();
     await first.started;
-    const gone = holding(leases);
-    const last = holding(leases);
+    const gone = hold();
+    const last = hold();
     gone.cancellation.cancel();
     await expect(gone.started).rejects.toMatchObject({ reason: 'cancelled' });
     expect(leases.waiting).toBe(1);
@@ -82,21 +83,21 @@ describe('calls that wait for a session', () => {
   });
 
   it('wait no longer than they may', async () => {
-    const { leases } = pool({ patience: 10 });
-    await holding(leases).started;
-    await expect(holding(leases).started).rejects.toMatchObject({ reason: 'upstream_timeout' });
+    const { leases, hold } = pool({ patience: 10 });
+    await hold().started;
+    await expect(hold().started).rejects.toMatchObject({ reason: 'upstream_timeout' });
     expect(leases.waiting).toBe(0);
   });
 
   it('end with the pool, and so does a session in use when its call is over', async () => {
-    const { leases, opened } = pool();
-    const first = holding(leases);
+    const { leases, opened, hold } = pool();
+    const first = hold();
     await first.started;
-    const waiting = holding(leases);
+    const waiting = hold();
     waiting.started.catch(() => {});
     await leases.close();
     await expect(waiting.started).rejects.toMatchObject({ reason: 'upstream_unavailable' });
-    await expect(holding(leases).started).rejects.toMatchObject({ reason: 'upstream_unavailable' });
+    await expect(hold().started).rejects.toMatchObject({ reason: 'upstream_unavailable' });
     first.end();
     await settled();
     await settled();
@@ -104,11 +105,25 @@ describe('calls that wait for a session', () => {
   });
 
   it('get a new session where the one before has ended', async () => {
-    const { leases, opened } = pool();
-    const first = holding(leases);
+    const { opened, hold } = pool();
+    const first = hold();
     (await first.started).ended = true;
-    const second = holding(leases);
+    const session = new FakeSession();
+    const second = hold(() => Promise.resolve(session));
     first.end();
-    expect(await second.started).toBe(opened[1]);
+    // The call that needs the session opens it.
+    expect(await second.started).toBe(session);
+    expect(opened).toHaveLength(1);
+  });
+
+  it('get a session although the call before them has no credential to open one with', async () => {
+    const { opened, hold } = pool();
+    const first = hold();
+    (await first.started).ended = true;
+    const lacking = hold(() => Promise.reject(new CredentialError('upstream_unauthorized', 'Link your account')));
+    const next = hold();
+    first.end();
+    await expect(lacking.started).rejects.toThrow('Link your account');
+    expect(await next.started).toBe(opened[1]);
   });
 });

@@ -1,11 +1,12 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
+import { CredentialError } from '../context.js';
 import type { LegacySession } from './session.js';
 
 /** The part of a session that a pool looks at. */
 export type Leased = Pick<LegacySession, 'ended' | 'quiet' | 'close' | 'lastUsed'>;
 
-export interface LeasePoolOptions<S extends Leased> {
+export interface LeasePoolOptions {
   /** The name of the server, for errors. */
   readonly name: string;
   /** The most sessions at a time. */
@@ -14,12 +15,13 @@ export interface LeasePoolOptions<S extends Leased> {
   readonly maxWaiting: number;
   /** How long a call waits for a session, in milliseconds. */
   readonly patience: number;
-  open(): Promise<S>;
 }
 
 interface Waiter<S> {
   /** It was cancelled, or its time is over. */
   left: boolean;
+  /** Opens a session for this call. */
+  readonly open: () => Promise<S>;
   resolve(session: S): void;
   reject(error: unknown): void;
 }
@@ -35,17 +37,19 @@ export class LeasePool<S extends Leased = LegacySession> {
   private size = 0;
   private closed = false;
 
-  constructor(private readonly options: LeasePoolOptions<S>) {}
+  constructor(private readonly options: LeasePoolOptions) {}
 
   get waiting(): number {
     return this.waiters.size;
   }
 
+  /** Runs a call on a session of its own; `open` opens one for this call where none is idle. */
   async use<R>(
     cancellation: Cancellation,
+    open: () => Promise<S>,
     run: (session: S) => Promise<{ readonly value: R; readonly until?: Promise<void> }>,
   ): Promise<R> {
-    const session = await this.acquire(cancellation);
+    const session = await this.acquire(cancellation, open);
     let released = false;
     const release = (): void => {
       if (released) return;
@@ -70,32 +74,34 @@ export class LeasePool<S extends Leased = LegacySession> {
     }
   }
 
-  private acquire(cancellation: Cancellation): Promise<S> {
+  private acquire(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
     if (this.closed) return Promise.reject(this.refusal('upstream_unavailable', 'is no longer served'));
     for (let session = this.idle.shift(); session; session = this.idle.shift()) {
       if (!session.ended) return Promise.resolve(session);
       this.size--;
     }
-    if (this.size < this.options.max) return this.open();
+    if (this.size < this.options.max) return this.open(open);
     if (this.waiters.size >= this.options.maxWaiting)
       return Promise.reject(this.refusal('overloaded', 'has too many calls waiting for a session; try again later'));
-    return this.wait(cancellation);
+    return this.wait(cancellation, open);
   }
 
-  private async open(): Promise<S> {
+  private async open(open: () => Promise<S>): Promise<S> {
     this.size++;
     try {
-      const session = await this.options.open();
+      const session = await open();
       if (!this.closed) return session;
       await session.close();
       throw this.refusal('upstream_unavailable', 'is no longer served');
     } catch (error) {
       this.size--;
+      // A call without a credential says nothing about those that wait behind it.
+      if (error instanceof CredentialError) this.openForNext();
       throw error;
     }
   }
 
-  private wait(cancellation: Cancellation): Promise<S> {
+  private wait(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
     const { patience } = this.options;
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -106,6 +112,7 @@ export class LeasePool<S extends Leased = LegacySession> {
       };
       const waiter: Waiter<S> = {
         left: false,
+        open,
         resolve: (session) => {
           leave();
           resolve(session);
@@ -150,10 +157,15 @@ export class LeasePool<S extends Leased = LegacySession> {
       return;
     }
     this.size--;
+    this.openForNext();
+  }
+
+  private openForNext(): void {
+    const [waiter] = this.waiters;
     if (!waiter) return;
     // It no longer counts as waiting; where it is cancelled meanwhile, the session goes to the next.
     this.waiters.delete(waiter);
-    this.open().then((opened) => {
+    this.open(waiter.open).then((opened) => {
       if (waiter.left) this.release(opened);
       else waiter.resolve(opened);
     }, waiter.reject);
