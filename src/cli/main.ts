@@ -58,7 +58,7 @@ const surroundings: Surroundings = {
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded when needed: help and checks answer at once.
-  starters: async () => ({ ...(await import('../app/serve.js')), ...(await import('../app/stdio.js')) }),
+  starters: async () => (await import('../app/load.js')).loadStarters(),
 };
 
 /** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */

@@ -1,0 +1,14 @@
+/**
+ * Loads the gateway in steps, when a command needs it. Node opens all files of one import at the same time, which may be more
+ * than the limit of open files leaves.
+ */
+export async function loadStarters(): Promise<typeof import('./serve.js') & typeof import('./stdio.js')> {
+  await import('../protocol/a2a/index.js');
+  await import('../state/index.js');
+  await import('../outbound/mcp/build.js');
+  await import('../core/aggregate.js');
+  await import('./mcp-runtime.js');
+  await import('./a2a-runtime.js');
+  await import('./mcp-endpoints.js');
+  return { ...(await import('./serve.js')), ...(await import('./stdio.js')) };
+}
