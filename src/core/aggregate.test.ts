@@ -52,6 +52,7 @@ function gatewayOf(
   fakes: Readonly<Record<string, Fake>>,
   admission: Admission = new OpenAdmission(() => true),
   prefix: 'always' | 'conflict' = 'always',
+  separator: '__' | '-' = '__',
 ) {
   const reached: string[] = [];
   const upstream = (name: string, fake: Fake): Upstream => ({
@@ -98,7 +99,7 @@ function gatewayOf(
   });
   const key = randomBytes(32);
   const seal = new Seal({ active: { id: 'k', key }, find: () => key });
-  const made = new Catalog({ naming: { separator: '__', prefix }, admission, patience: 5_000, bridge, log: SILENT });
+  const made = new Catalog({ naming: { separator, prefix }, admission, patience: 5_000, bridge, log: SILENT });
   catalog = made;
   for (const [name, fake] of Object.entries(fakes)) made.put(upstream(name, fake), undefined, fake.groups);
   const records = { create: async () => {}, update: async () => true, end: async (record: never) => record };
@@ -290,6 +291,16 @@ describe('a caller that may not know of everything', () => {
     });
   });
 
+  test('calls what it is listed, where the name of a hidden server begins the name of a tool', async () => {
+    const fakes = { a: { tools: ['b-c-x'] }, 'a-b': { tools: ['y'] }, 'a-b-c': { tools: ['x'] } };
+    const hidden = hiding('server a-b', 'server a-b-c');
+    const { tools, call, reached } = gatewayOf(fakes, hidden, 'always', '-');
+    expect(await tools()).toEqual(['a-b-c-x']);
+    await call('tools/call', { name: 'a-b-c-x' });
+    expect(reached).toEqual(['a tools/call b-c-x']);
+    await expect(call('tools/call', { name: 'a-b-y' })).rejects.toMatchObject(refusal('tool_not_found'));
+  });
+
   test('is told of a server that is down, whether a prompt of it is hidden or not', async () => {
     const { call } = gatewayOf({ a: { down: true } }, hiding('prompt p'));
     for (const name of ['a__p', 'a__n'])
@@ -415,6 +426,12 @@ describe('a view', () => {
   ])('of %j shows %j', async (selection, expected) => {
     const { tools } = gatewayOf(FAKES);
     expect(await tools(new View(selection))).toEqual(expected);
+  });
+
+  test('leads to what it shows, where the name of a server outside of it begins the name of a tool', async () => {
+    const { call, reached } = gatewayOf({ a: { tools: ['b-x'] }, 'a-b': {} }, undefined, 'always', '-');
+    await call('tools/call', { name: 'a-b-x' }, new View({ servers: ['a'] }));
+    expect(reached).toEqual(['a tools/call b-x']);
   });
 
   test('leads only to what it shows', async () => {

@@ -52,11 +52,25 @@ export class Resolver {
     });
   }
 
-  private split(view: View, name: string): Resolved | undefined {
+  /** By the servers of the view, without those that are known to be hidden: they must not take names from the others. */
+  private split(view: View, name: string, hidden?: ReadonlySet<string>): Resolved | undefined {
     const { catalog } = this;
-    if (view.only !== undefined) return { server: view.only, name };
-    const found = catalog.namingOf(view).split(name, catalog);
-    return found && catalog.inView(view, found.server) ? { server: found.server, name: found.own } : undefined;
+    if (view.only !== undefined) return hidden?.has(view.only) ? undefined : { server: view.only, name };
+    const found = catalog.namingOf(view).split(name, {
+      has: (server) => catalog.inView(view, server) && !hidden?.has(server),
+    });
+    return found && { server: found.server, name: found.own };
+  }
+
+  /** The split, or the next one whose server the caller may know of. */
+  private async seenSplit(caller: Caller, view: View, name: string, first: Resolved): Promise<Resolved | undefined> {
+    const hidden = new Set<string>();
+    let split: Resolved | undefined = first;
+    while (split && !(await this.catalog.sees(caller, split.server))) {
+      hidden.add(split.server);
+      split = this.split(view, name, hidden);
+    }
+    return split;
   }
 
   private async checked(
@@ -65,10 +79,11 @@ export class Resolver {
     name: string,
     method: NamedList,
     set: CapabilitySet,
-    split: Resolved,
+    first: Resolved,
   ): Promise<Resolved> {
     const { catalog } = this;
-    if (!(await catalog.sees(caller, split.server))) return this.search(caller, view, name, method, set);
+    const split = await this.seenSplit(caller, view, name, first);
+    if (!split) return this.search(caller, view, name, method, set);
     const short = view.only === undefined && catalog.namingOf(view).mayBeShortened(name);
     const found = short ? await this.lengthened(caller, view, name, method, set, split) : split;
     if (!view.shows(found.server, found.name)) throw unknownName(method, name);
