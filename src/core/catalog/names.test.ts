@@ -59,6 +59,17 @@ describe('a name that is split', () => {
     expect(naming(separator).split(name, servers)).toEqual({ server: expected, own });
   });
 
+  it('costs a bounded number of lookups, however many dashes it has', () => {
+    let lookups = 0;
+    const has = (): boolean => {
+      lookups += 1;
+      return false;
+    };
+    naming('-').split('b-'.repeat(10_000), { has });
+    expect(lookups).toBeLessThan(200);
+    expect(naming('-').split(`my-files-${'b-'.repeat(10_000)}`, servers)?.server).toBe('my-files');
+  });
+
   it('knows no server that does not exist', () => {
     expect(NAMES.split('other__read', servers)).toBeUndefined();
     expect(NAMES.split('read', servers)).toBeUndefined();

@@ -12,6 +12,9 @@ export interface NamingOptions {
 /** Model providers refuse function names beyond this length. */
 export const NAME_LIMIT = 64;
 
+/** No server's name is looked for beyond this length: a name may be long, and each dash in it costs a lookup. */
+const SERVER_LIMIT = 256;
+
 const HASH = 8;
 const SHORTENED = new RegExp(`_[0-9a-f]{${HASH}}$`);
 /** Every separator that a configuration may choose. A dotted name works always. */
@@ -64,7 +67,7 @@ export class Naming {
     if (this.isOwn) return undefined;
     for (const mark of this.marks) {
       // A server's name may hold a dash; where that is the separator, the longest name that exists counts.
-      for (let at = mark === '-' ? name.lastIndexOf(mark) : name.indexOf(mark); at > 0; ) {
+      for (let at = mark === '-' ? name.lastIndexOf(mark, SERVER_LIMIT) : name.indexOf(mark); at > 0; ) {
         const server = name.slice(0, at).toLowerCase();
         if (servers.has(server)) return { server, own: name.slice(at + mark.length) };
         if (mark !== '-') break;
