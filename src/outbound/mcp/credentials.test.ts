@@ -302,3 +302,44 @@ it('a pool of sessions serves the others when the credential of its first caller
     expect(outcome).toMatchObject({ kind: 'complete' });
   for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
 });
+
+it('an interrupted watch is opened again with a credential of those that still watch', async () => {
+  const listened: (string | undefined)[] = [];
+  const open: ServerResponse[] = [];
+  const server = await startLoose(({ id, method, params }, res, req) => {
+    if (method !== 'subscriptions/listen') {
+      const capabilities = { resources: { subscribe: true } };
+      const result = { resultType: 'complete', supportedVersions: [NEWEST.date], capabilities };
+      sendJson(res, { jsonrpc: '2.0', id, result });
+      return;
+    }
+    listened.push(req.headers.authorization);
+    open.push(res);
+    const acknowledged = { notifications: params?.['notifications'] };
+    const text = { jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: acknowledged };
+    beginStream(res, `data: ${JSON.stringify(text)}\n\n`);
+  });
+  closing.push(() => server.close());
+  let adas = 'team';
+  const upstream = connect(server, 'modern', 'http', {
+    for: ({ principal: { key: subject } }) => {
+      const key = subject === GATEWAY.principal.key ? 'own' : subject === 'ada' ? adas : 'team';
+      return { key, headers: ['Authorization', `Bearer ${key}`] };
+    },
+  });
+  const filter = { resourceSubscriptions: ['file:///a'] };
+  const [first, second, third] = [
+    await upstream.watch(filter, () => {}, as('ada')),
+    await upstream.watch(filter, () => {}, as('bob')),
+    await upstream.watch(filter, () => {}, as('ada')),
+  ];
+  first.close();
+  // Still watches, but no longer as a member of the team.
+  adas = 'another';
+  for (const res of open.splice(0)) res.destroy();
+  await expect.poll(() => listened, { timeout: 20_000 }).toEqual(['Bearer team', 'Bearer team']);
+  // A change of what is watched opens a new one, too.
+  const more = await upstream.watch({ resourceSubscriptions: ['file:///b'] }, () => {}, as('bob'));
+  expect(listened).toEqual(Array(3).fill('Bearer team'));
+  for (const watch of [second, third, more]) watch.close();
+});

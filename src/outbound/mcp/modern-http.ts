@@ -85,18 +85,20 @@ export class ModernHttp implements ModernWire {
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
     caller: Caller,
+    key?: string,
   ): Promise<Stream> {
     const rest = this.context.traffic.resting;
     if (rest > 0) return Promise.reject(resting(this.context, rest));
     const credential = credentialOf(this.context, caller);
     return new Promise((resolve, reject) => {
       const stream = new Stream(this.context, deliver, lost, resolve, reject);
+      const start = (obtained: Credential): void => {
+        if (key !== undefined && obtained.key !== key) reject(withoutCredential(this.context, undefined));
+        else stream.start(this.target, this.revision, filter, obtained);
+      };
       if (credential instanceof Promise)
-        credential.then(
-          (obtained) => stream.start(this.target, this.revision, filter, obtained),
-          (error: unknown) => reject(withoutCredential(this.context, error)),
-        );
-      else stream.start(this.target, this.revision, filter, credential);
+        credential.then(start).catch((error: unknown) => reject(withoutCredential(this.context, error)));
+      else start(credential);
     });
   }
 

@@ -33,6 +33,7 @@ export interface ModernWire {
     deliver: (notification: Notification) => void,
     lost: (why: string) => void,
     caller: Caller,
+    key?: string,
   ): Promise<OpenWatch>;
   close(): Promise<void>;
 }
@@ -88,8 +89,9 @@ export class ModernPeer implements Peer {
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
     caller: Caller,
+    key?: string,
   ): Promise<OpenWatch> {
-    return this.wire.listen(filter, (notification) => deliverAs(notification, deliver), lost, caller);
+    return this.wire.listen(filter, (notification) => deliverAs(notification, deliver), lost, caller, key);
   }
 
   close(): Promise<void> {

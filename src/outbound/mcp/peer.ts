@@ -15,12 +15,16 @@ export interface OpenWatch {
 export interface Peer {
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
   describe(): Promise<ServerDescription>;
-  /** Opens one watch; `lost` tells that it ended unasked. */
+  /**
+   * Opens one watch; `lost` tells that it ended unasked. Where a key is given, the watch is refused if the credential of
+   * the caller has another one by now.
+   */
   listen(
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
     caller: Caller,
+    key?: string,
   ): Promise<OpenWatch>;
   /** See `Upstream.adopt`. */
   adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;

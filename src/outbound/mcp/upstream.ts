@@ -24,8 +24,8 @@ import {
 } from '../../protocol/mcp/probe.js';
 import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import type { Log } from '../../telemetry/log.js';
-import { CredentialError, invalidReply, unavailable } from './context.js';
-import type { Link, Peer } from './peer.js';
+import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
+import type { Link, OpenWatch, Peer } from './peer.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
 
@@ -60,7 +60,7 @@ export class McpUpstream implements Upstream {
   /** What the gateway itself watches, and callers with the same credential. */
   private readonly hub: WatchHub;
   /** The watches of callers with credentials of their own, by the keys of those. */
-  private readonly hubs = new Map<string, { readonly hub: WatchHub; watches: number }>();
+  private readonly hubs = new Map<string, { readonly hub: WatchHub; readonly callers: Caller[] }>();
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private status: UpstreamStatus = 'unknown';
   private problem: string | undefined;
@@ -72,7 +72,7 @@ export class McpUpstream implements Upstream {
   constructor(private readonly options: McpUpstreamOptions) {
     this.name = options.name;
     this.verdict = options.setting.fixed ?? options.memory.recall();
-    this.hub = this.hubOf(GATEWAY);
+    this.hub = this.hubOf(async (listen) => listen(GATEWAY));
     const overheard = (event: WatchEvent): void => {
       for (const deliver of this.overhearing) deliver(event);
     };
@@ -83,12 +83,28 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  private hubOf(caller: Caller): WatchHub {
+  /** `as` says with whose credential a watch is opened, each time that one is. */
+  private hubOf(as: (listen: (caller: Caller, key?: string) => Promise<OpenWatch>) => Promise<OpenWatch>): WatchHub {
     return new WatchHub(
       this.options.name,
-      async (filter, deliver, lost) => (await this.primary()).listen(filter, deliver, lost, caller),
+      async (filter, deliver, lost) => {
+        const peer = await this.primary();
+        return as((caller, key) => peer.listen(filter, deliver, lost, caller, key));
+      },
       this.options.log,
     );
+  }
+
+  /** The latest of some callers whose credential has the key. */
+  private async holderAmong(callers: readonly Caller[], key: string): Promise<Caller> {
+    for (const caller of [...callers].reverse()) {
+      try {
+        if ((await this.options.link.credentialKey?.(caller)) === key) return caller;
+      } catch {
+        // It has none at the moment, which concerns none of the others.
+      }
+    }
+    throw withoutCredential(this, undefined);
   }
 
   async describe(): Promise<ServerDescription> {
@@ -156,11 +172,13 @@ export class McpUpstream implements Upstream {
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
   ): Promise<Watch> {
-    const shared = this.hubs.get(key) ?? { hub: this.hubOf(caller), watches: 0 };
+    const shared = this.hubs.get(key) ?? this.sharedHub(key);
     this.hubs.set(key, shared);
-    shared.watches++;
+    const { callers } = shared;
+    callers.push(caller);
     const leave = (): void => {
-      if (--shared.watches > 0 || this.hubs.get(key) !== shared) return;
+      callers.splice(callers.indexOf(caller), 1);
+      if (callers.length > 0 || this.hubs.get(key) !== shared) return;
       this.hubs.delete(key);
       shared.hub.close();
     };
@@ -176,10 +194,16 @@ export class McpUpstream implements Upstream {
       close: () => {
         if (closed) return;
         closed = true;
-        watch.close();
+        // First: what is opened anew for the others is opened with a credential of theirs.
         leave();
+        watch.close();
       },
     };
+  }
+
+  private sharedHub(key: string): { readonly hub: WatchHub; readonly callers: Caller[] } {
+    const callers: Caller[] = [];
+    return { hub: this.hubOf(async (listen) => listen(await this.holderAmong(callers, key), key)), callers };
   }
 
   /** Keeps a cache fresh: no failure is reported, and no process is kept alive for it. */

@@ -316,8 +316,10 @@ export class HttpSessions implements Peer {
     deliver: (event: WatchEvent) => void,
     lost: (why: string) => void,
     caller: Caller,
+    key?: string,
   ): Promise<OpenWatch> {
     const holder = await this.holder(caller);
+    if (key !== undefined && holder.key !== key) throw withoutCredential(this.options.context, undefined);
     if (caller === GATEWAY) this.own = holder.key;
     return this.watchingOf(holder.key).listen(await this.canonical(holder), filter, deliver, lost);
   }
