@@ -1,4 +1,5 @@
 import type { Caller } from '../../core/caller.js';
+import { within } from '../../core/timing.js';
 import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
@@ -68,16 +69,43 @@ export const exhausted = ({ name }: Server): ProtocolError =>
 export const unconnected = (server: Server, error: Error): ProtocolError =>
   lacksDescriptors(error) ? exhausted(server) : unavailable(server, connectionProblem(error));
 
-/** The credential of a caller; a failure to choose one is a promise like any other. */
-export function credentialOf(
-  { credential }: Pick<UpstreamContext, 'credential'>,
-  caller: Caller,
-): Credential | Promise<Credential> {
+/** What it takes to ask for a credential. */
+export type CredentialContext = Pick<UpstreamContext, 'name' | 'place' | 'credential' | 'timeouts'>;
+
+/** The credential of a caller; a failure to choose one is a promise like any other, and so is one of the wrong form. */
+export function credentialOf(context: CredentialContext, caller: Caller): Credential | Promise<Credential> {
+  const { credential } = context;
   try {
-    return credential(caller);
+    const given = credential(caller);
+    return given instanceof Promise ? inTime(context, given) : wellFormed(given);
   } catch (error) {
     return Promise.reject(error);
   }
+}
+
+/** A credential that is waited for no longer than an answer of the server would be. */
+async function inTime(context: CredentialContext, given: Promise<Credential>): Promise<Credential> {
+  const { call } = context.timeouts;
+  let late = false;
+  const credential = await within(given, call, {
+    late: () => {
+      late = true;
+    },
+  });
+  if (late) throw lateCredential(context, call);
+  return wellFormed(credential);
+}
+
+function wellFormed(credential: Credential | undefined): Credential {
+  const { key, headers } = credential ?? {};
+  if (
+    credential &&
+    typeof key === 'string' &&
+    Array.isArray(headers) &&
+    headers.every((each) => typeof each === 'string')
+  )
+    return credential;
+  throw new TypeError('a credential has a key and headers, which are strings');
 }
 
 /** The caller whose credential a session uses, and the key of that credential: no other one is used on the session. */
@@ -98,6 +126,14 @@ export const withoutCredential = (server: Server, error: unknown): CredentialErr
         `${subject(server)} was not called: no credential could be obtained`,
         { outcome: 'not_executed', data: { server: server.name } },
       );
+
+/** Nothing was sent, because the credential did not come in time. */
+export const lateCredential = (server: Server, milliseconds: number): CredentialError =>
+  new CredentialError(
+    'upstream_timeout',
+    `${subject(server)} was not called: no credential could be obtained within ${milliseconds / 1000} s`,
+    { outcome: 'not_executed', data: { server: server.name } },
+  );
 
 export const timedOut = (server: Server, milliseconds: number): ProtocolError =>
   new ProtocolError(

@@ -9,7 +9,7 @@ import {
   sendJson,
   startLoose,
 } from '../../../test/support/loose-server.js';
-import { type Caller, GATEWAY, principalOf } from '../../core/caller.js';
+import { type Caller, Cancellation, GATEWAY, principalOf } from '../../core/caller.js';
 import type { Credential, Credentials } from '../../identity/credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
@@ -95,6 +95,7 @@ function connect(
   revision: string,
   transport: 'http' | 'sse',
   credentials: Credentials,
+  call = 5_000,
 ): McpUpstream {
   const settings: ServerSettings = {
     url: server.url,
@@ -105,7 +106,7 @@ function connect(
     transport,
     revision,
     pool: 2,
-    timeouts: { connect: 5_000, call: 5_000, callMax: 5_000 },
+    timeouts: { connect: 5_000, call, callMax: call },
   };
   const upstream = buildUpstream('loose', settings, {
     limits: { event: 100_000 },
@@ -235,6 +236,47 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     expect(upstream.health().status).toBe('up');
     await expect(upstream.watch({ toolsListChanged: true }, () => {}, caller)).rejects.toThrow(words);
   });
+
+  it.each([
+    ['never comes', () => new Promise<never>(() => {}), 'upstream_timeout'],
+    ['is none, at once', () => undefined as never, 'upstream_unauthorized'],
+    ['is none, later', () => Promise.resolve(undefined as never), 'upstream_unauthorized'],
+    ['has no text', () => Promise.resolve({ key: '', headers: ['A', 1 as never] }), 'upstream_unauthorized'],
+  ] as [string, () => Credential | Promise<Credential>, string][])(
+    'a call ends whose credential %s',
+    async (_, given, reason) => {
+      const { server, seen } = await serve(kind);
+      const credentials: Credentials = {
+        for: (caller, { configured }) => (caller.principal.key === 'ada' ? given() : configured),
+      };
+      const upstream = connect(server, revision, transport, credentials, 1_000);
+      await upstream.describe();
+      const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
+      const error = { reason, detail: { outcome: 'not_executed' } };
+      expect(await upstream.request(caller, ownCall('tools/call', { name: 'x' }))).toMatchObject({ error });
+      await expect(upstream.watch({ toolsListChanged: true }, () => {}, caller)).rejects.toMatchObject(error);
+      expect(seen.map(({ method }) => method)).not.toContain('tools/call');
+    },
+  );
+});
+
+it('a call ends that is cancelled while its credential is waited for', async () => {
+  const { server } = await serve('modern');
+  const upstream = connect(
+    server,
+    'modern',
+    'http',
+    {
+      for: (caller, { configured }) => (caller.principal.key === 'ada' ? new Promise<never>(() => {}) : configured),
+    },
+    600_000,
+  );
+  await upstream.describe();
+  const cancellation = new Cancellation();
+  const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
+  const outcome = upstream.request(as('ada', { revision: NEWEST }), call);
+  setImmediate(() => cancellation.cancel());
+  expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
 });
 
 it('resources are watched with the credential of the caller that subscribes', async () => {

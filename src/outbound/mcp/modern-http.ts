@@ -35,6 +35,7 @@ import {
   credentialOf,
   foreignReply,
   invalidReply,
+  lateCredential,
   resting,
   timedOut,
   tooMuch,
@@ -70,12 +71,14 @@ export class ModernHttp implements ModernWire {
     const credential = credentialOf(this.context, caller);
     return new Promise((resolve) => {
       const exchange = new Exchange(this.context, call, resolve);
-      if (credential instanceof Promise)
-        credential.then(
-          (obtained) => exchange.start(this.target, this.revision, capabilities, obtained),
-          (error: unknown) => resolve(failed(withoutCredential(this.context, error))),
-        );
-      else exchange.start(this.target, this.revision, capabilities, credential);
+      if (!(credential instanceof Promise)) {
+        exchange.start(this.target, this.revision, capabilities, credential);
+        return;
+      }
+      exchange.attend();
+      credential
+        .then((obtained) => exchange.start(this.target, this.revision, capabilities, obtained))
+        .catch((error: unknown) => exchange.abort(withoutCredential(this.context, error)));
     });
   }
 
@@ -124,6 +127,8 @@ export function standardHeaders(revision: Revision, method: string, params: RawO
 
 const ACCEPT_BOTH = 'application/json, text/event-stream';
 
+const NOT_SENT = { outcome: 'not_executed' } as const;
+
 /** One request to a modern server, from the first byte to its single outcome. */
 class Exchange implements PostEvents {
   private readonly id = nextId();
@@ -144,6 +149,8 @@ class Exchange implements PostEvents {
 
   start(target: HttpTarget, revision: Revision, capabilities: ClientCapabilities, credential: Credential): void {
     const { context, call, id } = this;
+    // Its time ended, or its caller left, while the credential was waited for.
+    if (this.settled) return;
     if (call.cancellation.cancelled) {
       this.settle(failed(new ProtocolError('cancelled', 'The request was cancelled')));
       return;
@@ -160,10 +167,19 @@ class Exchange implements PostEvents {
     headers.push(...credential.headers);
     const at = inLane(target, credential.key);
     this.wire = post(context.http, at, headers, writeRequest(id, call.method, params), this, context.limits);
+    if (this.deadline) this.deadline.extend();
+    else this.attend();
+  }
+
+  /** From here on the call ends when its time is over or its caller leaves, whether or not it was sent. */
+  attend(): void {
+    const { context, call } = this;
     const { call: idle, callMax } = call.timeouts ?? context.timeouts;
-    this.deadline = new Deadline(idle, callMax, () => this.abort(timedOut(context, idle)));
+    this.deadline = new Deadline(idle, callMax, () =>
+      this.abort(this.wire ? timedOut(context, idle) : lateCredential(context, idle)),
+    );
     this.stopListening = call.cancellation.onCancel(() =>
-      this.abort(new ProtocolError('cancelled', 'The request was cancelled')),
+      this.abort(new ProtocolError('cancelled', 'The request was cancelled', this.wire ? {} : NOT_SENT)),
     );
   }
 
@@ -175,7 +191,7 @@ class Exchange implements PostEvents {
     this.resolve(outcome);
   }
 
-  private abort(error: ProtocolError): void {
+  abort(error: ProtocolError): void {
     if (this.settled) return;
     this.settle(failed(error));
     this.wire?.abort();

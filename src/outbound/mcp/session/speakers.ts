@@ -1,6 +1,6 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Credential } from '../../../identity/credentials.js';
-import { type CredentialHolder, credentialOf, type UpstreamContext } from '../context.js';
+import { type CredentialContext, type CredentialHolder, credentialOf } from '../context.js';
 
 /** So many callers of one session are remembered. */
 const MOST = 8;
@@ -15,7 +15,7 @@ export class Speakers {
   private callers: readonly Caller[];
 
   constructor(
-    private readonly context: Pick<UpstreamContext, 'credential'>,
+    private readonly context: CredentialContext,
     { caller, key }: CredentialHolder,
   ) {
     this.key = key;
