@@ -258,25 +258,20 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
       expect(seen.map(({ method }) => method)).not.toContain('tools/call');
     },
   );
-});
 
-it('a call ends that is cancelled while its credential is waited for', async () => {
-  const { server } = await serve('modern');
-  const upstream = connect(
-    server,
-    'modern',
-    'http',
-    {
+  it('a call ends that is cancelled while its credential is waited for', async () => {
+    const { server } = await serve(kind);
+    const credentials: Credentials = {
       for: (caller, { configured }) => (caller.principal.key === 'ada' ? new Promise<never>(() => {}) : configured),
-    },
-    600_000,
-  );
-  await upstream.describe();
-  const cancellation = new Cancellation();
-  const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
-  const outcome = upstream.request(as('ada', { revision: NEWEST }), call);
-  setImmediate(() => cancellation.cancel());
-  expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
+    };
+    const upstream = connect(server, revision, transport, credentials, 600_000);
+    await upstream.describe();
+    const cancellation = new Cancellation();
+    const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
+    const outcome = upstream.request(as('ada', { revision: kind === 'modern' ? NEWEST : legacy }), call);
+    setImmediate(() => cancellation.cancel());
+    expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
+  });
 });
 
 it('resources are watched with the credential of the caller that subscribes', async () => {
@@ -384,4 +379,33 @@ it('an interrupted watch is opened again with a credential of those that still w
   const more = await upstream.watch({ resourceSubscriptions: ['file:///b'] }, () => {}, as('bob'));
   expect(listened).toEqual(Array(3).fill('Bearer team'));
   for (const watch of [second, third, more]) watch.close();
+});
+
+describe.each([
+  ['auto', 'http'],
+  ['legacy', 'http'],
+  ['legacy', 'sse'],
+] as const)('a server (%s, %s) that never answers its first request', (revision, transport) => {
+  it.each([
+    ['may be asked', { capabilities: ELICITS }],
+    ['has a session', { session: 'mine' }],
+    ['has neither', {}],
+  ])('does not hold a cancelled call of a client that %s', async (_, more) => {
+    let reached = (): void => {};
+    const contact = new Promise<void>((resolve) => {
+      reached = resolve;
+    });
+    const server = await startLoose(() => reached());
+    closing.push(() => server.close());
+    const upstream = connect(server, revision, transport, tokens(false), 600_000);
+    const cancellation = new Cancellation();
+    const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
+    const outcome = upstream.request(as('ada', { revision: legacy, ...more }), call);
+    await contact;
+    cancellation.cancel();
+    expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
+    // The call was taken back, which says nothing about the server.
+    expect(upstream.health().status).toBe('unknown');
+    for (const socket of server.connections) socket.destroy();
+  });
 });

@@ -27,6 +27,7 @@ import type { Log } from '../../telemetry/log.js';
 import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { HandshakeRefused } from './session/session-errors.js';
+import { unlessCancelled } from './unless-cancelled.js';
 import { WatchHub } from './watch-hub.js';
 
 /** Remembers verdicts beyond the life of a process. */
@@ -132,7 +133,7 @@ export class McpUpstream implements Upstream {
     const resting = this.resting();
     if (resting) return failed(resting);
     try {
-      verdict = this.verdict ?? (await this.probe());
+      verdict = this.verdict ?? (await unlessCancelled(this.probe(), call.cancellation));
     } catch (error) {
       return failed(this.note(error, true));
     }
@@ -329,6 +330,8 @@ export class McpUpstream implements Upstream {
   /** `contact` where nothing but reaching the server was attempted: any failure then means that it cannot be used. */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
     if (error instanceof CredentialError && !contact) return error;
+    // A call that its caller took back says nothing about the server.
+    if (error instanceof ProtocolError && error.reason === 'cancelled') return error;
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
     this.unreached = unreached ? this.unreached + 1 : 0;

@@ -25,6 +25,7 @@ import {
   withoutCredential,
 } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
+import { unlessCancelled } from '../unless-cancelled.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
 import { readPortable } from './portable.js';
@@ -98,11 +99,14 @@ export class HttpSessions implements Peer {
   private async requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
     const known = this.holder(caller);
-    const holder = known instanceof Promise ? await known : known;
-    if (!interactive) return (await this.shared(holder, call.method)).request(caller, call);
-    if (this.transport === undefined) await this.canonical(holder);
+    const { cancellation } = call;
+    const holder = known instanceof Promise ? await unlessCancelled(known, cancellation) : known;
+    const on = async (opening: Promise<LegacySession>): Promise<Outcome> =>
+      (await unlessCancelled(opening, cancellation)).request(caller, call);
+    if (!interactive) return on(this.shared(holder, call.method));
+    if (this.transport === undefined) await unlessCancelled(this.canonical(holder), cancellation);
     if (this.transport === 'sse') return this.lease(holder, call);
-    return (await this.dedicated(holder)).request(caller, call);
+    return on(this.dedicated(holder));
   }
 
   /** The caller with the key of its credential: sessions of one credential are not used with another. */

@@ -116,6 +116,23 @@ describe('calls that wait for a session', () => {
     expect(opened).toHaveLength(1);
   });
 
+  it('get the session of a call that is cancelled while it is opened', async () => {
+    const { leases, hold } = pool();
+    const session = new FakeSession();
+    let opened = (): void => {};
+    const slow = new Promise<FakeSession>((resolve) => {
+      opened = () => resolve(session);
+    });
+    const gone = hold(() => slow);
+    const next = hold();
+    await settled();
+    expect(leases.waiting).toBe(1);
+    gone.cancellation.cancel();
+    await expect(gone.started).rejects.toMatchObject({ reason: 'cancelled', detail: { outcome: 'not_executed' } });
+    opened();
+    expect(await next.started).toBe(session);
+  });
+
   it('get a session although the call before them has no credential to open one with', async () => {
     const { opened, hold } = pool();
     const first = hold();

@@ -1,6 +1,7 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import { CredentialError } from '../context.js';
+import { unlessCancelled } from '../unless-cancelled.js';
 import type { LegacySession } from './session.js';
 
 /** The part of a session that a pool looks at. */
@@ -80,7 +81,7 @@ export class LeasePool<S extends Leased = LegacySession> {
       if (!session.ended) return Promise.resolve(session);
       this.size--;
     }
-    if (this.size < this.options.max) return this.open(open);
+    if (this.size < this.options.max) return this.openFor(cancellation, open);
     if (this.waiters.size >= this.options.maxWaiting)
       return Promise.reject(this.refusal('overloaded', 'has too many calls waiting for a session; try again later'));
     return this.wait(cancellation, open);
@@ -99,6 +100,15 @@ export class LeasePool<S extends Leased = LegacySession> {
       if (error instanceof CredentialError) this.openForNext();
       throw error;
     }
+  }
+
+  private openFor(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
+    const opening = this.open(open);
+    return unlessCancelled(opening, cancellation).catch((error: unknown) => {
+      // A session whose call was cancelled meanwhile goes to the next.
+      opening.then((session) => this.release(session)).catch(() => {});
+      throw error;
+    });
   }
 
   private wait(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
