@@ -36,7 +36,7 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...long, ...TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          maxWorkers: Math.max(faults ? 2 : 3, Math.floor(cores / 2)),
+          maxWorkers: Math.max(faults ? 2 : 4, Math.floor(cores / 2)),
           sequence: { groupOrder: 1 },
         },
       },
