@@ -28,7 +28,6 @@ import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { SessionExpired } from './session-errors.js';
 import { Speakers } from './speakers.js';
 
 const DEFAULT_RETRY = 1_000;
@@ -128,31 +127,8 @@ export class HttpChannel implements Channel {
   }
 
   send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void {
-    const post = (credential: Credential | undefined): void => {
-      if (credential) {
-        this.post(credential, message, ticket, taken);
-        return;
-      }
-      taken?.();
-      // The caller of a request has another credential by now; the session goes on for the others.
-      if (ticket && caller) this.events.lost(ticket, new SessionExpired(this.context.name));
-      else this.events.expired(ticket);
-    };
-    const given = this.speakers.credential(caller);
-    if (!(given instanceof Promise)) {
-      post(given);
-      return;
-    }
-    given.then(
-      (credential) => {
-        if (this.closed || ticket?.done) taken?.();
-        else post(credential);
-      },
-      (error: unknown) => {
-        taken?.();
-        if (ticket) this.events.lost(ticket, withoutCredential(this.context, error));
-      },
-    );
+    const post = (credential: Credential): void => this.post(credential, message, ticket, taken);
+    this.speakers.send({ ticket, taken, caller, post, events: this.events, closed: () => this.closed });
   }
 
   private post(credential: Credential, message: Buffer, ticket: Ticket | undefined, taken?: () => void): void {

@@ -1,9 +1,24 @@
 import type { Caller } from '../../../core/caller.js';
 import type { Credential } from '../../../identity/credentials.js';
-import { type CredentialContext, type CredentialHolder, credentialOf } from '../context.js';
+import { type CredentialContext, type CredentialHolder, credentialOf, withoutCredential } from '../context.js';
+import type { ChannelEvents, Ticket } from './channel.js';
+import { SessionExpired } from './session-errors.js';
 
 /** So many callers of one session are remembered. */
 const MOST = 8;
+
+/** A message that a channel wants to send. */
+export interface Outgoing {
+  /** The request that the message is, where it is one. */
+  readonly ticket: Ticket | undefined;
+  /** Called where the message is not going to be sent. */
+  readonly taken: (() => void) | undefined;
+  /** The caller whose credential the message carries; without one, that of any caller of the session. */
+  readonly caller: Caller | undefined;
+  readonly events: Pick<ChannelEvents, 'lost' | 'expired'>;
+  post(credential: Credential): void;
+  closed(): boolean;
+}
 
 /**
  * The callers that share one session because their credentials have the same key. A request carries the credential of
@@ -40,6 +55,37 @@ export class Speakers {
       return caller ? undefined : this.search(given);
     }
     return caller ? given.then((obtained) => (obtained.key === this.key ? obtained : undefined)) : this.search(given);
+  }
+
+  /** Posts a message with its credential: at once, where that is at hand. Tells the session where there is none. */
+  send(message: Outgoing): void {
+    const { caller, ticket, taken, events } = message;
+    const given = this.credential(caller);
+    if (!(given instanceof Promise)) {
+      this.sendWith(given, message);
+      return;
+    }
+    given.then(
+      (credential) => {
+        if (message.closed() || ticket?.done) taken?.();
+        else this.sendWith(credential, message);
+      },
+      (error: unknown) => {
+        taken?.();
+        if (ticket) events.lost(ticket, withoutCredential(this.context, error));
+      },
+    );
+  }
+
+  private sendWith(credential: Credential | undefined, { ticket, taken, caller, events, post }: Outgoing): void {
+    if (credential) {
+      post(credential);
+      return;
+    }
+    taken?.();
+    // The caller of a request has another credential by now; the session goes on for the others.
+    if (ticket && caller) events.lost(ticket, new SessionExpired(this.context.name));
+    else events.expired(ticket);
   }
 
   /** Asks for one caller after the other; `first` is the credential of the latest. */
