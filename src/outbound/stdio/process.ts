@@ -35,6 +35,8 @@ export interface ChildOptions {
   /** Hears every line on stderr, and on stdout every line that is no message. */
   output?: ((stream: 'stderr' | 'stdout', line: string) => void) | undefined;
   log?: Log | undefined;
+  /** The server that the process is, as its log lines name it. */
+  server?: string | undefined;
 }
 
 const GRACE = { eofMs: 2000, termMs: 5000 };
@@ -60,6 +62,7 @@ export class Child {
   readonly #group: Group;
   readonly #events: ChildEvents;
   readonly #log: Log | undefined;
+  readonly #server: string | undefined;
   readonly #grace: { eofMs: number; termMs: number };
   readonly #maxQueue: number;
   readonly #lines: LineReader;
@@ -111,6 +114,7 @@ export class Child {
     this.#group = new Group(pid);
     this.#events = events;
     this.#log = options.log;
+    this.#server = options.server;
     this.#output = options.output;
     this.#grace = options.grace ?? GRACE;
     this.#maxQueue = options.maxQueue ?? Math.max(4 * options.maxLine, 1024 * 1024);
@@ -132,7 +136,9 @@ export class Child {
       void this.#windDown();
     });
     this.#reported = this.#readUntilExit();
-    child.on('error', (error) => this.#log?.warn({ pid, error: error.message }, 'child process error'));
+    child.on('error', (error) =>
+      this.#log?.warn({ server: this.#server, pid, error: error.message }, 'child process error'),
+    );
     child.stdin?.on('error', () => {});
     child.stdin?.on('close', () => this.#deaf('it closed its stdin'));
     child.stdin?.on('drain', () => this.#call(() => this.#events.drain?.()));
@@ -205,7 +211,7 @@ export class Child {
   /** Ends the child for its own fault: whoever supervises it counts this like a crash. */
   giveUp(why: string): void {
     if (this.#windingDown !== undefined) return;
-    this.#log?.warn({ pid: this.pid, why }, 'a child process is ended');
+    this.#log?.warn({ server: this.#server, pid: this.pid, why }, 'a child process is ended');
     void this.#windDown();
   }
 
@@ -222,14 +228,14 @@ export class Child {
     if (this.#group.alive()) {
       this.#group.signal('SIGTERM');
       if (!(await this.#groupGone(this.#grace.termMs))) {
-        this.#log?.warn({ pid }, 'a child process ignored SIGTERM and is killed');
+        this.#log?.warn({ server: this.#server, pid }, 'a child process ignored SIGTERM and is killed');
         this.#group.signal('SIGKILL');
         await within(this.#exited, KILL_MS);
         await this.#groupGone(1000);
       }
     }
     if (this.#exit === undefined) {
-      this.#log?.warn({ pid }, 'a child process could not be killed');
+      this.#log?.warn({ server: this.#server, pid }, 'a child process could not be killed');
       this.#gone(null, null);
     }
     guard.forget(pid);
@@ -268,7 +274,10 @@ export class Child {
     this.#lines.end();
     errors.end();
     const info = this.#exit!;
-    this.#log?.debug({ pid: this.pid, code: info.code, signal: info.signal }, 'child process ended');
+    this.#log?.debug(
+      { server: this.#server, pid: this.pid, code: info.code, signal: info.signal },
+      'child process ended',
+    );
     this.#call(() => this.#events.exit(info));
     return info;
   }
@@ -276,7 +285,10 @@ export class Child {
   /** A child without stdin or stdout can serve nobody. When it is simply exiting, this changes nothing. */
   #deaf(why: string): void {
     if (this.#windingDown !== undefined) return;
-    this.#log?.debug({ pid: this.pid, why }, 'a child process no longer communicates and is ended');
+    this.#log?.debug(
+      { server: this.#server, pid: this.pid, why },
+      'a child process no longer communicates and is ended',
+    );
     void this.#windDown();
   }
 
@@ -291,7 +303,10 @@ export class Child {
     const count = ++this.#badLines;
     // 1, 2, 4, 8 …: a server that logs to stdout must not fill the gateway's log as well (STD-02).
     if ((count & (count - 1)) !== 0) return;
-    this.#log?.warn({ pid: this.pid, count, line }, 'a line on stdout that is no message was skipped');
+    this.#log?.warn(
+      { server: this.#server, pid: this.pid, count, line },
+      'a line on stdout that is no message was skipped',
+    );
   }
 
   #gone(code: number | null, signal: NodeJS.Signals | null): void {
@@ -304,7 +319,7 @@ export class Child {
     try {
       listener();
     } catch (error) {
-      this.#log?.warn({ pid: this.pid, error }, 'a listener of a child process failed');
+      this.#log?.warn({ server: this.#server, pid: this.pid, error }, 'a listener of a child process failed');
     }
   }
 }

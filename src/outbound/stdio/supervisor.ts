@@ -355,6 +355,7 @@ export class Supervisor<S> {
     const child = Child.start(this.#options.command, wrapped, {
       ...this.#options.child,
       log: this.#log,
+      server: this.name,
       output: (stream, line) => this.#wrote(child.pid, stream, line),
     });
     this.#children.add(child);
