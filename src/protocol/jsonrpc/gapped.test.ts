@@ -136,7 +136,8 @@ test('long values stay in the parts they came in', () => {
 
 test('many tiny parts do not cost an object each', () => {
   const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result: { content: 'y'.repeat(50_000) } });
-  const every = Array.from({ length: text.length }, (_, i) => i);
+  const first = 10_000;
+  const every = Array.from({ length: text.length - first }, (_, i) => first + i);
   const { gaps } = read(cut(text, every)) as GappedText;
   expect(gaps[0]!.parts.length).toBeLessThan(20);
 });

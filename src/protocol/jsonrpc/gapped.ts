@@ -40,7 +40,7 @@ export function byteLength(source: Buffer | GappedText): number {
 }
 
 const STAND_IN = Buffer.from('0');
-/** A shorter value is copied: a gap costs a few hundred bytes, and the sender decides how many values are cut. */
+/** A value of which less has come with its first part is copied: a gap costs memory, and the sender decides where parts end. */
 const LEAST_GAP = 4 * 1024;
 /** How deep the members lie that may become gaps: those of an object inside the outermost one. */
 const LEVEL = 2;
@@ -68,9 +68,9 @@ export class GappedReader {
   add(part: Buffer): void {
     const end = part.length;
     let i = 0;
-    // What lies before has been taken, and where the value under way begins.
+    // What lies before has been taken, and where the value under way begins, if it begins in this part.
     let taken = 0;
-    let valueStart = 0;
+    let valueStart = -1;
     while (i < end) {
       if (this.inString) {
         i = this.skipString(part, i);
@@ -102,7 +102,7 @@ export class GappedReader {
       }
     }
     if (this.gap) this.gap.add(part);
-    else if (this.inValue && valueStart < end) {
+    else if (this.inValue && valueStart >= 0 && end - valueStart >= this.leastGap) {
       this.text.add(part.subarray(taken, valueStart));
       this.gap = new Parts();
       this.gap.add(part.subarray(valueStart));
@@ -115,12 +115,9 @@ export class GappedReader {
     const { gap } = this;
     if (!gap) return taken;
     gap.add(part.subarray(0, at));
-    if (gap.size < this.leastGap) this.takeBack();
-    else {
-      this.gaps.push({ at: this.text.size, parts: gap.takeAll() });
-      this.text.add(STAND_IN);
-      this.gap = undefined;
-    }
+    this.gaps.push({ at: this.text.size, parts: gap.takeAll() });
+    this.text.add(STAND_IN);
+    this.gap = undefined;
     return at;
   }
 
@@ -150,12 +147,6 @@ export class GappedReader {
     }
   }
 
-  /** Makes the value under way part of the text again. */
-  private takeBack(): void {
-    if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
-    this.gap = undefined;
-  }
-
   /** `at` is inside a string; returns the offset behind its closing quote, or the end of the part. */
   private skipString(part: Buffer, at: number): number {
     const from = this.escaped ? at + 1 : at;
@@ -173,7 +164,8 @@ export class GappedReader {
 
   /** The message as far as it came: a value without an end is part of the text again. */
   take(): Buffer | GappedText {
-    this.takeBack();
+    if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
+    this.gap = undefined;
     const text = this.text.take();
     if (this.gaps.length === 0) return text;
     // Whoever reads the whole text finds what is wrong with it.
