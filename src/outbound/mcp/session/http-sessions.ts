@@ -63,12 +63,15 @@ const sharedBy = (key: string): string | undefined =>
 /** Calls that may wait for each session of a pool. */
 const MOST_WAITING = 100;
 
+/** A session, or one that is being opened. A call on an open session waits for nothing. */
+type Kept = LegacySession | Promise<LegacySession>;
+
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
 /** The sessions with one server of the handshake era over HTTP. */
 export class HttpSessions implements Peer {
   private transport: 'http' | 'sse' | undefined;
-  private readonly sessions = new Map<string, Promise<LegacySession>>();
+  private readonly sessions = new Map<string, Kept>();
   private readonly pools = new Map<string, LeasePool>();
   /** What the shared session of each credential is watched for. */
   private readonly watching = new Map<string, Watching>();
@@ -96,17 +99,22 @@ export class HttpSessions implements Peer {
     }
   }
 
-  private async requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
-    const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    const known = this.holder(caller);
-    const { cancellation } = call;
-    const holder = known instanceof Promise ? await unlessCancelled(known, cancellation) : known;
-    const on = async (opening: Promise<LegacySession>): Promise<Outcome> =>
-      (await unlessCancelled(opening, cancellation)).request(caller, call);
-    if (!interactive) return on(this.shared(holder, call.method));
-    if (this.transport === undefined) await unlessCancelled(this.canonical(holder), cancellation);
-    if (this.transport === 'sse') return this.lease(holder, call);
-    return on(this.dedicated(holder));
+  private requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const holder = this.holder(caller);
+    if (!(holder instanceof Promise)) return this.requestAs(holder, call);
+    return unlessCancelled(holder, call.cancellation).then((known) => this.requestAs(known, call));
+  }
+
+  private requestAs(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
+    const interactive = isInteractive(holder.caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
+    if (!interactive) return requestOn(this.shared(holder, call.method), holder, call);
+    if (this.transport !== undefined) return this.interactive(holder, call);
+    const found = Promise.resolve(this.canonical(holder));
+    return unlessCancelled(found, call.cancellation).then(() => this.interactive(holder, call));
+  }
+
+  private interactive(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
+    return this.transport === 'sse' ? this.lease(holder, call) : requestOn(this.dedicated(holder), holder, call);
   }
 
   /** The caller with the key of its credential: sessions of one credential are not used with another. */
@@ -145,7 +153,7 @@ export class HttpSessions implements Peer {
   }
 
   /** The session of calls that cannot be asked anything: one for all, but a client with a session keeps its own. */
-  private shared(holder: CredentialHolder, method: string): Promise<LegacySession> {
+  private shared(holder: CredentialHolder, method: string): Kept {
     const { caller } = holder;
     if (caller.session !== undefined) return this.dedicated(holder);
     return isListMethod(method) && !isEmpty(caller.capabilities)
@@ -153,7 +161,7 @@ export class HttpSessions implements Peer {
       : this.canonical(holder);
   }
 
-  private dedicated(holder: CredentialHolder): Promise<LegacySession> {
+  private dedicated(holder: CredentialHolder): Kept {
     if (this.transport === 'sse') return this.canonical(holder);
     const { caller } = holder;
     const owner = caller.session ?? `principal:${caller.principal.key}`;
@@ -181,7 +189,7 @@ export class HttpSessions implements Peer {
     return this.open(holder, caller.capabilities, listen, events);
   }
 
-  private canonical(holder: CredentialHolder): Promise<LegacySession> {
+  private canonical(holder: CredentialHolder): Kept {
     return this.keep(holder, canonicalKey(holder.key), async () => {
       const watching = this.watchingOf(holder.key);
       const session = await this.open(holder, {}, true, watching);
@@ -213,7 +221,7 @@ export class HttpSessions implements Peer {
   }
 
   /** The session that lists for clients with capabilities: servers choose by them what they show. */
-  private listingFor(holder: CredentialHolder, given: ClientCapabilities): Promise<LegacySession> {
+  private listingFor(holder: CredentialHolder, given: ClientCapabilities): Kept {
     const capabilities = sharedCapabilities(given);
     const key = listingKey(capabilities, holder.key);
     const tell = (kinds: readonly ListKind[], lapsed: boolean): void => {
@@ -232,31 +240,46 @@ export class HttpSessions implements Peer {
     });
   }
 
-  private async keep(
+  private keep(holder: CredentialHolder, key: string, open: () => Promise<LegacySession>): Kept {
+    const existing = this.sessions.get(key);
+    if (existing instanceof LegacySession) {
+      if (!existing.ended) {
+        existing.admit(holder.caller);
+        return existing;
+      }
+      this.sessions.delete(key);
+    } else if (existing) return this.join(existing, holder, key, open);
+    const opening = open();
+    this.sessions.set(key, opening);
+    opening.then(
+      (session) => {
+        if (this.sessions.get(key) === opening) this.sessions.set(key, session);
+      },
+      () => {
+        if (this.sessions.get(key) === opening) this.sessions.delete(key);
+      },
+    );
+    return opening;
+  }
+
+  /** Uses the session that another caller with the same credential is opening. */
+  private async join(
+    opening: Promise<LegacySession>,
     holder: CredentialHolder,
     key: string,
     open: () => Promise<LegacySession>,
   ): Promise<LegacySession> {
-    const existing = this.sessions.get(key);
-    if (existing) {
-      const session = await existing.catch((error: unknown) => {
-        // The caller that opens the session has lost its credential, which is no answer to this one.
-        if (error instanceof CredentialError) return undefined;
-        throw error;
-      });
-      if (session && !session.ended) {
-        session.admit(holder.caller);
-        return session;
-      }
-      if (this.sessions.get(key) === existing) this.sessions.delete(key);
-      return this.keep(holder, key, open);
-    }
-    const opening = open();
-    this.sessions.set(key, opening);
-    opening.catch(() => {
-      if (this.sessions.get(key) === opening) this.sessions.delete(key);
+    const session = await opening.catch((error: unknown) => {
+      // The caller that opens the session has lost its credential, which is no answer to this one.
+      if (error instanceof CredentialError) return undefined;
+      throw error;
     });
-    return opening;
+    if (session && !session.ended) {
+      session.admit(holder.caller);
+      return session;
+    }
+    if (this.sessions.get(key) === opening) this.sessions.delete(key);
+    return this.keep(holder, key, open);
   }
 
   private async open(
@@ -332,7 +355,7 @@ export class HttpSessions implements Peer {
   rootsChanged(owner: string): void {
     for (const [key, opening] of this.sessions) {
       if (key.startsWith(`${owner}|`))
-        opening.then((session) => session.tell('notifications/roots/list_changed')).catch(() => {});
+        void whenOpen(opening, (session) => session.tell('notifications/roots/list_changed'));
     }
   }
 
@@ -341,7 +364,7 @@ export class HttpSessions implements Peer {
     for (const [key, opening] of this.sessions) {
       if (!key.startsWith(`${owner}|`)) continue;
       this.sessions.delete(key);
-      opening.then((session) => session.close()).catch(() => {});
+      void whenOpen(opening, (session) => session.close());
     }
   }
 
@@ -350,14 +373,11 @@ export class HttpSessions implements Peer {
     for (const [key, opening] of this.sessions) {
       const shared = sharedBy(key);
       if (shared !== undefined && (shared === this.own || this.watching.get(shared)?.watched)) continue;
-      opening
-        .then((session) => {
-          if (session.inFlight > 0 || session.lastUsed > before) return;
-          this.sessions.delete(key);
-          this.listing.delete(key);
-          void session.close();
-        })
-        .catch(() => {});
+      // One that is being opened is in use.
+      if (!(opening instanceof LegacySession) || opening.inFlight > 0 || opening.lastUsed > before) continue;
+      this.sessions.delete(key);
+      this.listing.delete(key);
+      void opening.close();
     }
     for (const [credential, watching] of this.watching) {
       if (credential === this.own || watching.watched || this.sessions.has(canonicalKey(credential))) continue;
@@ -375,10 +395,22 @@ export class HttpSessions implements Peer {
     const sessions = [...this.sessions.values()];
     this.sessions.clear();
     await Promise.all([
-      ...sessions.map((opening) => opening.then((session) => session.close()).catch(() => {})),
+      ...sessions.map((opening) => whenOpen(opening, (session) => session.close())),
       ...[...this.pools.values()].map((pool) => pool.close()),
     ]);
   }
+}
+
+function requestOn(session: Kept, { caller }: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
+  if (session instanceof LegacySession) return session.request(caller, call);
+  return unlessCancelled(session, call.cancellation).then((opened) => opened.request(caller, call));
+}
+
+/** Does something with a session once it is open; nothing where it does not open. */
+async function whenOpen(opening: Kept, work: (session: LegacySession) => void | Promise<void>): Promise<void> {
+  try {
+    await work(await opening);
+  } catch {}
 }
 
 /** SSE-04: an endpoint that does not take a POST may be the older transport's. */

@@ -202,7 +202,12 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (isInteractive(capabilities)) await listening;
   }
 
-  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+  request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const plain = call.logLevel === undefined && !call.after && !call.params.has('task');
+    return plain ? this.dispatch(caller, call, caller) : this.prepared(caller, call);
+  }
+
+  private async prepared(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
     if (call.after) await this.elicitations.completed(call.after, call.cancellation);
     if (!call.params.has('task')) return this.dispatch(caller, call, caller);
