@@ -1,9 +1,9 @@
 import { formatListen } from '../config/address.js';
-import { CardDoor } from '../inbound/a2a/card-door.js';
-import { DeadLetterDoor } from '../inbound/a2a/dead-letter-door.js';
-import type { GrpcDoor } from '../inbound/a2a/grpc-door.js';
-import { A2aDoor } from '../inbound/a2a/http-door.js';
-import { PushDoor } from '../inbound/a2a/push-door.js';
+import { PushDoor } from '../inbound/a2a/callback-endpoint.js';
+import { CardDoor } from '../inbound/a2a/card-endpoint.js';
+import { DeadLetterDoor } from '../inbound/a2a/dead-letter-endpoint.js';
+import type { GrpcDoor } from '../inbound/a2a/grpc-endpoint.js';
+import { A2aDoor } from '../inbound/a2a/http-endpoint.js';
 import { restErrors } from '../inbound/a2a/refusals.js';
 import type { AgentEndpoints } from '../inbound/http/routes.js';
 import { DIALECTS } from '../protocol/a2a/index.js';
@@ -45,7 +45,7 @@ export class A2aEndpoints {
     if (!grpc.listen) return undefined;
     const { host, port } = grpc.listen;
     // Loaded on demand: it is the largest library of all.
-    const { GrpcDoor } = await import('../inbound/a2a/grpc-door.js');
+    const { GrpcDoor } = await import('../inbound/a2a/grpc-endpoint.js');
     this.grpc = new GrpcDoor({
       gateway: runtime.a2a.hall,
       authenticator: runtime.authenticator,

@@ -1,6 +1,6 @@
 /** Tasks of A2A agents, their events and push configurations, put into the stores of `state/`. */
 import { createHash } from 'node:crypto';
-import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from '../core/a2a/records.js';
+import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from '../core/a2a/tasks/task-records.js';
 import type { DialectId } from '../protocol/a2a/dialect.js';
 import { isTerminal, type StreamResponse, type Task } from '../protocol/a2a/model.js';
 import { type AgentTask, newId, type State, wallMs } from '../state/index.js';

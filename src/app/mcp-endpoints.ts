@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type HttpCarrier, HttpDoor } from '../inbound/mcp/http-door.js';
+import { type HttpCarrier, HttpDoor } from '../inbound/mcp/http-endpoint.js';
 import { InfoPage } from '../inbound/mcp/info-page.js';
-import { ModernDoor } from '../inbound/mcp/modern.js';
+import { ModernDoor } from '../inbound/mcp/modern-requests.js';
 import { Sessions } from '../inbound/mcp/session/sessions.js';
-import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-door.js';
+import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-endpoint.js';
 import { sessionRecords } from './mcp-records.js';
 import { type Overview, servesSse } from './overview.js';
 import type { Runtime } from './runtime.js';

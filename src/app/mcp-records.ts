@@ -1,7 +1,8 @@
 /** What the rooms keep beyond a process, put into the stores of `state/`. */
-import type { ParkedRecords } from '../core/bridge/parking.js';
-import type { TaskRecord, TaskRecords } from '../core/bridge/tasks.js';
+
 import type { Cluster } from '../core/cluster.js';
+import type { TaskRecord, TaskRecords } from '../core/era-bridge/hosted-tasks.js';
+import type { ParkedRecords } from '../core/era-bridge/parking.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
 import type { UsedApprovals } from '../interceptors/approval.js';
@@ -9,7 +10,7 @@ import type { VerdictStore } from '../outbound/mcp/build.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Verdict } from '../protocol/mcp/probe.js';
-import { isTerminal } from '../protocol/mcp/project/task.js';
+import { isTerminal } from '../protocol/mcp/translate/task.js';
 import { isStateError, Sessions as SessionRows, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 

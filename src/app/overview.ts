@@ -1,7 +1,7 @@
 /** What the gateway serves, for the terminal and the page: its endpoints, and the state of all that is behind it. */
 import { isIP } from 'node:net';
 import type { Config } from '../config/schema.js';
-import { AgentUpstream } from '../core/a2a/bridge/agent-upstream.js';
+import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
 import { agentTarget, serverTarget, visible } from '../core/admission.js';
 import type { Caller } from '../core/caller.js';
 import { within } from '../core/timing.js';

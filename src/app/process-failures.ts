@@ -1,5 +1,5 @@
 import { FAILURE_EVENT as EVENT, type Log } from '../telemetry/log.js';
-import { Seldom } from '../telemetry/seldom.js';
+import { Seldom } from '../telemetry/throttled-log.js';
 
 /**
  * Logs failures that no code takes, with their stack, and ends the process where its state could be wrong

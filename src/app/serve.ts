@@ -17,11 +17,11 @@ import { MCP_ERRORS } from '../inbound/mcp/refusals.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
-import { INFO, VERSION } from './about.js';
 import { Lifecycle } from './lifecycle.js';
 import { McpEndpoints } from './mcp-endpoints.js';
-import { offerOf } from './offer.js';
+import { offerOf } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
+import { INFO, VERSION } from './product-info.js';
 import type { RunningGateway } from './running.js';
 import { Runtime } from './runtime.js';
 

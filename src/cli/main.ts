@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { VERSION } from '../app/about.js';
-import { boundYoungGeneration } from '../app/heap.js';
+import { boundYoungGeneration } from '../app/heap-limits.js';
 import { watchFailures } from '../app/process-failures.js';
+import { VERSION } from '../app/product-info.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
 import { formatListen } from '../config/address.js';
 import type { Environment } from '../config/expand.js';
@@ -58,7 +58,7 @@ const surroundings: Surroundings = {
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded when needed: help and checks answer at once.
-  starters: async () => (await import('../app/load.js')).loadStarters(),
+  starters: async () => (await import('../app/load-starters.js')).loadStarters(),
 };
 
 /** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { writeOutcome } from '../core/bridge/outcome-text.js';
+import { writeOutcome } from '../core/era-bridge/outcome-json.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';

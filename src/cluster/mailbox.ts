@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
-import { readFault, writeFault } from '../core/bridge/outcome-text.js';
 import { Cancellation } from '../core/caller.js';
 import { type Asked, type AskOptions, type Cluster, ReplicaGone } from '../core/cluster.js';
+import { readFault, writeFault } from '../core/era-bridge/outcome-json.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Bus } from '../state/bus.js';

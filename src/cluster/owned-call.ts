@@ -1,7 +1,7 @@
 /** A call to a shared process as text between replicas. */
 import type { Caller } from '../core/caller.js';
 import type { Asked } from '../core/cluster.js';
-import { Flow } from '../core/flow.js';
+import { Flow } from '../core/notification-limiter.js';
 import type { UpstreamCall } from '../core/upstream.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';

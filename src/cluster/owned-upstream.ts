@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readFault, readOutcome, writeFault } from '../core/bridge/outcome-text.js';
 import { type Caller, Cancellation } from '../core/caller.js';
 import { type Asked, type Cluster, ReplicaGone } from '../core/cluster.js';
+import { readFault, readOutcome, writeFault } from '../core/era-bridge/outcome-json.js';
 import { failed, type Outcome, type ParkedCall } from '../core/gateway.js';
 import { sleep } from '../core/timing.js';
 import type {

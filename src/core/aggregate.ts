@@ -11,8 +11,6 @@ import {
 } from '../protocol/mcp/model.js';
 import { DISCOVER_VERSIONS } from '../protocol/mcp/revisions/index.js';
 import { type Admission, type CatalogTarget, type ItemTarget, sees, type Target } from './admission.js';
-import { type BridgeSwitches, passingExtensions } from './bridge/relay.js';
-import type { HostedTasks } from './bridge/tasks.js';
 import { McpContext, type McpResult, type McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
@@ -20,6 +18,8 @@ import { type Catalog, unionOf } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import { MISSING, type Pages } from './catalog/pages.js';
 import { type Resolved, Resolver } from './catalog/resolver.js';
+import type { HostedTasks } from './era-bridge/hosted-tasks.js';
+import { type BridgeSwitches, passingExtensions } from './era-bridge/relayed-capabilities.js';
 import { type Forwarder, ServerRoute } from './forward.js';
 import {
   type Call,

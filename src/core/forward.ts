@@ -8,19 +8,19 @@ import {
   isObject,
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
-import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/project/input.js';
-import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/project/task.js';
+import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/translate/input.js';
+import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/translate/task.js';
 import { needsTask, refusalIn } from '../protocol/mcp/upstream-error.js';
 import type { ItemTarget } from './admission.js';
-import type { CallState } from './bridge/call-state.js';
-import type { Parking } from './bridge/parking.js';
-import { type BridgeSwitches, relayable } from './bridge/relay.js';
-import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { McpContext, McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
+import type { CallState } from './era-bridge/call-state.js';
+import type { HostedTasks, TaskRecord } from './era-bridge/hosted-tasks.js';
+import type { Parking } from './era-bridge/parking.js';
+import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
 import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
 import type { Upstream, UpstreamCall } from './upstream.js';

@@ -9,8 +9,8 @@ import type {
   ServerCapabilities,
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
-import type { CallState } from './bridge/call-state.js';
 import { type Caller, Cancellation } from './caller.js';
+import type { CallState } from './era-bridge/call-state.js';
 import type { View } from './view.js';
 
 export { ALL_SERVERS, oneServer, View } from './view.js';

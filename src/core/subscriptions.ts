@@ -6,13 +6,13 @@ import {
   type Notification,
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
-import { detailedTask } from '../protocol/mcp/project/task.js';
+import { detailedTask } from '../protocol/mcp/translate/task.js';
 import { type Admission, type ItemTarget, knownBy, sees, serverTarget, whereSeen } from './admission.js';
-import type { HostedTasks, TaskRecord } from './bridge/tasks.js';
 import type { McpContext } from './call.js';
+import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Resolver } from './catalog/resolver.js';
-import { answeredWithin } from './catalog/waiting.js';
+import type { HostedTasks, TaskRecord } from './era-bridge/hosted-tasks.js';
 import type { Forwarder } from './forward.js';
 import type { Deliver, Subscription, View } from './gateway.js';
 import type { Watch } from './upstream.js';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { ItemTarget } from '../core/admission.js';
-import type { CallState } from '../core/bridge/call-state.js';
 import { McpContext, type McpResult } from '../core/call.js';
 import { type Caller, Cancellation, principalOf } from '../core/caller.js';
+import type { CallState } from '../core/era-bridge/call-state.js';
 import { ALL_SERVERS, complete, type Outcome } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';

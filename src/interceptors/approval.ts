@@ -7,7 +7,7 @@ import type { Call, Outcome } from '../core/gateway.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type InputRequest, isObject } from '../protocol/mcp/model.js';
-import { declares } from '../protocol/mcp/project/input.js';
+import { declares } from '../protocol/mcp/translate/input.js';
 
 export interface ApprovalPolicy {
   /** Names of tools, `*` standing for any characters. */

@@ -1,6 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { FAILURE_EVENT } from './log.js';
-import { phraseOf } from './phrases.js';
+import { phraseOf } from './log-sentences.js';
 import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
 
 export type { Logger } from 'pino';

@@ -6,7 +6,7 @@ import { release } from '../fixtures/a2a/behaviours.js';
 import type { Client, Refusal, Row, Send, Sent } from '../fixtures/a2a/client.js';
 import { type Event, type Task, TERMINAL } from '../fixtures/a2a/views.js';
 import { refusalOf } from '../fixtures/a2a/wire.js';
-import type { ConnectOptions, House } from './house.js';
+import type { ConnectOptions, House } from './testbed.js';
 
 export interface Case {
   readonly name: string;

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { CASES } from './cases/index.js';
-import { type House, openHouse } from './house.js';
 import { runCell } from './matrix.js';
+import { type House, openHouse } from './testbed.js';
 
 const own = ROWS.map((row) => {
   const column = COLUMNS.find(

@@ -2,7 +2,7 @@
 import type { Column } from '../fixtures/a2a/agent.js';
 import type { Client, Row } from '../fixtures/a2a/client.js';
 import type { Case, Cell } from './case.js';
-import { BOB, type House } from './house.js';
+import { BOB, type House } from './testbed.js';
 
 export interface Outcome {
   readonly case: string;

@@ -11,7 +11,7 @@ import { expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { connectClient, ROWS } from '../fixtures/a2a/clients.js';
 import { finished, mark, say, taskOf, until } from './case.js';
-import { ADA, type House, openHouse } from './house.js';
+import { ADA, type House, openHouse } from './testbed.js';
 
 test('tasks, their owners and their webhooks outlive the process (G-20, S-51, G-51)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));

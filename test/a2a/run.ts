@@ -11,9 +11,9 @@ import { parseArgs } from 'node:util';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { CASES } from './cases/index.js';
-import { openHouse } from './house.js';
 import { type Outcome, runCell } from './matrix.js';
 import { markdown, text } from './report.js';
+import { openHouse } from './testbed.js';
 
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, verbose: { type: 'boolean', default: false } },

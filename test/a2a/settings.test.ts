@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { refused, say, taskOf } from './case.js';
-import { type House, openHouse } from './house.js';
+import { type House, openHouse } from './testbed.js';
 
 const agents = COLUMNS.filter(({ name }) => name === 'one-rpc');
 const row = (name: string): (typeof ROWS)[number] => ROWS.find((one) => one.name === name)!;

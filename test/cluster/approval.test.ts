@@ -3,9 +3,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { accept, asked, FORM, ModernClient, textOf } from '../bridge/support/clients.js';
-import type { Message } from '../bridge/support/wire.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { accept, asked, FORM, ModernClient, textOf } from '../era-bridge/support/clients.js';
+import type { Message } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { startGateway } from '../support/gateway.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from './support/replicas.js';
 

@@ -1,8 +1,8 @@
 /** Calls that wait, tasks and processes: held by one replica, reached from all, and never run a second time. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { accept, answersTo, asked, FORM, ModernClient, textOf, WITH_TASKS } from '../bridge/support/clients.js';
-import { eventually, type Message, sleep } from '../bridge/support/wire.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { accept, answersTo, asked, FORM, ModernClient, textOf, WITH_TASKS } from '../era-bridge/support/clients.js';
+import { eventually, type Message, sleep } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { Program } from './support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from './support/replicas.js';
 import { Session } from './support/session.js';

@@ -1,6 +1,6 @@
 /** C-21: health and readiness say what is true of the database, the bus and the servers, and no names to strangers. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient } from '../bridge/support/clients.js';
+import { ModernClient } from '../era-bridge/support/clients.js';
 import { freePort } from '../support/services.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from './support/replicas.js';
 import { CountedServer } from './support/upstream.js';

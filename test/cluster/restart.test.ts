@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { accept, answersTo, FORM, ModernClient, textOf } from '../bridge/support/clients.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { accept, answersTo, FORM, ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { startGateway } from '../support/gateway.js';
 
 test('a call that waits at a server whose replies can be resumed goes on after kill -9 and a restart', async () => {

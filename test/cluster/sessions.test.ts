@@ -1,8 +1,8 @@
 /** Any replica serves any request of a session: what was begun at A goes on at B. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FORM, textOf } from '../bridge/support/clients.js';
-import { eventually, sleep } from '../bridge/support/wire.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { FORM, textOf } from '../era-bridge/support/clients.js';
+import { eventually, sleep } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { BOB, CLUSTERS, type Replica, type Replicas, startEngines } from './support/replicas.js';
 import { progressOf, Session, upTo } from './support/session.js';
 import { CountedServer } from './support/upstream.js';

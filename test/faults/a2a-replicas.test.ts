@@ -1,7 +1,6 @@
 /** Tasks of agents behind two replicas: any of them serves any of it, and what one changes the other tells. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { eventually } from '../bridge/support/wire.js';
 import {
   connectTo,
   deliveredNumbers,
@@ -15,6 +14,7 @@ import {
   storedTask,
 } from '../cluster/support/a2a.js';
 import { BOB, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import { closeHttp, listen, type RunningAgent } from '../fixtures/a2a/agent.js';
 import { startWebhook, type Webhook } from '../fixtures/a2a/webhook.js';
 import { sleep } from './rounds.js';

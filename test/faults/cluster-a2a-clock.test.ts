@@ -6,7 +6,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { eventually } from '../bridge/support/wire.js';
 import {
   connectTo,
   deliveredNumbers,
@@ -19,6 +18,7 @@ import {
   storedTask,
 } from '../cluster/support/a2a.js';
 import { CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import { closeHttp, listen } from '../fixtures/a2a/agent.js';
 import type { Client } from '../fixtures/a2a/client.js';
 import { escaped } from '../input/support/world.js';

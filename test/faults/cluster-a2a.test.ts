@@ -2,7 +2,6 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { eventually } from '../bridge/support/wire.js';
 import {
   connectTo,
   deliveredNumbers,
@@ -17,6 +16,7 @@ import {
   storedTask,
 } from '../cluster/support/a2a.js';
 import { CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import type { RunningAgent } from '../fixtures/a2a/agent.js';
 import type { Client } from '../fixtures/a2a/client.js';
 import { sleep } from './rounds.js';

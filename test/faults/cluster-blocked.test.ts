@@ -3,13 +3,13 @@
  * For less than its lease nobody notices; for longer it is fenced like one that was frozen, and comes back.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient, textOf } from '../bridge/support/clients.js';
-import { type Exchange, eventually, type Message, sleep } from '../bridge/support/wire.js';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, Session, upTo } from '../cluster/support/session.js';
 import { Traffic } from '../cluster/support/traffic.js';
 import { CountedServer } from '../cluster/support/upstream.js';
+import { ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { type Exchange, eventually, type Message, sleep } from '../era-bridge/support/wire.js';
 import { escaped } from '../input/support/world.js';
 import { Clock } from './clock.js';
 

@@ -3,14 +3,14 @@
  * goes on, at that replica and at the others; nothing has two owners; what is made afterwards holds everywhere.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { accept, answersTo, FORM, ModernClient, textOf, WITH_TASKS } from '../bridge/support/clients.js';
-import { eventually, type Message, sleep } from '../bridge/support/wire.js';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, Session, upTo } from '../cluster/support/session.js';
 import { Traffic } from '../cluster/support/traffic.js';
 import { CountedServer } from '../cluster/support/upstream.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { accept, answersTo, FORM, ModernClient, textOf, WITH_TASKS } from '../era-bridge/support/clients.js';
+import { eventually, type Message, sleep } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { escaped } from '../input/support/world.js';
 import { Clock, HOUR } from './clock.js';
 

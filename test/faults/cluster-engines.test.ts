@@ -5,13 +5,13 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { FORM, ModernClient, textOf } from '../bridge/support/clients.js';
-import { Exchange, eventually, type Message } from '../bridge/support/wire.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, REVISION, Session, upTo } from '../cluster/support/session.js';
 import { Traffic } from '../cluster/support/traffic.js';
 import { CountedServer } from '../cluster/support/upstream.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { FORM, ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { Exchange, eventually, type Message } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { sleep } from './rounds.js';
 
 /** A stateless call may take so long while an engine is away, on a machine that does other things too. */

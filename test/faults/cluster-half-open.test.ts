@@ -1,12 +1,12 @@
 /** Case 15: clients of two and three replicas that vanish without a word; their connections look open. */
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { ModernClient } from '../bridge/support/clients.js';
-import { type Exchange, eventually, type Message } from '../bridge/support/wire.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, Session, upTo } from '../cluster/support/session.js';
 import { Traffic } from '../cluster/support/traffic.js';
 import { CountedServer } from '../cluster/support/upstream.js';
+import { ModernClient } from '../era-bridge/support/clients.js';
+import { type Exchange, eventually, type Message } from '../era-bridge/support/wire.js';
 import { EventStream } from '../input/support/wire.js';
 import { escaped } from '../input/support/world.js';
 import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.js';

@@ -3,10 +3,10 @@
  * stops before another replica starts one, so calls never run at two replicas in turn.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient, textOf } from '../bridge/support/clients.js';
-import { eventually } from '../bridge/support/wire.js';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import { type FaultProxy, type Faults, startFaultProxy } from '../support/fault-proxy.js';
 import { rounds, sleep } from './rounds.js';
 

@@ -1,9 +1,9 @@
 /** Cases 25 and 27 for servers that are processes: one owner, whatever happens to it or to the engine between. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient, textOf } from '../bridge/support/clients.js';
-import { eventually, type Message } from '../bridge/support/wire.js';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
+import { ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { eventually, type Message } from '../era-bridge/support/wire.js';
 import { sleep } from './rounds.js';
 
 const LEASE = 3_000;

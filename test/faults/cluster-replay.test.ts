@@ -2,10 +2,10 @@
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Message } from '../bridge/support/wire.js';
 import { ALICE, BOB, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, upTo } from '../cluster/support/session.js';
 import { CountedServer } from '../cluster/support/upstream.js';
+import type { Message } from '../era-bridge/support/wire.js';
 import { LEGACY, Session } from '../input/support/speak.js';
 import { type Event, EventStream, eventually } from '../input/support/wire.js';
 import { escaped } from '../input/support/world.js';

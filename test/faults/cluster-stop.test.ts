@@ -2,11 +2,11 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient, textOf } from '../bridge/support/clients.js';
-import { type Exchange, eventually, sleep } from '../bridge/support/wire.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, Session, upTo } from '../cluster/support/session.js';
 import { CountedServer } from '../cluster/support/upstream.js';
+import { ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { type Exchange, eventually, sleep } from '../era-bridge/support/wire.js';
 import { EventStream } from '../input/support/wire.js';
 import { escaped } from '../input/support/world.js';
 

@@ -1,11 +1,11 @@
 /** Cases 23 to 25: streaming clients of two and three replicas while one of them is killed or frozen. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { FORM, ModernClient, WITH_TASKS } from '../bridge/support/clients.js';
-import { type Exchange, eventually, type Message } from '../bridge/support/wire.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
 import { progressOf, Session, upTo } from '../cluster/support/session.js';
 import { CountedServer } from '../cluster/support/upstream.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { FORM, ModernClient, WITH_TASKS } from '../era-bridge/support/clients.js';
+import { type Exchange, eventually, type Message } from '../era-bridge/support/wire.js';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { rounds, sleep } from './rounds.js';
 
 const CLIENTS = rounds(60, 15);

@@ -2,8 +2,8 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { ModernClient, textOf } from '../bridge/support/clients.js';
-import { eventually } from '../bridge/support/wire.js';
+import { ModernClient, textOf } from '../era-bridge/support/clients.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import { startWorld, type World } from '../input/support/world.js';
 
 /** What the gateway keeps of one server's list. */

@@ -1,7 +1,7 @@
 /** Case 30: the time of day of one replica jumps. Its rows, leases, claims and ids stay those of everybody. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { newId, type State, wallMs } from '../../src/state/index.js';
-import { eventually } from '../bridge/support/wire.js';
+import { eventually } from '../era-bridge/support/wire.js';
 import { type Cluster, startCluster } from '../support/engines.js';
 import { type Child, startChild } from './child.js';
 import { Clock, HOUR } from './clock.js';

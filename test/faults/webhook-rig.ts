@@ -2,8 +2,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { agentRecords } from '../../src/app/a2a-records.js';
-import { Pushes, type QueuedPush } from '../../src/core/a2a/push.js';
-import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/records.js';
+import { Pushes, type QueuedPush } from '../../src/core/a2a/push/push-notifications.js';
+import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/tasks/task-records.js';
 import type { Caller } from '../../src/core/caller.js';
 import { GATEWAY, principalOf } from '../../src/core/caller.js';
 import { Seal } from '../../src/core/seal.js';

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { type Replica, startEngines } from '../cluster/support/replicas.js';
 import { Session as ReplicaSession } from '../cluster/support/session.js';
-import { HttpFixture } from '../fixtures/bridge/http.mjs';
+import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { textOf } from './support/message.js';
 import { Session } from './support/speak.js';
 import { eventually, sleep } from './support/wire.js';

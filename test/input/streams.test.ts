@@ -1,12 +1,12 @@
 /** Clients that leave, stop reading or vanish (cases 12, 13 and 15). */
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { States } from '../../src/core/bridge/states.js';
 import { Cancellation, principalOf } from '../../src/core/caller.js';
+import type { States } from '../../src/core/era-bridge/request-states.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
 import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
-import { ModernDoor } from '../../src/inbound/mcp/modern.js';
+import { ModernDoor } from '../../src/inbound/mcp/modern-requests.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
 import { type Classified, classify } from '../../src/protocol/mcp/classify.js';
 import { startFaultProxy } from '../support/fault-proxy.js';

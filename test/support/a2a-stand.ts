@@ -6,7 +6,7 @@ import type { AgentAnswer, AgentCall, AgentGateway } from '../../src/core/a2a/ga
 import type { Caller } from '../../src/core/caller.js';
 import { OPEN } from '../../src/identity/authenticator.js';
 import { type KnownToken, TokenAuthenticator } from '../../src/identity/token-authenticator.js';
-import { A2aDoor, type A2aDoorOptions } from '../../src/inbound/a2a/http-door.js';
+import { A2aDoor, type A2aDoorOptions } from '../../src/inbound/a2a/http-endpoint.js';
 import { Origins } from '../../src/inbound/http/origin.js';
 import { RouteTable } from '../../src/inbound/http/route-table.js';
 import { HttpServer } from '../../src/inbound/http/server.js';

@@ -1,8 +1,8 @@
 /** Agents that are there to be known of: each has a card and a health, and answers every message with its name. */
 
 import type { Agent, AgentFacts, AgentHealth, Events } from '../../src/core/a2a/agent.js';
-import { Cards, type CardsOptions } from '../../src/core/a2a/cards.js';
-import type { Directory } from '../../src/core/a2a/directory.js';
+import { Cards, type CardsOptions } from '../../src/core/a2a/cards/cards.js';
+import type { Directory } from '../../src/core/a2a/routing/agent-directory.js';
 import { type Admission, OpenAdmission } from '../../src/core/admission.js';
 import { type Caller, principalOf } from '../../src/core/caller.js';
 import type { AgentCard } from '../../src/protocol/a2a/model.js';

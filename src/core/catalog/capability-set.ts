@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, isObject } from '../../protocol/mcp/model.js';
-import { declares } from '../../protocol/mcp/project/input.js';
+import { declares } from '../../protocol/mcp/translate/input.js';
 
 /**
  * The capabilities of a client by which servers choose what they list, one bit each. Callers with the same set are shown

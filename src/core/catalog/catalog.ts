@@ -11,8 +11,8 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible } from '../admission.js';
-import { type BridgeSwitches, relayable } from '../bridge/relay.js';
 import type { Caller } from '../caller.js';
+import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabilities.js';
 import type { Missing } from '../gateway.js';
 import type { Upstream } from '../upstream.js';
 import { ALL_SERVERS, type View } from '../view.js';

@@ -10,11 +10,11 @@ import type { Log } from '../../telemetry/log.js';
 import type { Missing } from '../gateway.js';
 import { Backoff } from '../timing.js';
 import type { Upstream } from '../upstream.js';
+import { answeredWithin } from './answered-within.js';
 import { type CapabilitySet, NO_CAPABILITIES, namesOf } from './capability-set.js';
 import type { Item, Listing, Snapshot } from './listing.js';
 import { ServerLists } from './server-lists.js';
 import type { ToolRules } from './tool-rules.js';
-import { answeredWithin } from './waiting.js';
 
 /** One server's part of a list. */
 export interface Part {

@@ -2,10 +2,10 @@ import type { Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer } from '../../core/a2a/gateway.js';
 import { rpcDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId, Version } from '../../protocol/a2a/dialect.js';
-import { habits, refusalDialect, sharedDialect } from '../../protocol/a2a/habits.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
+import { habits, refusalDialect, sharedDialect } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
   type Id,
@@ -19,7 +19,8 @@ import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrp
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
 import type { Route, Visit } from '../http/route.js';
-import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
+import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './http-binding.js';
 import { passableText } from './json-body.js';
 import { RPC_PATHS, RPC_STREAM_PATH } from './paths.js';
 import {
@@ -32,7 +33,6 @@ import {
   sendRpcError,
 } from './refusals.js';
 import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
-import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './visit.js';
 
 type NamedVersion = Version | 'unsupported' | undefined;
 

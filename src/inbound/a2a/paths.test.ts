@@ -3,7 +3,7 @@ import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';
 import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';
-import { A2aDoor, type A2aDoorOptions } from './http-door.js';
+import { A2aDoor, type A2aDoorOptions } from './http-endpoint.js';
 
 const agents = new Set(['echo', 'two words']);
 const door = new A2aDoor({

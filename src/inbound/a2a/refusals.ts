@@ -1,13 +1,13 @@
 import { restDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId, ErrorProfile } from '../../protocol/a2a/dialect.js';
-import { A2A_JSON, refusalDialect } from '../../protocol/a2a/habits.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
+import { A2A_JSON, refusalDialect } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
 import { sendBody, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
 import type { ErrorFormat, Visit } from '../http/route.js';
-import { namedVersion } from './visit.js';
+import { namedVersion } from './http-binding.js';
 
 /**
  * JSON-RPC errors travel on 200, but for what HTTP itself has to say: who you are, whether there is anything here, and

@@ -3,21 +3,21 @@ import type { AgentAnswer } from '../../core/a2a/gateway.js';
 import { restDialect } from '../../protocol/a2a/detect.js';
 import type { DialectId } from '../../protocol/a2a/dialect.js';
 import { NATIVE } from '../../protocol/a2a/dialect.js';
-import { A2A_JSON, EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/habits.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
+import { A2A_JSON, EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
 import type { Params, Route, Visit } from '../http/route.js';
-import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './ask.js';
+import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
+import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './http-binding.js';
 import { passableText, readObject } from './json-body.js';
 import { EXTENDED_CARD_PATHS, restPaths } from './paths.js';
 import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
-import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './visit.js';
 
 /** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
 export class RestBinding implements HttpBinding {

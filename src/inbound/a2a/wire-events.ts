@@ -1,8 +1,8 @@
 import type { Passed } from '../../core/a2a/agent.js';
 import { within } from '../../core/timing.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
-import type { Habits } from '../../protocol/a2a/habits.js';
 import { isInterrupted, type StreamResponse } from '../../protocol/a2a/model.js';
+import type { Habits } from '../../protocol/a2a/version-behavior.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;

@@ -4,10 +4,10 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { ClientCertificate } from '../../identity/authenticator.js';
 import type { ProtocolError } from '../../protocol/errors.js';
-import { checkHead } from './head.js';
 import { InboundRequest, type Incoming, ignored, type RequestSource } from './request.js';
+import { checkHead } from './request-head.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
-import type { UnreadBytes } from './unread.js';
+import type { UnreadBytes } from './unread-bytes.js';
 
 /** What a connection needs of the listener that accepted it. */
 export interface ConnectionOwner {

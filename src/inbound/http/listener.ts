@@ -7,15 +7,15 @@ import type { TLSSocket } from 'node:tls';
 import type { ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
-import { Seldom } from '../../telemetry/seldom.js';
+import { Seldom } from '../../telemetry/throttled-log.js';
 import type { Connection, ConnectionOwner } from './connection.js';
 import { type ConnectionLimits, Connections, type Turned } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
-import { MOST_HEADERS, refusalOf } from './head.js';
 import type { InboundRequest } from './request.js';
+import { MOST_HEADERS, refusalOf } from './request-head.js';
 import type { InboundResponse } from './response.js';
 import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
-import { UnreadBytes } from './unread.js';
+import { UnreadBytes } from './unread-bytes.js';
 
 /** Milliseconds that a client has. */
 export interface Times {

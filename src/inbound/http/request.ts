@@ -3,7 +3,7 @@ import type { Http2ServerRequest } from 'node:http2';
 import { requestIdFrom } from '../../core/request-id.js';
 import type { AuthenticationRequest, ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { Parts } from '../../protocol/http/parts.js';
+import { Parts } from '../../protocol/http/body-buffer.js';
 import type { Forwarded } from './forwarded.js';
 
 /** A request as `node:http` or `node:http2` gives it. */

@@ -1,7 +1,7 @@
 import { type OutgoingHttpHeaders, validateHeaderName, validateHeaderValue } from 'node:http';
 import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
-import { atEndOfTurn, type Pending } from './turn.js';
-import type { UnreadBytes } from './unread.js';
+import { atEndOfTurn, type Pending } from './batched-writes.js';
+import type { UnreadBytes } from './unread-bytes.js';
 
 /** What a response is written to: the part that `node:http` and `node:http2` have in common. */
 export interface Outgoing {

@@ -5,8 +5,8 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type Implementation, isObject } from '../../protocol/mcp/model.js';
-import { encodeServerCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import { NEWEST, NEWEST_LEGACY, REVISION_DATES } from '../../protocol/mcp/revisions/index.js';
+import { encodeServerCapabilities } from '../../protocol/mcp/translate/capabilities.js';
 import { clientSnippets, TOKEN_PLACEHOLDER } from './client-snippets.js';
 import { htmlPage, type PageTool } from './html-page.js';
 

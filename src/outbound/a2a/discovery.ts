@@ -1,5 +1,5 @@
 import { GATEWAY } from '../../core/caller.js';
-import { NEWEST_HOP } from '../../protocol/a2a/hop.js';
+import { NEWEST_HOP } from '../../protocol/a2a/request-format.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget, inLane } from '../http/index.js';

@@ -1,6 +1,6 @@
 import type { Cancellation } from '../../core/caller.js';
 import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
-import { Parts } from '../../protocol/http/parts.js';
+import { Parts } from '../../protocol/http/body-buffer.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
   type Abortable,

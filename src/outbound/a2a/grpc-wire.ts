@@ -2,12 +2,12 @@ import { Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
-import { hopOf } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming, StreamResponse } from '../../protocol/a2a/model.js';
 import { type GrpcMethod, type GrpcService, serviceOf } from '../../protocol/a2a/proto/services.js';
 import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
+import { hopOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -15,7 +15,7 @@ import { invalidReply, lost, Misplaced, problemOf, subject, timedOut, unavailabl
 import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { requestHeaders } from './headers.js';
-import { tenanted } from './passing.js';
+import { tenanted } from './passthrough.js';
 import type { Seat, Wire } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;

@@ -1,6 +1,6 @@
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/credentials.js';
-import type { Hop } from '../../protocol/a2a/hop.js';
+import type { Hop } from '../../protocol/a2a/request-format.js';
 
 /** What of a caller's request never goes to an agent, whoever may have put it among the headers to forward (§3.11). */
 const KEPT_BACK = new Set([

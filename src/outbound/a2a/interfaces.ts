@@ -1,7 +1,7 @@
 import { type OfferedInterface, VERSIONS, type Version } from '../../protocol/a2a/dialect.js';
-import { hopOf } from '../../protocol/a2a/hop.js';
 import { interfacesOf } from '../../protocol/a2a/index.js';
 import type { Binding } from '../../protocol/a2a/model.js';
+import { hopOf } from '../../protocol/a2a/request-format.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
 import { baseOf } from './discovery.js';

@@ -1,9 +1,9 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
 import { type Credential, configuredCredential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
-import { asking, type Hop, hopOf } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { asking, type Hop, hopOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
@@ -14,7 +14,7 @@ import { nextId } from '../request-ids.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders, standingHeaders, withExchange } from './headers.js';
-import { passed, StreamSink, tenanted } from './passing.js';
+import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
 import type { Seat, Wire } from './wire.js';
 

@@ -14,10 +14,10 @@ import type {
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
+import { type Knowledge, type Known, UP } from './card-cache.js';
 import { type AgentContext, credentialOf, unavailable } from './context.js';
+import { isBroken, isMisfit, isVersionMisfit } from './interface-errors.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
-import { type Knowledge, type Known, UP } from './knowledge.js';
-import { isBroken, isMisfit, isVersionMisfit } from './misfit.js';
 import type { Wire } from './wire.js';
 
 /** No other interface is tried after this long: a caller is told within 15 s that an agent is not there. */

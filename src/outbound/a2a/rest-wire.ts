@@ -1,9 +1,9 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
-import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/hop.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
+import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
@@ -11,7 +11,7 @@ import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
 import { type AgentContext, type AgentRef, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
 import { requestHeaders } from './headers.js';
-import { passed, StreamSink, tenanted } from './passing.js';
+import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
 import type { Seat, Wire } from './wire.js';
 

@@ -3,8 +3,8 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { buildConnector } from 'undici';
 import type { Egress } from '../egress.js';
+import { Unconnected } from './errors.js';
 import { HttpError } from './exchange.js';
-import { Unconnected } from './faults.js';
 import { type ForwardProxy, openTunnel } from './proxy.js';
 import { TlsMaterial, type TlsSettings } from './tls.js';
 

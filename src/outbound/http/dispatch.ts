@@ -5,8 +5,8 @@
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 import type { Carried, Connection } from './connection.js';
 import { codingOf, Decoding, type Encoded } from './decoding.js';
+import { replyError } from './errors.js';
 import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './exchange.js';
-import { replyError } from './faults.js';
 import type { Route } from './route.js';
 
 /** Above this many bytes of request a server may well answer before it has read everything. */

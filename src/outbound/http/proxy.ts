@@ -1,8 +1,8 @@
 /** Forward proxies: which one a request goes through, and the tunnels through it. */
 import type { Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
+import { Unconnected } from './errors.js';
 import { HttpError } from './exchange.js';
-import { Unconnected } from './faults.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -3,8 +3,8 @@ import { type buildConnector, Pool } from 'undici';
 import type { Connector } from './connect.js';
 import { Connection } from './connection.js';
 import { HttpError } from './exchange.js';
-import { Moved } from './moved.js';
 import type { ForwardProxy } from './proxy.js';
+import { Moved } from './redirects.js';
 
 export interface Route {
   readonly pool: Pool;

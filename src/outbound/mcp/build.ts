@@ -12,8 +12,8 @@ import type { Log } from '../../telemetry/log.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
+import { Traffic } from './server-traffic.js';
 import { StdioLink } from './stdio-link.js';
-import { Traffic } from './traffic.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
 
 /** One server as configured. */

@@ -5,7 +5,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
-import { FLOODED, type Traffic } from './traffic.js';
+import { FLOODED, type Traffic } from './server-traffic.js';
 
 /** What every connection to one configured server shares. */
 export interface UpstreamContext {

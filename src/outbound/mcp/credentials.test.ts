@@ -16,7 +16,7 @@ import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { buildUpstream, type ServerSettings } from './build.js';
-import { ownCall } from './own-call.js';
+import { ownCall } from './gateway-call.js';
 import type { McpUpstream } from './upstream.js';
 
 /** One request as the server saw it. */

@@ -5,12 +5,12 @@ import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
 import { credentialOf, type UpstreamContext, withoutCredential } from './context.js';
+import { ownCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
-import { ownCall } from './own-call.js';
 import type { Link, Peer } from './peer.js';
+import { FLOODED } from './server-traffic.js';
 import { HttpSessions } from './session/http-sessions.js';
-import { FLOODED } from './traffic.js';
 
 export interface HttpLinkOptions {
   readonly context: UpstreamContext;

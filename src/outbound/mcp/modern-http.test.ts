@@ -11,8 +11,8 @@ import {
 import { GATEWAY } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
+import { ownCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
-import { ownCall } from './own-call.js';
 
 let server: LooseServer | undefined;
 afterEach(() => server?.close());

@@ -1,6 +1,6 @@
-import { Bucket } from '../../core/bucket.js';
 import type { Caller } from '../../core/caller.js';
 import { failed, type Outcome } from '../../core/gateway.js';
+import { Bucket } from '../../core/token-bucket.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
@@ -16,9 +16,9 @@ import {
   type Notification,
   type SubscriptionFilter,
 } from '../../protocol/mcp/model.js';
-import { stampParams } from '../../protocol/mcp/project/meta.js';
-import { decodeOutcome } from '../../protocol/mcp/project/outcome.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { stampParams } from '../../protocol/mcp/translate/meta.js';
+import { decodeOutcome } from '../../protocol/mcp/translate/outcome.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
 import {
   type Abortable,
@@ -45,11 +45,11 @@ import {
   withoutCredential,
 } from './context.js';
 import { Deadline } from './deadline.js';
-import { Grace } from './grace.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
 import { refusal } from './refusal.js';
-import { FLOODED } from './traffic.js';
+import { Grace } from './reply-end-timer.js';
+import { FLOODED } from './server-traffic.js';
 
 /** Streamable HTTP of 2026-07-28 and later: every request stands alone, and closing its stream cancels it. */
 export class ModernHttp implements ModernWire {

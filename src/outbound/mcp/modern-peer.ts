@@ -14,11 +14,11 @@ import {
   type SubscriptionFilter,
   TASKS_EXTENSION,
 } from '../../protocol/mcp/model.js';
-import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/project/capabilities.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/translate/capabilities.js';
 import { invalidReply } from './context.js';
+import { ownCall } from './gateway-call.js';
 import { ModernTask, type Send } from './modern-task.js';
-import { ownCall } from './own-call.js';
 import type { OpenWatch, Peer } from './peer.js';
 
 /** Carries modern requests: over HTTP, or on the pipes of a process. */

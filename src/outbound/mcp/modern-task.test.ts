@@ -6,9 +6,9 @@ import type { Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
+import { ownCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
-import { ownCall } from './own-call.js';
 
 let server: LooseServer | undefined;
 const cancellation = { current: new Cancellation() };

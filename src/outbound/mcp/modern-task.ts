@@ -5,9 +5,9 @@ import type { UpstreamCall } from '../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
-import { readTask, type TaskView } from '../../protocol/mcp/project/task.js';
+import { readTask, type TaskView } from '../../protocol/mcp/translate/task.js';
 import { invalidReply, timedOut } from './context.js';
-import { ownCall } from './own-call.js';
+import { ownCall } from './gateway-call.js';
 
 const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;

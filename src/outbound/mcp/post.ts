@@ -1,4 +1,4 @@
-import { Parts } from '../../protocol/http/parts.js';
+import { Parts } from '../../protocol/http/body-buffer.js';
 import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';

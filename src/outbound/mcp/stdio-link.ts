@@ -14,18 +14,18 @@ import type { Start } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
 import type { UpstreamContext } from './context.js';
-import { ForeignVersions, firstContact } from './first-contact.js';
+import { ownCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
-import { ModernPipe } from './modern-pipe.js';
-import { ownCall } from './own-call.js';
+import { ModernPipe } from './modern-stdio.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { LegacySession } from './session/session.js';
 import type { SessionEvents } from './session/session-options.js';
+import { Watching } from './session/session-watch.js';
 import { StdioChannel } from './session/stdio-channel.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
-import { Watching } from './session/watching.js';
+import { ForeignVersions, firstContact } from './version-probe.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;

@@ -26,8 +26,8 @@ import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import type { Log } from '../../telemetry/log.js';
 import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
+import { unlessCancelled } from './reject-on-cancel.js';
 import { HandshakeRefused } from './session/session-errors.js';
-import { unlessCancelled } from './unless-cancelled.js';
 import { WatchHub } from './watch-hub.js';
 
 /** Remembers verdicts beyond the life of a process. */

@@ -1,4 +1,4 @@
-import type { Pushes, QueuedPush } from '../../core/a2a/push.js';
+import type { Pushes, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import type { DeadLetter, Outbox } from '../../state/index.js';
 
 /** A notification that was given up. Neither its content nor where exactly it should have gone is told. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { PushTarget, QueuedPush } from '../../core/a2a/push.js';
+import type { PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { notificationHeaders, SIGNATURE_HEADER, webhookSignature } from './headers.js';
 
 test('G-51: signs as standard-webhooks does', () => {

@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto';
-import type { PushTarget, QueuedPush } from '../../core/a2a/push.js';
+import type { PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 
 /** Makes a compact JWT of these claims, with a key that the gateway publishes. */
 export type SignClaims = (claims: Readonly<Record<string, string | number>>) => Promise<string>;

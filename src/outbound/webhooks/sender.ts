@@ -1,4 +1,4 @@
-import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push.js';
+import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { Cancellation } from '../../core/caller.js';
 import { sleep } from '../../core/timing.js';
 import type { Claimed, Outbox } from '../../state/index.js';

@@ -2,7 +2,7 @@
  * A long message as it arrives, in parts. Copying the parts together costs as much as receiving them, so a long member of
  * its result (or of its params) stays in the parts it came in: the message is a short text with gaps.
  */
-import { Parts } from '../http/parts.js';
+import { Parts } from '../http/body-buffer.js';
 import {
   BACKSLASH,
   CLOSE_ARRAY,

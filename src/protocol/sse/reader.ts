@@ -1,4 +1,4 @@
-import { Parts } from '../http/parts.js';
+import { Parts } from '../http/body-buffer.js';
 
 /**
  * Reads an event stream from bytes. Data is handed out as bytes: what an upstream sends is passed on, not decoded and

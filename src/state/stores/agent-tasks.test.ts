@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { agentRecords } from '../../app/a2a-records.js';
-import type { TaskRecord } from '../../core/a2a/records.js';
+import type { TaskRecord } from '../../core/a2a/tasks/task-records.js';
 import type { TaskState } from '../../protocol/a2a/model.js';
 import { newId, type State } from '../index.js';
 import { type AgentTaskWrite, KEPT_EVENTS } from './agent-tasks.js';

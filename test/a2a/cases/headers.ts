@@ -1,7 +1,7 @@
 /** What goes beside the body: extensions, versions, credentials, tenants. */
 import { EXTENSION, requestWith } from '../../fixtures/a2a/agent.js';
 import { assert, type Case, expectError, mark, refused, say, taskOf } from '../case.js';
-import { ADA, AGENT_KEY, STRICT } from '../house.js';
+import { ADA, AGENT_KEY, STRICT } from '../testbed.js';
 
 export const HEADERS: readonly Case[] = [
   {

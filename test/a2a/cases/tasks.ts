@@ -4,7 +4,7 @@ import { requestWith } from '../../fixtures/a2a/agent.js';
 import type { Client } from '../../fixtures/a2a/client.js';
 import { textOf } from '../../fixtures/a2a/views.js';
 import { all, assert, type Case, expectError, finished, idOf, mark, refused, say, taskOf } from '../case.js';
-import { ADA, DOWN } from '../house.js';
+import { ADA, DOWN } from '../testbed.js';
 
 /** A task under way, made the same way in every version. */
 async function begun(client: Client): Promise<string> {

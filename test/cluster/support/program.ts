@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { descendants } from '../../bridge/support/world.js';
-import type { Entry } from '../../fixtures/bridge/http.mjs';
+import { descendants } from '../../era-bridge/support/world.js';
+import type { Entry } from '../../fixtures/era-bridge/http.mjs';
 import type { Replica } from './replicas.js';
 
 const STDIO = fileURLToPath(new URL('./stdio.mjs', import.meta.url));

@@ -1,6 +1,6 @@
 /** A session of the handshake era that may be carried on at any replica, message by message. */
-import { answerOf } from '../../bridge/support/clients.js';
-import { Exchange, type Json, type Message } from '../../bridge/support/wire.js';
+import { answerOf } from '../../era-bridge/support/clients.js';
+import { Exchange, type Json, type Message } from '../../era-bridge/support/wire.js';
 import { ALICE, type Replica } from './replicas.js';
 
 export const REVISION = '2025-11-25';

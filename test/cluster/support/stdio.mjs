@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-/** The server of `bridge/legacy.mjs` as a program that says when its tools change. Keeps a ledger of what it did. */
+/** The server of `era-bridge/legacy.mjs` as a program that says when its tools change. Keeps a ledger of what it did. */
 
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { LegacyServer } from '../../fixtures/bridge/legacy.mjs';
+import { LegacyServer } from '../../fixtures/era-bridge/legacy.mjs';
 
 /** @param {object} entry */
 const record = (entry) =>

@@ -1,6 +1,6 @@
 /** Stateless calls, one after the other at every replica, as long as a test goes on: none may fail. */
-import { ModernClient, textOf } from '../../bridge/support/clients.js';
-import { sleep } from '../../bridge/support/wire.js';
+import { ModernClient, textOf } from '../../era-bridge/support/clients.js';
+import { sleep } from '../../era-bridge/support/wire.js';
 import { ALICE, type Replica } from './replicas.js';
 
 export class Traffic {

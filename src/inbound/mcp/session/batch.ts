@@ -2,7 +2,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { type RpcMessage, writeError } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { META } from '../../../protocol/mcp/model.js';
-import type { Outlet } from '../outlet.js';
+import type { Outlet } from '../reply-channel.js';
 
 /** Several messages of one POST: they run at the same time, and their answers leave together (HL-03). */
 export class Batch {

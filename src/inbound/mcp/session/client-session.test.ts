@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { CallState } from '../../../core/bridge/call-state.js';
 import { LOCAL } from '../../../core/caller.js';
+import type { CallState } from '../../../core/era-bridge/call-state.js';
 import { ALL_SERVERS, type Call, complete, type Gateway, type Outcome } from '../../../core/gateway.js';
 import { type RpcRequest, type RpcResponse, readIncoming } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { CallState } from '../../../core/bridge/call-state.js';
 import { type Caller, Cancellation, type Principal } from '../../../core/caller.js';
-import { Flow } from '../../../core/flow.js';
+import type { CallState } from '../../../core/era-bridge/call-state.js';
 import {
   type Call,
   type Gateway,
@@ -10,6 +9,7 @@ import {
   type Subscription,
   type View,
 } from '../../../core/gateway.js';
+import { Flow } from '../../../core/notification-limiter.js';
 import { sleep } from '../../../core/timing.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
@@ -36,15 +36,15 @@ import {
   META,
   type Notification,
 } from '../../../protocol/mcp/model.js';
-import { resultOf } from '../../../protocol/mcp/project/result.js';
-import { experimentalTask, readTask } from '../../../protocol/mcp/project/task.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { Encoder, isKnownError, type Outlet } from '../outlet.js';
-import type { ListFeeds } from './list-feed.js';
+import { resultOf } from '../../../protocol/mcp/translate/result.js';
+import { experimentalTask, readTask } from '../../../protocol/mcp/translate/task.js';
+import { Encoder, isKnownError, type Outlet } from '../reply-channel.js';
+import type { ListFeeds } from './list-changes.js';
 import { Questions } from './questions.js';
 import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
-import { UrlVisits } from './url-visits.js';
+import { UrlVisits } from './url-elicitations.js';
 
 /** Before a client sets a level, its server chooses one (LOG-02). */
 const DEFAULT_LEVEL: LogLevel = 'info';

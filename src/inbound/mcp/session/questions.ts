@@ -3,8 +3,8 @@ import type { Cancellation } from '../../../core/caller.js';
 import { type Id, type RpcResponse, writeNotification, writeRequest } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { INPUT_FAILURE, type InputRequest } from '../../../protocol/mcp/model.js';
-import { encodeInputRequest } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { encodeInputRequest } from '../../../protocol/mcp/translate/input.js';
 
 interface Waiting {
   readonly method: string;

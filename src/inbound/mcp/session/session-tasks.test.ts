@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Admission } from '../../../core/admission.js';
-import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
 import { type Caller, GATEWAY, principalOf } from '../../../core/caller.js';
+import type { HostedTasks, TaskRecord } from '../../../core/era-bridge/hosted-tasks.js';
 import { Seal } from '../../../core/seal.js';
 import { SessionTasks } from './session-tasks.js';
 

@@ -1,11 +1,11 @@
 import { type Admission, serverTarget, visible } from '../../../core/admission.js';
-import type { HostedTasks, TaskRecord } from '../../../core/bridge/tasks.js';
 import type { Caller, Cancellation } from '../../../core/caller.js';
+import type { HostedTasks, TaskRecord } from '../../../core/era-bridge/hosted-tasks.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { type InputRequest, type InputResponses, isObject } from '../../../protocol/mcp/model.js';
-import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/project/task.js';
+import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/translate/task.js';
 
 const PAGE = 100;
 const CURSOR_TTL = 60 * 60 * 1000;

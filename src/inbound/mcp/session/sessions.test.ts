@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, expect, it } from 'vitest';
-import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import { ADMIN_ROLE, type Caller, type Principal, principalOf } from '../../../core/caller.js';
+import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { ALL_SERVERS, complete, type Gateway } from '../../../core/gateway.js';
 import { Seal } from '../../../core/seal.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';

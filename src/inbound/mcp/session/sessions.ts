@@ -1,17 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Admission } from '../../../core/admission.js';
 import { metaOf } from '../../../core/aggregate.js';
-import type { HostedTasks } from '../../../core/bridge/tasks.js';
 import type { Caller, Principal } from '../../../core/caller.js';
 import { ALONE, type Cluster } from '../../../core/cluster.js';
+import type { HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { ALL_SERVERS, type Call, type Gateway, oneServer, plainCall, View } from '../../../core/gateway.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
-import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/project/capabilities.js';
-import { projectImplementation } from '../../../protocol/mcp/project/items.js';
 import {
   isRevisionDate,
   LEGACY,
@@ -19,9 +17,11 @@ import {
   type Revision,
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
+import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
+import { projectImplementation } from '../../../protocol/mcp/translate/items.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';
-import { ListFeeds } from './list-feed.js';
+import { ListFeeds } from './list-changes.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
 import { type Evictable, type SessionLimits, sessionToEvict } from './session-limits.js';
 import { SessionTasks } from './session-tasks.js';

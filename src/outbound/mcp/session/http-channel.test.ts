@@ -12,7 +12,7 @@ import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
 import type { UpstreamContext } from '../context.js';
-import { ownCall } from '../own-call.js';
+import { ownCall } from '../gateway-call.js';
 import { HttpChannel } from './http-channel.js';
 import { LegacySession } from './session.js';
 

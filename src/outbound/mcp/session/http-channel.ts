@@ -24,11 +24,11 @@ import {
   withoutCredential,
 } from '../context.js';
 import { EventStream } from '../event-stream.js';
-import { Grace } from '../grace.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
+import { Grace } from '../reply-end-timer.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { Speakers } from './speakers.js';
+import { Speakers } from './session-callers.js';
 
 const DEFAULT_RETRY = 1_000;
 const MIN_RETRY = 100;

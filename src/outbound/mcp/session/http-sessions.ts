@@ -12,9 +12,9 @@ import {
   type ServerDescription,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/project/capabilities.js';
-import { isInteractive } from '../../../protocol/mcp/project/input.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
+import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
+import { isInteractive } from '../../../protocol/mcp/translate/input.js';
 import { httpTarget } from '../../http/index.js';
 import {
   CredentialError,
@@ -25,15 +25,15 @@ import {
   withoutCredential,
 } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
-import { unlessCancelled } from '../unless-cancelled.js';
+import { unlessCancelled } from '../reject-on-cancel.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
-import { readPortable } from './portable.js';
+import { readPortable } from './portable-call.js';
 import { LegacySession } from './session.js';
 import { SessionExpired } from './session-errors.js';
 import type { SessionEvents } from './session-options.js';
+import { Watching } from './session-watch.js';
 import { SseChannel } from './sse-channel.js';
-import { Watching } from './watching.js';
 
 export interface HttpSessionsOptions {
   readonly context: UpstreamContext;

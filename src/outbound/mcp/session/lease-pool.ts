@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import { CredentialError } from '../context.js';
-import { unlessCancelled } from '../unless-cancelled.js';
+import { unlessCancelled } from '../reject-on-cancel.js';
 import type { LegacySession } from './session.js';
 
 /** The part of a session that a pool looks at. */

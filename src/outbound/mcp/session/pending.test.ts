@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { Cancellation, GATEWAY } from '../../../core/caller.js';
 import { complete, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';
-import { ownCall } from '../own-call.js';
-import { TRAFFIC_LIMITS, Traffic } from '../traffic.js';
+import { ownCall } from '../gateway-call.js';
+import { TRAFFIC_LIMITS, Traffic } from '../server-traffic.js';
 import { PendingCall, type PendingHost } from './pending.js';
 
 const sink = () => ({ notify: () => {}, cancellation: new Cancellation() });

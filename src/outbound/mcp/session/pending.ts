@@ -1,7 +1,7 @@
-import { Bucket } from '../../../core/bucket.js';
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import { Quota, type Release } from '../../../core/quota.js';
+import { Bucket } from '../../../core/token-bucket.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
@@ -19,9 +19,9 @@ import {
 import { nextId } from '../../request-ids.js';
 import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
-import type { Traffic } from '../traffic.js';
+import type { Traffic } from '../server-traffic.js';
 import type { Ticket } from './channel.js';
-import { type PortableCall, type PortableSession, writePortable } from './portable.js';
+import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
 
 /** What a pending call needs of the session it runs on. */
 export interface PendingHost {

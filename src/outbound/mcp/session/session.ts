@@ -29,11 +29,12 @@ import {
   type Notification,
   type ServerDescription,
 } from '../../../protocol/mcp/model.js';
+import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import {
   decodeServerCapabilities,
   encodeClientCapabilities,
   encodeParamMembers,
-} from '../../../protocol/mcp/project/capabilities.js';
+} from '../../../protocol/mcp/translate/capabilities.js';
 import {
   declares,
   decodeInputRequest,
@@ -43,18 +44,17 @@ import {
   questionName,
   refusalOf,
   requiredCapability,
-} from '../../../protocol/mcp/project/input.js';
-import { stampParams } from '../../../protocol/mcp/project/meta.js';
-import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/project/task.js';
-import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
+} from '../../../protocol/mcp/translate/input.js';
+import { stampParams } from '../../../protocol/mcp/translate/meta.js';
+import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/translate/task.js';
 import { invalidReply, type Server } from '../context.js';
-import { ownCall } from '../own-call.js';
-import { FLOODED, type Traffic } from '../traffic.js';
+import { ownCall } from '../gateway-call.js';
+import { FLOODED, type Traffic } from '../server-traffic.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import type { HttpChannel } from './http-channel.js';
 import { PendingCall, type PendingHost } from './pending.js';
-import type { PortableCall, PortableSession } from './portable.js';
+import type { PortableCall, PortableSession } from './portable-call.js';
 import { HandshakeRefused, SessionExpired } from './session-errors.js';
 import type { SessionOptions } from './session-options.js';
 

@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { beginStream, type LooseServer, startLoose } from '../../../../test/support/loose-server.js';
 import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
-import { ownCall } from '../own-call.js';
+import { ownCall } from '../gateway-call.js';
 import { LegacySession } from './session.js';
 import { SseChannel } from './sse-channel.js';
 

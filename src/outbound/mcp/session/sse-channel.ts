@@ -16,7 +16,7 @@ import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { Speakers } from './speakers.js';
+import { Speakers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
 

@@ -3,7 +3,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
 import type { UpstreamContext } from '../context.js';
-import type { ModernPipe } from '../modern-pipe.js';
+import type { ModernPipe } from '../modern-stdio.js';
 import type { LegacySession } from './session.js';
 import { asProtocolError } from './stdio-problem.js';
 

@@ -8,14 +8,14 @@ import {
   type ServerDescription,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/project/capabilities.js';
-import { isInteractive } from '../../../protocol/mcp/project/input.js';
+import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
+import { isInteractive } from '../../../protocol/mcp/translate/input.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './session.js';
+import type { Watching } from './session-watch.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
 import { asProtocolError } from './stdio-problem.js';
-import type { Watching } from './watching.js';
 
 /** The sessions with one server of the handshake era on the pipes of its processes. */
 export class StdioSessions implements Peer {

@@ -10,7 +10,7 @@ import {
 import { opened } from '../any-event.js';
 import { firstIsTask } from '../first-event.js';
 import { sessionId } from '../ids.js';
-import { noted } from '../notes.js';
+import { noted } from '../metadata-notes.js';
 import { camel, objectAt, optionalFlag, optionalText, Unreadable } from '../tolerant.js';
 import { LastStatus, type ReadEvent, readEvent as readLaterEvent } from '../v0_3/event.js';
 import { Numbers, readChunk, readStatus, readTask, stateFor, taskOfMessage, writeChunk, writeStatus } from './task.js';

@@ -10,7 +10,7 @@ import {
   type TaskStatus,
 } from '../../model.js';
 import { contentId, historyIds, sessionId } from '../ids.js';
-import { noted, restoredState, STATE } from '../notes.js';
+import { noted, restoredState, STATE } from '../metadata-notes.js';
 import {
   camel,
   filled,

@@ -9,7 +9,7 @@ import {
   type TaskStatusUpdateEvent,
 } from '../../model.js';
 import { firstIsTask } from '../first-event.js';
-import { noted } from '../notes.js';
+import { noted } from '../metadata-notes.js';
 import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
 import { readArtifact, readMessage, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';

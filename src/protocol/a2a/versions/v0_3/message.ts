@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Artifact, Message, Role } from '../../model.js';
-import { noted, WRAPPED, without } from '../notes.js';
+import { noted, WRAPPED, without } from '../metadata-notes.js';
 import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
 import { readPart, type Shape, unwrapNoted, wrappedParts, writePart, writeProtoPart } from './part.js';
 

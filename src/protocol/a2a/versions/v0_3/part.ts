@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Part } from '../../model.js';
-import { FILENAME, MEDIA_TYPE, noted, WRAPPED, without } from '../notes.js';
+import { FILENAME, MEDIA_TYPE, noted, WRAPPED, without } from '../metadata-notes.js';
 import { base64, camel, objectAt, optionalText, Unreadable } from '../tolerant.js';
 
 /** The two JSON shapes of 0.3: its JSON Schema, and the ProtoJSON of its proto. */

@@ -1,0 +1,38 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+const MODULE = new URL('./heap-limits.ts', import.meta.url);
+const LOADER = new URL('../../test/support/ts.mjs', import.meta.url).href;
+
+/** Makes much that outlives a collection and little that stays; says how large the young generation became, in MiB. */
+const WORK = `
+  import { getHeapSpaceStatistics } from 'node:v8';
+  const size = () => getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size;
+  const load = (kept) => {
+    for (let i = 0; i < 20_000; i++) kept[i % kept.length] = { text: 'x' + i, list: new Array(20).fill(i) };
+  };
+  const turns = async (count, kept) => {
+    for (let i = 0; i < count; i++) {
+      load(kept);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  // As loading the gateway does: until there is enough, and no longer.
+  while (size() < 16 * 1024 * 1024) await turns(1, new Array(2_000));
+  if (process.argv[1] === 'bounded') (await import(process.argv[2])).boundYoungGeneration();
+  await turns(200, new Array(20_000));
+  console.log(size() / 1024 / 1024);
+`;
+
+const youngAfter = async (how: 'bounded' | 'free'): Promise<number> => {
+  const args = ['--import', LOADER, '--input-type=module', '-e', WORK, how, MODULE.href];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: fileURLToPath(new URL('.', MODULE)) });
+  return Number(stdout);
+};
+
+test('the young generation stops growing where it is enough', async () => {
+  expect(await youngAfter('free')).toBeGreaterThan(16);
+  expect(await youngAfter('bounded')).toBe(16);
+}, 30_000);

@@ -1,0 +1,367 @@
+import { NATIVE } from '../../protocol/a2a/dialect.js';
+import type {
+  AgentCard,
+  ListPushConfigsRequest,
+  ListTasksRequest,
+  Operation,
+  PushConfigRequest,
+  StreamResponse,
+  TaskPushNotificationConfig,
+} from '../../protocol/a2a/model.js';
+import { isTerminal } from '../../protocol/a2a/model.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import type { Log } from '../../telemetry/log.js';
+import {
+  type Admission,
+  agentTarget,
+  type Target as CallTarget,
+  type CatalogTarget,
+  unknownAgent,
+  visible,
+} from '../admission.js';
+import { A2aContext, type A2aRoute } from '../call.js';
+import { type Caller, GATEWAY, ownerOf } from '../caller.js';
+import type { Pipeline } from '../pipeline.js';
+import type { Seal } from '../seal.js';
+import type { Agent } from './agent.js';
+import type { AgentAnswer, AgentCall, AgentGateway } from './gateway.js';
+import type { Callbacks } from './push/callbacks.js';
+import type { Pushes } from './push/push-notifications.js';
+import type { Directory } from './routing/agent-directory.js';
+import { FRONT_DESK, type FrontRouter, noted, type RouteDecision } from './routing/agent-router.js';
+import { HopGuard } from './routing/loop-guard.js';
+import { type A2aLimits, taskNotFound } from './tasks/checks.js';
+import { outwardAnswer } from './tasks/gateway-notes.js';
+import { ownKey, Turns } from './tasks/message-preparer.js';
+import { Sending } from './tasks/message-sender.js';
+import { Slots } from './tasks/stream-slots.js';
+import { ownExchange } from './tasks/task-follower.js';
+import { Feeds } from './tasks/task-logs.js';
+import { Lookups } from './tasks/task-queries.js';
+import type { AgentRecords, TaskKey, TaskRecord } from './tasks/task-records.js';
+
+export interface HallTimes {
+  /** How long a call waits for its agent. */
+  readonly call: number;
+  /** How long `GetTask` waits for an agent before it answers with what is known. */
+  readonly refresh?: number;
+  /** How long a stream stays open for a task that waits for its client. */
+  readonly hold?: number;
+  /** After so long without a word from the replica that follows a task, another takes over. */
+  readonly lease?: number;
+}
+
+export interface HallParts {
+  readonly agents: Pick<Directory, 'get' | 'names'>;
+  readonly admission: Admission;
+  readonly pipeline: Pipeline;
+  readonly records: AgentRecords;
+  readonly seal: Seal;
+  readonly limits: A2aLimits;
+  /** In milliseconds. */
+  readonly timeouts: HallTimes;
+  /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
+  readonly instance: string;
+  readonly log: Log;
+  /** The time of day that replicas share; that of this machine where there is only one. */
+  readonly now?: () => number;
+  /** Without it there is no front agent. */
+  readonly router?: FrontRouter;
+  /** Without it there are no push notifications. */
+  readonly pushes?: Pushes;
+  readonly callbacks?: Pick<Callbacks, 'ask'>;
+  readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };
+}
+
+/** The agent a call is for. */
+interface Target {
+  readonly name: string;
+  readonly agent: Agent;
+  readonly decision?: RouteDecision;
+}
+
+const TIMES = { refresh: 10_000, hold: 10 * 60_000, lease: 6_000 };
+
+/**
+ * Where every A2A call comes through, whichever door it came in by: may this caller use this agent, is the task its own,
+ * is what it asks for possible; and then to the agent. No agent is asked for a task that is not the caller's (G-22).
+ */
+export class Hall implements AgentGateway {
+  private readonly feeds: Feeds;
+  private readonly turns: Turns;
+  private readonly sending: Sending;
+  private readonly lookups: Lookups;
+
+  constructor(private readonly parts: HallParts) {
+    const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = parts;
+    const times = { ...TIMES, ...timeouts };
+    const slots = new Slots(limits.streams, limits.streamsPerCaller);
+    this.feeds = new Feeds({
+      ...{ records, pushes, limits, log, now, lease: times.lease, hold: times.hold },
+      agent: (name) => this.known(name),
+    });
+    this.turns = new Turns({ records, limits, pushes, now, hops: new HopGuard(parts.instance, limits.maxHops) });
+    const { feeds, turns } = this;
+    this.sending = new Sending({ turns, feeds, slots, records, pushes, callbacks, callTime: times.call });
+    this.lookups = new Lookups({ records, feeds, slots, seal, log, refreshTime: times.refresh });
+  }
+
+  /** Begins to look after tasks whose replica is gone. */
+  start(): void {
+    this.feeds.start();
+  }
+
+  /** Lets go of all tasks: other replicas, or the next start, go on with them. */
+  close(): Promise<void> {
+    return this.feeds.close();
+  }
+
+  async handle(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
+    const began = performance.now();
+    const { pipeline } = this.parts;
+    let route = this.resolved(caller, call);
+    if (route instanceof Promise) route = await route.catch(unresolved);
+    return await pipeline.run(new A2aContext(caller, call, route, began));
+  }
+
+  /** Interceptors see it as the reading of a card. */
+  async read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
+    const operation = 'GetExtendedAgentCard';
+    const call: AgentCall = {
+      ...{ agent, operation, request: { value: {} } },
+      ...{ dialect: NATIVE, exchange: ownExchange(), nested: true },
+    };
+    const target: CallTarget =
+      agent === undefined ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
+    let value: { readonly read: T } | undefined;
+    const forward = async (): Promise<AgentAnswer> => {
+      value = { read: await work() };
+      return { kind: 'result', result: { value: null } };
+    };
+    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+    if (value) return value.read;
+    throw new ProtocolError('internal', 'An interceptor answered where only a card is an answer');
+  }
+
+  /** A request that cannot be resolved passes the interceptors too; forwarding it fails with the reason. */
+  private resolved(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
+    try {
+      return this.resolve(caller, call);
+    } catch (error) {
+      return unresolved(error);
+    }
+  }
+
+  private resolve(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
+    const { operation, exchange, agent } = call;
+    if (exchange.cancellation.cancelled)
+      throw new ProtocolError('cancelled', 'Nobody waits for the answer', { outcome: 'not_executed' });
+    const catalogue = operation === 'ListTasks' || operation === 'GetExtendedAgentCard';
+    if (agent === undefined) return catalogue ? this.ownRoute(operation) : this.routed(caller, call);
+    const found = this.seen(caller, agent);
+    return found instanceof Promise
+      ? found.then((target) => this.agentRoute(operation, target))
+      : this.agentRoute(operation, found);
+  }
+
+  private agentRoute(operation: Operation, target: Target): A2aRoute {
+    const { name } = target;
+    switch (operation) {
+      case 'ListTasks':
+        return { target: agentTarget(name), forward: (context) => outward(this.list(context, [name])) };
+      case 'GetExtendedAgentCard':
+        return { target: agentTarget(name), forward: (context) => this.extendedCard(context) };
+      default:
+        return { target: agentTarget(name), forward: (context) => outward(this.answer(context, target)) };
+    }
+  }
+
+  /** What the gateway answers for all agents together. */
+  private ownRoute(operation: Operation): A2aRoute {
+    const target: CatalogTarget = { kind: 'catalog', server: undefined, name: operation };
+    return operation === 'ListTasks'
+      ? { target, forward: (context) => outward(this.listAll(context)) }
+      : { target, forward: (context) => this.extendedCard(context) };
+  }
+
+  private async answer({ caller, call }: A2aContext, { name, agent, decision }: Target): Promise<AgentAnswer> {
+    const { operation } = call;
+    if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage')
+      return this.onTask(caller, call, agent, await this.own(caller, call, name));
+    const turn = await this.turns.begin(caller, call, name, agent);
+    const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
+    return decision ? noted(answer, decision) : answer;
+  }
+
+  /**
+   * Takes what an agent posted of a task. A callback is a hint: the agent itself is asked how its task stands, and only
+   * where it cannot be asked the news are believed, as far as they say the same however often they come.
+   */
+  async news(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
+    const { agent: name, owner, id } = key;
+    const [record, agent] = [await this.parts.records.find(key), this.known(name)];
+    if (!record || !agent) taskNotFound();
+    if (isTerminal(record.task.status.state)) return;
+    // Whoever follows the task hears of it anyway.
+    if (this.feeds.get(key)?.followed || this.feeds.claimed(record)) return;
+    const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
+    const call: AgentCall = {
+      ...{ agent: name, operation: 'GetTask', request: { value: { id } } },
+      ...{ dialect: record.dialect, exchange: ownExchange(), nested: true },
+    };
+    const forward = async (): Promise<AgentAnswer> => {
+      await this.believe(caller, agent, record, events);
+      return { kind: 'result', result: { value: null } };
+    };
+    const target = targetOf(name, 'GetTask');
+    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+  }
+
+  private async believe(
+    caller: Caller,
+    agent: Agent,
+    record: TaskRecord,
+    events: readonly StreamResponse[],
+  ): Promise<void> {
+    if (await this.lookups.refresh(caller, agent, record)) return;
+    await this.feeds.with(record, async (feed) => {
+      for (const { task, statusUpdate } of events) {
+        const told = task ?? (statusUpdate && { ...feed.record.task, status: statusUpdate.status });
+        if (told && (told.id === record.upstreamId || told.id === record.id))
+          await feed.put({ ...told, id: record.id });
+      }
+    });
+  }
+
+  private async onTask(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { lookups } = this;
+    switch (call.operation) {
+      case 'GetTask':
+        return lookups.get(caller, call, agent, record);
+      case 'CancelTask':
+        return lookups.cancel(caller, call, agent, record);
+      case 'SubscribeToTask':
+        return lookups.subscribe(caller, call, agent, record);
+      default:
+        return this.onPush(caller, call, agent, record);
+    }
+  }
+
+  private async onPush(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { pushes } = this.parts;
+    if (!pushes)
+      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+        outcome: 'not_executed',
+      });
+    const request = call.request.value as unknown;
+    const answer = (value: unknown): AgentAnswer => ({
+      kind: 'result',
+      result: { value: value as JsonValue },
+      createdIn: record.dialect,
+    });
+    switch (call.operation) {
+      case 'CreateTaskPushNotificationConfig': {
+        const config = request as TaskPushNotificationConfig;
+        const created = await pushes.create(caller, record, config, call.dialect, call.exchange);
+        await this.lookAfter(caller, agent, record);
+        return answer(created);
+      }
+      case 'GetTaskPushNotificationConfig':
+        return answer(await pushes.get(caller, record, request as PushConfigRequest));
+      case 'ListTaskPushNotificationConfigs':
+        return answer(await pushes.list(caller, record, request as ListPushConfigsRequest));
+      case 'DeleteTaskPushNotificationConfig':
+        await pushes.remove(caller, record, request as PushConfigRequest);
+        return answer(null);
+      default:
+        throw new ProtocolError('method_not_found', `There is no operation ${call.operation}`);
+    }
+  }
+
+  /** Somebody waits for news of the task: the agent is to call back, or is followed where it cannot (G-41). */
+  private async lookAfter(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
+    if (isTerminal(record.task.status.state)) return;
+    await this.feeds.with(record, async (feed) => {
+      feed.pushed = true;
+      feed.called = (await this.parts.callbacks?.ask(agent, caller, record, ownExchange())) ?? false;
+      if (feed.called) return this.feeds.called(feed);
+      try {
+        (await this.feeds.watch(feed, agent, caller))();
+      } catch (error) {
+        this.parts.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
+        await this.feeds.away(feed);
+      }
+    });
+  }
+
+  private async listAll(context: A2aContext): Promise<AgentAnswer> {
+    return this.list(context, await this.visible(context.caller));
+  }
+
+  private async list({ caller, call }: A2aContext, agents: readonly string[]): Promise<AgentAnswer> {
+    const value = await this.lookups.list(caller, call.request.value as unknown as ListTasksRequest, agents);
+    return { kind: 'result', result: { value: value as unknown as JsonValue } };
+  }
+
+  private async extendedCard({ caller, call }: A2aContext): Promise<AgentAnswer> {
+    const { cards } = this.parts;
+    if (!cards) throw new ProtocolError('extended_card_not_configured', 'There is no extended card here');
+    const value = await cards.extended(caller, call.agent);
+    return { kind: 'result', result: { value: value as unknown as JsonValue } };
+  }
+
+  /** The route to the agent that the front agent finds for a call, and why it is that one. */
+  private async routed(caller: Caller, call: AgentCall): Promise<A2aRoute> {
+    const { router } = this.parts;
+    if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
+    const decision = await router.route(caller, call);
+    const isDesk = decision.kind === 'ask' || decision.agent === FRONT_DESK;
+    const found = isDesk ? { name: FRONT_DESK, agent: router.desk } : await this.seen(caller, decision.agent);
+    return {
+      target: targetOf(found.name, call.operation),
+      forward: (context) => outward(this.answer(context, { ...found, decision })),
+    };
+  }
+
+  /** An agent that is not for this caller is not there. */
+  private seen(caller: Caller, name: string): Target | Promise<Target> {
+    const agent = this.parts.agents.get(name);
+    const found = (sees: boolean): Target => {
+      if (agent && sees) return { name, agent };
+      throw unknownAgent(name);
+    };
+    const sees = this.parts.admission.sees?.(caller, agentTarget(name)) ?? true;
+    return sees instanceof Promise ? sees.then(found) : found(sees);
+  }
+
+  private async visible(caller: Caller): Promise<readonly string[]> {
+    const { agents, admission, router } = this.parts;
+    const names = await visible(admission, caller, agents.names(), agentTarget);
+    return router ? [...names, FRONT_DESK] : names;
+  }
+
+  private known(name: string): Agent | undefined {
+    return name === FRONT_DESK ? this.parts.router?.desk : this.parts.agents.get(name);
+  }
+
+  private async own(caller: Caller, call: AgentCall, name: string): Promise<TaskRecord> {
+    const { operation, request } = call;
+    const id = operation.includes('PushNotification') ? request.value['taskId'] : request.value['id'];
+    const record =
+      typeof id === 'string' && id !== '' ? await this.parts.records.find(ownKey(caller, name, id)) : undefined;
+    return record ?? taskNotFound();
+  }
+}
+
+const outward = async (answer: Promise<AgentAnswer>): Promise<AgentAnswer> => outwardAnswer(await answer);
+
+/** The desk of the front agent is the gateway itself. */
+const targetOf = (agent: string, operation: Operation): CallTarget =>
+  agent === FRONT_DESK ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
+
+/** The route of a request that is for no agent its caller can reach. */
+function unresolved(error: unknown): A2aRoute {
+  if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
+  return { target: undefined, forward: () => Promise.reject(error) };
+}

@@ -1,0 +1,326 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { NATIVE } from '../../../protocol/a2a/dialect.js';
+import {
+  isInterrupted,
+  isSettled,
+  type Operation,
+  type SendMessageRequest,
+  type StreamResponse,
+  type Task,
+} from '../../../protocol/a2a/model.js';
+import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
+import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import {
+  type InputRequest,
+  isObject,
+  type ServerDescription,
+  type SubscriptionFilter,
+} from '../../../protocol/mcp/model.js';
+import { declares, requiredCapability } from '../../../protocol/mcp/translate/input.js';
+import { methodNotFound } from '../../../protocol/mcp/upstream-error.js';
+import {
+  type AgentTool,
+  replyResult,
+  requestOf,
+  taskResult,
+  toolsOf,
+  wordOf,
+} from '../../../protocol/protocol-bridge/agent-tool.js';
+import { textOf } from '../../../protocol/protocol-bridge/content.js';
+import { answerParts, questionKey, questionOf } from '../../../protocol/protocol-bridge/questions.js';
+import { type Caller, Cancellation } from '../../caller.js';
+import { complete, failed, type Outcome } from '../../gateway.js';
+import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../../upstream.js';
+import type { Agent, Exchange } from '../agent.js';
+import type { AgentAnswer, AgentGateway } from '../gateway.js';
+import { hear } from './agent-turn.js';
+
+/** How long a list of an agent's tools is good where nothing is heard of its card. */
+const LIST_TTL = 60_000;
+
+/** What comes back with the answer to a question: the gateway seals it like every server's state. */
+interface Waiting {
+  readonly taskId: string;
+  readonly contextId?: string;
+  readonly key: string;
+  /** What was asked, for agents whose messages have no ids of their own. */
+  readonly asked: string;
+}
+
+/** A call of one of the agent's tools. */
+interface Talk {
+  readonly caller: Caller;
+  readonly call: UpstreamCall;
+  readonly tool: AgentTool;
+}
+
+/**
+ * An A2A agent as an MCP server: its skills are tools. It is a server of the newest revision, so every client reaches it
+ * over the bridge that is there already; a task that asks for input is a call that asks, and goes on when it is answered.
+ */
+export class AgentUpstream implements Upstream {
+  readonly name: string;
+  /** The conversation a client's session has with the agent, where it names none itself. */
+  private readonly contexts = new Map<string, string>();
+
+  constructor(
+    private readonly agent: Agent,
+    private readonly gateway: AgentGateway,
+    /** How long a call may take in all, in milliseconds. */
+    private readonly callMax: number,
+  ) {
+    this.name = agent.name;
+  }
+
+  async describe(): Promise<ServerDescription> {
+    const { card } = await this.agent.facts();
+    return {
+      capabilities: { tools: { listChanged: true } },
+      serverInfo: { name: this.name, title: card.name, version: card.version },
+      instructions: card.description,
+    };
+  }
+
+  async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    try {
+      switch (call.method) {
+        case 'tools/list':
+          return complete(RawObject.from(await this.list()));
+        case 'tools/call':
+          return await this.callTool(caller, call);
+        default:
+          return failed(methodNotFound(call.method));
+      }
+    } catch (error) {
+      if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);
+      throw error;
+    }
+  }
+
+  private async tools(): Promise<AgentTool[]> {
+    return toolsOf((await this.agent.facts()).card);
+  }
+
+  private async list(): Promise<JsonObject> {
+    const tools = (await this.tools()).map(({ definition }) => definition);
+    return { resultType: 'complete', tools, ttlMs: LIST_TTL, cacheScope: 'public' };
+  }
+
+  private async callTool(caller: Caller, call: UpstreamCall): Promise<Outcome> {
+    const name = call.params.get('name');
+    const tool = (await this.tools()).find((each) => each.name === name);
+    if (!tool) throw new ProtocolError('tool_not_found', `Unknown tool: ${String(name)}`);
+    const state = call.params.get('requestState');
+    const talk: Talk = { caller, call, tool };
+    if (typeof state === 'string') return this.answer(talk, waitingIn(state));
+    const args = call.params.get('arguments') ?? {};
+    if (!isObject(args)) throw new ProtocolError('invalid_params', '"arguments" must be an object');
+    const request = requestOf(tool, args, randomUUID());
+    const { message } = request;
+    const { session } = caller;
+    if (message.taskId !== undefined) return this.send(talk, request, await this.task(caller, message.taskId));
+    const context = session === undefined ? undefined : this.contexts.get(session);
+    if (context !== undefined) message.contextId ??= context;
+    return this.send(talk, request, undefined);
+  }
+
+  /** Goes on with a task that asked something. */
+  private async answer(talk: Talk, waiting: Waiting): Promise<Outcome> {
+    const { caller, call } = talk;
+    const { taskId, contextId, key } = waiting;
+    const answers = call.params.get('inputResponses');
+    const answer = isObject(answers) ? answers[key] : undefined;
+    if (!isObject(answer)) throw new ProtocolError('invalid_params', `The question "${key}" was not answered`);
+    const parts = answerParts(answer);
+    if (!parts) {
+      const task = await this.ask(caller, 'CancelTask', { id: taskId });
+      return complete(RawObject.from(taskResult(this.name, task as unknown as Task)));
+    }
+    const task = await this.task(caller, taskId);
+    // What was asked for was done elsewhere, at a web page, or this very answer came before: it is no answer to anything
+    // else that is asked by now.
+    if (!isInterrupted(task.status.state) || !stillAsks(task, waiting)) return this.follow(talk, task);
+    const message = { messageId: randomUUID(), role: 'ROLE_USER' as const, taskId, parts };
+    return this.send(talk, { message: { ...message, ...(contextId !== undefined && { contextId }) } }, task);
+  }
+
+  private send(talk: Talk, request: SendMessageRequest, before: Task | undefined): Promise<Outcome> {
+    return this.turn(talk, 'SendStreamingMessage', request as unknown as JsonObject, before);
+  }
+
+  private follow(talk: Talk, task: Task): Outcome | Promise<Outcome> {
+    if (isSettled(task.status.state)) return this.settled(talk, task);
+    return this.turn(talk, 'SubscribeToTask', { id: task.id }, task);
+  }
+
+  /** Hears what the agent says until the turn is the client's again; news on the way are progress. */
+  private async turn(
+    talk: Talk,
+    operation: Operation,
+    request: JsonObject,
+    before: Task | undefined,
+  ): Promise<Outcome> {
+    const { caller, call } = talk;
+    let steps = 0;
+    const patience = new Patience(call.cancellation, call.timeouts?.callMax ?? this.callMax);
+    const heard = await hear(this.handle(caller, operation, request), {
+      cancellation: patience.over,
+      before: before?.status,
+      onNews: (event) => {
+        if (call.wantsProgress) call.notify(progressOf(event, ++steps));
+      },
+    }).finally(() => patience.end());
+    switch (heard.kind) {
+      case 'task':
+        return this.settled(talk, heard.task);
+      case 'message':
+        this.remember(caller, heard.message.contextId);
+        return complete(RawObject.from(replyResult(this.name, heard.message)));
+      case 'left':
+        // Whoever leaves a call wants it no more; the agent is told, and whether it stops is its own matter.
+        void heard.task.then((task) => task && this.cancel(caller, task.id)).catch(() => {});
+        if (!call.cancellation.cancelled) {
+          const late = `Agent "${this.name}" did not come to an end in time`;
+          throw new ProtocolError('upstream_timeout', late, { outcome: 'unknown', data: { server: this.name } });
+        }
+        throw new ProtocolError('cancelled', call.cancellation.reason ?? 'The request was cancelled', {
+          outcome: 'unknown',
+        });
+    }
+  }
+
+  private settled({ caller, tool }: Talk, task: Task): Outcome {
+    this.remember(caller, task.contextId);
+    if (isInterrupted(task.status.state)) {
+      const question = questionOf(task);
+      if (declares(caller.capabilities, requiredCapability(question))) {
+        const key = questionKey(task);
+        const waiting: Waiting = {
+          taskId: task.id,
+          key,
+          asked: digestOf(question),
+          ...(task.contextId !== undefined && { contextId: task.contextId }),
+        };
+        return {
+          kind: 'input_required',
+          inputRequests: { [key]: question },
+          requestState: JSON.stringify(waiting),
+        };
+      }
+    }
+    return complete(RawObject.from(taskResult(this.name, task, tool)));
+  }
+
+  /** A question of the agent's that nobody is going to answer: what asked it is not needed any more. */
+  abandon(caller: Caller, state: string): void {
+    this.cancel(caller, waitingIn(state).taskId);
+  }
+
+  private cancel(caller: Caller, id: string): void {
+    this.ask(caller, 'CancelTask', { id }).catch(() => {});
+  }
+
+  private async task(caller: Caller, id: string): Promise<Task> {
+    return (await this.ask(caller, 'GetTask', { id })) as unknown as Task;
+  }
+
+  private remember({ session }: Caller, contextId: string | undefined): void {
+    if (session !== undefined && contextId !== undefined) this.contexts.set(session, contextId);
+  }
+
+  private handle(caller: Caller, operation: Operation, request: JsonObject): Promise<AgentAnswer> {
+    // The client's leaving is dealt with here: the task it began is to be cancelled, not only left alone.
+    const exchange: Exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
+    return this.gateway.handle(caller, {
+      agent: this.name,
+      operation,
+      request: { value: request },
+      dialect: NATIVE,
+      exchange,
+      nested: true,
+    });
+  }
+
+  private async ask(caller: Caller, operation: Operation, request: JsonObject): Promise<JsonObject> {
+    const answer = await this.handle(caller, operation, request);
+    if (answer.kind !== 'result' || !isObject(answer.result.value))
+      throw new ProtocolError('internal', 'A result was expected');
+    return answer.result.value;
+  }
+
+  watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<Watch> {
+    const wants = filter.toolsListChanged === true;
+    const stop = wants ? this.agent.onChanged(() => deliver({ kind: 'toolsListChanged' })) : () => {};
+    return Promise.resolve({ honoured: wants ? { toolsListChanged: true } : {}, close: stop });
+  }
+
+  keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown> {
+    return this.watch(filter, deliver);
+  }
+
+  /** Its lists say themselves how long they are fresh. */
+  listNews(): 'polled' {
+    return 'polled';
+  }
+
+  rootsChanged(): void {}
+
+  release(session: string): void {
+    this.contexts.delete(session);
+  }
+
+  health(): UpstreamHealth {
+    const { status, detail } = this.agent.health();
+    return { status, speaks: [], ...(detail !== undefined && { detail }) };
+  }
+
+  /** The agent itself is closed where it was made. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+const digestOf = (question: InputRequest): string =>
+  createHash('sha256').update(JSON.stringify(question)).digest('base64url').slice(0, 16);
+
+const stillAsks = (task: Task, { key, asked }: Waiting): boolean =>
+  questionKey(task) === key || digestOf(questionOf(task)) === asked;
+
+/** Waits for the agent as long as its client does, and no longer than a call may take. */
+class Patience {
+  readonly over = new Cancellation();
+  private readonly off: () => void;
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(cancellation: Cancellation, longest: number) {
+    this.off = cancellation.onCancel((reason) => this.over.cancel(reason));
+    this.timer = setTimeout(() => this.over.cancel('it took too long'), longest);
+  }
+
+  end(): void {
+    clearTimeout(this.timer);
+    this.off();
+  }
+}
+
+function waitingIn(state: string): Waiting {
+  try {
+    const value = JSON.parse(state) as Partial<Waiting>;
+    if (typeof value.taskId === 'string' && typeof value.key === 'string') return value as Waiting;
+  } catch {
+    // Said below.
+  }
+  throw new ProtocolError('invalid_state', 'The request state is not one of this agent');
+}
+
+function progressOf(event: StreamResponse, progress: number): { method: string; params: JsonObject } {
+  const message = saidIn(event);
+  return { method: 'notifications/progress', params: { progress, ...(message !== '' && { message }) } };
+}
+
+function saidIn({ task, statusUpdate, artifactUpdate }: StreamResponse): string {
+  const status = statusUpdate?.status ?? task?.status;
+  if (status) return textOf(status.message?.parts) || wordOf(status.state);
+  const artifact = artifactUpdate?.artifact;
+  return artifact ? `${artifact.name ?? artifact.artifactId}: ${textOf(artifact.parts)}`.slice(0, 200) : '';
+}

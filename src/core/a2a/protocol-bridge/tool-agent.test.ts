@@ -1,0 +1,119 @@
+/** Two replicas of an agent that is made of tools; the system tests have one, with real servers behind it. */
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import type { SendMessageRequest, Task } from '../../../protocol/a2a/model.js';
+import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import { RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { GATEWAY } from '../../caller.js';
+import { type Cluster, ReplicaGone } from '../../cluster.js';
+import { type Call, complete, type Gateway } from '../../gateway.js';
+import { Seal } from '../../seal.js';
+import { noteIn } from '../tasks/gateway-notes.js';
+import { ownExchange } from '../tasks/task-follower.js';
+import type { TaskKey, TaskRecord } from '../tasks/task-records.js';
+import { ToolAgent } from './tool-agent.js';
+
+const TOOLS = [{ name: 'work', inputSchema: { type: 'object' } }];
+const SAY: SendMessageRequest = { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'go' }] } };
+
+/** Replicas in one process: what one asks of another is answered at once, unless that one is gone. */
+class Replicas {
+  private readonly handlers = new Map<string, (payload: JsonValue) => Promise<JsonValue>>();
+  readonly gone = new Set<string>();
+
+  of(self: string): Cluster {
+    return {
+      self,
+      alive: async (replica) => !this.gone.has(replica),
+      ask: async (replica, subject, payload) => {
+        const handler = this.handlers.get(`${replica} ${subject}`);
+        if (!handler || this.gone.has(replica)) throw new ReplicaGone(replica, false);
+        return handler(payload);
+      },
+      handle: (subject, handler) => {
+        this.handlers.set(`${self} ${subject}`, handler as (payload: JsonValue) => Promise<JsonValue>);
+        return () => {};
+      },
+      tell: async () => {},
+      onTold: () => () => {},
+    };
+  }
+}
+
+/** Tasks as they are written, and two agents that write there what they are told to. */
+function house() {
+  const key = randomBytes(32);
+  const seal = new Seal({ active: { id: 'k', key }, find: () => key });
+  const replicas = new Replicas();
+  const written = new Map<string, Task>();
+  const calls: { call: Call; finish: () => void }[] = [];
+  const gateway: Gateway = {
+    listen: () => Promise.reject(new Error('nobody listens')),
+    describe: () => Promise.reject(new Error('nobody asks')),
+    onTask: () => Promise.reject(new Error('nobody asks')),
+    call: (_, call) =>
+      call.method === 'tools/list'
+        ? Promise.resolve(complete(RawObject.from({ tools: TOOLS })))
+        : new Promise((resolve) => {
+            const finish = (): void => resolve(complete(RawObject.from({ content: [{ type: 'text', text: 'done' }] })));
+            calls.push({ call, finish });
+            call.cancellation.onCancel(finish);
+          }),
+  };
+  const agent = (self: string): ToolAgent => {
+    const made: ToolAgent = new ToolAgent({
+      name: 'desk',
+      description: undefined,
+      tools: ['*'],
+      gateway,
+      seal,
+      patience: 60_000,
+      onToolsChanged: () => () => {},
+      records: {
+        findUpstream: async (name, id) => {
+          const task = written.get(id);
+          return task && ({ agent: name, owner: 'ada', id, upstreamId: id, task } as TaskRecord);
+        },
+      },
+      tell: async ({ id }: TaskKey) => {
+        written.set(id, (await made.getTask(GATEWAY, { id })).value);
+      },
+      cluster: replicas.of(self),
+    });
+    return made;
+  };
+  const begin = async (on: ToolAgent): Promise<Task> => {
+    const { task } = (await on.send(GATEWAY, { value: SAY }, ownExchange())).value;
+    written.set(task!.id, task!);
+    return task!;
+  };
+  return { replicas, written, calls, begin, one: agent('one'), two: agent('two') };
+}
+
+const stateOn = async (agent: ToolAgent, { id }: Task): Promise<string> =>
+  (await agent.getTask(GATEWAY, { id })).value.status.state;
+
+test('a task that one replica works on is known, canceled and over at the other', async () => {
+  const { begin, one, two, calls } = house();
+  const first = await begin(one);
+  expect(noteIn(first.metadata)).toBe('one');
+  expect(await stateOn(two, first)).toBe('TASK_STATE_WORKING');
+  await expect(two.subscribe(GATEWAY, { id: first.id })).rejects.toMatchObject({ reason: 'unsupported_operation' });
+  calls[0]!.finish();
+  await expect.poll(() => stateOn(two, first)).toBe('TASK_STATE_COMPLETED');
+  const second = await begin(one);
+  expect((await two.cancelTask(GATEWAY, { id: second.id })).value.status.state).toBe('TASK_STATE_CANCELED');
+  expect(calls[1]!.call.cancellation.cancelled).toBe(true);
+});
+
+test('the end of a task that nobody waits for is written; what a dead replica left has failed', async () => {
+  const { begin, one, two, calls, written, replicas } = house();
+  const kept = await begin(one);
+  calls[0]!.finish();
+  await expect.poll(() => written.get(kept.id)!.status.state).toBe('TASK_STATE_COMPLETED');
+  expect(written.get(kept.id)!.artifacts).toMatchObject([{ name: 'work', parts: [{ text: 'done' }] }]);
+  const left = await begin(one);
+  replicas.gone.add('one');
+  expect(await stateOn(two, left)).toBe('TASK_STATE_FAILED');
+  expect(calls).toHaveLength(2);
+});

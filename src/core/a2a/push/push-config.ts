@@ -1,0 +1,51 @@
+import type { TaskPushNotificationConfig } from '../../../protocol/a2a/model.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+
+const LONGEST = { url: 2_048, id: 256, token: 4_096, scheme: 64, credentials: 8_192 } as const;
+/** The whole configuration, with whatever else a client put into it. */
+const LARGEST = 16_384;
+
+/** What may stand in a header's value: a line break in it would be a header of the client's making. */
+const PRINTABLE = /^[\x20-\x7e]*$/;
+/** The `token` of RFC 9110, which an authentication scheme is. */
+const SCHEME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+function refuse(message: string): never {
+  throw new ProtocolError('invalid_params', message, { outcome: 'not_executed' });
+}
+
+function text(name: keyof typeof LONGEST, value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== 'string') refuse(`The ${name} of a push configuration must be a string`);
+  if (value.length > LONGEST[name])
+    refuse(`The ${name} of a push configuration has at most ${LONGEST[name]} characters`);
+  if (!PRINTABLE.test(value))
+    refuse(`The ${name} of a push configuration must not have line breaks or characters that headers cannot carry`);
+  return value;
+}
+
+/**
+ * Refuses what could not be delivered to, or should not be. `checkUrl` looks at the URL alone, without asking the DNS;
+ * the addresses it leads to are looked at when they are dialled (S-53).
+ */
+export function checkPushConfig(config: TaskPushNotificationConfig, checkUrl: (url: string) => unknown): void {
+  const url = text('url', config.url);
+  if (url === undefined || url === '') refuse('A push configuration needs a url');
+  text('id', config.id);
+  text('token', config.token);
+  const { authentication } = config;
+  if (authentication !== undefined && authentication !== null) {
+    const scheme = text('scheme', authentication.scheme);
+    const credentials = text('credentials', authentication.credentials);
+    if (scheme !== undefined && scheme !== '' && !SCHEME.test(scheme))
+      refuse('The authentication scheme of a push configuration must be a single word');
+    if (credentials && !scheme) refuse('The credentials of a push configuration need a scheme');
+  }
+  if (JSON.stringify(config).length > LARGEST) refuse(`A push configuration has at most ${LARGEST} characters`);
+  try {
+    checkUrl(url);
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error;
+    refuse(`The url of a push configuration ${error instanceof Error ? error.message : 'is not allowed'}`);
+  }
+}

@@ -1,0 +1,287 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Dialect, DialectId } from '../../../protocol/a2a/dialect.js';
+import type {
+  ListPushConfigsRequest,
+  ListPushConfigsResponse,
+  PushConfigRequest,
+  TaskPushNotificationConfig,
+} from '../../../protocol/a2a/model.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import type { Caller } from '../../caller.js';
+import { type Seal, SealBroken } from '../../seal.js';
+import type { Exchange } from '../agent.js';
+import { outwardEvent, outwardTask } from '../tasks/gateway-notes.js';
+import {
+  type AgentRecords,
+  keyOf,
+  type NumberedEvent,
+  type PushRecord,
+  type QueuedNotification,
+  type TaskKey,
+  type TaskRecord,
+} from '../tasks/task-records.js';
+import { checkPushConfig } from './push-config.js';
+
+export interface PushParts {
+  readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;
+  readonly seal: Seal;
+  dialect(id: DialectId): Pick<Dialect, 'writeNotification'>;
+  /** Throws where nothing may be sent to that URL; asks no DNS. */
+  checkUrl(url: string): unknown;
+  /** Configurations that one task may have. */
+  readonly limit: number;
+  /** False where the gateway sends no notifications at all (S-50). */
+  readonly enabled?: boolean;
+}
+
+/** A notification as it waits to be delivered. It is written when it is queued: every attempt says the same. */
+export interface QueuedPush {
+  readonly agent: string;
+  readonly owner: string;
+  readonly task: string;
+  readonly config: string;
+  /** Tells a configuration from a deleted one of the same id. */
+  readonly registration: string;
+  readonly seq: number;
+  readonly contentType: string;
+  readonly body: string;
+}
+
+/** Where a notification goes, and the secrets that go along. */
+export interface PushTarget {
+  readonly url: string;
+  readonly token: string | undefined;
+  /** The `Authorization` header. */
+  readonly authorization: string | undefined;
+  /** Signs what is sent. */
+  readonly key: Buffer;
+  readonly failures: number;
+}
+
+/** What is sealed of a configuration: all of it, since a webhook's URL may be a secret too. */
+interface Sealed {
+  readonly config: TaskPushNotificationConfig;
+  readonly key: string;
+}
+
+/** The row ends with its task; what is sealed in it must only not end before. */
+const SEALED_FOR = 10 * 365 * 24 * 60 * 60 * 1000;
+const CURSOR_LIFE = 24 * 60 * 60 * 1000;
+const MOST_PER_PAGE = 100;
+
+const byId = (a: PushRecord, b: PushRecord): number => (a.config.id < b.config.id ? -1 : 1);
+
+/**
+ * The push configurations of tasks and the notifications that follow from them. The URL and the secrets of a client stay
+ * here: no agent sees them, they are kept sealed, and only their owner gets them back.
+ */
+export class Pushes {
+  constructor(private readonly parts: PushParts) {}
+
+  /** Throws `invalid_params` for what `create` would refuse; for a configuration that comes along with a message. */
+  check(config: TaskPushNotificationConfig): void {
+    this.supported();
+    checkPushConfig(config, (url) => this.parts.checkUrl(url));
+  }
+
+  /**
+   * Creates a configuration, or replaces the one of the same id. Without an id it is the task's own one, named like the
+   * task: clients of versions in which a task has one configuration replace it by setting it again.
+   */
+  async create(
+    caller: Caller,
+    record: TaskKey,
+    given: TaskPushNotificationConfig,
+    dialect: DialectId,
+    _exchange?: Exchange,
+  ): Promise<TaskPushNotificationConfig> {
+    this.check(given);
+    const key = this.owned(caller, record);
+    const { records, seal, limit } = this.parts;
+    const id = given.id || key.id;
+    const known = await records.pushes(key);
+    const before = known.find(({ config }) => config.id === id);
+    if (!before && known.length >= limit)
+      throw new ProtocolError('invalid_params', `A task has at most ${limit} push configurations; delete one first`, {
+        outcome: 'not_executed',
+      });
+    const config = { ...given, id, taskId: key.id };
+    const sealed: Sealed = { config, key: randomBytes(32).toString('base64') };
+    const registration = before ? registrationOf(before) : randomBytes(12).toString('base64url');
+    await records.putPush({
+      key,
+      config: { id, taskId: key.id, url: new URL(given.url).origin, registration },
+      dialect,
+      secret: seal.close('push', key.owner, sealed, SEALED_FOR),
+      failures: 0,
+      disabled: false,
+    });
+    return config;
+  }
+
+  async get(caller: Caller, record: TaskKey, { id }: PushConfigRequest): Promise<TaskPushNotificationConfig> {
+    this.supported();
+    const key = this.owned(caller, record);
+    const known = await this.parts.records.pushes(key);
+    // Old clients leave the id out: theirs is the one without a name of its own, or the first.
+    const found = id ? known.find(({ config }) => config.id === id) : (known.find(isUnnamed) ?? known[0]);
+    const opened = found && this.open(found);
+    // A missing configuration is a TaskNotFoundError in every version.
+    if (!opened) throw new ProtocolError('task_not_found', 'Task not found: it has no such push configuration');
+    return opened.config;
+  }
+
+  async list(caller: Caller, record: TaskKey, request: ListPushConfigsRequest): Promise<ListPushConfigsResponse> {
+    this.supported();
+    const key = this.owned(caller, record);
+    const { pageSize = 0, pageToken = '' } = request;
+    if (!Number.isInteger(pageSize) || pageSize < 0)
+      throw new ProtocolError('invalid_params', 'pageSize must be a whole number, 0 or more');
+    const size = pageSize === 0 ? MOST_PER_PAGE : Math.min(pageSize, MOST_PER_PAGE);
+    const after = this.readCursor(key, pageToken);
+    const rest = (await this.parts.records.pushes(key)).sort(byId).filter(({ config }) => config.id > after);
+    const page = rest.slice(0, size);
+    const last = page.at(-1);
+    return {
+      configs: page.flatMap((push) => this.open(push)?.config ?? []),
+      nextPageToken: last && rest.length > size ? this.writeCursor(key, last.config.id) : '',
+    };
+  }
+
+  /** Idempotent (S-51). What is still queued for it is not delivered any more. */
+  async remove(caller: Caller, record: TaskKey, { id }: PushConfigRequest): Promise<void> {
+    this.supported();
+    const key = this.owned(caller, record);
+    if (!id) throw new ProtocolError('invalid_params', 'Which push configuration? Name its id');
+    await this.parts.records.removePush(key, id);
+  }
+
+  /**
+   * What to queue, together with the change, for events that have become part of a task. Each is written in the dialect of
+   * its configuration (S-54); where that tells of a task by its snapshot, it is the newest one.
+   */
+  async notifications(record: TaskRecord, events: readonly NumberedEvent[]): Promise<QueuedNotification[]> {
+    if (this.parts.enabled === false || events.length === 0) return [];
+    const queued: QueuedNotification[] = [];
+    const task = outwardTask(record.task);
+    for (const push of await this.parts.records.pushes(keyOf(record))) {
+      if (push.disabled) continue;
+      const registration = registrationOf(push);
+      const lane = laneOf(record, push.config.id, registration);
+      const writer = this.parts.dialect(push.dialect);
+      for (const { seq, event } of events) {
+        const { body, contentType } = writer.writeNotification(outwardEvent(event), task);
+        const value: QueuedPush = {
+          agent: record.agent,
+          owner: record.owner,
+          task: record.id,
+          config: push.config.id,
+          registration,
+          seq,
+          contentType,
+          body: JSON.stringify(body),
+        };
+        // Sorts by number within its lane, and a change that is written twice is not told twice.
+        queued.push({ id: `${lane}.${String(seq).padStart(12, '0')}`, lane, target: push.config.url, value });
+      }
+    }
+    return queued;
+  }
+
+  /** Asked before every attempt: nothing is delivered after a delete. */
+  async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired'> {
+    const found = await this.find(push);
+    if (!found) return (await this.parts.records.find(taskOf(push))) ? 'deleted' : 'expired';
+    if (found.disabled) return 'disabled';
+    const opened = this.open(found);
+    if (!opened) return 'disabled';
+    const { url, token, authentication } = opened.config;
+    const { scheme, credentials } = authentication ?? {};
+    return {
+      url,
+      token: token || undefined,
+      authorization: scheme && credentials ? `${scheme} ${credentials}` : undefined,
+      // The client knows its own token; where it gave none, the key is told to it by other means or not at all.
+      key: token ? Buffer.from(token) : Buffer.from(opened.key, 'base64'),
+      failures: found.failures,
+    };
+  }
+
+  /** Counts an attempt. */
+  async attempted(push: QueuedPush, delivered: boolean): Promise<void> {
+    await this.parts.records.countPush(taskOf(push), push.config, delivered);
+  }
+
+  /** Switches a configuration off that nobody listens to any more, or on again. */
+  async disable(push: QueuedPush, disabled = true): Promise<void> {
+    const found = await this.find(push);
+    if (!found || found.disabled === disabled) return;
+    await this.parts.records.disablePush(found, disabled);
+  }
+
+  private async find(push: QueuedPush): Promise<PushRecord | undefined> {
+    const known = await this.parts.records.pushes(taskOf(push));
+    return known.find((found) => found.config.id === push.config && registrationOf(found) === push.registration);
+  }
+
+  private open({ key, secret }: PushRecord): Sealed | undefined {
+    try {
+      return this.parts.seal.open('push', key.owner, secret) as Sealed;
+    } catch (error) {
+      // Sealed with a key that was taken away: as good as gone.
+      if (error instanceof SealBroken) return undefined;
+      throw error;
+    }
+  }
+
+  private supported(): void {
+    if (this.parts.enabled === false)
+      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+        outcome: 'not_executed',
+      });
+  }
+
+  private owned(caller: Caller, record: TaskKey): TaskKey {
+    if (record.id === '' || caller.principal.key !== record.owner)
+      throw new ProtocolError('task_not_found', 'Task not found');
+    return keyOf(record);
+  }
+
+  private writeCursor(key: TaskKey, after: string): string {
+    return this.parts.seal.close('cursor', key.owner, ['push', key.agent, key.id, after], CURSOR_LIFE);
+  }
+
+  private readCursor(key: TaskKey, token: string): string {
+    if (token === '') return '';
+    try {
+      const place = this.parts.seal.open('cursor', key.owner, token);
+      if (Array.isArray(place) && place[0] === 'push' && place[1] === key.agent && place[2] === key.id)
+        return String(place[3]);
+    } catch (error) {
+      if (!(error instanceof SealBroken)) throw error;
+    }
+    throw new ProtocolError('invalid_params', 'The pageToken is not one of this list');
+  }
+}
+
+const isUnnamed = ({ key, config }: PushRecord): boolean => config.id === key.id;
+const registrationOf = ({ config }: PushRecord): string => String(config['registration'] ?? '');
+const taskOf = ({ agent, owner, task }: QueuedPush): TaskKey => ({ agent, owner, id: task });
+
+/** One task's notifications to one configuration keep their order. The name gives nothing away: receivers see it. */
+function laneOf({ agent, owner, id }: TaskKey, config: string, registration: string): string {
+  const names = JSON.stringify([agent, owner, id, config, registration]);
+  return createHash('sha256').update(names).digest('base64url').slice(0, 24);
+}
+
+/** The same records, with a word to the sender once a change has queued something. */
+export function tellingOfPushes(records: AgentRecords, queued: () => void): AgentRecords {
+  return {
+    ...records,
+    save: async (change) => {
+      const saved = await records.save(change);
+      if (saved && change.notifications.length > 0) queued();
+      return saved;
+    },
+  };
+}

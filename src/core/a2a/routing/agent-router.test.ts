@@ -1,0 +1,375 @@
+import { describe, expect, test } from 'vitest';
+import { callerNamed, cardOf, cardsOf, StaticAgent, showing } from '../../../../test/support/static-agent.js';
+import { VERSIONS } from '../../../protocol/a2a/dialect.js';
+import type {
+  Message,
+  Operation,
+  Part,
+  SendMessageResponse,
+  StreamResponse,
+  Task,
+} from '../../../protocol/a2a/model.js';
+import { ROUTE } from '../../../protocol/a2a/model.js';
+import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import { Cancellation } from '../../caller.js';
+import type { Passed } from '../agent.js';
+import type { CardsOptions } from '../cards/cards.js';
+import type { AgentAnswer, AgentCall } from '../gateway.js';
+import type { TaskRecord } from '../tasks/task-records.js';
+import { FRONT_DESK, noted, routeNote, withRoute } from './agent-router.js';
+import { buildFront } from './routing-agent.js';
+
+const ann = callerNamed('ann');
+
+const weather = new StaticAgent(
+  'weather',
+  cardOf('Weather', {
+    skills: [
+      {
+        id: 'forecast',
+        name: 'Forecast',
+        description: 'Tells the weather of a city for the coming days',
+        tags: ['weather', 'rain'],
+        examples: ['Will it rain in Oslo tomorrow?'],
+      },
+    ],
+  }),
+);
+const travel = new StaticAgent(
+  'travel',
+  cardOf('Travel desk', {
+    defaultInputModes: ['text/plain', 'image/*'],
+    skills: [
+      { id: 'book', name: 'Book trips', description: 'Books flights and hotels', tags: ['flights', 'hotels'] },
+      { id: 'forecast', name: 'Costs', description: 'Estimates what a trip will cost', tags: ['budget'] },
+    ],
+  }),
+);
+const sums = new StaticAgent(
+  'sums',
+  cardOf('Sums', {
+    defaultOutputModes: ['application/json'],
+    skills: [{ id: 'solve', name: 'Solve', description: 'Solves equations', tags: ['math'] }],
+  }),
+);
+
+/** Records of tasks as far as routing asks for them. */
+class Records {
+  readonly tasks: TaskRecord[] = [];
+
+  add(agent: string, id: string, contextId: string, task?: Task): void {
+    const made = task ?? { id, contextId, status: { state: 'TASK_STATE_WORKING' } };
+    this.tasks.push({
+      agent,
+      owner: 'ann',
+      id,
+      upstreamId: id,
+      contextId,
+      task: made,
+      seq: 1,
+      dialect: VERSIONS[0],
+      createdAt: 0,
+      updatedAt: 0,
+    });
+  }
+
+  async findUpstream(agent: string, upstreamId: string) {
+    return this.tasks.find((task) => task.agent === agent && task.upstreamId === upstreamId);
+  }
+
+  async findAll(owner: string, id: string) {
+    return this.tasks.filter((task) => task.owner === owner && task.id === id);
+  }
+
+  async contextAgent(owner: string, contextId: string) {
+    return this.tasks.find((task) => task.owner === owner && task.contextId === contextId)?.agent;
+  }
+}
+
+const message = (parts: Part[] | string, more: Partial<Message> = {}): Message => ({
+  messageId: 'm1',
+  role: 'ROLE_USER',
+  parts: typeof parts === 'string' ? [{ text: parts }] : parts,
+  ...more,
+});
+
+const callOf = (value: JsonObject, operation: Operation = 'SendMessage'): AgentCall => ({
+  agent: undefined,
+  operation,
+  request: { value },
+  dialect: VERSIONS[0],
+  exchange: { cancellation: new Cancellation(), extensions: [], forward: {} },
+});
+
+function stand(agents = [weather, travel, sums], more: Partial<CardsOptions> = {}) {
+  const records = new Records();
+  const handed: AgentCall[] = [];
+  const answers: SendMessageResponse[] = [];
+  const router = buildFront({
+    cards: cardsOf(agents, more),
+    records,
+    gateway: () => ({
+      handle: async (_, call): Promise<AgentAnswer> => {
+        handed.push(call);
+        return { kind: 'result', result: { value: (answers.shift() ?? {}) as JsonObject } };
+      },
+    }),
+  });
+  const route = (given: Message | JsonObject, operation?: Operation) =>
+    router.route(ann, callOf('parts' in given ? { message: given as JsonObject } : given, operation));
+  return { router, records, handed, answers, route };
+}
+
+describe('routing on the shared endpoint (G-4)', () => {
+  test('G-5: the owner of the task has every later message, and every other operation on it', async () => {
+    const { records, route } = stand();
+    records.add('sums', 't1', 'c1');
+    const expected = { kind: 'agent', agent: 'sums', why: 'task' };
+    expect(await route(message('will it rain?', { taskId: 't1' }))).toEqual(expected);
+    expect(await route({ id: 't1' }, 'GetTask')).toEqual(expected);
+    expect(await route({ id: 't1' }, 'CancelTask')).toEqual(expected);
+    expect(await route({ taskId: 't1', id: 'p1' }, 'GetTaskPushNotificationConfig')).toEqual(expected);
+  });
+
+  test('S-26: a task of nobody, or of somebody else, is not found', async () => {
+    const { records, router, route } = stand();
+    records.add('sums', 't1', 'c1');
+    await expect(route({ id: 't2' }, 'GetTask')).rejects.toMatchObject({ reason: 'task_not_found' });
+    const foreign = router.route(callerNamed('bob'), callOf({ id: 't1' }, 'GetTask'));
+    await expect(foreign).rejects.toMatchObject({ reason: 'task_not_found' });
+  });
+
+  test('a task of two agents is refused with both, unless the caller says which', async () => {
+    const { records, route } = stand();
+    records.add('sums', 't1', 'c1');
+    records.add('travel', 't1', 'c2');
+    await expect(route({ id: 't1' }, 'GetTask')).rejects.toMatchObject({
+      reason: 'invalid_params',
+      data: { candidates: ['sums', 'travel'] },
+    });
+    expect(await route({ id: 't1', tenant: 'travel' }, 'GetTask')).toMatchObject({ agent: 'travel' });
+  });
+
+  test('what was begun with an agent that the caller may not use any more goes to no other agent', async () => {
+    const { records, route } = stand([weather, travel, sums], { admission: showing({ ann: ['weather', 'travel'] }) });
+    records.add('sums', 't1', 'c1');
+    const continued = message('will it rain?', { taskId: 't1' });
+    await expect(route(continued)).rejects.toMatchObject({ reason: 'task_not_found' });
+    await expect(route({ id: 't1' }, 'GetTask')).rejects.toMatchObject({ reason: 'task_not_found' });
+    const inContext = route(message('will it rain?', { contextId: 'c1' }));
+    await expect(inContext).rejects.toMatchObject({ reason: 'agent_not_found' });
+    await expect(inContext).rejects.not.toThrow('sums');
+    records.add('travel', 't1', 'c2');
+    expect(await route({ id: 't1' }, 'GetTask')).toMatchObject({ agent: 'travel' });
+  });
+
+  test('G-5: the owner of the context, then of the tasks referred to', async () => {
+    const { records, route } = stand();
+    records.add('travel', 't1', 'c1');
+    expect(await route(message('rain', { contextId: 'c1' }))).toMatchObject({ agent: 'travel', why: 'context' });
+    expect(await route(message('rain', { referenceTaskIds: ['t1'] }))).toMatchObject({
+      agent: 'travel',
+      why: 'reference',
+    });
+    expect(await route(message('rain', { contextId: 'new' }))).toMatchObject({ agent: 'weather', why: 'match' });
+  });
+
+  test('a hint on the message or on the request, by agent or by skill', async () => {
+    const { route } = stand();
+    const hint = (wish: JsonObject) => ({ metadata: { [ROUTE]: wish } });
+    expect(await route(message('rain', hint({ agent: 'sums' })))).toMatchObject({ agent: 'sums', why: 'hint' });
+    const onRequest = { message: message('rain') as JsonObject, ...hint({ skillId: 'travel.book' }) };
+    expect(await route(onRequest)).toEqual({ kind: 'agent', agent: 'travel', why: 'hint', skillId: 'travel.book' });
+    expect(await route(message('x', hint({ skillId: 'solve' })))).toMatchObject({ agent: 'sums' });
+    await expect(route(message('x', hint({ skillId: 'forecast' })))).rejects.toMatchObject({
+      reason: 'invalid_params',
+      data: { candidates: ['weather.forecast', 'travel.forecast'] },
+    });
+    await expect(route(message('x', hint({ skillId: 'fly' })))).rejects.toMatchObject({ reason: 'invalid_params' });
+  });
+
+  test('G-2: the tenant selects an agent; one that is not there, or not for this caller, is not found', async () => {
+    const { route } = stand([weather, sums], { admission: showing({ ann: ['weather'] }) });
+    const to = (tenant: string) => route({ message: message('x') as JsonObject, tenant });
+    expect(await to('weather')).toMatchObject({ agent: 'weather', why: 'tenant' });
+    await expect(to('sums')).rejects.toMatchObject({ reason: 'agent_not_found' });
+    await expect(to('nobody')).rejects.toMatchObject({ reason: 'agent_not_found' });
+  });
+
+  test('the nearest skill by its words', async () => {
+    const { route } = stand();
+    expect(await route(message('Is it going to rain in Bergen this weekend?'))).toEqual({
+      kind: 'agent',
+      agent: 'weather',
+      why: 'match',
+      skillId: 'weather.forecast',
+    });
+    expect(await route(message('book me a hotel in Rome'))).toMatchObject({ skillId: 'travel.book' });
+    expect(await route(message([{ data: { task: 'solve equation' } }]))).toMatchObject({ kind: 'agent' });
+  });
+
+  test('agents that cannot take the parts are out; where none can, that is said', async () => {
+    const { route } = stand();
+    const image: Part = { raw: 'AA==', mediaType: 'image/png' };
+    expect(await route(message([{ text: 'what rain is this?' }, image]))).toMatchObject({
+      agent: 'travel',
+      why: 'only',
+    });
+    await expect(route(message([{ raw: 'AA==', mediaType: 'audio/wav' }]))).rejects.toMatchObject({
+      reason: 'content_type_not_supported',
+    });
+  });
+
+  test('accepted output modes decide where they can', async () => {
+    const { route } = stand();
+    const accepting = (mode: string) =>
+      route({ message: message('hello') as JsonObject, configuration: { acceptedOutputModes: [mode] } });
+    expect(await accepting('application/json')).toMatchObject({ agent: 'sums', why: 'only' });
+    expect(await accepting('video/mp4')).toMatchObject({ kind: 'ask' });
+  });
+
+  test('an agent that is down is out while another one can do it', async () => {
+    const down = new StaticAgent('down', weather.card);
+    down.status = 'down';
+    const { route } = stand([down, weather, sums]);
+    expect(await route(message('rain'))).toMatchObject({ agent: 'weather' });
+    expect(await stand([down]).route(message('rain'))).toMatchObject({ agent: 'down' });
+  });
+
+  test('equals are told apart the same way every time', async () => {
+    const { route } = stand([new StaticAgent('one', weather.card), new StaticAgent('two', weather.card), sums]);
+    for (let i = 0; i < 5; i++) expect(await route(message('rain'))).toMatchObject({ agent: 'one' });
+  });
+
+  test('below the threshold the candidates are listed; with nobody to ask about there is no agent', async () => {
+    const decision = await stand().route(message('hello'));
+    expect(decision.kind).toBe('ask');
+    expect(decision.kind === 'ask' && decision.candidates.map(({ agent }) => agent)).toEqual([
+      'weather',
+      'travel',
+      'sums',
+    ]);
+    await expect(stand([]).route(message('hello'))).rejects.toMatchObject({ reason: 'agent_not_found' });
+  });
+
+  test('and on the first event of a stream', async () => {
+    const decision = { kind: 'agent', agent: 'sums', why: 'only' } as const;
+    const status = { state: 'TASK_STATE_WORKING' } as const;
+    const events = (async function* (): AsyncGenerator<Passed<StreamResponse>> {
+      yield { value: { task: { id: 't', status } } };
+      yield { value: { statusUpdate: { taskId: 't', contextId: 'c', status } }, text: 'as it came' };
+    })();
+    const answer = noted({ kind: 'stream', events }, decision);
+    const seen: Passed<StreamResponse>[] = [];
+    for await (const event of answer.kind === 'stream' ? answer.events : []) seen.push(event);
+    expect(seen[0]?.value.task?.metadata).toEqual({ [ROUTE]: { agent: 'sums', why: 'only' } });
+    expect(seen[1]?.text).toBe('as it came');
+  });
+
+  test('the decision is written on what is answered', () => {
+    const task: Task = { id: 't', status: { state: 'TASK_STATE_WORKING' }, metadata: { own: 1 } };
+    const decision = { kind: 'agent', agent: 'sums', why: 'match', skillId: 'sums.solve' } as const;
+    expect(withRoute(task, decision).metadata).toEqual({
+      own: 1,
+      [ROUTE]: { agent: 'sums', why: 'match', skillId: 'sums.solve' },
+    });
+    const answer: AgentAnswer = { kind: 'result', result: { value: { task }, text: '{}' } };
+    expect(noted(answer, decision)).toEqual({ kind: 'result', result: { value: { task: withRoute(task, decision) } } });
+    expect(routeNote({ kind: 'ask', candidates: [] })).toEqual({ agent: null, why: 'ask' });
+  });
+});
+
+describe('the desk (G-4)', () => {
+  const exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
+
+  async function asked(text = 'hello', more: Partial<Message> = {}) {
+    const made = stand();
+    const { desk } = made.router;
+    const { value } = await desk.send(ann, { value: { message: message(text, more) } }, exchange);
+    const task = value.task!;
+    made.records.add(FRONT_DESK, task.id, task.contextId!, task);
+    const answer = async (given: Message) => {
+      const reply = { ...given, taskId: task.id };
+      return (await desk.send(ann, { value: { message: reply } }, exchange)).value.task!;
+    };
+    return { ...made, desk, task, answer };
+  }
+
+  test('asks with a task that waits for input and lists who could be meant', async () => {
+    const { task } = await asked('hello', { contextId: 'mine' });
+    expect(task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    expect(task.contextId).toBe('mine');
+    expect(task.status.message?.parts[0]?.text).toContain('- travel: Travel desk. The Travel desk agent');
+    expect(task.status.message?.parts[1]?.data).toMatchObject({
+      question: 'agent',
+      candidates: [{ agent: 'weather' }, { agent: 'travel' }, { agent: 'sums' }],
+    });
+    expect(task.metadata?.[ROUTE]).toMatchObject({ why: 'ask', agent: null });
+  });
+
+  test('what answers it goes to the desk, and nothing else of its context does', async () => {
+    const { task, route } = await asked();
+    expect(await route(message('sums', { taskId: task.id }))).toEqual({
+      kind: 'agent',
+      agent: FRONT_DESK,
+      why: 'task',
+    });
+    expect(await route(message('rain', { contextId: task.contextId! }))).toMatchObject({ agent: 'weather' });
+  });
+
+  test.each([
+    ['the name in words', message('The travel desk, please')],
+    ['the name alone', message('travel')],
+    ['data', message([{ data: { agent: 'travel' } }])],
+    ['a hint', message('that one', { metadata: { [ROUTE]: { skillId: 'travel.forecast' } } })],
+  ])('hands the first message over to the agent named by %s', async (_, reply) => {
+    const { answers, handed, answer, task } = await asked('hello');
+    answers.push({
+      task: {
+        id: 'theirs',
+        contextId: 'their-context',
+        status: { state: 'TASK_STATE_COMPLETED' },
+        artifacts: [{ artifactId: 'a', parts: [{ text: 'done' }] }],
+      },
+    });
+    const ended = await answer(reply);
+    expect(handed).toHaveLength(1);
+    expect(handed[0]).toMatchObject({ agent: 'travel', operation: 'SendMessage' });
+    const sent = (handed[0]!.request.value as { message: Message }).message;
+    expect(sent.parts).toEqual([{ text: 'hello' }]);
+    expect(sent.messageId).toBe('m1');
+    // The agent made neither of these ids (C-13).
+    expect(sent).not.toHaveProperty('taskId');
+    expect(sent).not.toHaveProperty('contextId');
+    expect(ended).toMatchObject({ id: task.id, status: { state: 'TASK_STATE_COMPLETED' } });
+    expect(ended.artifacts?.[0]?.parts).toEqual([{ text: 'done' }]);
+    expect(ended.status.message?.referenceTaskIds).toEqual(['theirs']);
+    expect(ended.metadata?.[ROUTE]).toMatchObject({ agent: 'travel', taskId: 'theirs', contextId: 'their-context' });
+  });
+
+  test('a direct answer of the agent ends the question', async () => {
+    const { answers, answer } = await asked();
+    answers.push({ message: { messageId: 'x', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } });
+    const ended = await answer(message('sums'));
+    expect(ended.status).toMatchObject({ state: 'TASK_STATE_COMPLETED', message: { parts: [{ text: 'hi' }] } });
+  });
+
+  test('an answer that names nobody, or two, is asked again', async () => {
+    const { answer, handed } = await asked();
+    for (const text of ['nobody', 'weather or sums']) {
+      expect((await answer(message(text))).status.state).toBe('TASK_STATE_INPUT_REQUIRED');
+    }
+    expect(handed).toEqual([]);
+  });
+
+  test('its tasks are read, followed and canceled like any other', async () => {
+    const { desk, task } = await asked();
+    const id = { id: task.id };
+    expect((await desk.getTask(ann, id, exchange)).value).toEqual(task);
+    const events = [];
+    for await (const { value } of await desk.subscribe(ann, id, exchange)) events.push(value);
+    expect(events).toEqual([{ task }]);
+    expect((await desk.cancelTask(ann, id, exchange)).value.status.state).toBe('TASK_STATE_CANCELED');
+    await expect(desk.getTask(callerNamed('bob'), id, exchange)).rejects.toMatchObject({ reason: 'task_not_found' });
+  });
+});

@@ -1,0 +1,330 @@
+import {
+  type AgentSkill,
+  type Message,
+  type Part,
+  ROUTE,
+  type SendMessageResponse,
+  type StreamResponse,
+} from '../../../protocol/a2a/model.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import { unknownAgent } from '../../admission.js';
+import type { Caller } from '../../caller.js';
+import type { Agent, Events, Passed } from '../agent.js';
+import { plainLine } from '../cards/card-text.js';
+import type { Cards } from '../cards/cards.js';
+import type { AgentAnswer, AgentCall } from '../gateway.js';
+import type { AgentRecords } from '../tasks/task-records.js';
+import { accepts, modeOf } from './media-modes.js';
+import { type Passage, type Ranked, Ranking } from './ranking.js';
+
+/** The name under which the desk's own tasks are kept. No configured agent can have it. */
+export const FRONT_DESK = '';
+
+/** An agent that might be meant. */
+export interface Candidate {
+  readonly agent: string;
+  readonly name: string;
+  readonly description: string;
+  /** The skill that came closest, as the front card names it. */
+  readonly skillId?: string;
+}
+
+/** What decided: the rows of G-4, in their order. */
+export type RouteWhy = 'task' | 'context' | 'reference' | 'hint' | 'tenant' | 'only' | 'match';
+
+/**
+ * Where a call of the front endpoint goes. `agent` may be `FRONT_DESK`: a follow-up to a question that the desk has put.
+ * `ask`: nobody fits well enough, and the desk is to ask which agent is meant.
+ */
+export type RouteDecision =
+  | { readonly kind: 'agent'; readonly agent: string; readonly why: RouteWhy; readonly skillId?: string }
+  | { readonly kind: 'ask'; readonly candidates: readonly Candidate[] };
+
+/** Finds the agent for a call that names none. */
+export interface FrontRouter {
+  /** Asks and answers where nobody could be found. It is the agent of the name `FRONT_DESK`, and of every `ask`. */
+  readonly desk: Agent;
+  /** Throws `task_not_found`, `agent_not_found`, `content_type_not_supported` or `invalid_params` with candidates. */
+  route(caller: Caller, call: AgentCall): Promise<RouteDecision>;
+}
+
+export interface FrontParts {
+  readonly cards: Cards;
+  readonly records: Pick<AgentRecords, 'findAll' | 'contextAgent'>;
+  readonly desk: Agent;
+  /** From what score on a match is believed; a word that few skills share is worth more than this. */
+  readonly threshold?: number;
+}
+
+const THRESHOLD = 0.4;
+const MOST_CANDIDATES = 10;
+
+/** Routing by G-4: owner of the task, owner of the context, what the caller wishes, what fits, what comes closest. */
+export class Front implements FrontRouter {
+  constructor(private readonly parts: FrontParts) {}
+
+  get desk(): Agent {
+    return this.parts.desk;
+  }
+
+  async route(caller: Caller, call: AgentCall): Promise<RouteDecision> {
+    const request = call.request.value;
+    const message = messageOf(request);
+    const wish = wishOf(request, message);
+    const taskId = text(message ? message.taskId : (request['taskId'] ?? request['id']));
+    const owner = taskId === undefined ? undefined : await this.ownerOf(caller, taskId, wish);
+    if (owner !== undefined) return { kind: 'agent', agent: owner, why: 'task' };
+    // A new task may come with an id of the client's own; whether this client may choose one is for the core to say.
+    if (!message) throw new ProtocolError('task_not_found', `Task not found: "${taskId ?? ''}"`);
+    return (await this.byContext(caller, message)) ?? this.find(caller, request, message, wish);
+  }
+
+  /** The agents that a message could be for, the likeliest first. */
+  async candidates(caller: Caller, request: JsonObject): Promise<Candidate[]> {
+    const message = messageOf(request);
+    const all = await this.fitting(caller, request, message);
+    return agentsOf(rank(all, message)).slice(0, MOST_CANDIDATES);
+  }
+
+  /** Whose task it is; a task of several agents needs a wish to choose by (G-5). */
+  private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
+    const found = (await this.parts.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
+    const owners = await this.usable(caller, new Set(found));
+    // What was begun with an agent that is gone, or not for this caller any more, is not for another agent.
+    if (found.length > 0 && owners.length === 0) throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
+    if (owners.length <= 1) return owners[0];
+    const wished = wish.agent ?? wish.tenant;
+    if (wished !== undefined && owners.includes(wished)) return wished;
+    throw new ProtocolError('invalid_params', `Several agents have a task "${id}" of yours; say which one is meant`, {
+      outcome: 'not_executed',
+      data: { candidates: owners },
+    });
+  }
+
+  private async byContext(caller: Caller, message: Message): Promise<RouteDecision | undefined> {
+    const { records } = this.parts;
+    const { contextId, referenceTaskIds = [] } = message;
+    const kept = contextId ? await records.contextAgent(caller.principal.key, contextId) : undefined;
+    const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
+    if (kept !== undefined && owner === undefined)
+      throw new ProtocolError('agent_not_found', 'The agent of this context is not there', { outcome: 'not_executed' });
+    // The desk asks once; what follows in its context is routed like anything else.
+    if (owner !== undefined && owner !== FRONT_DESK) return { kind: 'agent', agent: owner, why: 'context' };
+    const owners = new Set<string>();
+    for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
+      for (const { agent } of await records.findAll(caller.principal.key, id)) if (agent) owners.add(agent);
+    }
+    const [agent, another] = await this.usable(caller, owners);
+    return agent !== undefined && another === undefined ? { kind: 'agent', agent, why: 'reference' } : undefined;
+  }
+
+  /** Those of the agents that the caller may use still; the desk is for everybody. */
+  private async usable(caller: Caller, agents: Iterable<string>): Promise<string[]> {
+    const named = [...agents];
+    if (named.length === 0) return named;
+    const visible = await this.parts.cards.visible(caller);
+    return named.filter((agent) => agent === FRONT_DESK || visible.includes(agent));
+  }
+
+  private async find(caller: Caller, request: JsonObject, message: Message, wish: Wish): Promise<RouteDecision> {
+    const wished = await this.wished(caller, wish);
+    if (wished) return wished;
+    const ranked = rank(await this.fitting(caller, request, message), message);
+    const agents = agentsOf(ranked);
+    const [only] = agents;
+    if (only && agents.length === 1) return { kind: 'agent', agent: only.agent, why: 'only' };
+    const [best] = ranked;
+    if (best && best.score >= (this.parts.threshold ?? THRESHOLD)) {
+      return { kind: 'agent', agent: best.key.agent, why: 'match', skillId: best.key.skillId };
+    }
+    return { kind: 'ask', candidates: agents.slice(0, MOST_CANDIDATES) };
+  }
+
+  /** What the caller names: an agent, a tenant, a skill of the front card, or a skill that one agent only has. */
+  private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
+    const named = wish.agent ?? wish.tenant;
+    if (named !== undefined) {
+      if (!(await this.parts.cards.visible(caller)).includes(named)) throw unknownAgent(named);
+      const skillId = wish.skillId === undefined ? {} : { skillId: wish.skillId };
+      return { kind: 'agent', agent: named, why: wish.agent === undefined ? 'tenant' : 'hint', ...skillId };
+    }
+    const { skillId } = wish;
+    if (skillId === undefined) return undefined;
+    const all = await this.skills(caller);
+    const having = all.filter((choice) => choice.skillId === skillId);
+    const found = having.length > 0 ? having : all.filter((choice) => choice.ownId === skillId);
+    const owners = [...new Set(found.map(({ agent }) => agent))];
+    const [agent] = owners;
+    if (agent === undefined) {
+      throw new ProtocolError('invalid_params', `No agent here has a skill "${skillId}"`, { outcome: 'not_executed' });
+    }
+    if (owners.length > 1) {
+      throw new ProtocolError('invalid_params', `Several agents have a skill "${skillId}"; name the agent too`, {
+        outcome: 'not_executed',
+        data: { candidates: found.map((choice) => choice.skillId) },
+      });
+    }
+    return { kind: 'agent', agent, why: 'hint', skillId: found[0]!.skillId };
+  }
+
+  /** The skills that take what the message carries, give what the caller reads, and whose agents can be reached. */
+  private async fitting(caller: Caller, request: JsonObject, message: Message | undefined): Promise<Choice[]> {
+    const all = await this.skills(caller);
+    if (all.length === 0) throw new ProtocolError('agent_not_found', 'There is no agent here that you may use');
+    const parts = message?.parts ?? [];
+    const takers = (modes: readonly (string | undefined)[]): Choice[] =>
+      all.filter(({ inputModes }) => modes.every((mode) => mode === undefined || accepts(inputModes, mode)));
+    const said = parts.map(({ mediaType }) => mediaType || undefined);
+    const exact = takers(parts.map((part) => modeOf(part)));
+    // What a part is said to be counts; what it looks like is taken by more agents than say so (S-22).
+    const taking = exact.length > 0 ? exact : takers(said);
+    if (taking.length === 0) {
+      throw new ProtocolError('content_type_not_supported', `No agent here takes ${[...new Set(said)].join(', ')}`, {
+        outcome: 'not_executed',
+      });
+    }
+    const wanted = (request['configuration'] as JsonObject | undefined)?.['acceptedOutputModes'];
+    const readable = Array.isArray(wanted) ? wanted.filter((mode) => typeof mode === 'string') : [];
+    // Clients name modes that they prefer; an agent that gives others is better than none.
+    const giving = taking.filter(
+      ({ outputModes }) => readable.length === 0 || outputModes.some((mode) => accepts(readable, mode)),
+    );
+    const left = giving.length > 0 ? giving : taking;
+    const up = left.filter(({ down }) => !down);
+    return up.length > 0 ? up : left;
+  }
+
+  private async skills(caller: Caller): Promise<Choice[]> {
+    const { cards } = this.parts;
+    return (await cards.sights(caller)).flatMap(({ name, agent, facts }) => {
+      if (!facts) return [];
+      const down = agent.health().status === 'down';
+      return cards.skills(name, facts.card).map(({ skill, ownId }) => ({
+        agent: name,
+        title: facts.card.name || name,
+        about: cards.about(name, facts.card),
+        skillId: skill.id,
+        ownId,
+        skill,
+        inputModes: skill.inputModes ?? [],
+        outputModes: skill.outputModes ?? [],
+        down,
+      }));
+    });
+  }
+}
+
+interface Choice {
+  readonly agent: string;
+  readonly title: string;
+  readonly about: string;
+  readonly skillId: string;
+  /** The skill's id at its agent. */
+  readonly ownId: string;
+  readonly skill: AgentSkill;
+  readonly inputModes: readonly string[];
+  readonly outputModes: readonly string[];
+  readonly down: boolean;
+}
+
+function rank(choices: readonly Choice[], message: Message | undefined): Ranked<Choice>[] {
+  const passages = choices.map(
+    (choice): Passage<Choice> => ({
+      key: choice,
+      fields: [
+        { text: `${choice.skill.name} ${choice.agent}`, weight: 3 },
+        { text: choice.skill.tags.join(' '), weight: 3 },
+        { text: (choice.skill.examples ?? []).join(' '), weight: 2 },
+        { text: `${choice.skill.description} ${choice.title} ${choice.about}`, weight: 1 },
+      ],
+    }),
+  );
+  return new Ranking(passages).rank((message?.parts ?? []).map(wordsIn).join(' ').slice(0, MOST_TEXT));
+}
+
+/** As much of a message as its subject shows in. */
+const MOST_TEXT = 8_000;
+
+function wordsIn({ text, data, filename }: Part): string {
+  const told = data === undefined ? '' : JSON.stringify(data).slice(0, MOST_TEXT);
+  return `${text ?? ''} ${told} ${filename ?? ''}`;
+}
+
+/** Each agent once, where its best skill stands. */
+function agentsOf(ranked: readonly Ranked<Choice>[]): Candidate[] {
+  const found = new Map<string, Candidate>();
+  for (const { key } of ranked) {
+    if (found.has(key.agent)) continue;
+    const description = plainLine(key.about || key.skill.description, 300);
+    found.set(key.agent, { agent: key.agent, name: plainLine(key.title, 100), description, skillId: key.skillId });
+  }
+  return [...found.values()];
+}
+
+interface Wish {
+  readonly agent: string | undefined;
+  readonly skillId: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+function wishOf(request: JsonObject, message: Message | undefined): Wish {
+  const wish = hintIn(message?.metadata) ?? hintIn(request['metadata']) ?? {};
+  return { agent: text(wish['agent']), skillId: text(wish['skillId']), tenant: text(request['tenant']) };
+}
+
+/** The wish that a `metadata` carries, whoever wrote it. */
+export function hintIn(metadata: JsonValue | undefined): JsonObject | undefined {
+  const hint = isObject(metadata) ? metadata[ROUTE] : undefined;
+  return isObject(hint) ? hint : undefined;
+}
+
+/** The decision in words that go into `metadata` of what is answered (G-4). */
+export function routeNote(decision: RouteDecision): JsonObject {
+  if (decision.kind === 'ask') return { agent: null, why: 'ask' };
+  const { agent, why, skillId } = decision;
+  return { agent: agent || null, why, ...(skillId !== undefined && { skillId }) };
+}
+
+/** A task or a message with the decision written on it. */
+export function withRoute<T extends { metadata?: JsonObject }>(answer: T, decision: RouteDecision): T {
+  // What the desk answers says itself what became of it.
+  if (hintIn(answer.metadata)) return answer;
+  return { ...answer, metadata: { ...answer.metadata, [ROUTE]: routeNote(decision) } };
+}
+
+/** An answer to a message with the decision written on it: on the one thing answered, or on the first of a stream. */
+export function noted(answer: AgentAnswer, decision: RouteDecision): AgentAnswer {
+  if (answer.kind === 'result') {
+    return {
+      ...answer,
+      result: { value: notedValue(answer.result.value as SendMessageResponse, decision) as JsonValue },
+    };
+  }
+  const { events } = answer;
+  return { ...answer, events: notedEvents(events, decision) };
+}
+
+function notedValue({ task, message, ...more }: SendMessageResponse, decision: RouteDecision): SendMessageResponse {
+  return {
+    ...more,
+    ...(task && { task: withRoute(task, decision) }),
+    ...(message && { message: withRoute(message, decision) }),
+  };
+}
+
+async function* notedEvents(events: Events, decision: RouteDecision): AsyncGenerator<Passed<StreamResponse>> {
+  let first = true;
+  for await (const event of events) {
+    yield first ? { value: notedValue(event.value, decision) } : event;
+    first = false;
+  }
+}
+
+function messageOf(request: JsonObject): Message | undefined {
+  const { message } = request;
+  return isObject(message) && Array.isArray(message['parts']) ? (message as unknown as Message) : undefined;
+}
+
+const text = (value: JsonValue | undefined): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined;

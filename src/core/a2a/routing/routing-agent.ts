@@ -1,0 +1,285 @@
+import { randomUUID } from 'node:crypto';
+import type {
+  AgentCard,
+  CancelTaskRequest,
+  GetTaskRequest,
+  Message,
+  Part,
+  SendMessageRequest,
+  SendMessageResponse,
+  StreamResponse,
+  SubscribeToTaskRequest,
+  Task,
+  TaskState,
+} from '../../../protocol/a2a/model.js';
+import { isTerminal, ROUTE } from '../../../protocol/a2a/model.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import { isObject, type JsonObject, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import type { Caller } from '../../caller.js';
+import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
+import type { Cards } from '../cards/cards.js';
+import type { AgentGateway } from '../gateway.js';
+import type { AgentRecords, TaskRecord } from '../tasks/task-records.js';
+import { type Candidate, FRONT_DESK, Front, type FrontRouter, hintIn } from './agent-router.js';
+import { wordsOf } from './ranking.js';
+
+export interface DeskParts {
+  readonly records: Pick<AgentRecords, 'findUpstream'>;
+  /** The agents a message could be for, the likeliest first. */
+  candidates(caller: Caller, request: SendMessageRequest): Promise<readonly Candidate[]>;
+  /** Takes a message to the agent that was chosen. */
+  gateway(): AgentGateway;
+}
+
+/** Nobody reads it but the core, which wants to know what an agent takes and gives. */
+const CARD: AgentCard = {
+  name: 'Front desk',
+  description: 'Asks which agent a message is for.',
+  supportedInterfaces: [],
+  version: '1',
+  capabilities: { streaming: true },
+  defaultInputModes: ['*/*'],
+  defaultOutputModes: ['text/plain', 'application/json'],
+  skills: [],
+};
+
+/**
+ * The front agent's own voice: where it cannot tell which agent a message is for, it asks (G-4). Its task waits for an
+ * answer that names one, takes the first message there as a new task, and ends with what came of it; from then on the
+ * caller talks to that agent, by the ids of the agent's task.
+ */
+export class FrontDesk implements Agent {
+  readonly name = FRONT_DESK;
+
+  constructor(private readonly parts: DeskParts) {}
+
+  known(): AgentFacts {
+    return {
+      card: CARD,
+      original: { text: JSON.stringify(CARD), signature: 'unsigned' },
+      can: { stream: true, push: false, subscribe: true },
+    };
+  }
+
+  async facts(): Promise<AgentFacts> {
+    return this.known();
+  }
+
+  onChanged(): () => void {
+    return () => {};
+  }
+
+  async send(
+    caller: Caller,
+    { value: request }: Passed<SendMessageRequest>,
+    exchange: Exchange,
+  ): Promise<Passed<SendMessageResponse>> {
+    const { message } = request;
+    if (!message.taskId) return { value: { task: await this.ask(caller, request) } };
+    const record = await this.find(caller, message.taskId);
+    return { value: { task: await this.answered(caller, record, request, exchange) } };
+  }
+
+  async stream(caller: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Events> {
+    const { value } = await this.send(caller, request, exchange);
+    return once(value.task!);
+  }
+
+  async getTask(caller: Caller, { id }: GetTaskRequest): Promise<Passed<Task>> {
+    return { value: (await this.find(caller, id)).task };
+  }
+
+  async cancelTask(caller: Caller, { id }: CancelTaskRequest): Promise<Passed<Task>> {
+    const { task } = await this.find(caller, id);
+    if (isTerminal(task.status.state)) throw new ProtocolError('task_not_cancelable', `Task "${id}" is over`);
+    return { value: { ...task, status: { state: 'TASK_STATE_CANCELED', timestamp: now() } } };
+  }
+
+  async subscribe(caller: Caller, { id }: SubscribeToTaskRequest): Promise<Events> {
+    return once((await this.find(caller, id)).task);
+  }
+
+  async setCallback(): Promise<void> {
+    throw new ProtocolError('push_not_supported', 'The desk posts nothing; the gateway does');
+  }
+
+  async removeCallback(): Promise<void> {}
+
+  health(): AgentHealth {
+    return { status: 'up' };
+  }
+
+  async close(): Promise<void> {}
+
+  /** The desk remembers nothing: what it knows of a task is what the core has kept of it. */
+  private async find(caller: Caller, id: string): Promise<TaskRecord> {
+    const record = await this.parts.records.findUpstream(FRONT_DESK, id);
+    if (record?.owner !== caller.principal.key) {
+      throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
+    }
+    // The record is in its client's words, and here the desk's own id is meant.
+    return { ...record, task: { ...record.task, id } };
+  }
+
+  private async ask(caller: Caller, request: SendMessageRequest): Promise<Task> {
+    const id = randomUUID();
+    const contextId = request.message.contextId || randomUUID();
+    const first: Message = { ...request.message, taskId: id, contextId };
+    return question({ id, contextId }, [first], await this.parts.candidates(caller, request), false);
+  }
+
+  private async answered(
+    caller: Caller,
+    { task, contextId, dialect }: TaskRecord,
+    request: SendMessageRequest,
+    exchange: Exchange,
+  ): Promise<Task> {
+    const ids = { id: task.id, contextId };
+    const history = [
+      ...(task.history ?? []),
+      ...(task.status.message ? [task.status.message] : []),
+      { ...request.message, taskId: task.id, contextId },
+    ];
+    const [first] = history;
+    const asked = { ...request, message: first ?? request.message };
+    const candidates = await this.parts.candidates(caller, asked);
+    const chosen = chosenIn(request, candidates);
+    if (chosen === undefined) return question(ids, history, candidates, true);
+    const { taskId: _, contextId: __, ...fresh } = asked.message;
+    const handed: SendMessageRequest = {
+      ...request,
+      message: fresh as Message,
+      ...(request.configuration && { configuration: { ...request.configuration } }),
+    };
+    // Webhooks of the question's task are told by the gateway; the agent's task has none yet.
+    delete handed.configuration?.taskPushNotificationConfig;
+    delete handed.tenant;
+    const answer = await this.parts.gateway().handle(caller, {
+      agent: chosen,
+      operation: 'SendMessage',
+      request: { value: handed },
+      dialect,
+      exchange,
+      nested: true,
+    });
+    if (answer.kind !== 'result') throw new ProtocolError('internal', 'A message was answered with a stream');
+    return outcome(ids, history, chosen, answer.result.value as SendMessageResponse);
+  }
+}
+
+/** The front agent: the router and its desk. `gateway` is asked for when somebody has to be handed over. */
+export function buildFront(parts: {
+  readonly cards: Cards;
+  readonly records: Pick<AgentRecords, 'findUpstream' | 'findAll' | 'contextAgent'>;
+  readonly gateway: () => AgentGateway;
+  readonly threshold?: number;
+}): FrontRouter {
+  const desk = new FrontDesk({
+    records: parts.records,
+    candidates: (caller, request) => front.candidates(caller, request),
+    gateway: parts.gateway,
+  });
+  const front = new Front({ ...parts, desk });
+  return front;
+}
+
+interface Ids {
+  readonly id: string;
+  readonly contextId: string;
+}
+
+const now = (): string => new Date().toISOString();
+
+const voice = ({ id, contextId }: Ids, parts: Part[], more: Partial<Message> = {}): Message => ({
+  messageId: randomUUID(),
+  role: 'ROLE_AGENT',
+  taskId: id,
+  contextId,
+  parts,
+  ...more,
+});
+
+function question(ids: Ids, history: Message[], candidates: readonly Candidate[], again: boolean): Task {
+  const lines = candidates.map(({ agent, name, description }) => `- ${agent}: ${name}. ${description}`);
+  const opening = again ? 'None of the agents has that name.' : 'Several agents could be meant.';
+  const listed: JsonValue = candidates.map((candidate) => ({ ...candidate }));
+  const message = voice(ids, [
+    { text: `${opening} Which one is this for? Answer with its name.\n${lines.join('\n')}` },
+    { data: { question: 'agent', candidates: listed }, mediaType: 'application/json' },
+  ]);
+  return {
+    ...ids,
+    status: { state: 'TASK_STATE_INPUT_REQUIRED', message, timestamp: now() },
+    history,
+    metadata: { [ROUTE]: { agent: null, why: 'ask', candidates: candidates.map(({ agent }) => agent) } },
+  };
+}
+
+/** The agent's answer as the end of the question: its artifacts are here too, and its task is named for what follows. */
+function outcome(ids: Ids, history: Message[], agent: string, { task, message }: SendMessageResponse): Task {
+  const route: JsonObject = { agent, why: 'hint' };
+  if (message) {
+    return {
+      ...ids,
+      status: { state: 'TASK_STATE_COMPLETED', message: voice(ids, message.parts), timestamp: now() },
+      history,
+      metadata: { [ROUTE]: { ...route, ...(message.contextId && { contextId: message.contextId }) } },
+    };
+  }
+  if (!task) throw new ProtocolError('invalid_agent_response', `Agent "${agent}" answered with nothing`);
+  const { state } = task.status;
+  const told = task.status.message?.parts ?? [];
+  const text = `Agent "${agent}" has taken this on as task ${task.id}.`;
+  // The question is answered even where the agent now has one of its own.
+  const ended: TaskState = isTerminal(state) ? state : 'TASK_STATE_COMPLETED';
+  return {
+    ...ids,
+    status: {
+      state: ended,
+      message: voice(ids, [{ text }, ...told], { referenceTaskIds: [task.id] }),
+      timestamp: now(),
+    },
+    ...(task.artifacts && { artifacts: task.artifacts }),
+    history,
+    metadata: {
+      [ROUTE]: { ...route, taskId: task.id, state, ...(task.contextId && { contextId: task.contextId }) },
+    },
+  };
+}
+
+/** The agent that an answer names: by a wish, in data, or in words. */
+function chosenIn({ message, metadata }: SendMessageRequest, candidates: readonly Candidate[]): string | undefined {
+  const data = message.parts.flatMap((part) => (isObject(part.data) ? [part.data] : []));
+  for (const wish of [hintIn(message.metadata), hintIn(metadata), ...data]) {
+    const named = wish?.['agent'] ?? wish?.['skillId'];
+    const found = typeof named === 'string' ? byName(named, candidates) : undefined;
+    if (found !== undefined) return found;
+  }
+  const words = message.parts.map(({ text }) => text ?? '').join(' ');
+  return byName(words, candidates) ?? inWords(words, candidates);
+}
+
+function byName(name: string, candidates: readonly Candidate[]): string | undefined {
+  const given = name.trim().toLowerCase();
+  const found = candidates.find(
+    ({ agent, name: title, skillId }) =>
+      agent.toLowerCase() === given || title.toLowerCase() === given || skillId?.toLowerCase() === given,
+  );
+  return found?.agent ?? candidates.find(({ agent }) => given.startsWith(`${agent.toLowerCase()}.`))?.agent;
+}
+
+/** The one candidate whose name stands among the words; two names are no answer. */
+function inWords(words: string, candidates: readonly Candidate[]): string | undefined {
+  const said = ` ${wordsOf(words).join(' ')} `;
+  const named = candidates.filter(({ agent, name }) =>
+    [agent, name].some((title) => {
+      const spoken = wordsOf(title).join(' ');
+      return spoken !== '' && said.includes(` ${spoken} `);
+    }),
+  );
+  return named.length === 1 ? named[0]!.agent : undefined;
+}
+
+async function* once(task: Task): AsyncGenerator<Passed<StreamResponse>> {
+  yield { value: { task } };
+}

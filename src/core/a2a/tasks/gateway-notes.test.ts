@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
+import { noted, noteIn, outwardAnswer, outwardEvent, outwardTask } from './gateway-notes.js';
+
+const said = (metadata?: Message['metadata']): Message => ({
+  messageId: 'm',
+  role: 'ROLE_AGENT',
+  parts: [{ text: 'Which?' }],
+  ...(metadata && { metadata }),
+});
+const task: Task = {
+  id: 't',
+  contextId: 'c',
+  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said(noted('sealed')) },
+  history: [said({ ...noted('old'), kept: 1 })],
+  metadata: { ...noted('replica'), progress: 2 },
+};
+const shown = {
+  id: 't',
+  contextId: 'c',
+  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said() },
+  history: [said({ kept: 1 })],
+  metadata: { progress: 2 },
+};
+
+test('notes are read by the gateway and left out of what goes out', () => {
+  expect(noteIn(task.metadata)).toBe('replica');
+  expect(outwardTask(task)).toEqual(shown);
+  expect(outwardEvent({ task })).toEqual({ task: shown });
+  const update = { taskId: 't', contextId: 'c', status: task.status, metadata: noted('replica') };
+  expect(outwardEvent({ statusUpdate: update })).toEqual({
+    statusUpdate: { taskId: 't', contextId: 'c', status: shown.status },
+  });
+});
+
+test.each([
+  [task, shown],
+  [{ task }, { task: shown }],
+  [
+    { tasks: [task], pageSize: 1 },
+    { tasks: [shown], pageSize: 1 },
+  ],
+])('of every kind of answer', (value, expected) => {
+  expect(outwardAnswer({ kind: 'result', result: { value: value as never } })).toEqual({
+    kind: 'result',
+    result: { value: expected },
+  });
+});
+
+test('what has no notes goes on as it came, with its text', () => {
+  const plain = { ...shown, metadata: { progress: 2 } } as unknown as Task;
+  expect(outwardTask(plain)).toBe(plain);
+  const event: StreamResponse = { statusUpdate: { taskId: 't', contextId: 'c', status: plain.status } };
+  expect(outwardEvent(event)).toBe(event);
+  const answer = { kind: 'result', result: { value: { task: plain } as never, text: '{}' } } as const;
+  expect(outwardAnswer(answer)).toBe(answer);
+});

@@ -1,0 +1,36 @@
+import { ProtocolError } from '../../../protocol/errors.js';
+import type { Caller } from '../../caller.js';
+
+/** Counts open streams: one caller's greed is not to be the others' loss. */
+export class Slots {
+  private all = 0;
+  private readonly perCaller = new Map<string, number>();
+
+  constructor(
+    private readonly most: number,
+    private readonly mostPerCaller: number,
+  ) {}
+
+  /** Returns how to give it back; doing so twice counts once. */
+  take(caller: Caller): () => void {
+    const { key } = caller.principal;
+    const open = this.perCaller.get(key) ?? 0;
+    if (open >= this.mostPerCaller) refuse('rate_limited', `A caller may have ${this.mostPerCaller} streams open`);
+    if (this.all >= this.most) refuse('overloaded', 'Too many streams are open at the moment');
+    this.all += 1;
+    this.perCaller.set(key, open + 1);
+    let given = false;
+    return () => {
+      if (given) return;
+      given = true;
+      this.all -= 1;
+      const left = (this.perCaller.get(key) ?? 1) - 1;
+      if (left > 0) this.perCaller.set(key, left);
+      else this.perCaller.delete(key);
+    };
+  }
+}
+
+function refuse(reason: 'rate_limited' | 'overloaded', message: string): never {
+  throw new ProtocolError(reason, message, { outcome: 'not_executed', headers: { 'Retry-After': '1' } });
+}

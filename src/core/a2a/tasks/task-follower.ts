@@ -1,0 +1,430 @@
+import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../../../protocol/a2a/model.js';
+import { includes } from '../../../protocol/a2a/task-events.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import type { Log } from '../../../telemetry/log.js';
+import { type Caller, Cancellation } from '../../caller.js';
+import { sleep } from '../../timing.js';
+import type { Agent, Exchange, Passed } from '../agent.js';
+import { checkId } from './checks.js';
+import { eventForClient, taskForClient } from './task-ids.js';
+import { type Feed, type Follower, isBusy, PATIENCE } from './task-log.js';
+import type { AgentRecords } from './task-records.js';
+
+export interface FollowParts {
+  readonly records: AgentRecords;
+  readonly log: Log;
+  readonly lease: number;
+  /** How long streams stay open for a task that waits for its client. */
+  readonly hold: number;
+  /** The time of day that replicas share. */
+  readonly now: () => number;
+}
+
+/** How often an agent that cannot stream is asked (G-40): soon after a change, and ever more rarely after that. */
+const ASK = { first: 100, growth: 1.5, longest: 2_000, longestFailing: 30_000 };
+const FAILURES = 4;
+/** Milliseconds in which a stream that begins with a snapshot has begun; longer, and the agent is asked for the task. */
+const SNAPSHOT_WAIT = 100;
+/** An agent that has just been sent a message may for a moment still show the task as it was before. */
+const STALE = 5_000;
+/** Who else has a word in a task is listened for once it has taken so long: most do not. */
+const LONG = 250;
+
+export const ownExchange = (cancellation = new Cancellation()): Exchange => ({
+  cancellation,
+  extensions: [],
+  forward: {},
+});
+
+const sameStatus = (a: TaskStatus, b: TaskStatus): boolean => a === b || JSON.stringify(a) === JSON.stringify(b);
+
+abstract class Following implements Follower {
+  abstract readonly kind: 'agent' | 'tail';
+  readonly persistent: boolean = false;
+  protected stopped = false;
+  private ending = false;
+  private holding: NodeJS.Timeout | undefined;
+  private wake: (() => void) | undefined;
+
+  constructor(
+    protected readonly feed: Feed,
+    protected readonly parts: FollowParts,
+    /** How the task stood before what is followed began: as long as it stands so, nothing has happened. */
+    protected base: TaskStatus | undefined,
+  ) {}
+
+  get active(): boolean {
+    return !this.stopped && !this.ending;
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.holding);
+    this.poke();
+  }
+
+  protected poke(): void {
+    this.wake?.();
+  }
+
+  protected sleep(ms: number): Promise<void> {
+    const poked = new Cancellation();
+    this.wake = () => poked.cancel();
+    return sleep(ms, { until: poked });
+  }
+
+  /** What the work brings; nothing where it is stopped before, since not everybody lets go when told to. */
+  protected orStopped<T>(work: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      this.wake = () => {
+        if (this.stopped) resolve(undefined);
+      };
+      work.then(resolve, reject);
+    });
+  }
+
+  /** Whether the turn is over, and readers know it. One that waits for authorisation is held open for a while (S-63). */
+  protected over(): boolean {
+    const { status } = this.feed.task;
+    if (isTerminal(status.state)) return true;
+    if (this.base && sameStatus(this.base, status)) return false;
+    if (status.state === 'TASK_STATE_INPUT_REQUIRED') return true;
+    if (status.state === 'TASK_STATE_AUTH_REQUIRED') this.hold();
+    return false;
+  }
+
+  protected hold(): void {
+    this.holding ??= setTimeout(() => {
+      this.feed.end();
+      if (!this.feed.wanted) this.stop();
+    }, this.parts.hold);
+  }
+
+  protected done(): void {
+    this.ending = true;
+    clearTimeout(this.holding);
+  }
+}
+
+/** The agent does not let anybody subscribe to the task. */
+class SubscriptionRefused extends Error {
+  override readonly name = 'SubscriptionRefused';
+
+  constructor(cause: unknown) {
+    super('the agent refused the subscription', { cause });
+  }
+}
+
+type EventIterator = AsyncIterator<Passed<StreamResponse>>;
+
+/** The iterator, with a result that was asked of it already in front. */
+function startingWith(first: Promise<IteratorResult<Passed<StreamResponse>>>, rest: EventIterator): EventIterator {
+  let given = false;
+  return {
+    next: () => {
+      if (given) return rest.next();
+      given = true;
+      return first;
+    },
+    return: (value?: unknown) => rest.return?.(value) ?? Promise.resolve({ done: true, value }),
+  };
+}
+
+/** Follows a task at its agent, by a stream or by asking. */
+export class AgentFollower extends Following {
+  readonly kind = 'agent';
+  private readonly began = performance.now();
+  /**
+   * `streamed`: the stream began with the task. `asked`: the agent was asked for it, and the next events may be included
+   * in its answer. `passed`: an event came that was not.
+   */
+  private snapshot: 'streamed' | 'asked' | 'passed' = 'streamed';
+
+  constructor(
+    feed: Feed,
+    parts: FollowParts,
+    private readonly agent: Agent,
+    private readonly caller: Caller,
+    base: TaskStatus | undefined,
+    override readonly persistent: boolean,
+    readonly cancellation = new Cancellation(),
+  ) {
+    super(feed, parts, base);
+  }
+
+  get exchange(): Exchange {
+    return ownExchange(this.cancellation);
+  }
+
+  override stop(): void {
+    super.stop();
+    this.cancellation.cancel('nobody follows the task any more');
+  }
+
+  /**
+   * Subscribes to the task where the agent allows it, and brings the task up to date. Versions before 1.0 promise no
+   * snapshot at the beginning of the stream; such an agent is asked for the task. Throws where the agent is away.
+   */
+  async open(): Promise<EventIterator | undefined> {
+    const { can } = this.agent.known() ?? (await this.agent.facts());
+    if (can.subscribe) {
+      const events = this.subscription();
+      const first = events.next();
+      first.catch(() => {});
+      try {
+        const early = await Promise.race([first, this.sleep(SNAPSHOT_WAIT)]);
+        if (!early?.done) {
+          if (early?.value.value.task) {
+            await this.feed.put(taskForClient({ value: early.value.value.task }, this.feed.record).value);
+            return events;
+          }
+          await this.ask();
+          this.snapshot = 'asked';
+          return startingWith(first, events);
+        }
+      } catch (error) {
+        if (!(error instanceof SubscriptionRefused)) {
+          this.cancellation.cancel('the task could not be brought up to date');
+          throw error;
+        }
+        this.logRefusal(error);
+      } finally {
+        this.poke();
+      }
+    }
+    await this.ask();
+    return undefined;
+  }
+
+  private async *subscription(): AsyncGenerator<Passed<StreamResponse>> {
+    let events: EventIterator;
+    let first: IteratorResult<Passed<StreamResponse>>;
+    try {
+      const { upstreamId } = this.feed.record;
+      const subscribed = await this.agent.subscribe(this.caller, { id: upstreamId }, this.exchange);
+      events = subscribed[Symbol.asyncIterator]();
+      first = await events.next();
+    } catch (error) {
+      throw isAway(error) ? error : new SubscriptionRefused(error);
+    }
+    try {
+      for (let next = first; !next.done; next = await events.next()) yield next.value;
+    } finally {
+      events.return?.().catch(() => {});
+    }
+  }
+
+  private logRefusal({ cause }: SubscriptionRefused): void {
+    this.parts.log.debug({ err: cause, agent: this.agent.name }, 'the agent refused a subscription; polling its task');
+  }
+
+  /** Resolves when there is nothing more to follow. `opened` is a stream of the task's events. */
+  async run(opened: EventIterator | undefined): Promise<void> {
+    const { feed } = this;
+    let off = (): void => {};
+    const look = (): void => void feed.recheck().catch(() => {});
+    const listening = setTimeout(() => {
+      off = this.parts.records.onMeddled(feed.record, look);
+      look();
+    }, LONG);
+    try {
+      if (opened) await this.read(opened);
+      if (!this.finished() && (!opened || feed.wanted)) await this.poll();
+    } catch (error) {
+      if (!this.stopped) feed.fail(error);
+    } finally {
+      clearTimeout(listening);
+      off();
+      this.done();
+    }
+  }
+
+  private async read(events: EventIterator): Promise<void> {
+    try {
+      while (!this.finished()) {
+        const next = await this.orStopped(events.next());
+        if (this.stopped || !next) break;
+        if (next.done) {
+          await this.closed();
+          return;
+        }
+        await this.take(next.value);
+      }
+      // Not awaited: an agent that does not let go of its stream holds nobody up.
+      events.return?.().catch(() => {});
+    } catch (error) {
+      if (error instanceof SubscriptionRefused) this.logRefusal(error);
+      else if (!this.stopped) this.feed.fail(error);
+    }
+  }
+
+  /** The agent closed its stream. Where the task does not rest, the agent is asked once what became of it (G-28). */
+  private async closed(): Promise<void> {
+    if (!this.finished()) await this.ask();
+    if (!this.feed.pushed) this.done();
+    this.feed.end();
+  }
+
+  async take(event: Passed<StreamResponse>): Promise<void> {
+    const { task, statusUpdate, artifactUpdate } = event.value;
+    const named = task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId;
+    if (named !== undefined && named !== this.feed.record.upstreamId) {
+      checkId(named);
+      this.parts.log.warn({ agent: this.agent.name }, 'an agent told of another task in the stream of this one');
+      return;
+    }
+    if (this.snapshot !== 'streamed' && (await this.settledBySnapshot(event))) return;
+    await this.feed.publish(eventForClient(event, this.feed.record), () => !this.stopped);
+  }
+
+  /**
+   * For a stream whose beginning is missing: whether the task already has what the event says. The snapshot that was asked
+   * for may include events that were under way at that time. Where the task rests it is asked for once more, because an
+   * artifact that was appended to cannot be told apart for sure.
+   */
+  private async settledBySnapshot({ value }: Passed<StreamResponse>): Promise<boolean> {
+    const { feed } = this;
+    if (value.task) {
+      await feed.put(taskForClient({ value: value.task }, feed.record).value);
+      return true;
+    }
+    const event = eventForClient({ value }, feed.record).value;
+    if (this.snapshot === 'asked') {
+      if (includes(feed.record.task, event)) return true;
+      this.snapshot = 'passed';
+    }
+    if (value.statusUpdate && isSettled(value.statusUpdate.status.state)) {
+      await this.ask().catch((error: unknown) => {
+        this.parts.log.debug({ err: error, agent: this.agent.name }, 'the agent did not tell the task at its end');
+      });
+      return includes(feed.record.task, event);
+    }
+    return false;
+  }
+
+  private async poll(): Promise<void> {
+    let wait = ASK.first;
+    for (let failures = 0; !this.finished(); ) {
+      await this.sleep(wait);
+      if (this.stopped || !this.feed.wanted) {
+        this.done();
+        return;
+      }
+      if (performance.now() - this.began > STALE) this.base = undefined;
+      try {
+        wait = (await this.ask()) ? ASK.first : Math.min(wait * ASK.growth, ASK.longest);
+        failures = 0;
+      } catch (error) {
+        if (this.stopped) return;
+        failures += 1;
+        if (failures === FAILURES || !isAway(error)) this.feed.fail(error);
+        // Whoever does not know its task any more is not going to.
+        if (error instanceof ProtocolError && error.reason === 'task_not_found') {
+          this.done();
+          return;
+        }
+        wait = Math.min(wait * 2, ASK.longestFailing);
+      }
+    }
+    if (!this.stopped) this.feed.end();
+  }
+
+  private async ask(): Promise<boolean> {
+    const { record } = this.feed;
+    const task = await this.agent.getTask(this.caller, { id: record.upstreamId }, this.exchange);
+    return this.feed.put(taskForClient(task, record).value);
+  }
+
+  private finished(): boolean {
+    if (this.stopped) return true;
+    if (!this.over()) return false;
+    this.done();
+    this.feed.end();
+    return true;
+  }
+}
+
+/** Reads what another replica writes of a task, and takes over when that one is gone. */
+export class TailFollower extends Following {
+  readonly kind = 'tail';
+
+  constructor(
+    feed: Feed,
+    parts: FollowParts,
+    /** Follows the task at its agent. */
+    private readonly takeOver: () => void,
+  ) {
+    super(feed, parts, feed.task.status);
+  }
+
+  async run(): Promise<void> {
+    const { records, lease } = this.parts;
+    const { feed } = this;
+    let changed = false;
+    const off = records.onChanged(feed.record, () => {
+      changed = true;
+      this.poke();
+    });
+    if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') this.hold();
+    let heard = performance.now();
+    try {
+      while (!this.stopped) {
+        changed = false;
+        try {
+          if (await this.look()) return;
+          heard = performance.now();
+        } catch (error) {
+          if (!isBusy(error) || performance.now() - heard > lease * PATIENCE) throw error;
+        }
+        if (!changed) await this.sleep(lease / 3);
+      }
+    } catch (error) {
+      if (!this.stopped) feed.fail(error);
+    } finally {
+      off();
+      this.done();
+    }
+  }
+
+  /** True where there is nothing more to read. */
+  private async look(): Promise<boolean> {
+    const { feed } = this;
+    await this.sync();
+    if (this.stopped) return true;
+    if (this.over()) {
+      this.done();
+      feed.end();
+      return true;
+    }
+    if (!(await this.orphaned())) return false;
+    // What was written since is known before anything is put on top of it.
+    await this.sync();
+    this.takeOver();
+    return true;
+  }
+
+  private async sync(): Promise<void> {
+    const { records } = this.parts;
+    const { feed } = this;
+    const before = feed.record.seq;
+    const record = await records.find(feed.record);
+    if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
+    if (record.seq <= before) return;
+    // Read after the record, the events reach at least as far; `adopt` leaves out those that go further.
+    await feed.adopt(record, await records.events(record, before));
+  }
+
+  /** A task that waits for its client needs no follower. */
+  private async orphaned(): Promise<boolean> {
+    const { feed, parts } = this;
+    if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
+    return parts.records.claimOne(feed.record, parts.now() + parts.lease);
+  }
+}
+
+/** The agent could not be asked, as opposed to: it was asked and refused. */
+export function isAway(error: unknown): boolean {
+  return (
+    error instanceof ProtocolError && (error.reason === 'upstream_unavailable' || error.reason === 'upstream_timeout')
+  );
+}

@@ -1,0 +1,229 @@
+import { createHash } from 'node:crypto';
+import {
+  type CancelTaskRequest,
+  type GetTaskRequest,
+  isTerminal,
+  type ListTasksRequest,
+  type ListTasksResponse,
+  type SubscribeToTaskRequest,
+  TASK_STATES,
+  type Task,
+} from '../../../protocol/a2a/model.js';
+import { ProtocolError } from '../../../protocol/errors.js';
+import type { JsonValue } from '../../../protocol/jsonrpc/raw.js';
+import type { Log } from '../../../telemetry/log.js';
+import { type Caller, Cancellation } from '../../caller.js';
+import { type Seal, SealBroken } from '../../seal.js';
+import { within } from '../../timing.js';
+import type { Agent, Exchange, Passed } from '../agent.js';
+import type { AgentAnswer, AgentCall } from '../gateway.js';
+import { checkHistoryLength, refuse, withHistory } from './checks.js';
+import type { Slots } from './stream-slots.js';
+import { ownExchange } from './task-follower.js';
+import { taskForClient } from './task-ids.js';
+import type { Feed } from './task-log.js';
+import type { Feeds } from './task-logs.js';
+import type { AgentRecords, TaskFilter, TaskRecord } from './task-records.js';
+
+export interface LookupsParts {
+  readonly records: AgentRecords;
+  readonly feeds: Feeds;
+  readonly slots: Slots;
+  readonly seal: Seal;
+  readonly log: Log;
+  /** How long an agent is waited for where what is known of its task would do as well. */
+  readonly refreshTime: number;
+}
+
+const PAGE = { standard: 50, most: 100 };
+const CURSOR_LIFE = 24 * 60 * 60 * 1000;
+
+/** Tasks that are there: read, listed, watched and canceled. */
+export class Lookups {
+  constructor(private readonly parts: LookupsParts) {}
+
+  async get(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { historyLength } = call.request.value as unknown as GetTaskRequest;
+    checkHistoryLength(historyLength);
+    const task = await this.current(caller, call, agent, record);
+    const cut = withHistory(task.value, historyLength);
+    return answer(cut === task.value ? task : { value: cut }, record);
+  }
+
+  async cancel(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { metadata } = call.request.value as unknown as CancelTaskRequest;
+    const known = this.parts.feeds.get(record)?.task ?? record.task;
+    const { state } = known.status;
+    if (state === 'TASK_STATE_CANCELED') return answer({ value: known }, record);
+    if (isTerminal(state)) {
+      throw new ProtocolError('task_not_cancelable', 'The task is finished', {
+        outcome: 'not_executed',
+        data: { state },
+      });
+    }
+    const request = { id: record.upstreamId, ...(metadata && { metadata }) };
+    const exchange: Exchange = { ...call.exchange, cancellation: new Cancellation() };
+    const given = named(await agent.cancelTask(caller, request, exchange), record);
+    return this.parts.feeds.with(record, async (feed) => answer(await this.take(feed, given), record));
+  }
+
+  async subscribe(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
+    const { historyLength } = call.request.value as unknown as SubscribeToTaskRequest & { historyLength?: number };
+    const { feeds, slots } = this.parts;
+    const release = slots.take(caller);
+    try {
+      return await feeds.with(record, async (feed) => {
+        checkOpen(feed.task);
+        const start = await feeds.watch(feed, agent, caller);
+        checkOpen(feed.task);
+        const events = feed.read({ snapshot: true, historyLength, left: release });
+        events.until(call.exchange.cancellation);
+        start();
+        return { kind: 'stream', events, createdIn: record.dialect };
+      });
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  /** S-27, G-42: agents need not be able to list; their callers' tasks are known here. */
+  async list(caller: Caller, request: ListTasksRequest, agents: readonly string[]): Promise<ListTasksResponse> {
+    const { contextId, status, pageSize = PAGE.standard, historyLength, includeArtifacts = false } = request;
+    if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > PAGE.most)
+      refuse(`pageSize must be a whole number from 1 to ${PAGE.most}`);
+    checkHistoryLength(historyLength);
+    if (status !== undefined && !TASK_STATES.includes(status)) refuse('status is not a state a task can have');
+    const since = timeOf(request.statusTimestampAfter);
+    const owner = caller.principal.key;
+    const wanted = status === undefined || status === 'TASK_STATE_UNSPECIFIED' ? undefined : status;
+    const filter = {
+      owner,
+      agents,
+      ...(contextId && { contextId }),
+      ...(wanted && { state: wanted }),
+      ...(since !== undefined && { since }),
+    };
+    const digest = createHash('sha256').update(JSON.stringify(filter)).digest('base64url').slice(0, 16);
+    const after = this.readCursor(owner, request.pageToken, digest);
+    // One more than asked for tells whether there is another page.
+    const found = await this.parts.records.list({ ...filter, ...(after && { after }), limit: pageSize + 1 });
+    const page = found.records.slice(0, pageSize);
+    const last = page.at(-1);
+    return {
+      tasks: page.map(({ task }) => listed(withHistory(task, historyLength), includeArtifacts)),
+      nextPageToken:
+        last && found.records.length > pageSize
+          ? this.parts.seal.close('cursor', owner, ['tasks', digest, placeOf(last)], CURSOR_LIFE)
+          : '',
+      pageSize,
+      totalSize: found.total,
+    };
+  }
+
+  /** Asks the agent again, and takes what it says; false where it could not be asked. */
+  async refresh(caller: Caller, agent: Agent, record: TaskRecord): Promise<boolean> {
+    const given = await this.asked(caller, agent, record, ownExchange());
+    if (!given) return false;
+    await this.parts.feeds.with(record, (feed) => this.take(feed, given));
+    return true;
+  }
+
+  /** The task as it stands: from the agent where it may have changed, and as it was last known where that is away. */
+  private async current(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<Passed<Task>> {
+    const feed = this.parts.feeds.get(record);
+    if (feed && (feed.followed || isTerminal(feed.task.status.state))) return { value: feed.task };
+    if (isTerminal(record.task.status.state)) return { value: record.task };
+    const given = await this.asked(caller, agent, record, call.exchange);
+    if (!given) return { value: this.parts.feeds.get(record)?.task ?? record.task };
+    // Another replica follows the task and is going to write what has changed.
+    if (this.parts.feeds.claimed(record)) return given;
+    return this.parts.feeds.with(record, (own) => this.take(own, given));
+  }
+
+  private async asked(
+    caller: Caller,
+    agent: Agent,
+    record: TaskRecord,
+    exchange: Exchange,
+  ): Promise<Passed<Task> | undefined> {
+    const cancellation = new Cancellation();
+    const off = exchange.cancellation.onCancel((reason) => cancellation.cancel(reason));
+    const asking = agent
+      .getTask(caller, { id: record.upstreamId }, { ...exchange, cancellation })
+      .then((task) => named(task, record))
+      .catch((error: unknown) => {
+        // An agent that does not know its task any more is not going to: nobody should go on asking.
+        if (error instanceof ProtocolError && error.reason === 'task_not_found') throw error;
+        this.parts.log.debug({ err: error, agent: agent.name }, 'an agent did not say how its task stands');
+        return undefined;
+      });
+    try {
+      const late = (): void => cancellation.cancel('the agent took too long to say how its task stands');
+      return await within(asking, this.parts.refreshTime, { late });
+    } finally {
+      off();
+    }
+  }
+
+  private async take(feed: Feed, given: Passed<Task>): Promise<Passed<Task>> {
+    // The agent's stream is going to bring the same, and what is appended must not be appended twice.
+    if (feed.followed && !isTerminal(given.value.status.state)) return given;
+    const changed = await feed.put(given.value);
+    if (changed && feed.task.status.state === 'TASK_STATE_INPUT_REQUIRED') feed.end();
+    // Text that says what is known anyway can go on as it came.
+    return !changed && !isTerminal(feed.task.status.state) && given.text !== undefined ? given : { value: feed.task };
+  }
+
+  private readCursor(owner: string, token: string | undefined, digest: string): TaskFilter['after'] {
+    if (token === undefined || token === '') return undefined;
+    try {
+      const place = this.parts.seal.open('cursor', owner, token);
+      if (Array.isArray(place) && place[0] === 'tasks' && place[1] === digest) return place[2] as TaskFilter['after'];
+    } catch (error) {
+      if (!(error instanceof SealBroken)) throw error;
+    }
+    return refuse('The pageToken is not one of this list');
+  }
+}
+
+function named(task: Passed<Task>, record: TaskRecord): Passed<Task> {
+  if (task.value.id !== record.upstreamId) {
+    throw new ProtocolError('invalid_agent_response', 'The agent answered with another task than it was asked for');
+  }
+  const shown = taskForClient(task, record);
+  return shown.value.contextId ? shown : { value: { ...shown.value, contextId: record.contextId } };
+}
+
+function checkOpen({ status: { state } }: Task): void {
+  if (!isTerminal(state)) return;
+  throw new ProtocolError('unsupported_operation', 'The task is finished: there is nothing to subscribe to', {
+    outcome: 'not_executed',
+    data: { state },
+  });
+}
+
+function timeOf(timestamp: string | undefined): number | undefined {
+  if (timestamp === undefined || timestamp === '') return undefined;
+  const time = Date.parse(timestamp);
+  if (!Number.isFinite(time)) refuse('statusTimestampAfter is not a time');
+  return time;
+}
+
+function listed(task: Task, includeArtifacts: boolean): Task {
+  if (includeArtifacts) return task;
+  const { artifacts: _, ...rest } = task;
+  return rest as Task;
+}
+
+/** Where a task stands in a list; the same reckoning as where it is kept. */
+function placeOf({ agent, id, task, updatedAt }: TaskRecord): NonNullable<TaskFilter['after']> {
+  const reached = task.status.timestamp === undefined ? Number.NaN : Date.parse(task.status.timestamp);
+  return { at: Number.isFinite(reached) ? reached : updatedAt, agent, id };
+}
+
+const answer = (task: Passed<Task>, { dialect }: TaskRecord): AgentAnswer => ({
+  kind: 'result',
+  result: task as Passed<JsonValue>,
+  createdIn: dialect,
+});

@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'vitest';
+import { ProtocolError } from '../../protocol/errors.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { complete, type Outcome, type ParkedCall } from '../gateway.js';
+import { HostedTasks, type TaskLimits, type TaskRecord, type TaskRecords } from './hosted-tasks.js';
+
+const LIMITS: TaskLimits = { perCaller: 10, inAll: 20, bytes: 1_000 };
+const never = new Promise<Outcome>(() => {});
+const result = (bytes: number): Outcome => complete(RawObject.from({ text: 'x'.repeat(bytes) }));
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function hosted(limits: Partial<TaskLimits> = {}) {
+  const kept = new Map<string, TaskRecord>();
+  let away = false;
+  const records: TaskRecords = {
+    create: (record) => {
+      kept.set(record.taskId, record);
+      return Promise.resolve();
+    },
+    update: (record) => {
+      if (away) return Promise.reject(new ProtocolError('overloaded', 'the database is away'));
+      kept.set(record.taskId, record);
+      return Promise.resolve(true);
+    },
+    end: (record) => Promise.resolve(record),
+    load: (id) => Promise.resolve(kept.get(id)),
+    list: () => Promise.resolve([...kept.values()]),
+  };
+  const tasks = new HostedTasks(records, { ttl: 60_000, pollInterval: 5, limits: { ...LIMITS, ...limits } });
+  const run = (principal: string, outcome: Promise<Outcome> = never) =>
+    tasks.start(
+      principal,
+      's',
+      undefined,
+      () => {},
+      () => outcome,
+    );
+  return { tasks, run, kept, leave: () => (away = true), comeBack: () => (away = false) };
+}
+
+describe('running tasks are bounded', () => {
+  test('for each caller, with a refusal that says what to do; a place is free when a task ends', async () => {
+    const { tasks, run } = hosted({ perCaller: 2 });
+    const [first] = await Promise.all([run('alice'), run('alice')]);
+    await expect(run('alice')).rejects.toMatchObject({
+      reason: 'overloaded',
+      message: 'Too many of your tasks run; wait for some to end, or cancel them',
+      detail: { outcome: 'not_executed' },
+    });
+    await run('bob');
+    await tasks.cancel('alice', first!.taskId);
+    // Its call has not ended yet: the server may still work on it.
+    await expect(run('alice')).rejects.toMatchObject({ reason: 'overloaded' });
+  });
+
+  test('in all', async () => {
+    const { run } = hosted({ inAll: 3 });
+    let end = (_: Outcome): void => {};
+    const ending = new Promise<Outcome>((resolve) => {
+      end = resolve;
+    });
+    await Promise.all([run('a'), run('b'), run('c', ending)]);
+    await expect(run('d')).rejects.toMatchObject({
+      reason: 'overloaded',
+      message: expect.stringMatching(/^Too many tasks run/),
+    });
+    end(result(1));
+    await settled();
+    await settled();
+    await run('d');
+  });
+});
+
+describe('what running tasks hold is bounded in bytes', () => {
+  test('results that wait for the database: those that find no room have failed for that reason', async () => {
+    const { tasks, run, kept, leave, comeBack } = hosted();
+    leave();
+    const views = await Promise.all(Array.from({ length: 5 }, () => run('alice', Promise.resolve(result(300)))));
+    await settled();
+    comeBack();
+    await expect.poll(() => tasks.size).toBe(0);
+    const states = views.map(({ taskId }) => kept.get(taskId)!);
+    expect(states.filter(({ status }) => status === 'completed').length).toBe(3);
+    for (const { error } of states.filter(({ status }) => status === 'failed'))
+      expect(error).toMatchObject({ data: { reason: 'overloaded', outcome: 'unknown' } });
+    // All of it was given back.
+    const { taskId } = await run('alice', Promise.resolve(result(900)));
+    await expect.poll(() => kept.get(taskId)!.status).toBe('completed');
+  });
+
+  test('answers that nobody asked for take no room', async () => {
+    const { tasks, run } = hosted();
+    const answered: object[] = [];
+    const parked: ParkedCall = {
+      over: Promise.resolve(),
+      abandon: () => {},
+      resume: (_, answers) => {
+        answered.push(answers);
+        return Promise.resolve(result(1));
+      },
+    };
+    const question = { method: 'elicitation/create', params: { message: '?' } } as const;
+    const { taskId } = await run(
+      'a',
+      Promise.resolve({ kind: 'input_required', inputRequests: { q: question }, parked }),
+    );
+    await settled();
+    for (let i = 0; i < 10; i++) await tasks.update('a', taskId, { unknown: { content: 'x'.repeat(500) } });
+    await expect(tasks.update('a', taskId, { 'q#1': { content: 'x'.repeat(5_000) } })).rejects.toMatchObject({
+      reason: 'overloaded',
+    });
+    await tasks.update('a', taskId, { 'q#1': { content: 'short' } });
+    await expect.poll(() => answered).toEqual([{ q: { content: 'short' } }]);
+  });
+});

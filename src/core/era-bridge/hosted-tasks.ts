@@ -1,0 +1,496 @@
+import { randomUUID } from 'node:crypto';
+import { type CallOutcome, ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonObject, JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
+import { NEWEST } from '../../protocol/mcp/revisions/index.js';
+import { encodeFailure, errorObject } from '../../protocol/mcp/translate/failure.js';
+import { isTerminal, type TaskView } from '../../protocol/mcp/translate/task.js';
+import { Cancellation } from '../caller.js';
+import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
+import type { Call, Outcome, ParkedCall } from '../gateway.js';
+import { Quota, type Release } from '../quota.js';
+import { sleep } from '../timing.js';
+
+/** A task of the gateway's own, as it is kept. */
+export interface TaskRecord extends TaskView {
+  readonly principal: string;
+  readonly server: string;
+  /** The replica that runs it. */
+  readonly owner: string;
+}
+
+/** Where task records outlive the process. */
+export interface TaskRecords {
+  /** Resolves once the record is safe. */
+  create(record: TaskRecord): Promise<void>;
+  /** False where the task was ended elsewhere meanwhile. */
+  update(record: TaskRecord): Promise<boolean>;
+  /** Writes the end of a task that nobody runs any more; resolves with how it ended, which may be otherwise. */
+  end(record: TaskRecord): Promise<TaskRecord>;
+  load(taskId: string): Promise<TaskRecord | undefined>;
+  list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]>;
+}
+
+export interface TaskSettings {
+  /** How long a task is kept whose client names no time, and the longest anyone may name. */
+  readonly ttl: number;
+  readonly pollInterval: number;
+  readonly limits: TaskLimits;
+}
+
+/** What runs at this replica. */
+export interface TaskLimits {
+  readonly perCaller: number;
+  readonly inAll: number;
+  /** Bytes of questions, answers and results that are in memory for all tasks together. */
+  readonly bytes: number;
+}
+
+interface Running {
+  record: TaskRecord;
+  readonly cancellation: Cancellation;
+  /** Keys a task has used are never used again (TSKX-07). */
+  asked: number;
+  /** What the client has to answer, by the key it sees, and the key the call knows it by. */
+  readonly questions: Map<string, string>;
+  readonly answers: InputResponses;
+  parked: ParkedCall | undefined;
+  readonly waiting: Set<() => void>;
+  /** Ends with the last change that was written: they are written in turn. */
+  saved: Promise<void>;
+  expiry: NodeJS.Timeout | undefined;
+  /** Gives back its place among the running tasks. */
+  readonly leave: Release;
+  /** Gives back the bytes that it holds at the moment. */
+  readonly held: Release[];
+}
+
+type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
+
+/**
+ * Tasks the gateway hosts: a call that goes on by itself while its caller comes back to ask. Used wherever only one side
+ * knows tasks, or the two sides know different ones. The record is written before the handle is given out (TSKX-04).
+ */
+export class HostedTasks {
+  private readonly running = new Map<string, Running>();
+  private readonly listeners = new Set<(view: TaskRecord) => void>();
+  private readonly places: Quota;
+  private readonly placesOf = new Map<string, Quota>();
+  private readonly bytes: Quota;
+
+  constructor(
+    private readonly records: TaskRecords,
+    private readonly settings: TaskSettings,
+    private readonly cluster: Cluster = ALONE,
+  ) {
+    this.places = new Quota({ count: settings.limits.inAll, bytes: Number.POSITIVE_INFINITY });
+    this.bytes = new Quota({ count: Number.POSITIVE_INFINITY, bytes: settings.limits.bytes });
+    cluster.handle(UPDATE, async (payload) => {
+      const { principal, taskId, responses } = payload as JsonObject;
+      await this.update(String(principal), String(taskId), responses as InputResponses);
+      return null;
+    });
+    cluster.handle(CANCEL, async (payload) => {
+      const { principal, taskId } = payload as JsonObject;
+      await this.cancel(String(principal), String(taskId));
+      return null;
+    });
+    cluster.onTold(CHANGED, (payload) => {
+      const record = payload as unknown as TaskRecord;
+      const running = this.running.get(record.taskId);
+      if (running) void this.lose(running).catch(() => {});
+      for (const listener of [...this.listeners]) listener(record);
+    });
+  }
+
+  get size(): number {
+    return this.running.size;
+  }
+
+  /** Runs a call as a task. `notify` hears of its progress. */
+  async start(
+    principal: string,
+    server: string,
+    ttl: number | undefined,
+    notify: Call['notify'],
+    start: Start,
+  ): Promise<TaskView> {
+    const running = await this.open(principal, server, ttl, 'not_executed');
+    void this.run(running, start({ notify, cancellation: running.cancellation }), notify);
+    return running.record;
+  }
+
+  /** Takes over a call that has stopped to ask something: its caller answers through the task. */
+  async adopt(
+    principal: string,
+    server: string,
+    outcome: Outcome & { kind: 'input_required' },
+    notify: Call['notify'],
+  ): Promise<TaskView> {
+    const running = await this.open(principal, server, undefined, 'unknown');
+    void this.run(running, Promise.resolve(outcome), notify);
+    return running.record;
+  }
+
+  private async open(
+    principal: string,
+    server: string,
+    wanted: number | undefined,
+    outcome: CallOutcome,
+  ): Promise<Running> {
+    const leave = this.place(principal, outcome);
+    const now = new Date().toISOString();
+    const record: TaskRecord = {
+      taskId: `task-${randomUUID()}`,
+      principal,
+      server,
+      owner: this.cluster.self,
+      status: 'working',
+      createdAt: now,
+      lastUpdatedAt: now,
+      ttlMs: Math.min(wanted ?? this.settings.ttl, this.settings.ttl),
+      pollIntervalMs: this.settings.pollInterval,
+    };
+    try {
+      await this.records.create(record);
+    } catch (error) {
+      leave();
+      throw error;
+    }
+    const running: Running = {
+      record,
+      cancellation: new Cancellation(),
+      asked: 0,
+      questions: new Map(),
+      answers: {},
+      parked: undefined,
+      waiting: new Set(),
+      saved: Promise.resolve(),
+      expiry: undefined,
+      leave,
+      held: [],
+    };
+    running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
+    running.expiry.unref();
+    this.running.set(record.taskId, running);
+    return running;
+  }
+
+  /** A place for one more task of this caller. `outcome` says whether its call has run. */
+  private place(principal: string, outcome: CallOutcome): Release {
+    const { perCaller } = this.settings.limits;
+    const own =
+      this.placesOf.get(principal) ?? new Quota({ count: perCaller, bytes: Number.POSITIVE_INFINITY }, this.places);
+    const release = own.take(0);
+    if (!release) {
+      const whose = own.used < perCaller ? 'Too many tasks run' : 'Too many of your tasks run';
+      throw new ProtocolError('overloaded', `${whose}; wait for some to end, or cancel them`, { outcome });
+    }
+    this.placesOf.set(principal, own);
+    return () => {
+      release();
+      if (own.used === 0 && this.placesOf.get(principal) === own) this.placesOf.delete(principal);
+    };
+  }
+
+  /** Counts what a task holds in memory. False where there is no room. */
+  private hold(running: Running, bytes: number): boolean {
+    const release = this.bytes.take(bytes);
+    if (release) running.held.push(release);
+    return release !== undefined;
+  }
+
+  private letGo(running: Running): void {
+    for (const release of running.held.splice(0)) release();
+  }
+
+  /** The task is no longer this replica's. */
+  private forget(running: Running): void {
+    this.running.delete(running.record.taskId);
+    this.letGo(running);
+    running.leave();
+    clearTimeout(running.expiry);
+  }
+
+  /** Never rejects: what could not be written is found unfinished by whoever looks. */
+  private async run(running: Running, first: Promise<Outcome>, notify: Call['notify']): Promise<void> {
+    let outcome: Outcome;
+    try {
+      outcome = await first;
+      while (outcome.kind === 'input_required' && !isTerminal(running.record.status)) {
+        const answers = await this.ask(running, outcome);
+        if (!answers || !outcome.parked) break;
+        outcome = await outcome.parked.resume({ notify, cancellation: running.cancellation }, answers);
+      }
+    } catch (error) {
+      outcome = {
+        kind: 'error',
+        error:
+          error instanceof ProtocolError || error instanceof UpstreamRpcError
+            ? error
+            : new ProtocolError('internal', 'The task failed in the gateway'),
+      };
+    }
+    await this.finish(running, outcome).catch(() => {});
+  }
+
+  /** Puts the questions of one round to the client; resolves when all are answered, or with nothing when the task ends. */
+  private async ask(
+    running: Running,
+    outcome: Outcome & { kind: 'input_required' },
+  ): Promise<InputResponses | undefined> {
+    const inputRequests: InputRequests = {};
+    for (const [key, request] of Object.entries(outcome.inputRequests ?? {})) {
+      const shown = `${key}#${++running.asked}`;
+      running.questions.set(shown, key);
+      inputRequests[shown] = request;
+    }
+    running.parked = outcome.parked;
+    if (!this.hold(running, sizeOf(inputRequests))) {
+      outcome.parked?.abandon(NO_ROOM);
+      throw new ProtocolError('overloaded', NO_ROOM, { outcome: 'unknown' });
+    }
+    await this.change(running, { status: 'input_required', inputRequests });
+    await new Promise<void>((resolve) => {
+      const check = (): void => {
+        if (running.questions.size > 0 && !isTerminal(running.record.status)) return;
+        running.waiting.delete(check);
+        resolve();
+      };
+      running.waiting.add(check);
+      check();
+    });
+    if (isTerminal(running.record.status)) return undefined;
+    const answers = { ...running.answers };
+    for (const key of Object.keys(running.answers)) delete running.answers[key];
+    this.letGo(running);
+    await this.change(running, { status: 'working' });
+    return answers;
+  }
+
+  private async finish(running: Running, outcome: Outcome): Promise<void> {
+    try {
+      if (!isTerminal(running.record.status)) await this.conclude(running, outcome);
+    } catch {
+      // It could not be written as long as it was worth keeping.
+    } finally {
+      // Not before its end is written: until then this is the only place that knows of it.
+      this.forget(running);
+    }
+  }
+
+  private async conclude(running: Running, outcome: Outcome): Promise<void> {
+    if (outcome.kind === 'complete' && !this.hold(running, outcome.result.size))
+      await this.change(running, failedTask('overloaded', NO_ROOM));
+    else if (outcome.kind === 'complete')
+      await this.change(running, { status: 'completed', result: withoutHop(outcome.result) });
+    else if (outcome.kind === 'error') {
+      const encoded = encodeFailure(outcome.error, NEWEST, { method: 'tools/call' });
+      // A refusal the model can read is a result like any other (TSKX-06).
+      if ('result' in encoded) await this.change(running, { status: 'completed', result: encoded.result });
+      else
+        await this.change(running, {
+          status: 'failed',
+          error: encoded.error as unknown as JsonObject,
+          statusMessage: encoded.error.message,
+        });
+    } else await this.change(running, failedTask('internal', 'The call did not come to an end'));
+  }
+
+  private async change(running: Running, change: Partial<TaskRecord>): Promise<void> {
+    const { inputRequests: _, ...before } = running.record;
+    const record: TaskRecord = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
+    running.record = record;
+    const saved = running.saved.then(() => this.save(record));
+    running.saved = saved.then(
+      () => {},
+      () => {},
+    );
+    if (!(await saved)) {
+      await this.lose(running);
+      return;
+    }
+    for (const check of [...running.waiting]) check();
+    this.told(running.record);
+  }
+
+  private told(record: TaskRecord): void {
+    for (const listener of [...this.listeners]) listener(record);
+    this.cluster.tell(CHANGED, record as unknown as JsonValue).catch(() => {});
+  }
+
+  /** An end is written however long the store is away: the call is not made again to find it out. */
+  private async save(record: TaskRecord): Promise<boolean> {
+    const until = performance.now() + (record.ttlMs ?? this.settings.ttl);
+    for (;;) {
+      try {
+        return await this.records.update(record);
+      } catch (error) {
+        if (!isTerminal(record.status) || performance.now() > until) throw error;
+        await sleep(this.settings.pollInterval, { ref: false });
+      }
+    }
+  }
+
+  /** Others took this replica for dead and ended the task; what they said stands. */
+  private async lose(running: Running): Promise<void> {
+    const { taskId } = running.record;
+    running.record = (await this.records.load(taskId)) ?? { ...running.record, ...ABANDONED };
+    this.forget(running);
+    running.parked?.abandon('The task was ended elsewhere');
+    running.cancellation.cancel('the task was ended elsewhere');
+    for (const check of [...running.waiting]) check();
+  }
+
+  /** Its time is over: whatever it waits for is given up. */
+  private async expire(running: Running): Promise<void> {
+    if (isTerminal(running.record.status)) return;
+    const message = 'The task did not end in its time';
+    running.parked?.abandon(message);
+    await this.change(running, failedTask('upstream_timeout', message)).catch(() => {});
+    running.cancellation.cancel(message);
+  }
+
+  /** Tells of every change of every task; whose it is stands in it. */
+  onChange(listener: (record: TaskRecord) => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** A task, for the principal it belongs to; for everybody else it does not exist (TSKX-11). */
+  async find(principal: string, taskId: string): Promise<TaskRecord> {
+    const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
+    if (record?.principal !== principal)
+      throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
+    return this.asItStands(record);
+  }
+
+  /** A task whose process is gone has failed, and the call with it; it is not run again. */
+  private async asItStands(record: TaskRecord): Promise<TaskRecord> {
+    if (isTerminal(record.status) || this.running.has(record.taskId) || (await this.runsElsewhere(record)))
+      return record;
+    const { inputRequests: _, ...before } = record;
+    const ended = await this.records.end({ ...before, ...ABANDONED, lastUpdatedAt: new Date().toISOString() });
+    this.told(ended);
+    return ended;
+  }
+
+  private async runsElsewhere(record: TaskRecord): Promise<boolean> {
+    return record.owner !== this.cluster.self && (await this.cluster.alive(record.owner));
+  }
+
+  /** Resolves when the task has changed to something that can be told: questions, or an end. */
+  async next(
+    principal: string,
+    taskId: string,
+    seen: ReadonlySet<string>,
+    cancellation: Cancellation,
+  ): Promise<TaskRecord> {
+    for (;;) {
+      const record = await this.find(principal, taskId);
+      const fresh = Object.keys(record.inputRequests ?? {}).some((key) => !seen.has(key));
+      if (isTerminal(record.status) || fresh || cancellation.cancelled) return record;
+      const running = this.running.get(taskId);
+      if (!running) {
+        await sleep(this.settings.pollInterval);
+        continue;
+      }
+      await new Promise<void>((resolve) => {
+        const stop = cancellation.onCancel(() => check());
+        const check = (): void => {
+          running.waiting.delete(check);
+          stop?.();
+          resolve();
+        };
+        running.waiting.add(check);
+        if (!this.running.has(taskId)) check();
+      });
+    }
+  }
+
+  /** Takes answers; keys that are unknown or answered already are passed over (TSKX-07). */
+  async update(principal: string, taskId: string, responses: InputResponses): Promise<void> {
+    const record = await this.find(principal, taskId);
+    const running = this.running.get(taskId);
+    if (!running) {
+      if (!isTerminal(record.status)) await this.atOwner(record, UPDATE, { principal, taskId, responses });
+      return;
+    }
+    const taken = Object.entries(responses).filter(
+      ([shown, response]) => running.questions.has(shown) && isObject(response),
+    );
+    if (taken.length > 0 && !this.hold(running, sizeOf(taken)))
+      throw new ProtocolError('overloaded', `${NO_ROOM}; send the answers again later`, { outcome: 'not_executed' });
+    for (const [shown, response] of taken) {
+      running.answers[running.questions.get(shown)!] = response;
+      running.questions.delete(shown);
+    }
+    if (running.record.inputRequests && running.questions.size > 0) {
+      const left = Object.fromEntries(
+        Object.entries(running.record.inputRequests).filter(([key]) => running.questions.has(key)),
+      );
+      await this.change(running, { inputRequests: left });
+    } else for (const check of [...running.waiting]) check();
+  }
+
+  /** Ends a task that has not ended; resolves with how it stands. */
+  async cancel(principal: string, taskId: string): Promise<TaskRecord> {
+    const record = await this.find(principal, taskId);
+    const running = this.running.get(taskId);
+    if (isTerminal(record.status)) return record;
+    if (!running) {
+      await this.atOwner(record, CANCEL, { principal, taskId });
+      return this.find(principal, taskId);
+    }
+    running.parked?.abandon('The task was cancelled');
+    await this.change(running, { status: 'cancelled' });
+    running.cancellation.cancel('the task was cancelled');
+    return running.record;
+  }
+
+  /** A replica that dies over it leaves a task that has failed, which the next look finds. */
+  private async atOwner(record: TaskRecord, subject: string, payload: JsonObject): Promise<void> {
+    try {
+      await this.cluster.ask(record.owner, subject, payload);
+    } catch (error) {
+      if (!(error instanceof ReplicaGone)) throw error;
+    }
+  }
+
+  async list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
+    const records = await this.records.list(principal, after, limit);
+    return Promise.all(records.map((record) => this.asItStands(this.running.get(record.taskId)?.record ?? record)));
+  }
+
+  close(): void {
+    for (const running of this.running.values()) running.cancellation.cancel('The gateway is stopping');
+  }
+}
+
+const NO_ROOM = 'The gateway holds too much for tasks at the moment';
+
+const sizeOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
+
+const GONE = 'The gateway process that ran the task is gone';
+const ABANDONED = failedTask('upstream_error', GONE);
+
+/** A task that ended without an answer to its call, which may have run. */
+function failedTask(reason: Reason, message: string): Pick<TaskRecord, 'status' | 'statusMessage' | 'error'> {
+  const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
+  return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };
+}
+
+const UPDATE = 'task:update';
+const CANCEL = 'task:cancel';
+const CHANGED = 'task:changed';
+
+/** A result as it stands inside a task: what described the hop it came over is gone. */
+function withoutHop(result: RawObject): JsonObject {
+  const value = { ...result.value() };
+  const meta = value['_meta'];
+  if (!isObject(meta)) return value;
+  const { [META.serverInfo]: _, [META.relatedTask]: __, ...rest } = meta;
+  if (Object.keys(rest).length > 0) value['_meta'] = rest;
+  else delete value['_meta'];
+  return value;
+}

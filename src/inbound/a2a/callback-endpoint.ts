@@ -1,0 +1,197 @@
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { CALLBACK_PATH, CallbackRefused, type Callbacks } from '../../core/a2a/push/callbacks.js';
+import type { AgentRecords, TaskKey, TaskRecord } from '../../core/a2a/tasks/task-records.js';
+import { principalOf } from '../../core/caller.js';
+import { type AuthenticationRequest, type Authenticator, Challenge } from '../../identity/authenticator.js';
+import type { Dialect } from '../../protocol/a2a/dialect.js';
+import { isTerminal, type StreamResponse } from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
+import type { Bus } from '../../state/index.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { ErrorFormat, Route, Visit } from '../http/route.js';
+
+export interface PushDoorParts {
+  readonly callbacks: Pick<Callbacks, 'address'>;
+  readonly records: Pick<AgentRecords, 'find'>;
+  /** Takes what a callback brought, in the agent's own ids. */
+  readonly hall: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
+  /** Every way an agent may write, the newest first. */
+  readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
+  /** Counts for all replicas: a repetition may reach another one. */
+  readonly bus: Pick<Bus, 'incr'>;
+  readonly limits: StructureLimits & { readonly body: number; readonly perMinute?: number };
+}
+
+const NOT_PROVED = new Challenge('The token is not the one of this task');
+
+/** The sealed part of a callback's URL: sealed values need no encoding. */
+const addressIn = (url: string): string => {
+  const [path = ''] = url.split('?', 1);
+  return path.slice(CALLBACK_PATH.length + 1).replace(/\/$/, '');
+};
+
+const PER_MINUTE = 600;
+const MINUTE = 60_000;
+/** As long as senders repeat what they believe not to have been heard. */
+const REMEMBERED = 24 * 60 * MINUTE;
+const LONGEST_ECHO = 1_024;
+
+/**
+ * Where agents post news of tasks to (C-11). Agents are no callers of the gateway, so the address and the token have to
+ * prove the right to it; whoever fails learns nothing but the status.
+ */
+export class PushDoor {
+  constructor(private readonly parts: PushDoorParts) {}
+
+  routes(): Route[] {
+    const route = {
+      path: `${CALLBACK_PATH}/{address}`,
+      access: 'user',
+      errors: CALLBACK_ERRORS,
+      authenticator: this.authenticator,
+    } as const;
+    return [
+      {
+        ...route,
+        method: 'GET',
+        description: 'A2A up to 0.2: an agent makes sure that its callbacks are wanted',
+        handle: (visit) => this.echo(visit),
+      },
+      {
+        ...route,
+        method: 'POST',
+        description: 'A2A: an agent tells news of a task',
+        handle: (visit) => this.take(visit),
+      },
+    ];
+  }
+
+  /** An agent proves the right to an address by the token of its task. A GET changes nothing and needs the address only. */
+  private readonly authenticator: Authenticator = {
+    enabled: true,
+    authenticate: (request) => {
+      const { key, proves } = this.address(addressIn(request.url));
+      if (request.method === 'POST' && !tokens(request).some(proves)) return NOT_PROVED;
+      return principalOf({ issuer: `agent:${key.agent}`, subject: key.id });
+    },
+  };
+
+  /** How agents of the first version make sure that a webhook is wanted: what they say is to be said back. */
+  private echo({ res, headers, query }: Visit): void {
+    const echo = query.get('validationToken');
+    if (echo === null || echo.length > LONGEST_ECHO)
+      throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
+    const plain = [...headers, 'X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store'];
+    sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
+  }
+
+  private address(sealed: string): ReturnType<Callbacks['address']> {
+    try {
+      return this.parts.callbacks.address(sealed);
+    } catch (error) {
+      if (!(error instanceof CallbackRefused)) throw error;
+      throw new ProtocolError(error.why === 'expired' ? 'gone' : 'not_found', error.message);
+    }
+  }
+
+  private async take(visit: Visit): Promise<void> {
+    const { req, res, headers } = visit;
+    const { key } = this.address(visit.params['address']!);
+    const { bus, limits, records } = this.parts;
+    const name = createHash('sha256')
+      .update(JSON.stringify([key.agent, key.owner, key.id]))
+      .digest('base64url');
+    if ((await bus.incr(`callbacks:${name}`, 1, MINUTE)) > (limits.perMinute ?? PER_MINUTE))
+      throw new ProtocolError('rate_limited', 'Too many news of this task', { headers: { 'Retry-After': '60' } });
+    const body = await req.read(limits.body);
+    const record = await records.find(key);
+    if (!record) throw new ProtocolError('not_found', 'There is no such task');
+    const events = fresh(record, this.read(body, record));
+    if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(visit, body)}`);
+    sendEmpty(res, 204, headers);
+  }
+
+  /** Once each: the mark is taken back where the news could not be kept, since they will be sent again. */
+  private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
+    const { bus, hall } = this.parts;
+    if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
+    try {
+      await hall.news(key, events);
+    } catch (error) {
+      await bus.incr(mark, -1, REMEMBERED);
+      throw error;
+    }
+  }
+
+  /** Agents write as they like here: every version's shape is read, in a JSON-RPC envelope too. */
+  private read(body: Buffer, record: TaskRecord): StreamResponse[] {
+    const wire = parse(body, this.parts.limits);
+    let foreign = false;
+    for (const dialect of this.parts.dialects) {
+      let events: StreamResponse[];
+      try {
+        events = dialect.readNotification(wire);
+      } catch {
+        continue;
+      }
+      if (events.length === 0) continue;
+      if (events.every((event) => taskIdOf(event) === record.upstreamId)) return events;
+      foreign = true;
+    }
+    throw new ProtocolError('invalid_request', `These are ${foreign ? 'news of another task' : 'no news of a task'}`);
+  }
+}
+
+/** What is later than what is known. Nothing happens to a task that has ended, and a late word of an old state is old. */
+function fresh({ task }: TaskRecord, events: StreamResponse[]): StreamResponse[] {
+  if (isTerminal(task.status.state)) return [];
+  const known = Date.parse(task.status.timestamp ?? '');
+  return events.filter(({ statusUpdate, task: snapshot }) => {
+    const said = Date.parse((statusUpdate ?? snapshot)?.status.timestamp ?? '');
+    return !(said < known);
+  });
+}
+
+function taskIdOf({ task, statusUpdate, artifactUpdate, message }: StreamResponse): string | undefined {
+  return task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId ?? message?.taskId;
+}
+
+/** Old agents send the token in a header of its own, newer ones as credentials. */
+function tokens(request: AuthenticationRequest): string[] {
+  const own = request.header('x-a2a-notification-token');
+  const bearer = /^Bearer +(\S+)$/i.exec(request.header('authorization') ?? '')?.[1];
+  return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
+}
+
+/** The same words twice may be two pieces of one text; a sender that numbers what it sends tells them apart. */
+function digest({ req }: Visit, body: Buffer): string {
+  const id = req.header('webhook-id');
+  return createHash('sha256')
+    .update(`${typeof id === 'string' ? id : ''}\n`)
+    .update(body)
+    .digest('base64url');
+}
+
+function parse(body: Buffer, limits: StructureLimits): JsonValue {
+  if (!isUtf8(body)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
+  const fault = structureFault(body, limits);
+  if (fault !== undefined) throw new ProtocolError('parse_error', `The body ${fault}`);
+  try {
+    return JSON.parse(body.toString('utf8')) as JsonValue;
+  } catch {
+    throw new ProtocolError('parse_error', 'The body is not valid JSON');
+  }
+}
+
+/** Strangers learn the status and one sentence. */
+export const CALLBACK_ERRORS: ErrorFormat = {
+  name: 'callback',
+  write: ({ res, headers }, error) => {
+    if (res.begun) res.end();
+    const more = Object.entries(error.detail.headers ?? {}).flat();
+    sendJson(res, error.row.rest, [...headers, ...more], [Buffer.from(JSON.stringify({ error: error.message }))]);
+  },
+};

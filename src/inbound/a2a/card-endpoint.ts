@@ -1,0 +1,248 @@
+import { createHash } from 'node:crypto';
+import { Catalogue, LINKSET } from '../../core/a2a/cards/agent-catalog.js';
+import type { Cards } from '../../core/a2a/cards/cards.js';
+import type { Caller } from '../../core/caller.js';
+import type { CardKeys } from '../../identity/card-keys.js';
+import { cardPayloads } from '../../protocol/a2a/canonical.js';
+import { DECLARED } from '../../protocol/a2a/declared-interfaces.js';
+import { ERROR_PROFILES, type ErrorProfile, NATIVE, type Version } from '../../protocol/a2a/dialect.js';
+import { dialect, hybridCard, legacyCard } from '../../protocol/a2a/index.js';
+import type { AgentCard } from '../../protocol/a2a/model.js';
+import { UpstreamRpcError } from '../../protocol/errors.js';
+import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { sendBody, sendEmpty } from '../http/reply.js';
+import type { Access, Route, Visit } from '../http/route.js';
+import { agentCaller } from './caller.js';
+import { namedVersion } from './http-binding.js';
+import { DEEP_RPC, ROOTS } from './paths.js';
+import { restErrors, restType, sendRestError } from './refusals.js';
+
+/** Every reading of a card goes through it. */
+export interface CardReader {
+  read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T>;
+}
+
+export interface CardDoorOptions {
+  readonly cards: Cards;
+  readonly gateway: CardReader;
+  readonly keys: CardKeys;
+  /** Whether cards are read by everybody, known or not. */
+  readonly publicCards: boolean;
+  /** Whether there are callers to be told apart: then what they are shown is theirs alone. */
+  readonly identified: boolean;
+  readonly profile?: ErrorProfile;
+  /** How long a card may be kept by its readers, in seconds. */
+  readonly maxAge?: number;
+}
+
+/** Signed cards kept ready: signing is the dear part of a card, and its text rarely changes. */
+const MOST_SIGNED = 500;
+const MAX_AGE = 300;
+
+/** The agent of a card; undefined for the front agent. Names are written in lower case; callers need not. */
+const nameIn = ({ params }: Visit): string | undefined => params['card']?.toLowerCase();
+
+/** `http`: the current card without the interfaces that are not HTTP. */
+type Shape = 'current' | 'old' | 'http';
+
+/** Everything that is read about agents: their cards in each version's shape, the catalogue, and the gateway's keys. */
+export class CardDoor {
+  private readonly signed = new Map<string, Promise<Buffer>>();
+
+  constructor(private readonly options: CardDoorOptions) {}
+
+  routes(): Route[] {
+    const open: Access = this.options.publicCards ? 'public' : 'user';
+    const errors = restErrors(this.options.profile ?? ERROR_PROFILES[0]);
+    const route = (path: string, access: Access, description: string, answer: Answer): Route => ({
+      method: 'GET',
+      path,
+      access,
+      errors,
+      description,
+      handle: (visit) => answer(visit, agentCaller(visit.principal, visit.req.forwardedUrl)).catch(refused(visit)),
+    });
+    const refused = (visit: Visit) => (error: unknown) => {
+      // An error of an agent has no row of its own.
+      if (!(error instanceof UpstreamRpcError)) throw error;
+      sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
+    };
+    const card = (path: string, description: string, shape: Shape): Route =>
+      route(path, open, description, (visit, caller) => this.card(visit, caller, nameIn(visit), shape));
+    const beneath = (base: string): Route[] => [
+      card(`${base}/.well-known/agent-card.json`, 'A2A: the card of an agent', 'current'),
+      card(`${base}/.well-known/agent.json`, 'A2A up to 0.2: the card of an agent', 'old'),
+      card(`${base}/.well-known/agent-card-http.json`, 'A2A: the card without gRPC', 'http'),
+    ];
+    // The original card tells where the agent really is, and so is for callers only.
+    const original = (base: string): Route =>
+      route(
+        `${base}/.well-known/original-card.json`,
+        'user',
+        'A2A: the card as the agent publishes it',
+        (visit, caller) => this.original(visit, caller, nameIn(visit) ?? ''),
+      );
+    return [
+      route('/.well-known/jwks.json', 'public', 'The keys that sign cards', (visit) => this.jwks(visit)),
+      route('/.well-known/api-catalog', open, 'The agents as a linkset', (visit, caller) =>
+        this.linkset(visit, caller),
+      ),
+      route('/a2a/agents', 'user', 'The agents, with filters', (visit, caller) => this.list(visit, caller)),
+      ...['', '/v1', ...ROOTS].flatMap(beneath),
+      ...ROOTS.flatMap((root) => [...beneath(`${root}/{card}`), original(`${root}/{card}`)]),
+      card('/.well-known/agents/{card}.json', 'A2A: the card of an agent', 'current'),
+    ];
+  }
+
+  private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
+    const cards = this.cardsFor(caller);
+    const whole = await this.read(caller, agent, () =>
+      agent === undefined ? cards.front(caller) : cards.agent(caller, agent),
+    );
+    const card = shape === 'http' ? overHttp(whole) : whole;
+    const written = this.shaped(cards, card, agent, shape, namedVersion(visit));
+    await this.send(visit, caller, await this.sign(cards, written));
+  }
+
+  private read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
+    return this.options.gateway.read(caller, agent, work);
+  }
+
+  private cardsFor({ gatewayUrl }: Caller): Cards {
+    return this.options.cards.at(gatewayUrl);
+  }
+
+  /**
+   * The card as its reader knows cards (G-14): by the version it names, else by the old path, else as all versions at
+   * once. Of the versions that find their extended card beside the card's URL, that URL is a step deeper.
+   */
+  private shaped(
+    cards: Cards,
+    card: AgentCard,
+    agent: string | undefined,
+    shape: Shape,
+    named: Version | 'unsupported' | undefined,
+  ): JsonObject {
+    // A reader of some version to come finds out from the card which ones there are.
+    const version = named === 'unsupported' ? undefined : named;
+    const declared = DECLARED.some((each) => each.version === version);
+    if (version !== undefined && declared) return dialect(version).writeCard(card);
+    if (version === undefined && shape !== 'old') return hybridCard(card);
+    const url = cards.url(agent, DEEP_RPC.slice(1));
+    const supportedInterfaces = card.supportedInterfaces.map((each) =>
+      each.protocolBinding === 'JSONRPC' ? { ...each, url } : each,
+    );
+    const deep = { ...card, supportedInterfaces };
+    return version === undefined ? legacyCard(deep) : dialect(version).writeCard(deep);
+  }
+
+  /** The text of a card with a signature for each way of writing it canonically, made once for each content (S-6, G-13). */
+  private async sign(cards: Cards, card: JsonObject): Promise<Answered> {
+    const kid = await this.options.keys.kid();
+    const etag = digest(`${kid}\n${JSON.stringify(card)}`);
+    const known = this.signed.get(etag);
+    if (known) return { etag, text: await known };
+    const made = this.signatures(cards, card).then((signatures) =>
+      Buffer.from(JSON.stringify({ ...card, signatures })),
+    );
+    this.signed.set(etag, made);
+    made.catch(() => this.signed.delete(etag));
+    const [oldest] = this.signed.keys();
+    if (this.signed.size > MOST_SIGNED && oldest !== undefined) this.signed.delete(oldest);
+    return { etag, text: await made };
+  }
+
+  private signatures(cards: Cards, card: JsonObject): Promise<JsonValue[]> {
+    const { keys } = this.options;
+    const jku = cards.beside('.well-known/jwks.json');
+    return Promise.all(cardPayloads(card).map(async (payload) => ({ ...(await keys.sign(payload, jku)) })));
+  }
+
+  private async original(visit: Visit, caller: Caller, agent: string): Promise<void> {
+    const { cards } = this.options;
+    const { card, signature, why } = await this.read(caller, agent, () => cards.original(caller, agent));
+    const answer = { agent, signature, ...(why !== undefined && { why }), card: parsed(card), text: card };
+    await this.send(visit, caller, plain(answer));
+  }
+
+  private async list(visit: Visit, caller: Caller): Promise<void> {
+    const { query } = visit;
+    const of = (name: string): string | undefined => query.get(name) ?? undefined;
+    const asked = { capability: of('capability'), skill: of('skill'), tag: of('tag'), q: of('q') };
+    const catalogue = new Catalogue(this.cardsFor(caller));
+    await this.send(visit, caller, plain(await this.read(caller, undefined, () => catalogue.list(caller, asked))));
+  }
+
+  private async linkset(visit: Visit, caller: Caller): Promise<void> {
+    const catalogue = new Catalogue(this.cardsFor(caller));
+    const linkset = await this.read(caller, undefined, () => catalogue.linkset(caller));
+    await this.send(visit, caller, plain(linkset), LINKSET);
+  }
+
+  private async jwks(visit: Visit): Promise<void> {
+    const keys = await this.options.keys.jwks();
+    await this.send(visit, undefined, plain(keys as unknown as JsonObject), 'application/jwk-set+json');
+  }
+
+  /** `caller` is undefined where the answer is the same for everybody. */
+  private async send(
+    visit: Visit,
+    caller: Caller | undefined,
+    { etag, text }: Answered,
+    type = restType(visit),
+  ): Promise<void> {
+    const { identified, maxAge = MAX_AGE } = this.options;
+    const own = identified && caller !== undefined && caller.principal.key !== '';
+    const headers = [
+      ...visit.headers,
+      'Cache-Control',
+      `${own ? 'private' : 'public'}, max-age=${maxAge}`,
+      // Signatures differ from one replica to the next while what they sign is the same.
+      'ETag',
+      `W/"${etag}"`,
+      'Vary',
+      `A2A-Version, Accept${identified ? ', Authorization' : ''}`,
+    ];
+    if (isKnown(visit.req.header('if-none-match'), etag)) {
+      sendEmpty(visit.res, 304, headers);
+      return;
+    }
+    sendBody(visit.res, 200, headers, type, [text]);
+  }
+}
+
+/**
+ * A card whose interfaces all have the card's own origin. Some clients refuse a card that names any other, and a gRPC
+ * interface always does: its address is `host:port`, which is no URL.
+ */
+const overHttp = (card: AgentCard): AgentCard => ({
+  ...card,
+  supportedInterfaces: card.supportedInterfaces.filter(({ protocolBinding }) => protocolBinding !== 'GRPC'),
+});
+
+type Answer = (visit: Visit, caller: Caller) => Promise<void>;
+
+interface Answered {
+  readonly etag: string;
+  readonly text: Buffer;
+}
+
+const digest = (text: string | Buffer): string => createHash('sha256').update(text).digest('base64url').slice(0, 22);
+
+function plain(body: JsonObject): Answered {
+  const text = Buffer.from(JSON.stringify(body));
+  return { etag: digest(text), text };
+}
+
+function isKnown(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  return header.split(',').some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${etag}"`);
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,90 @@
+import type { Events, Passed } from '../../core/a2a/agent.js';
+import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
+import { Cancellation } from '../../core/caller.js';
+import { type DialectId, VERSIONS } from '../../protocol/a2a/dialect.js';
+import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
+import type { Habits } from '../../protocol/a2a/version-behavior.js';
+import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import type { Id } from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Visit } from '../http/route.js';
+import { agentCaller, exchangeOf } from './caller.js';
+
+/**
+ * What the gateway is told of once nobody waits for it. A send is among them for its waiting alone: what the agent was
+ * told goes on, as does everything else that changes something (G-25). Streams are let go of, not cancelled.
+ */
+export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
+  'SendMessage',
+  'GetTask',
+  'ListTasks',
+  'GetTaskPushNotificationConfig',
+  'ListTaskPushNotificationConfigs',
+  'GetExtendedAgentCard',
+]);
+
+/** Puts one request to the gateway. */
+export async function ask(
+  gateway: AgentGateway,
+  visit: Visit,
+  operation: Operation,
+  dialect: DialectId,
+  request: Passed<JsonObject>,
+  id?: Id,
+): Promise<AgentAnswer> {
+  const { req, res, principal, params } = visit;
+  const cancellation = new Cancellation();
+  const leave = (): void => cancellation.cancel('the client closed the connection');
+  if (AWAITED.has(operation)) res.onClose(leave);
+  try {
+    return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
+      // Without a name it is for the front agent.
+      agent: params['agent'],
+      operation,
+      request,
+      dialect,
+      exchange: exchangeOf((name) => req.header(name), cancellation),
+      requestId: req.id,
+      ...(id !== undefined && { id }),
+    });
+  } finally {
+    res.offClose(leave);
+  }
+}
+
+/** The events of an answer to a streaming operation; an answer in one piece is a stream of one. */
+export function eventsOf(answer: AgentAnswer): Events {
+  if (answer.kind === 'stream') return answer.events;
+  const { result } = answer;
+  return (async function* () {
+    yield result as Passed<StreamResponse>;
+  })();
+}
+
+/** The extensions that were used, by the header of the version (S-14). */
+export function extensionHeaders({ extensionsHeader }: Habits, { extensions }: AgentAnswer): string[] {
+  // They are an agent's word, and a URI has no other characters.
+  const named = extensions?.filter((uri) => /^[\x21-\x7e]+$/.test(uri)) ?? [];
+  return named.length > 0 ? [extensionsHeader, named.join(', ')] : [];
+}
+
+export function unsupportedVersion({ req, query }: Visit): ProtocolError {
+  const named = [...query].find(([key]) => key.toLowerCase() === VERSION_HEADER)?.[1];
+  return versionRefused(String(req.header(VERSION_HEADER) ?? named));
+}
+
+export function versionRefused(requested: string): ProtocolError {
+  return new ProtocolError(
+    'unsupported_version',
+    `A2A version ${requested} is not supported. Supported: ${VERSIONS.join(', ')}`,
+    { data: { requested, supported: VERSIONS.join(', ') } },
+  );
+}
+
+/** An error a client may be told of. What else went wrong is told to `report` only. */
+export function knownFailure(error: unknown, report: (error: unknown) => void): Error {
+  if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
+  report(error);
+  return new ProtocolError('internal', 'Internal error');
+}

@@ -1,0 +1,259 @@
+import type { AddressInfo } from 'node:net';
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  type sendUnaryData,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
+import { Cancellation, type Principal } from '../../core/caller.js';
+import { requestIdFrom } from '../../core/request-id.js';
+import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
+import { readVersion } from '../../protocol/a2a/detect.js';
+import type { ErrorProfile } from '../../protocol/a2a/dialect.js';
+import { dialect, grpcError } from '../../protocol/a2a/index.js';
+import type { RequestOf, ResultOf } from '../../protocol/a2a/model.js';
+import { type GrpcMethod, type GrpcService, SERVICES } from '../../protocol/a2a/proto/services.js';
+import { encodeStatus, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
+import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
+import { streamContext } from '../../protocol/a2a/stream-context.js';
+import { habits, VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { agentCaller, exchangeOf } from './caller.js';
+import { AWAITED, eventsOf, knownFailure, versionRefused } from './dispatch-call.js';
+import { wireEvents } from './wire-events.js';
+
+export interface GrpcDoorParts {
+  readonly gateway: AgentGateway;
+  readonly authenticator: Authenticator;
+  readonly profile: ErrorProfile;
+  readonly limits: { readonly body: number };
+  failed(error: unknown, path: string, requestId: string): void;
+}
+
+/** Names the agent where the message has no tenant to do it. */
+const AGENT_METADATA = 'x-parley-agent';
+
+const asIs = (bytes: Buffer): Buffer => bytes;
+
+/** Both A2A services on one port (S-73): a third way in to the same gateway. */
+export class GrpcDoor {
+  private readonly server: Server;
+
+  constructor(private readonly parts: GrpcDoorParts) {
+    this.server = new Server({
+      'grpc.max_receive_message_length': parts.limits.body,
+      'grpc.max_send_message_length': -1,
+      'grpc.max_concurrent_streams': 1_000,
+      'grpc.keepalive_time_ms': 60_000,
+      'grpc.max_metadata_size': 16_384,
+    });
+    for (const service of SERVICES) this.server.addService(...this.served(service));
+  }
+
+  listen(host: string, port: number): Promise<AddressInfo> {
+    const name = host.includes(':') ? `[${host}]` : host;
+    return new Promise((resolve, reject) => {
+      this.server.bindAsync(`${name}:${port}`, ServerCredentials.createInsecure(), (error, bound) => {
+        if (error) reject(error);
+        else resolve({ address: host, port: bound, family: host.includes(':') ? 'IPv6' : 'IPv4' });
+      });
+    });
+  }
+
+  /** No new calls; those under way have until `force` says so. */
+  async close(force: Promise<unknown>): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.server.tryShutdown(() => resolve()));
+    void force.then(() => this.server.forceShutdown());
+    await closed;
+  }
+
+  private served(service: GrpcService): [ServiceDefinition, UntypedServiceImplementation] {
+    const definition: Record<string, ServiceDefinition[string]> = {};
+    const implementation: UntypedServiceImplementation = {};
+    for (const method of service.methods) {
+      // Bytes are read where an unreadable message can be refused as one.
+      definition[method.path] = {
+        path: method.path,
+        requestStream: false,
+        responseStream: method.streams,
+        requestSerialize: asIs,
+        requestDeserialize: asIs,
+        responseSerialize: asIs,
+        responseDeserialize: asIs,
+      };
+      implementation[method.path] = method.streams
+        ? (call: ServerWritableStream<Buffer, Buffer>) => void this.stream(service, method, call)
+        : (call: ServerUnaryCall<Buffer, Buffer>, done: sendUnaryData<Buffer>) =>
+            void this.unary(service, method, call, done);
+    }
+    return [definition, implementation];
+  }
+
+  private async unary(
+    service: GrpcService,
+    method: GrpcMethod,
+    call: ServerUnaryCall<Buffer, Buffer>,
+    done: sendUnaryData<Buffer>,
+  ): Promise<void> {
+    const requestId = requestIdOf(call);
+    try {
+      const answer = await this.ask(service, method, call, requestId);
+      if (answer.kind !== 'result') throw new ProtocolError('internal', 'A result was expected');
+      const { operation } = method;
+      const result = answer.result.value as ResultOf<typeof operation>;
+      const wire = dialect(service.dialect).writeResult(operation, result) as JsonObject | null;
+      sendExtensions(call, service, answer);
+      done(null, service.codec.encode(method.response, wire ?? {}));
+    } catch (error) {
+      done(this.statusOf(error, method, requestId));
+    }
+  }
+
+  private async stream(
+    service: GrpcService,
+    method: GrpcMethod,
+    call: ServerWritableStream<Buffer, Buffer>,
+  ): Promise<void> {
+    const requestId = requestIdOf(call);
+    let iterator: AsyncIterator<unknown> | undefined;
+    let gone = false;
+    const left = new Promise<void>((resolve) => {
+      call.on('cancelled', () => {
+        gone = true;
+        resolve();
+      });
+    });
+    // Whoever leaves a stream leaves the task alone (G-25); what is waited for on its behalf is let go.
+    left.then(() => iterator?.return?.()).catch(() => {});
+    try {
+      const answer = await this.ask(service, method, call, requestId);
+      const request = this.read(service, method, call.request);
+      const events = eventsOf(answer)[Symbol.asyncIterator]();
+      iterator = events;
+      if (gone) return;
+      sendExtensions(call, service, answer);
+      const writer = dialect(service.dialect).eventWriter(streamContext(request));
+      for await (const { wire } of wireEvents(events, events.next(), writer, habits(service.dialect))) {
+        if (gone) return;
+        const room = call.write(service.codec.encode(method.response, wire as JsonObject));
+        if (!room) await Promise.race([left, new Promise((resolve) => call.once('drain', resolve))]);
+      }
+      call.end();
+    } catch (error) {
+      // Not `destroy`: a destroyed call has no status to send.
+      if (!gone) call.emit('error', this.statusOf(error, method, requestId));
+    } finally {
+      void Promise.resolve(iterator?.return?.()).catch(() => {});
+    }
+  }
+
+  private read(service: GrpcService, { request }: GrpcMethod, bytes: Buffer): JsonObject {
+    try {
+      return service.codec.decode(request, bytes);
+    } catch (error) {
+      if (error instanceof ProtoSyntaxError)
+        throw new ProtocolError('parse_error', `The message cannot be read: ${error.message}`);
+      throw error;
+    }
+  }
+
+  private async ask(
+    service: GrpcService,
+    method: GrpcMethod,
+    call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
+    requestId: string,
+  ): Promise<AgentAnswer> {
+    const { metadata } = call;
+    const known = this.principalOf(method, call);
+    const principal = known instanceof Promise ? await known : known;
+    checkVersion(metadata);
+    const { operation } = method;
+    const wire = this.read(service, method, call.request);
+    const request = dialect(service.dialect).readRequest(operation, wire) as RequestOf<typeof operation>;
+    const { tenant, ...rest } = request as JsonObject;
+    const agent = this.agentOf(tenant, metadata);
+    const cancellation = new Cancellation();
+    if (AWAITED.has(operation)) call.on('cancelled', () => cancellation.cancel('the client cancelled'));
+    return this.parts.gateway.handle(agentCaller(principal), {
+      requestId,
+      agent,
+      operation,
+      request: { value: rest as JsonObject },
+      dialect: service.dialect,
+      exchange: exchangeOf((name) => textIn(metadata, name), cancellation),
+      ...deadlineOf(call),
+    });
+  }
+
+  private principalOf(
+    { path }: GrpcMethod,
+    call: Pick<ServerUnaryCall<Buffer, Buffer>, 'metadata' | 'getPeer'>,
+  ): Principal | Promise<Principal> {
+    const request: AuthenticationRequest = {
+      method: 'POST',
+      url: path,
+      // Such as `127.0.0.1:50000` or `[::1]:50000`.
+      peer: call.getPeer().replace(/:\d+$/, ''),
+      certificate: undefined,
+      header: (name) => textIn(call.metadata, name),
+    };
+    const given = this.parts.authenticator.authenticate(request);
+    return given instanceof Promise ? given.then(admitted) : admitted(given);
+  }
+
+  /** Neither a tenant nor metadata means the front agent. */
+  private agentOf(tenant: unknown, metadata: Metadata): string | undefined {
+    const named = typeof tenant === 'string' && tenant !== '' ? tenant : textIn(metadata, AGENT_METADATA);
+    if (named === undefined || named === '') return undefined;
+    return named.toLowerCase();
+  }
+
+  private statusOf(
+    error: unknown,
+    { path }: GrpcMethod,
+    requestId: string,
+  ): Error & { code: number; details: string; metadata: Metadata } {
+    const known = knownFailure(error, (unexpected) => this.parts.failed(unexpected, path, requestId));
+    const { code, message, details } = grpcError(known, this.parts.profile);
+    const metadata = new Metadata();
+    metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));
+    return Object.assign(new Error(message), { code, details: message, metadata });
+  }
+}
+
+/** When the client stops waiting, by the clock of this process. */
+function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline?: number } {
+  const left = Number(call.getDeadline()) - Date.now();
+  return Number.isFinite(left) ? { deadline: performance.now() + left } : {};
+}
+
+const requestIdOf = ({ metadata }: { readonly metadata: Metadata }): string =>
+  requestIdFrom(textIn(metadata, 'x-request-id'));
+
+function textIn(metadata: Metadata, name: string): string | undefined {
+  const values = metadata.get(name).filter((value) => typeof value === 'string');
+  return values.length > 0 ? values.join(', ') : undefined;
+}
+
+function checkVersion(metadata: Metadata): void {
+  const named = textIn(metadata, VERSION_HEADER);
+  if (named !== undefined && readVersion(named) === 'unsupported') throw versionRefused(named);
+}
+
+function sendExtensions(
+  call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
+  service: GrpcService,
+  { extensions = [] }: AgentAnswer,
+): void {
+  const metadata = new Metadata();
+  if (extensions.length > 0) {
+    metadata.set(habits(service.dialect).extensionsHeader.toLowerCase(), extensions.join(', '));
+  }
+  call.sendMetadata(metadata);
+}

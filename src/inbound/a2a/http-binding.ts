@@ -1,0 +1,39 @@
+import type { AgentGateway } from '../../core/a2a/gateway.js';
+import { readVersion } from '../../protocol/a2a/detect.js';
+import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
+import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
+import type { Route, Visit } from '../http/route.js';
+import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
+
+/** What every binding over HTTP works with. */
+export interface HttpParts {
+  readonly gateway: AgentGateway;
+  readonly limits: StructureLimits & { readonly body: number };
+  /** Which statuses errors have in HTTP+JSON. */
+  readonly profile: ErrorProfile;
+  readonly streams: StreamHost;
+  /** Told of what went wrong in the gateway itself. */
+  failed(error: unknown, path: string, requestId: string): void;
+}
+
+/** One way to speak A2A over HTTP. */
+export interface HttpBinding {
+  /** Its routes beneath a path of `BASES`: `params.agent` names the agent, and is left out for the front agent. */
+  routes(base: string): Route[];
+}
+
+/** The version the client names, by header or in the query (S-10). */
+export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Version | 'unsupported' | undefined {
+  const header = req.header(VERSION_HEADER);
+  if (header !== undefined) return readVersion(String(header));
+  for (const [key, value] of query) if (key.toLowerCase() === VERSION_HEADER) return readVersion(value);
+  return undefined;
+}
+
+/** How a stream is answered: as events, or as lines where the client takes those. */
+export const replyTo = ({ req, res, headers }: Visit): StreamReply => ({
+  res,
+  headers,
+  lines: wantsLines(req.header('accept')),
+});

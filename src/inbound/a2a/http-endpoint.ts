@@ -1,0 +1,72 @@
+import { type Admission, agentTarget } from '../../core/admission.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { namedParameter } from '../http/named-parameter.js';
+import type { Fallback, Parameter, Route } from '../http/route.js';
+import type { HttpBinding, HttpParts } from './http-binding.js';
+import { JsonRpcBinding } from './jsonrpc.js';
+import { BASES, ROOTS } from './paths.js';
+import { restErrors } from './refusals.js';
+import { RestBinding } from './rest.js';
+import { StreamHost, type StreamTimes } from './streams.js';
+
+export interface A2aDoorOptions extends Omit<HttpParts, 'streams'> {
+  /** Says which agents there are. */
+  readonly agents: { get(name: string): unknown };
+  readonly times?: StreamTimes;
+}
+
+/** The agents over HTTP: each at `/a2a/<name>`, and at `/a2a` the one that stands in front of them all. */
+export class A2aDoor {
+  private readonly streams: StreamHost;
+  private readonly bindings: readonly HttpBinding[];
+  private calls = 0;
+
+  constructor(private readonly options: A2aDoorOptions) {
+    this.streams = new StreamHost(options.times);
+    const parts: HttpParts = { ...options, streams: this.streams };
+    this.bindings = [new JsonRpcBinding(parts), new RestBinding(parts)];
+  }
+
+  /** Requests that are under way, streams among them. */
+  get busy(): number {
+    return this.calls;
+  }
+
+  /** Lets go of all streams; their tasks go on, and their clients may subscribe again. */
+  endStreams(): void {
+    this.streams.endAll();
+  }
+
+  routes(): Route[] {
+    const routes = BASES.flatMap((base) => this.bindings.flatMap((binding) => binding.routes(base)));
+    return routes.map((route) => ({ ...route, handle: this.counted((visit) => route.handle(visit)) }));
+  }
+
+  private counted(handle: Route['handle']): Route['handle'] {
+    return async (visit) => {
+      this.calls++;
+      try {
+        await handle(visit);
+      } finally {
+        this.calls--;
+      }
+    };
+  }
+
+  /** The parameter `agent`: names are written as they are registered, or in any case. */
+  agent(admission: Pick<Admission, 'sees'>): Parameter {
+    return namedParameter({
+      find: (name) => [name, name.toLowerCase()].find((each) => this.options.agents.get(each) !== undefined),
+      targetOf: agentTarget,
+      missing: (path) => new ProtocolError('agent_not_found', `There is no agent at ${path}`),
+      admission,
+    });
+  }
+
+  /** Paths that mean nothing, beneath an agent or not. */
+  fallbacks(): Fallback[] {
+    const missing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
+    const errors = restErrors(this.options.profile);
+    return ROOTS.map((below) => ({ below, access: 'user', errors, missing }));
+  }
+}

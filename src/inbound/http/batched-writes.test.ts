@@ -1,0 +1,51 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeEach, expect, it } from 'vitest';
+import { atEndOfTurn } from './batched-writes.js';
+
+const written: string[] = [];
+const write = (what: string): void => atEndOfTurn({ flush: () => void written.push(what) });
+
+beforeEach(async () => {
+  // A turn with nothing but one write, so that the next finds the loop at rest.
+  write('');
+  await nextTurn();
+  written.length = 0;
+});
+
+it('does not hold up what is alone', async () => {
+  for (let i = 0; i < 3; i++) {
+    write(`${i}`);
+    expect(written.at(-1)).toBe(`${i}`);
+    await nextTurn();
+  }
+});
+
+it('keeps what is many until the end of the turn, in order', async () => {
+  write('a');
+  write('b');
+  write('c');
+  expect(written).toEqual(['a']);
+  await nextTurn();
+  expect(written).toEqual(['a', 'b', 'c']);
+  write('d');
+  write('e');
+  expect(written).toEqual(['a', 'b', 'c']);
+  await nextTurn();
+  expect(written).toEqual(['a', 'b', 'c', 'd', 'e']);
+});
+
+it('lets the others write where one cannot', async () => {
+  const thrown = new Promise((resolve) => process.once('uncaughtException', resolve));
+  const others = process.listeners('uncaughtException').slice(0, -1);
+  for (const other of others) process.off('uncaughtException', other);
+  write('a');
+  atEndOfTurn({
+    flush: () => {
+      throw new Error('gone');
+    },
+  });
+  write('b');
+  expect(await thrown).toMatchObject({ message: 'gone' });
+  for (const other of others) process.on('uncaughtException', other);
+  expect(written).toEqual(['a', 'b']);
+});

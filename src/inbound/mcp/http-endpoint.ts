@@ -1,0 +1,401 @@
+import { Cancellation, type Principal } from '../../core/caller.js';
+import type { View } from '../../core/gateway.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import {
+  type Incoming,
+  type RpcMessage,
+  type RpcRequest,
+  readIncoming,
+  writeResult,
+} from '../../protocol/jsonrpc/message.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
+import { type Classified, classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
+import { HEADER } from '../../protocol/mcp/headers.js';
+import { LEGACY, NEWEST, REVISION_DATES, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
+import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
+import { type Accepted, accepted, isJson } from '../http/accept.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { InboundRequest } from '../http/request.js';
+import type { InboundResponse } from '../http/response.js';
+import type { Method, Route, Visit } from '../http/route.js';
+import { STREAM_AGE } from '../http/stream.js';
+import { sendPage } from './html-page.js';
+import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-reply-channels.js';
+import type { InfoPage } from './info-page.js';
+import type { ModernDoor } from './modern-requests.js';
+import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
+import type { Outlet } from './reply-channel.js';
+import { Batch } from './session/batch.js';
+import type { ClientSession } from './session/client-session.js';
+import { EventLog, LoggedStream } from './session/event-log.js';
+import type { Carrier, Sessions } from './session/sessions.js';
+import type { SharedStreams } from './session/shared-streams.js';
+
+/** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
+export class HttpCarrier implements Carrier {
+  readonly reachable = true;
+  private events: EventLog | undefined;
+
+  constructor(
+    private readonly session: string,
+    private readonly shared: SharedStreams | undefined,
+  ) {}
+
+  /** Made when there is something to log: most sessions are idle most of the time. */
+  get log(): EventLog {
+    this.events ??= new EventLog(this.session, this.shared);
+    return this.events;
+  }
+
+  get connected(): boolean {
+    return this.events?.hasGet === true;
+  }
+
+  unsolicited(message: Buffer): void {
+    this.log.general.append([message]);
+  }
+
+  comeBack(): void {
+    if (this.connected) this.log.general.letGo(RETRY);
+  }
+
+  followed(stream: string): void {
+    this.events?.followed(stream);
+  }
+
+  /** The session spoke over this connection. */
+  spoke(connection: object | undefined): void {
+    if (connection) this.events?.read(connection);
+  }
+
+  ended(): void {
+    if (this.connected) this.log.general.finish();
+    this.events?.close();
+  }
+}
+
+export interface HttpDoorOptions {
+  readonly modern: ModernDoor;
+  readonly sessions: Sessions<HttpCarrier>;
+  readonly info: InfoPage;
+  readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
+  /** Where streams are found by other replicas, if there are any. */
+  readonly shared?: SharedStreams;
+  /** How long a call runs on whose client lost its connection, in milliseconds. */
+  readonly resumeWindow: number;
+  readonly strictAccept: boolean;
+  readonly clientTermination: boolean;
+}
+
+/** One request at the MCP endpoint, and what its answer is made of. */
+interface Exchange {
+  readonly req: InboundRequest;
+  readonly res: InboundResponse;
+  readonly view: View;
+  readonly principal: Principal;
+  /** Headers of every answer. */
+  readonly base: readonly string[];
+  readonly accepts: Accepted;
+}
+
+const exchangeOf = ({ req, res, principal, headers: base }: Visit, view: View): Exchange => ({
+  req,
+  res,
+  view,
+  principal,
+  base,
+  accepts: accepted(req.header('accept')),
+});
+
+/** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
+export class HttpDoor {
+  constructor(private readonly options: HttpDoorOptions) {}
+
+  /** The routes of the endpoint at one path; `viewOf` tells which part of the catalogue is served there. */
+  routes(path: string, viewOf: (visit: Visit) => View): Route[] {
+    const route = (method: Method, description: string, handle: (exchange: Exchange) => Promise<void>): Route => ({
+      method,
+      path,
+      access: 'user',
+      errors: MCP_ERRORS,
+      description,
+      handle: (visit) => handle(exchangeOf(visit, viewOf(visit))),
+    });
+    return [
+      route('GET', 'MCP: the event stream of a session, or a page about the endpoint', (visit) => this.get(visit)),
+      route('POST', 'MCP: one message, or a batch of them', (visit) => this.post(visit)),
+      ...(this.options.clientTermination
+        ? [route('DELETE', 'MCP: the end of a session', (visit) => this.delete(visit))]
+        : []),
+    ];
+  }
+
+  private async post(visit: Exchange): Promise<void> {
+    const { req, accepts } = visit;
+    if (!isJson(req.header('content-type'))) {
+      throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
+    }
+    if (!accepts.json && !accepts.stream) {
+      throw new ProtocolError('not_acceptable', 'Accept must allow application/json or text/event-stream');
+    }
+    if (this.options.strictAccept && !(accepts.json && accepts.stream)) {
+      throw new ProtocolError('not_acceptable', 'Accept must list both application/json and text/event-stream');
+    }
+    const { limits } = this.options;
+    const incoming = readIncoming(await req.read(limits.body), limits);
+    if (incoming.kind === 'batch' || incoming.kind === 'response') {
+      await this.inSession(visit, incoming);
+      return;
+    }
+    const header = lookup(req);
+    let classified: Classified;
+    try {
+      classified = classify(incoming, header);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // Only what claims to be modern is refused here, whatever its version header says.
+      refuse(visit.res, visit.base, error, NEWEST.date);
+      return;
+    }
+    switch (classified.kind) {
+      case 'modern':
+        if (incoming.kind === 'notification')
+          sendEmpty(visit.res, 202, withVersion(visit.base, classified.envelope.revision));
+        else await this.modern(visit, incoming, classified.envelope, header);
+        break;
+      case 'initialize':
+        await this.initialize(visit, incoming as RpcRequest);
+        break;
+      case 'session':
+        // HDR-09: a modern client may send its notifications with the version header alone.
+        if (incoming.kind === 'notification' && soundsModern(header(HEADER.version)?.trim() ?? ''))
+          sendEmpty(visit.res, 202, withVersion(visit.base, NEWEST));
+        else await this.inSession(visit, incoming);
+    }
+  }
+
+  private modern(
+    visit: Exchange,
+    message: RpcRequest,
+    envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
+    header: HeaderLookup,
+  ): Promise<void> {
+    const { res, view, principal, accepts } = visit;
+    const cancellation = new Cancellation();
+    const isListen = message.method === 'subscriptions/listen';
+    if (isListen && !accepts.stream)
+      throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
+    const outlet = new ModernOutlet(visit.req.id, res, withVersion(visit.base, envelope.revision), accepts);
+    const maxAge = STREAM_AGE;
+    const handled = this.options.modern.handle({
+      principal,
+      view,
+      message,
+      envelope,
+      outlet,
+      cancellation,
+      header,
+      maxAge,
+    });
+    // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.
+    outlet.awaited();
+    // Closing the stream is how a request of this era is cancelled (HM-10).
+    res.onClose(() => {
+      outlet.stop();
+      if (!res.finished) cancellation.cancel('the client closed the stream');
+      else if (isListen) cancellation.cancel();
+    });
+    return handled;
+  }
+
+  private async initialize(visit: Exchange, message: RpcRequest): Promise<void> {
+    const { res, view, principal, base } = visit;
+    if (message.kind !== 'request') throw new ProtocolError('invalid_request', 'initialize must be a request');
+    try {
+      const { id, session, result } = await this.options.sessions.open(
+        principal,
+        view,
+        message.params,
+        (key) => new HttpCarrier(key, this.options.shared),
+        { requestId: visit.req.id, id: message.id },
+      );
+      const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
+      const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
+      if (visit.accepts.json) sendJson(res, 200, headers, body);
+      else sendBody(res, 200, headers, EVENT_STREAM, writeEvent(body));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      refuse(res, base, error, undefined, message.id);
+    }
+  }
+
+  private async inSession(visit: Exchange, incoming: Incoming): Promise<void> {
+    const { req, res, base, accepts } = visit;
+    const { session, carrier } = await this.sessionOf(visit, incoming);
+    const headers = withVersion(base, session.revision);
+    const connection = connectionOf(req);
+    carrier.spoke(connection);
+    if (incoming.kind === 'batch') {
+      await this.batch(visit, session, carrier, incoming.items, headers);
+      return;
+    }
+    if (incoming.kind !== 'request') {
+      await session.handle(visit.principal, incoming, NOWHERE);
+      sendEmpty(res, 202, headers);
+      return;
+    }
+    const { primingEvents } = session.revision;
+    const outlet = new SessionOutlet(
+      req.id,
+      res,
+      headers,
+      accepts,
+      carrier.log,
+      primingEvents,
+      incoming.id,
+      connection,
+    );
+    const { id } = incoming;
+    outlet.expectBack(this.options.resumeWindow, () => session.abandon([id]));
+    await session.handle(visit.principal, incoming, outlet, accepts.stream);
+  }
+
+  private async batch(
+    visit: Exchange,
+    session: ClientSession,
+    carrier: HttpCarrier,
+    items: readonly (RpcMessage | ProtocolError)[],
+    headers: readonly string[],
+  ): Promise<void> {
+    const { limits } = this.options;
+    if (!session.revision.expresses.batches) {
+      throw new ProtocolError('batch_not_allowed', `Protocol version ${session.revision.date} has no batches`);
+    }
+    if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
+    if (items.length > limits.batch)
+      throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
+    const outlet = new SessionOutlet(visit.req.id, visit.res, headers, visit.accepts, carrier.log, false);
+    const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
+    outlet.expectBack(this.options.resumeWindow, () => session.abandon(ids));
+    await new Batch(items, outlet).run((message, to) =>
+      session.handle(visit.principal, message, to, visit.accepts.stream),
+    );
+  }
+
+  private async sessionOf(
+    visit: Exchange,
+    incoming?: Incoming,
+  ): Promise<{ session: ClientSession; carrier: HttpCarrier }> {
+    const { req, principal, view } = visit;
+    const id = req.header(HEADER.session);
+    const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
+    const version = versionOf(req);
+    // C-02: asked before the session is, so that a client learns what it may say (S2-04, HL-16).
+    if (version !== undefined && !soundsModern(version) && revisionOf(version)?.era !== 'legacy')
+      throw unsupported(version);
+    if (id === undefined) {
+      if (incoming?.kind === 'batch')
+        throw new ProtocolError('batch_not_allowed', 'Batches belong to sessions of revisions that have them');
+      throw new ProtocolError(
+        'session_required',
+        'Mcp-Session-Id is missing: initialize first, or send the modern request metadata',
+        about,
+      );
+    }
+    const entry = await this.options.sessions.find(
+      id,
+      principal,
+      view,
+      (key) => new HttpCarrier(key, this.options.shared),
+    );
+    if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
+    return entry;
+  }
+
+  /** C-01: by what the request accepts, a stream or a page about the endpoint. */
+  private async get(visit: Exchange): Promise<void> {
+    const { req, res, base, accepts } = visit;
+    const version = versionOf(req);
+    if (version !== undefined && soundsModern(version)) {
+      throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
+        headers: { Allow: 'POST' },
+      });
+    }
+    if (accepts.stream && req.method === 'GET') {
+      await this.openStream(visit);
+      return;
+    }
+    if (accepts.html) {
+      await sendPage(res, base, this.options.info.html(visit.view, visit.principal, req.reachedUrl));
+      return;
+    }
+    if (!accepts.json)
+      throw new ProtocolError('not_acceptable', 'Accept must allow application/json, text/event-stream or text/html');
+    const page = Buffer.from(JSON.stringify(await this.options.info.describe(visit.view, visit.principal)));
+    const headers = [...withVersion(base, NEWEST), 'Vary', 'Accept'];
+    sendJson(res, 200, headers, [page]);
+  }
+
+  private async openStream(visit: Exchange): Promise<void> {
+    const { req, res, base } = visit;
+    const { session, carrier } = await this.sessionOf(visit);
+    const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
+    const last = req.header(HEADER.lastEventId);
+    if (last !== undefined) {
+      const { stream, seq } = await carrier.log.find(last);
+      connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
+      if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
+      return;
+    }
+    const { general } = carrier.log;
+    if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
+    connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
+  }
+
+  /** The replica that makes the stream has to know that somebody reads it, for as long as that is so. */
+  private follow(session: ClientSession, eventId: string, res: InboundResponse): void {
+    const stream = eventId.slice(0, eventId.lastIndexOf('.'));
+    const tell = (): void => this.options.sessions.follow(session, stream);
+    tell();
+    const timer = setInterval(tell, this.options.resumeWindow / 4).unref();
+    res.onClose(() => clearInterval(timer));
+  }
+
+  private async delete(visit: Exchange): Promise<void> {
+    const { req, res, base } = visit;
+    const version = versionOf(req);
+    if (version !== undefined && soundsModern(version)) {
+      throw new ProtocolError('http_method_not_allowed', 'HTTP method DELETE not allowed', {
+        headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
+      });
+    }
+    const { session } = await this.sessionOf(visit);
+    await this.options.sessions.end(session, 'The client ended the session');
+    sendJson(res, 200, withVersion(base, session.revision), [
+      Buffer.from('{"success":true,"message":"Session terminated"}'),
+    ]);
+  }
+}
+
+/** It concerns the exchange and not one request, so it carries no id (S2-04). */
+const unsupported = (version: string): ProtocolError =>
+  new ProtocolError(
+    'unsupported_version',
+    `Unsupported MCP protocol version: ${version}. Supported: ${REVISION_DATES.join(', ')}`,
+    { data: { supported: LEGACY.map(({ date }) => date), requested: version } },
+  );
+
+const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
+
+/** A proxy reads ahead of its clients, and sends what several of them say over one connection. */
+const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
+
+/** The client's own connection; undefined where a proxy is between. */
+function connectionOf(req: InboundRequest): object | undefined {
+  for (const name of PROXIED) if (req.header(name) !== undefined) return undefined;
+  return req.source.identity;
+}
+
+function lookup(req: InboundRequest): HeaderLookup {
+  return (name) => req.header(name);
+}

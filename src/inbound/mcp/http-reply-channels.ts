@@ -1,0 +1,189 @@
+import type { Id } from '../../protocol/jsonrpc/message.js';
+import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
+import type { Accepted } from '../http/accept.js';
+import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
+import type { InboundResponse } from '../http/response.js';
+import { EventResponse } from '../http/stream.js';
+import type { Outlet } from './reply-channel.js';
+import type { EventLog, LoggedStream } from './session/event-log.js';
+import { Absence } from './session/reconnect-window.js';
+import type { EventSink, Resumable } from './session/shared-streams.js';
+
+/** After so long without an answer a stream is opened, so that proxies and people see that somebody is at work. */
+const QUIET_MODERN = 10_000;
+const QUIET_SESSION = 500;
+
+export const RETRY = 1_000;
+
+/**
+ * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
+ * stream, where the client takes one.
+ */
+export class ModernOutlet implements Outlet {
+  private stream: EventResponse | undefined;
+  private over = false;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly requestId: string,
+    private readonly res: InboundResponse,
+    private readonly headers: readonly string[],
+    private readonly accepts: Accepted,
+  ) {}
+
+  /** From now on somebody waits. */
+  awaited(): void {
+    if (this.over || this.stream || !this.accepts.stream) return;
+    this.timer = setTimeout(() => this.open(), QUIET_MODERN);
+    this.timer.unref();
+  }
+
+  private open(): EventResponse {
+    clearTimeout(this.timer);
+    this.stream ??= new EventResponse(this.res, this.headers);
+    return this.stream;
+  }
+
+  send(message: Buffer): void {
+    if (!this.accepts.stream || this.res.ended || this.res.closed) return;
+    this.open().message(writeEvent([message]));
+  }
+
+  finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    this.stop();
+    if (this.res.ended || this.res.closed) return;
+    if (!this.accepts.json && status === 200) this.open();
+    if (!this.stream) {
+      const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
+      sendJson(this.res, status, all, message);
+      return;
+    }
+    this.stream.message(writeEvent(message));
+    this.stream.end();
+  }
+
+  /** Nobody waits any more: it was answered, or the connection is gone. */
+  stop(): void {
+    this.over = true;
+    clearTimeout(this.timer);
+  }
+}
+
+/**
+ * The reply to a POST of a session. As a stream it is logged, so that a client that lost the connection finds the rest
+ * with `Last-Event-ID`; losing the connection does not cancel anything (HL-09).
+ */
+export class SessionOutlet implements Outlet {
+  private logged: LoggedStream | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private absence: Absence | undefined;
+  private answered = false;
+
+  constructor(
+    readonly requestId: string,
+    private readonly res: InboundResponse,
+    private readonly headers: readonly string[],
+    private readonly accepts: Accepted,
+    private readonly log: EventLog,
+    private readonly priming: boolean,
+    /** The request answered, where it is one. */
+    private readonly request?: Id,
+    /** What tells the connection from others: what was sent on it was read when the session speaks on it again. */
+    private readonly connection?: object,
+  ) {
+    if (accepts.stream) {
+      this.timer = setTimeout(() => this.open(), QUIET_SESSION);
+      this.timer.unref();
+    }
+  }
+
+  private open(): LoggedStream {
+    clearTimeout(this.timer);
+    if (!this.logged) {
+      this.logged = this.log.open(this.request, true);
+      if (!this.res.closed) connect(this.res, this.headers, this.logged, { priming: this.priming });
+    }
+    return this.logged;
+  }
+
+  /** Calls `over` where the client loses its connection and is not back in time. */
+  expectBack(window: number, over: () => void): void {
+    this.res.onClose(() => {
+      if (!this.answered) this.absence = new Absence({ window, stream: () => this.logged, over });
+    });
+  }
+
+  send(message: Buffer): void {
+    if (this.accepts.stream) this.open().append([message]);
+  }
+
+  finish(message: readonly Buffer[], status: number, headers: readonly string[]): void {
+    clearTimeout(this.timer);
+    this.answered = true;
+    this.absence?.end();
+    if (!this.accepts.json && status === 200) this.open();
+    if (this.logged) {
+      if (message.length > 0) this.logged.append(message);
+      this.logged.finish();
+      return;
+    }
+    if (this.res.ended || this.res.closed) return;
+    if (message.length === 0) sendEmpty(this.res, status, this.headers);
+    else if (this.accepts.stream && this.priming && status === 200) this.answerAtOnce(message);
+    else {
+      const all = headers.length > 0 ? [...this.headers, ...headers] : this.headers;
+      sendJson(this.res, status, all, message);
+    }
+  }
+
+  /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
+  private answerAtOnce(message: readonly Buffer[]): void {
+    const reply = this.log.whole(message, this.connection);
+    const body = [Buffer.from(writePriming(reply.before, RETRY)), ...writeEvent(message, { id: reply.event })];
+    sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body);
+  }
+
+  poll(retry: number): void {
+    if (!this.accepts.stream || !this.priming) return;
+    const stream = this.open();
+    stream.letGo(retry);
+  }
+}
+
+const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];
+
+/** Sends a logged stream over one connection, from event `after` on. */
+export function connect(
+  res: InboundResponse,
+  headers: readonly string[],
+  stream: Resumable & Partial<Pick<LoggedStream, 'position' | 'opened'>>,
+  options: { readonly priming?: boolean; readonly after?: number; readonly maxAge?: number },
+): EventResponse {
+  const opened: { response?: EventResponse } = {};
+  const open = (): EventResponse => {
+    opened.response ??= new EventResponse(res, headers, {
+      ...(options.maxAge !== undefined && { maxAge: options.maxAge }),
+      aged: () => opened.response?.write(writeRetry(RETRY)),
+    });
+    return opened.response;
+  };
+  const sink: EventSink = {
+    event: (id, data) => {
+      open().message(writeEvent(data, { id }));
+    },
+    end: (retry) => {
+      if (retry !== undefined) open().write(writeRetry(retry));
+      open().end();
+    },
+  };
+  // An event log that no longer holds what is asked for throws here, before anything is sent.
+  if (options.priming) {
+    const priming = writePriming(stream.position ?? '', RETRY);
+    // What a client has seen, every replica must know: it may come back to another one.
+    if (stream.opened) void stream.opened.then(() => open().write(priming));
+    else open().write(priming);
+  }
+  stream.connect(sink, options.after);
+  res.onClose(() => stream.disconnect(sink));
+  return open();
+}

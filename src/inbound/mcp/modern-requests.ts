@@ -1,0 +1,248 @@
+import type { Caller, Cancellation, Principal } from '../../core/caller.js';
+import type { CallState } from '../../core/era-bridge/call-state.js';
+import type { States } from '../../core/era-bridge/request-states.js';
+import { type Call, type Gateway, type Outcome, plainCall, type Subscription, type View } from '../../core/gateway.js';
+import { Flow } from '../../core/notification-limiter.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { Envelope } from '../../protocol/mcp/classify.js';
+import { isModernMethod, isRemovedMethod } from '../../protocol/mcp/methods.js';
+import {
+  atLeast,
+  type Implementation,
+  isLogLevel,
+  isObject,
+  LIST_KINDS,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import { resultOf } from '../../protocol/mcp/translate/result.js';
+import { Encoder, isKnownError, NO_HEADERS, type Outlet } from './reply-channel.js';
+
+export interface ModernRequest {
+  readonly principal: Principal;
+  readonly view: View;
+  readonly message: RpcRequest;
+  readonly envelope: Envelope;
+  readonly outlet: Outlet;
+  readonly cancellation: Cancellation;
+  readonly header: Call['header'];
+  /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
+  readonly maxAge?: number;
+}
+
+/** An open subscription, as its transport sees it: it can be told to end in good order. */
+export interface OpenListen {
+  /** Sends the result that ends it (SUB-06). */
+  end(): void;
+}
+
+/** Serves requests that carry their own metadata: nothing is remembered between two of them. */
+export class ModernDoor {
+  private readonly open = new Set<OpenListen>();
+  private calls = 0;
+
+  constructor(
+    private readonly gateway: Gateway,
+    private readonly info: Implementation,
+    private readonly states: States,
+  ) {}
+
+  async handle(request: ModernRequest): Promise<void> {
+    const { message, envelope, outlet } = request;
+    const encoder = new Encoder(envelope.revision, this.info);
+    const { id, method, params } = message;
+    if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.only === undefined)) {
+      encoder.failure(outlet, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
+      return;
+    }
+    const caller: Caller = {
+      principal: request.principal,
+      revision: envelope.revision,
+      capabilities: envelope.capabilities,
+      clientInfo: envelope.clientInfo,
+      session: undefined,
+    };
+    if (method === 'subscriptions/listen') {
+      await this.listen(request, caller, encoder);
+      return;
+    }
+    let state: CallState | undefined;
+    try {
+      state = this.stateIn(caller, message);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      encoder.failure(outlet, id, method, error, params);
+      return;
+    }
+    const { progressToken, logLevel } = envelope;
+    const say = (notification: Notification): void => outlet.send(encoder.notification(notification, progressToken));
+    // Who asked to hear nothing beside the answer needs nothing that bounds it.
+    const quiet = progressToken === undefined && logLevel === undefined;
+    const flow = quiet ? undefined : new Flow(request.cancellation, say);
+    this.calls++;
+    try {
+      const outcome = await this.gateway.call(caller, {
+        requestId: outlet.requestId,
+        id,
+        method,
+        params,
+        state,
+        view: request.view,
+        wantsProgress: progressToken !== undefined,
+        logLevel,
+        cancellation: flow?.cancellation ?? request.cancellation,
+        header: request.header,
+        notify: (notification) => {
+          if (!wanted(notification, envelope)) return;
+          if (flow) flow.notify(notification);
+          else say(notification);
+        },
+      });
+      this.answer(caller, encoder, outlet, message, flow ? flow.settle(outcome) : outcome);
+    } finally {
+      this.calls--;
+    }
+  }
+
+  private stateIn(caller: Caller, { method, params }: RpcRequest): CallState | undefined {
+    const sealed = params.get('requestState');
+    if (sealed === undefined) return undefined;
+    if (typeof sealed !== 'string') throw new ProtocolError('invalid_state', '"requestState" must be a string');
+    return this.states.open(caller, method, params, sealed);
+  }
+
+  private answer(
+    caller: Caller,
+    encoder: Encoder,
+    outlet: Outlet,
+    { id, method, params }: RpcRequest,
+    outcome: Outcome,
+  ): void {
+    switch (outcome.kind) {
+      case 'complete':
+      case 'task':
+        encoder.result(outlet, id, method, outcome.result);
+        break;
+      case 'input_required':
+        encoder.result(
+          outlet,
+          id,
+          'input_required',
+          resultOf({
+            resultType: 'input_required',
+            ...(outcome.inputRequests && { inputRequests: outcome.inputRequests }),
+            ...(outcome.state && { requestState: this.states.close(caller, method, params, outcome.state) }),
+          }),
+        );
+        break;
+      case 'error':
+        encoder.failure(outlet, id, method, outcome.error, params);
+    }
+  }
+
+  private async listen(
+    { message, view, outlet, cancellation, header, maxAge }: ModernRequest,
+    caller: Caller,
+    encoder: Encoder,
+  ): Promise<void> {
+    const { id } = message;
+    const filter = readFilter(message.params.get('notifications'));
+    if (!filter) {
+      encoder.failure(
+        outlet,
+        id,
+        message.method,
+        new ProtocolError('invalid_params', '"notifications" must say what to listen to'),
+      );
+      return;
+    }
+    const tagged = ({ method, params }: Notification): Buffer => writeNotification(method, tag(params, id));
+    let acknowledged = false;
+    const early: Notification[] = [];
+    let subscription: Subscription;
+    const call = plainCall(message.method, message.params, view, {
+      requestId: outlet.requestId,
+      id,
+      cancellation,
+      header,
+    });
+    try {
+      subscription = await this.gateway.listen(caller, call, filter, (notification) => {
+        if (acknowledged) outlet.send(tagged(notification));
+        else early.push(notification);
+      });
+    } catch (error) {
+      if (!isKnownError(error)) throw error;
+      encoder.failure(outlet, id, message.method, error);
+      return;
+    }
+    if (cancellation.cancelled) {
+      subscription.close();
+      return;
+    }
+    // The acknowledgement is the first message of a subscription (SUB-02).
+    outlet.send(
+      tagged({ method: 'notifications/subscriptions/acknowledged', params: { notifications: subscription.honoured } }),
+    );
+    acknowledged = true;
+    for (const notification of early) outlet.send(tagged(notification));
+    const listen: OpenListen = {
+      end: () => {
+        close();
+        const result = resultOf({
+          resultType: 'complete',
+          _meta: { [META.subscriptionId]: id, [META.serverInfo]: this.info },
+        });
+        outlet.finish(writeResult(id, [result.bytes()]), 200, NO_HEADERS);
+      },
+    };
+    const age = maxAge === undefined ? undefined : setTimeout(() => listen.end(), maxAge).unref();
+    const close = (): void => {
+      clearTimeout(age);
+      this.open.delete(listen);
+      subscription.close();
+    };
+    this.open.add(listen);
+    cancellation.onCancel(close);
+  }
+
+  /** Ends every subscription in good order, at a graceful stop. */
+  endListens(): void {
+    for (const listen of [...this.open]) listen.end();
+  }
+
+  /** Calls that are under way; subscriptions are not. */
+  get busy(): number {
+    return this.calls;
+  }
+}
+
+/** A call that is resumed goes on as its first request asked; this one may want to hear less of it (mcp.md 4.12). */
+function wanted({ method, params }: Notification, { progressToken, logLevel }: Envelope): boolean {
+  if (method === 'notifications/progress') return progressToken !== undefined;
+  if (method !== 'notifications/message') return true;
+  const { level } = params;
+  return logLevel !== undefined && isLogLevel(level) && atLeast(level, logLevel);
+}
+
+function tag(params: JsonObject, id: Id): JsonObject {
+  const meta = params['_meta'];
+  return { ...params, _meta: { ...(isObject(meta) ? meta : {}), [META.subscriptionId]: id } };
+}
+
+function readFilter(value: unknown): SubscriptionFilter | undefined {
+  if (!isObject(value)) return undefined;
+  const filter: SubscriptionFilter = {};
+  for (const kind of LIST_KINDS) if (value[kind] === true) filter[kind] = true;
+  const taskIds = value['taskIds'];
+  if (Array.isArray(taskIds)) filter.taskIds = taskIds.filter((id) => typeof id === 'string');
+  const uris = value['resourceSubscriptions'];
+  if (uris !== undefined) {
+    if (!Array.isArray(uris) || !uris.every((uri) => typeof uri === 'string')) return undefined;
+    filter.resourceSubscriptions = uris as string[];
+  }
+  return filter;
+}

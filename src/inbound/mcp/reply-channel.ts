@@ -1,0 +1,56 @@
+import { type ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import { type Id, writeError, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type Implementation, META, type Notification } from '../../protocol/mcp/model.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { encodeFailure } from '../../protocol/mcp/translate/failure.js';
+import { encodeResult, resultOf } from '../../protocol/mcp/translate/result.js';
+
+/** Where the messages of one request go, whatever carries them. */
+export interface Outlet {
+  /** The id of the request in logs and errors. */
+  readonly requestId?: string;
+  /** A message that belongs to the request and comes before its answer. */
+  send(message: Buffer): void;
+  /** The answer. `status` and `headers` matter where it is still open how the reply looks. */
+  finish(message: readonly Buffer[], status: number, headers: readonly string[]): void;
+  /** Lets the client go until it asks again, where it can. */
+  poll?(retry: number): void;
+}
+
+export const NO_HEADERS: readonly string[] = [];
+
+/** Writes what the core says in the caller's revision. */
+export class Encoder {
+  constructor(
+    private readonly revision: Revision,
+    private readonly gateway: Implementation,
+  ) {}
+
+  result(outlet: Outlet, id: Id, method: string, result: RawObject): void {
+    outlet.finish(writeResult(id, encodeResult(method, result, this.revision, this.gateway)), 200, NO_HEADERS);
+  }
+
+  failure(outlet: Outlet, id: Id, method: string, error: ProtocolError | UpstreamRpcError, params?: RawObject): void {
+    const encoded = encodeFailure(error, this.revision, {
+      method,
+      uri: method === 'resources/read' ? params?.get('uri') : undefined,
+    });
+    if ('result' in encoded) this.result(outlet, id, method, resultOf(encoded.result));
+    else outlet.finish([writeError(id, encoded.error)], encoded.status, Object.entries(encoded.headers).flat());
+  }
+
+  /** A notification of a request, under the token its sender gave. */
+  notification({ method, params }: Notification, progressToken: string | number | undefined): Buffer {
+    if (method !== 'notifications/progress') return writeNotification(method, params);
+    const { message, ...rest } = params;
+    return writeNotification(method, {
+      ...rest,
+      ...(message !== undefined && this.revision.expresses.progressMessage && { message }),
+      [META.progressToken]: progressToken,
+    });
+  }
+}
+
+export const isKnownError = (error: unknown): error is ProtocolError | UpstreamRpcError =>
+  error instanceof UpstreamRpcError || (error instanceof Error && error.name === 'ProtocolError');

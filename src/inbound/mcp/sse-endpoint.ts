@@ -1,0 +1,216 @@
+import type { Principal } from '../../core/caller.js';
+import type { View } from '../../core/gateway.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type RpcRequest, readIncoming, writeResult } from '../../protocol/jsonrpc/message.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
+import { HTTP_SSE } from '../../protocol/mcp/revisions/index.js';
+import { writeEvent } from '../../protocol/sse/writer.js';
+import { accepted, isJson } from '../http/accept.js';
+import { sendBody } from '../http/reply.js';
+import type { InboundResponse } from '../http/response.js';
+import type { Route, Visit } from '../http/route.js';
+import { EventResponse } from '../http/stream.js';
+import { sendPage } from './html-page.js';
+import type { InfoPage } from './info-page.js';
+import { MCP_ERRORS } from './refusals.js';
+import type { Outlet } from './reply-channel.js';
+import { Batch } from './session/batch.js';
+import { type ClientSession, notUnderstood } from './session/client-session.js';
+import type { Carrier, Sessions } from './session/sessions.js';
+
+/** One stream of HTTP+SSE: everything the gateway says to its client goes here. */
+export class SseCarrier implements Carrier {
+  readonly reachable = true;
+
+  constructor(private readonly response: EventResponse) {}
+
+  /** Its session ends with the stream. */
+  get connected(): boolean {
+    return !this.response.over;
+  }
+
+  unsolicited(message: Buffer): void {
+    this.send([message]);
+  }
+
+  send(message: readonly Buffer[]): void {
+    if (message.length === 0) return;
+    this.response.message(writeEvent(message));
+  }
+
+  ended(): void {
+    this.response.end();
+  }
+}
+
+/** A client that has opened its stream and may not have shaken hands yet. */
+interface Line {
+  readonly carrier: SseCarrier;
+  /** The key of its principal. */
+  readonly owner: string;
+  readonly view: View;
+  session: ClientSession | undefined;
+  /** Shaking hands at the moment. */
+  opening: boolean;
+}
+
+export interface SseDoorOptions {
+  readonly sessions: Sessions<SseCarrier>;
+  readonly info: InfoPage;
+  readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
+  mintId(principal: Principal): string;
+}
+
+const ACCEPTED = [Buffer.from('Accepted')];
+const CLOSED = 'The client closed its stream';
+/** S3-14: the transport is deprecated since 2025-03-26; it works as long as clients need it. */
+const DEPRECATED = ['Deprecation', 'true'];
+
+/** HTTP+SSE of 2024-11-05: a stream that announces where to post, and the posts. */
+export class SseDoor {
+  private readonly lines = new Map<string, Line>();
+
+  constructor(private readonly options: SseDoorOptions) {}
+
+  /** The stream at one path, and the posts of its clients at another. */
+  routes(stream: string, messages: string, viewOf: (visit: Visit) => View): Route[] {
+    const route = { access: 'user', errors: MCP_ERRORS } as const;
+    return [
+      {
+        ...route,
+        method: 'GET',
+        path: stream,
+        description: 'MCP over HTTP+SSE: the stream of a session',
+        handle: (visit) => {
+          const view = viewOf(visit);
+          return this.open(visit, view, view.only === undefined ? messages : `/mcp/${view.only}/messages`);
+        },
+      },
+      {
+        ...route,
+        method: 'POST',
+        path: messages,
+        description: 'MCP over HTTP+SSE: one message of a client',
+        handle: (visit) => this.post(visit),
+      },
+    ];
+  }
+
+  private async open(visit: Visit, view: View, messages: string): Promise<void> {
+    const { req, res, principal, headers: base } = visit;
+    const accepts = accepted(req.header('accept'));
+    if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*')) {
+      if (!accepts.html) throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
+      await sendPage(res, base, this.options.info.html(view, principal, req.reachedUrl));
+      return;
+    }
+    if (visit.query.get('view') === 'catalog') {
+      await this.catalog(res, view, principal, base);
+      return;
+    }
+    const id = this.options.mintId(principal);
+    const headers = [
+      ...base,
+      ...DEPRECATED,
+      'Mcp-Protocol-Version',
+      HTTP_SSE.date,
+      'Mcp-Session-Id',
+      id,
+      'X-SSE-Session-ID',
+      id,
+    ];
+    const response = new EventResponse(res, headers);
+    const line: Line = {
+      carrier: new SseCarrier(response),
+      owner: principal.key,
+      view,
+      session: undefined,
+      opening: false,
+    };
+    this.lines.set(id, line);
+    res.onClose(() => {
+      this.lines.delete(id);
+      if (line.session) this.end(line.session);
+    });
+    response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
+  }
+
+  /** C-12: the catalogue as a stream to look at, apart from the protocol. */
+  private async catalog(
+    res: InboundResponse,
+    view: View,
+    principal: Principal,
+    base: readonly string[],
+  ): Promise<void> {
+    const page = await this.options.info.describe(view, principal);
+    const { tools, serverInfo } = page['result'] as { tools: unknown; serverInfo: unknown };
+    const response = new EventResponse(res, [...base, ...DEPRECATED]);
+    response.write(`event: connection\ndata: ${JSON.stringify(serverInfo)}\n\n`);
+    response.message([Buffer.from(`event: endpoint\ndata: ${JSON.stringify({ endpoints: tools })}\n\n`)]);
+    const ping = setInterval(() => response.write(`event: ping\ndata: ${Date.now()}\n\n`), 15_000);
+    ping.unref();
+    res.onClose(() => clearInterval(ping));
+  }
+
+  private async post({ req, res, principal, headers: base, query }: Visit): Promise<void> {
+    const sessionId = query.get('sessionId');
+    if (!isJson(req.header('content-type')))
+      throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
+    if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
+    const line = this.lines.get(sessionId);
+    if (!line || line.owner !== principal.key)
+      throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
+    const { limits } = this.options;
+    const incoming = readIncoming(await req.read(limits.body), limits);
+    const outlet: Outlet = {
+      requestId: req.id,
+      send: (message) => line.carrier.send([message]),
+      finish: (message) => line.carrier.send(message),
+    };
+    if (
+      incoming.kind === 'batch' &&
+      (!line.session?.revision.expresses.batches || incoming.items.length > limits.batch || incoming.items.length === 0)
+    ) {
+      throw new ProtocolError('batch_not_allowed', 'This session has no batches, or not of this size');
+    }
+    // From here on the answer is on the stream.
+    sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
+    if (incoming.kind === 'batch')
+      await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(principal, message, to));
+    else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
+      await this.initialize(line, principal, incoming, req.id);
+    else if (line.session) await line.session.handle(principal, incoming, outlet);
+    else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
+  }
+
+  private async initialize(line: Line, principal: Principal, message: RpcRequest, requestId: string): Promise<void> {
+    line.opening = true;
+    try {
+      const { session, result } = await this.options.sessions.open(
+        principal,
+        line.view,
+        message.params,
+        () => line.carrier,
+        { requestId, id: message.id },
+      );
+      line.session = session;
+      if (!line.carrier.connected) this.end(session);
+      line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      line.carrier.send([notUnderstood(message.id, error)]);
+    } finally {
+      line.opening = false;
+    }
+  }
+
+  /** A session of HTTP+SSE has no record, so ending it cannot fail for want of the database. */
+  private end(session: ClientSession): void {
+    this.options.sessions.end(session, CLOSED).catch(() => {});
+  }
+
+  private beforeHandshake(line: Line, { id, method }: RpcRequest): void {
+    if (method === 'ping') line.carrier.send(writeResult(id, [Buffer.from('{}')]));
+    else line.carrier.send([notUnderstood(id, new ProtocolError('invalid_request', 'initialize comes first'))]);
+  }
+}

@@ -1,0 +1,260 @@
+import { failed, type Outcome } from '../../core/gateway.js';
+import type { UpstreamCall } from '../../core/upstream.js';
+import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
+import {
+  type RpcMessage,
+  type RpcResponse,
+  readReplies,
+  writeNotification,
+  writeRequest,
+} from '../../protocol/jsonrpc/message.js';
+import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
+import {
+  atLeast,
+  type ClientCapabilities,
+  isLogLevel,
+  isObject,
+  META,
+  type Notification,
+  type SubscriptionFilter,
+} from '../../protocol/mcp/model.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { stampParams } from '../../protocol/mcp/translate/meta.js';
+import { decodeOutcome } from '../../protocol/mcp/translate/outcome.js';
+import { nextId } from '../request-ids.js';
+import type { Start } from '../stdio/lease.js';
+import type { Child } from '../stdio/process.js';
+import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } from './context.js';
+import { Deadline } from './deadline.js';
+import { ownCall } from './gateway-call.js';
+import type { OpenWatch } from './peer.js';
+import { FLOODED } from './server-traffic.js';
+import { endingOf, problemOf } from './session/stdio-problem.js';
+
+interface Waiting {
+  readonly call: UpstreamCall;
+  readonly deadline: Deadline;
+  settle(outcome: Outcome): void;
+}
+
+interface Listening {
+  acknowledged: boolean;
+  deliver(notification: Notification): void;
+  opened(honoured: SubscriptionFilter): void;
+  ended(why: string): void;
+}
+
+/** A process that speaks the modern era on its pipes: many requests and subscriptions at once, told apart by id. */
+export class ModernPipe {
+  private readonly waiting = new Map<number, Waiting>();
+  private readonly listening = new Map<number, Listening>();
+  private readonly child: Child;
+  private over: string | undefined;
+
+  constructor(
+    private readonly context: UpstreamContext,
+    readonly revision: Revision,
+    start: Start,
+    private readonly ended: (why: string) => void = () => {},
+  ) {
+    this.child = start({
+      message: (line) => this.message(line),
+      exit: (info) => this.exit(endingOf(this.context, info)),
+    });
+  }
+
+  get isOver(): boolean {
+    return this.over !== undefined;
+  }
+
+  /** Resolves when the process has answered a question: it is up. */
+  async answers(time: number): Promise<void> {
+    await this.send({}, { ...ownCall('server/discover'), timeouts: { call: time, callMax: time } });
+  }
+
+  send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {
+    return new Promise((resolve) => {
+      const id = nextId();
+      const { call: idle, callMax } = call.timeouts ?? this.context.timeouts;
+      let stopListening = (): void => {};
+      const settle = (outcome: Outcome): void => {
+        if (!this.waiting.delete(id)) return;
+        deadline.clear();
+        stopListening();
+        resolve(outcome);
+      };
+      const giveUp = (error: ProtocolError, reason: string | undefined): void => {
+        this.cancel(id, reason);
+        settle(failed(error));
+      };
+      const deadline = new Deadline(idle, callMax, () => giveUp(timedOut(this.context, idle), 'timed out'));
+      this.waiting.set(id, { call, deadline, settle });
+      const sent = this.write(
+        writeRequest(id, call.method, this.stamp(call.params, capabilities, call, call.wantsProgress ? id : undefined)),
+      );
+      if (sent !== undefined) settle(failed(unavailable(this.context, sent)));
+      else
+        stopListening = call.cancellation.onCancel((reason) =>
+          giveUp(new ProtocolError('cancelled', 'The request was cancelled'), reason),
+        );
+    });
+  }
+
+  listen(
+    filter: SubscriptionFilter,
+    deliver: (notification: Notification) => void,
+    lost: (why: string) => void,
+  ): Promise<OpenWatch> {
+    return new Promise((resolve, reject) => {
+      const id = nextId();
+      const drop = (): void => {
+        clearTimeout(timer);
+        this.listening.delete(id);
+      };
+      const fail = (why: string): void => {
+        drop();
+        if (entry.acknowledged) lost(why);
+        else reject(unavailable(this.context, why));
+      };
+      const timer = setTimeout(() => fail('it did not acknowledge the subscription'), this.context.timeouts.call);
+      const entry: Listening = {
+        acknowledged: false,
+        deliver,
+        opened: (honoured) => {
+          clearTimeout(timer);
+          entry.acknowledged = true;
+          resolve({
+            honoured,
+            close: () => {
+              drop();
+              this.cancel(id, undefined);
+            },
+          });
+        },
+        ended: fail,
+      };
+      this.listening.set(id, entry);
+      const params = this.stamp(RawObject.from({ notifications: filter }), {}, undefined, undefined);
+      const refused = this.write(writeRequest(id, 'subscriptions/listen', params));
+      if (refused !== undefined) fail(refused);
+    });
+  }
+
+  private stamp(
+    params: RawObject,
+    capabilities: ClientCapabilities,
+    call: UpstreamCall | undefined,
+    token: number | undefined,
+  ): RawObject {
+    return stampParams(params, {
+      revision: this.revision,
+      clientInfo: this.context.clientInfo,
+      capabilities,
+      logLevel: call?.logLevel,
+      progressToken: token,
+    });
+  }
+
+  /** STD-06: on pipes a request is cancelled in words. */
+  private cancel(requestId: number, reason: string | undefined): void {
+    this.write(writeNotification('notifications/cancelled', { requestId, ...(reason && { reason }) }));
+  }
+
+  private write(message: Buffer): string | undefined {
+    if (this.over !== undefined) return this.over;
+    try {
+      this.child.send(message);
+      return undefined;
+    } catch (error) {
+      return problemOf(this.context, error);
+    }
+  }
+
+  private message(line: Buffer): void {
+    let messages: RpcMessage[];
+    try {
+      messages = readReplies(line);
+    } catch {
+      this.child.countBadLine();
+      return;
+    }
+    for (const message of messages) {
+      const wanted =
+        message.kind === 'response'
+          ? this.response(message)
+          : message.kind === 'notification' && this.notification(message.method, message.params.value());
+      if (!wanted) this.unwanted(line.length / messages.length);
+    }
+  }
+
+  /** A message that no call waits for. A process that sends too many of them is ended, and started after a pause. */
+  private unwanted(bytes: number): void {
+    const { traffic, log, name } = this.context;
+    if (this.over !== undefined || traffic.allows(bytes)) return;
+    traffic.flooded();
+    log.warn({ server: name }, 'the process of a server is ended: too many messages');
+    this.exit(FLOODED);
+    this.child.giveUp(FLOODED);
+  }
+
+  /** False where nobody waits for it. */
+  private response(message: RpcResponse): boolean {
+    const listening = this.listening.get(message.id as number);
+    if (listening) {
+      listening.ended(message.error?.message ?? 'it ended the subscription');
+      return true;
+    }
+    const waiting = this.waiting.get(message.id as number);
+    if (!waiting) {
+      this.context.log.warn({ server: this.context.name }, 'dropped an answer to a request that is not under way');
+      return false;
+    }
+    if (message.error) {
+      const { code, message: text, data } = message.error;
+      waiting.settle(failed(new UpstreamRpcError(code, text, data)));
+    } else
+      waiting.settle(
+        decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
+      );
+    return true;
+  }
+
+  /** True where a call waits for it. */
+  private notification(method: string, params: JsonObject): boolean {
+    const meta = params['_meta'];
+    const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
+    if (subscription !== undefined) {
+      const listening = this.listening.get(subscription as number);
+      if (!listening) return false;
+      if (method !== 'notifications/subscriptions/acknowledged') listening.deliver({ method, params });
+      else if (!listening.acknowledged) listening.opened((params['notifications'] ?? {}) as SubscriptionFilter);
+      return false;
+    }
+    if (method === 'notifications/progress') {
+      const waiting = this.waiting.get(params[META.progressToken] as number);
+      if (!waiting?.call.wantsProgress) return false;
+      waiting.deadline.extend();
+      waiting.call.notify({ method, params });
+      return true;
+    }
+    if (method === 'notifications/message' && this.waiting.size === 1) {
+      // Nothing on a pipe says which request a message belongs to, so it is passed on where there is only one.
+      const { call } = this.waiting.values().next().value!;
+      const level = params['level'];
+      if (call.logLevel === undefined || !isLogLevel(level) || !atLeast(level, call.logLevel)) return false;
+      call.notify({ method, params });
+      return true;
+    }
+    if (method === 'notifications/cancelled')
+      this.listening.get(params['requestId'] as number)?.ended('it ended the subscription');
+    return false;
+  }
+
+  private exit(why: string): void {
+    if (this.over !== undefined) return;
+    this.over = why;
+    for (const waiting of [...this.waiting.values()]) waiting.settle(failed(broken(this.context, `is gone: ${why}`)));
+    for (const listening of [...this.listening.values()]) listening.ended(why);
+    this.ended(why);
+  }
+}

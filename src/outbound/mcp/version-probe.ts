@@ -1,0 +1,208 @@
+import { within } from '../../core/timing.js';
+import { UpstreamRpcError } from '../../protocol/errors.js';
+import { type RpcMessage, type RpcResponse, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
+import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
+import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { stampParams } from '../../protocol/mcp/translate/meta.js';
+import { nextId } from '../request-ids.js';
+import { StdioError } from '../stdio/errors.js';
+import type { ExitInfo } from '../stdio/exit-info.js';
+import type { Start } from '../stdio/lease.js';
+import type { Child, ChildEvents } from '../stdio/process.js';
+import type { UpstreamContext } from './context.js';
+import { ModernPipe } from './modern-stdio.js';
+import type { LegacySession } from './session/session.js';
+import { StdioChannel } from './session/stdio-channel.js';
+
+export interface FirstContactOptions {
+  readonly context: UpstreamContext;
+  readonly modernOffer: Revision;
+  /** Fires when the process has taken too long. */
+  readonly signal: AbortSignal;
+  /** Does the handshake of the older era on a channel. */
+  openLegacy(channel: StdioChannel): Promise<LegacySession>;
+}
+
+/** The server is modern, and none of its versions is ours. */
+export class ForeignVersions extends StdioError {
+  constructor(readonly evidence: Extract<Evidence, { kind: 'foreign' }>) {
+    const problem = `it speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`;
+    super('invalid', problem, { summary: problem, unrunnable: true });
+  }
+}
+
+/**
+ * So long the handshake waits for the answer to the probe. It costs servers that ignore unknown requests this much time
+ * once; a server that is still starting reads both when it is ready, and its answer to the probe counts.
+ */
+const HESITATION = 2_000;
+
+/**
+ * Speaks to a process for the first time, not knowing its era, and keeps the same process for what follows (mcp.md 5.1,
+ * 5.2): `server/discover` first, and on anything but a modern answer the handshake. Only a process that does not survive
+ * the probe, or refuses the handshake after it, is started again, and hears the handshake first then.
+ */
+export async function firstContact(start: Start, options: FirstContactOptions): Promise<ModernPipe | LegacySession> {
+  const { context, openLegacy, signal } = options;
+  const probe = new EraProbe(start, options);
+  try {
+    return await probe.session();
+  } catch (error) {
+    // A second start would end the same way.
+    if (signal.aborted || (error instanceof StdioError && error.unrunnable)) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    context.log.debug({ server: context.name, why }, 'a process did not survive the modern probe and is started again');
+  }
+  await probe.stop();
+  return openLegacy(new StdioChannel(context, start));
+}
+
+/** The channel of a handshake that may turn out to be one too many. */
+class TentativeChannel extends StdioChannel {
+  withdrawn = false;
+
+  /** Ends the handshake and leaves the process alone. */
+  withdraw(): void {
+    this.withdrawn = true;
+    this.events?.closed('the server speaks the modern era');
+  }
+
+  override async close(): Promise<void> {
+    if (!this.withdrawn) await super.close();
+  }
+}
+
+/** One process and the question about its era. */
+class EraProbe implements ChildEvents {
+  private readonly id = nextId();
+  private readonly child: Child;
+  private readonly found: Promise<Evidence>;
+  private settle!: (evidence: Evidence) => void;
+  private readonly gone: Promise<never>;
+  private lose!: (error: unknown) => void;
+  private answered = false;
+  private ended: ExitInfo | undefined;
+  /** What hears the process beside its answer to the probe. */
+  private next: ChildEvents | undefined;
+  private tentative: TentativeChannel | undefined;
+
+  constructor(
+    start: Start,
+    private readonly options: FirstContactOptions,
+  ) {
+    this.found = new Promise((resolve) => {
+      this.settle = resolve;
+    });
+    this.gone = new Promise((_, reject) => {
+      this.lose = reject;
+    });
+    this.gone.catch(() => {});
+    this.child = start(this, { expendable: true });
+  }
+
+  async session(): Promise<ModernPipe | LegacySession> {
+    const { context } = this.options;
+    try {
+      this.ask();
+      const first = await within(Promise.race([this.found, this.gone]), HESITATION);
+      if (first && first.kind !== 'legacy') return this.modern(first);
+      const channel = new TentativeChannel(context, (events) => this.handOver(events));
+      this.tentative = channel;
+      const handshake = this.options.openLegacy(channel).catch((error: unknown) => {
+        if (channel.withdrawn) return new Promise<never>(() => {});
+        throw error;
+      });
+      handshake.catch(() => {});
+      const outcome = await Promise.race([handshake, this.late(handshake), this.gone]);
+      return 'kind' in outcome ? this.modern(outcome) : outcome;
+    } finally {
+      this.answered = true;
+    }
+  }
+
+  /** An answer to the probe that comes late counts, unless it only says what the handshake says too. */
+  private async late(handshake: Promise<LegacySession>): Promise<Evidence | LegacySession> {
+    const evidence = await this.found;
+    return evidence.kind === 'legacy' ? handshake : evidence;
+  }
+
+  async stop(): Promise<void> {
+    await this.child.stop();
+  }
+
+  private ask(): void {
+    const { modernOffer: revision, context } = this.options;
+    const params = stampParams(RawObject.from({}), {
+      revision,
+      clientInfo: context.clientInfo,
+      capabilities: {},
+      logLevel: undefined,
+      progressToken: undefined,
+    });
+    this.child.send(writeRequest(this.id, 'server/discover', params));
+  }
+
+  private modern(evidence: Evidence): ModernPipe {
+    if (evidence.kind === 'foreign') throw new ForeignVersions(evidence);
+    const revision = evidence.kind === 'modern' ? evidence.revision : this.options.modernOffer;
+    return new ModernPipe(this.options.context, revision, (events) => this.handOver(events));
+  }
+
+  /** From here on the process is heard by `events`. */
+  private handOver(events: ChildEvents): Child {
+    this.next = events;
+    if (this.ended) events.exit(this.ended);
+    return this.child;
+  }
+
+  message(line: Buffer): void {
+    if (this.answered || !this.takes(line)) this.next?.message(line);
+  }
+
+  /** Whether a line is the answer to the probe. */
+  private takes(line: Buffer): boolean {
+    let messages: RpcMessage[];
+    try {
+      messages = readReplies(line);
+    } catch {
+      if (!this.next) this.child.countBadLine();
+      return false;
+    }
+    const answer = messages.find(
+      (message): message is RpcResponse => message.kind === 'response' && message.id === this.id,
+    );
+    if (!answer) return false;
+    this.answered = true;
+    const evidence = read(answer);
+    if (evidence.kind !== 'legacy') {
+      // At once: the answer to the handshake may follow in the same read.
+      this.next = undefined;
+      this.tentative?.withdraw();
+    }
+    this.settle(evidence);
+    return true;
+  }
+
+  exit(info: ExitInfo): void {
+    this.ended = info;
+    const { failure } = info;
+    const problem = failure?.problem ?? 'it was stopped';
+    this.lose(
+      new StdioError('exited', problem, {
+        exit: info,
+        ...(failure && { summary: failure.summary, unrunnable: failure.unrunnable }),
+      }),
+    );
+    this.next?.exit(info);
+  }
+
+  drain(): void {
+    this.next?.drain?.();
+  }
+}
+
+function read({ error, result }: RpcResponse): Evidence {
+  if (error) return readProbe({ error: new UpstreamRpcError(error.code, error.message, error.data) }, 'legacy');
+  return readProbe({ result: result!.value() }, 'legacy');
+}

@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { bytesHeld } from '../../../test/support/heap.js';
+import { Parts } from './body-buffer.js';
+
+describe('Parts', () => {
+  it('gives back what was added, one text after the other', () => {
+    const sizes = fc.array(fc.oneof(fc.nat(20), fc.nat(5_000), fc.constantFrom(4_095, 4_096, 4_097)), {
+      maxLength: 20,
+    });
+    fc.assert(
+      fc.property(fc.array(sizes, { maxLength: 3 }), (texts) => {
+        const parts = new Parts();
+        let n = 0;
+        for (const text of texts) {
+          const all = text.map((size) => Buffer.alloc(size, `${n++},`));
+          for (const part of all) parts.add(part);
+          const whole = Buffer.concat(all);
+          expect(parts.size).toBe(whole.length);
+          expect(parts.take().equals(whole)).toBe(true);
+        }
+        expect(parts.size).toBe(0);
+      }),
+    );
+  });
+
+  it('does not copy what comes in one part', () => {
+    const parts = new Parts();
+    const only = Buffer.from('only');
+    parts.add(only);
+    expect(parts.take()).toBe(only);
+  });
+
+  it.each([
+    ['one byte each', [1]],
+    ['one byte and a large one in turn', [1, 4_096]],
+    ['a little too much for one block', [2_049]],
+    ['a little of a large memory', [5_000]],
+  ])('weighs little more than its bytes: %s', (_, sizes) => {
+    const parts = new Parts();
+    const before = bytesHeld();
+    for (let i = 0; parts.size < 1_000_000; i++) {
+      const size = sizes[i % sizes.length]!;
+      parts.add(size === 5_000 ? Buffer.allocUnsafeSlow(64 * 1024).subarray(0, size) : Buffer.alloc(size));
+    }
+    expect(bytesHeld() - before).toBeLessThan(4_000_000);
+    expect(parts.take().length).toBeGreaterThanOrEqual(1_000_000);
+  });
+});

@@ -1,0 +1,95 @@
+/** A server that hangs delays nobody: it is waited for once, answers say that it is missing, and clients hear of it later. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ModernClient } from '../era-bridge/support/clients.js';
+import { eventually } from '../era-bridge/support/wire.js';
+import { connectClient, type Door, type EraClient, type Revision } from '../eras/peers.js';
+import { type RunningGateway, startGateway } from '../support/gateway.js';
+import { CountedServer } from './counted-server.js';
+import { missingIn, namesIn } from './support.js';
+
+/** How long a caller waits at most for a server that has not answered. */
+const PATIENCE = 1_000;
+const ROUNDS = 5;
+
+let good: CountedServer;
+let mute: CountedServer;
+let gateway: RunningGateway;
+const clients: EraClient[] = [];
+
+beforeEach(async () => {
+  good = await CountedServer.start({ era: 'modern', announces: true });
+  mute = await CountedServer.start({ era: 'legacy', announces: true });
+  mute.hang();
+  gateway = await startGateway(
+    { log: { level: 'warn' }, servers: { good: { url: good.url }, mute: { url: mute.url } } },
+    { settled: false },
+  );
+});
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.close();
+  await gateway?.close();
+  await good?.close();
+  await mute?.close();
+});
+
+async function connect(revision: Revision): Promise<EraClient> {
+  const door: Door = { transport: 'http', url: `${gateway.url}/mcp`, config: '' };
+  const client = await connectClient(revision, door);
+  clients.push(client);
+  return client;
+}
+
+/** Waits until the other server is there, which takes its time on a busy machine. */
+async function withoutMute(client: EraClient): Promise<void> {
+  const list = await eventually(
+    () => client.request('tools/list'),
+    (answer) => missingIn(answer).join() === 'mute',
+    60_000,
+  );
+  expect(namesIn(list)).toEqual(['good__one', 'good__two']);
+}
+
+describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revision) => {
+  test('is not held up by a server that hangs, and is told what is missing', async () => {
+    await withoutMute(await connect(revision));
+    const began = performance.now();
+    for (let round = 0; round < ROUNDS; round++) {
+      const client = await connect(revision);
+      const list = await client.request('tools/list');
+      expect(namesIn(list)).toEqual(['good__one', 'good__two']);
+      expect(missingIn(list)).toEqual(['mute']);
+      const first = client.received.find(({ result }) => result?.['capabilities']);
+      expect(missingIn(first?.result)).toEqual(['mute']);
+    }
+    // Had each of them waited with its handshake and with its list, it would have taken longer.
+    expect(performance.now() - began).toBeLessThan(2 * ROUNDS * PATIENCE);
+  });
+
+  test('hears of the server when it answers', async () => {
+    const client = await connect(revision);
+    await client.watchLists();
+    await withoutMute(client);
+    mute.wake();
+    await eventually(
+      () => client.notifications.some(({ method }) => method === 'notifications/tools/list_changed'),
+      (told) => told,
+      60_000,
+    );
+    const list = await eventually(
+      () => client.request('tools/list'),
+      (answer) => missingIn(answer).length === 0,
+      60_000,
+    );
+    expect(namesIn(list)).toEqual(['good__one', 'good__two', 'mute__one', 'mute__two']);
+  });
+});
+
+test('callers that come together wait together, and no longer than a second', async () => {
+  const callers = Array.from({ length: 50 }, () => new ModernClient(`${gateway.url}/mcp`, {}));
+  const began = performance.now();
+  const lists = await Promise.all(callers.map((caller) => caller.request('tools/list')));
+  const together = performance.now() - began;
+  for (const { result } of lists) expect(missingIn(result)).toContain('mute');
+  expect(mute.lists).toBe(0);
+  expect(together).toBeLessThan(5 * PATIENCE);
+});

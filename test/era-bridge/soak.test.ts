@@ -1,0 +1,165 @@
+/**
+ * Parked calls in number (mcp.md 4.4): every one ends in exactly one answer, every handler ran once, and nothing is left
+ * behind. `npm run test:soak` makes 500 of them, an ordinary run 100; `SOAK_CALLS` and `SOAK_SEED` choose otherwise.
+ */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Entry, HttpFixture } from '../fixtures/era-bridge/http.mjs';
+import { accept, answersTo, ModernClient, textOf } from './support/clients.js';
+import { callerNames, endingOf, live, plan, type Seen } from './support/soak.js';
+import { eventually } from './support/wire.js';
+import { fixtureProcesses, startWorld, tokenOf, tokensFor, type World } from './support/world.js';
+
+const CALLS = Number(process.env['SOAK_CALLS'] ?? 100);
+const SEED = Number(process.env['SOAK_SEED'] ?? 20260728);
+const CALLERS = 50;
+const POOL = 8;
+const SERVERS: [string, number][] = [
+  ['plain', 3],
+  ['resumable', 3],
+  ['older', 2],
+  ['pipe', 2],
+];
+/** How long the gateway waits whose callers never answer; the other one waits as long as it takes. */
+const HASTE = 3_000;
+
+const planned = plan(CALLS, CALLERS, SEED, SERVERS);
+const expiring = planned.filter(({ fate }) => fate === 'expire').length;
+
+let patient: World;
+let hasty: World;
+let seen: Seen[];
+
+const start = (maxParked: number, parkTtl: string): Promise<World> =>
+  startWorld({
+    http: { plain: {}, resumable: { eventIds: true }, older: { transport: 'sse' } },
+    stdio: { pipe: { pool: POOL } },
+    config: {
+      auth: tokensFor(callerNames(CALLERS)),
+      bridge: { maxParked, maxParkedPerCaller: maxParked, maxParkedPerServer: maxParked, parkTtl },
+    },
+  });
+
+const entries = (): Entry[] => [...patient.entries(), ...hasty.entries()];
+const fixtures = (): HttpFixture[] => [patient, hasty].flatMap((world) => Object.values(world.fixtures));
+
+beforeAll(async () => {
+  [patient, hasty] = await Promise.all([start(CALLS, '10m'), start(expiring, `${HASTE}ms`)]);
+  const answered = (key: string): boolean =>
+    patient.entries().some((entry) => entry.kind === 'answered' && entry.key === key);
+  seen = await Promise.all(
+    planned.map((call) => {
+      const { at } = call.fate === 'expire' ? hasty : patient;
+      return live(call, { url: at, answered, parkTtl: HASTE });
+    }),
+  );
+}, 600_000);
+
+afterAll(() => Promise.all([patient?.close(), hasty?.close()]));
+
+const withFate = (...fates: Seen['fate'][]): Seen[] => seen.filter(({ fate }) => fates.includes(fate));
+
+test(`${CALLS} calls of ${CALLERS} callers meet with no fault`, () => {
+  expect(
+    seen
+      .filter(({ faults }) => faults.length > 0)
+      .map(({ key, server, fate, faults }) => ({ key, server, fate, faults })),
+  ).toEqual([]);
+});
+
+test('every call that was waited for ends in exactly one answer, its own', () => {
+  const said = withFate('accept', 'decline', 'cancel', 'rounds', 'missing', 'twice', 'differently');
+  expect(said.map(({ ends }) => ends.length)).toEqual(said.map(() => 1));
+  expect(said.map(({ ends }) => textOf(ends[0]!))).toEqual(said.map((call) => endingOf(call)));
+});
+
+test('a question answered differently while its answer is at work is refused with -32602', () => {
+  const refused = withFate('differently').map(({ refused: [reply] }) => reply?.error?.code);
+  expect(refused).toEqual(refused.map(() => -32602));
+});
+
+test('a question that expired is refused with -32602', () => {
+  const late = withFate('expire').map(({ ends }) => ends.map(({ error }) => error?.code));
+  expect(late).toEqual(late.map(() => [-32602]));
+});
+
+test('every handler ran exactly once', () => {
+  const runs = new Map<string, number>();
+  for (const { kind, key } of entries()) if (kind === 'run') runs.set(key!, (runs.get(key!) ?? 0) + 1);
+  expect(seen.filter(({ key }) => runs.get(key) !== 1).map(({ key, fate }) => [key, fate, runs.get(key)])).toEqual([]);
+  expect(runs.size).toBe(CALLS);
+});
+
+test('a call whose caller went away is cancelled at its server', async () => {
+  const expected = withFate('disconnect').map(({ key }) => key);
+  const cancelled = (): string[] => entries().flatMap(({ kind, key }) => (kind === 'cancelled' ? [key!] : []));
+  await eventually(cancelled, (keys) => expected.every((key) => keys.includes(key)));
+  const others = withFate('accept', 'decline', 'cancel', 'rounds', 'missing', 'twice', 'differently');
+  expect(others.filter(({ key }) => cancelled().includes(key))).toEqual([]);
+});
+
+test('a question that expired was answered for its caller, once', () => {
+  const answersOf = ({ key: expired }: Seen): unknown[] =>
+    entries().flatMap(({ kind, key, result }) => (kind === 'answered' && key === expired ? [result] : []));
+  const late = withFate('expire').map((call) => ({ server: call.server, key: call.key, answers: answersOf(call) }));
+  const wrong = late.filter(({ answers }) => JSON.stringify(answers) !== '[{"action":"cancel"}]');
+  expect(wrong).toEqual([]);
+});
+
+test('nothing is left open at the servers: no call, no question, no reply', async () => {
+  const left = () => fixtures().map(({ busy, open }) => ({ ...busy, reply: open.reply }));
+  const nothing = left().map(() => ({ runs: 0, questions: 0, reply: 0 }));
+  await eventually(left, (now) => JSON.stringify(now) === JSON.stringify(nothing), 30_000).catch(() => {});
+  expect(left()).toEqual(nothing);
+});
+
+test('sessions were lent from the pools, never opened per call, and no process was left over', async () => {
+  for (const { gateway, fixtures: all } of [patient, hasty]) {
+    // One more session is shared by calls that ask nothing.
+    expect(all['older']!.sessions.size).toBeLessThanOrEqual(4 + 1);
+    await eventually(
+      () => fixtureProcesses(gateway.pid),
+      (count) => count <= POOL + 1,
+    );
+  }
+});
+
+test('no room is taken in the gateways: as many calls as they may hold can be parked again', async () => {
+  const names = callerNames(CALLERS);
+  const fill = async (world: World, count: number) => {
+    const calls = Array.from({ length: count }, (_, n) => ({
+      client: new ModernClient(world.at('plain'), undefined, tokenOf(names[n % CALLERS]!)),
+      args: { key: `again-${n}` },
+    }));
+    const parked = await Promise.all(calls.map(({ client, args }) => client.call('ask', args)));
+    expect(parked.filter(({ result }) => result?.resultType !== 'input_required')).toEqual([]);
+    return calls.map((call, n) => ({ ...call, parked: parked[n]! }));
+  };
+  await fill(hasty, expiring);
+  const calls = await fill(patient, CALLS);
+  expect(textOf(await calls[0]!.client.call('ask', { key: 'beyond' }))).toMatch(/wait for answers/);
+  const ended = await Promise.all(
+    calls.map(({ client, args, parked }) =>
+      client.call('ask', args, {
+        inputResponses: answersTo(parked, accept({ answer: 'yes' })),
+        requestState: parked.result.requestState,
+      }),
+    ),
+  );
+  expect(ended.map(textOf)).toEqual(calls.map(({ args }) => `${args.key}: yes`));
+});
+
+test('nothing failed inside the gateways, and at their end every session and process is gone', async () => {
+  for (const { gateway } of [patient, hasty]) {
+    const lines = gateway.log().split('\n');
+    expect(lines.filter((line) => /unhandled|uncaught|failed in the gateway/i.test(line))).toEqual([]);
+    expect(await gateway.close()).toBe(0);
+    expect(await fixtureProcesses(gateway.pid)).toBe(0);
+  }
+  for (const fixture of fixtures()) {
+    await eventually(
+      () => fixture.open.general,
+      (count) => count === 0,
+    );
+    expect([...fixture.sessions.keys()]).toEqual([]);
+  }
+});
