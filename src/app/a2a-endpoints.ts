@@ -1,9 +1,9 @@
 import { formatListen } from '../config/address.js';
-import { PushDoor } from '../inbound/a2a/callback-endpoint.js';
-import { CardDoor } from '../inbound/a2a/card-endpoint.js';
-import { DeadLetterDoor } from '../inbound/a2a/dead-letter-endpoint.js';
-import type { GrpcDoor } from '../inbound/a2a/grpc-endpoint.js';
-import { A2aDoor } from '../inbound/a2a/http-endpoint.js';
+import { CallbackEndpoint } from '../inbound/a2a/callback-endpoint.js';
+import { CardEndpoint } from '../inbound/a2a/card-endpoint.js';
+import { DeadLetterEndpoint } from '../inbound/a2a/dead-letter-endpoint.js';
+import type { GrpcEndpoint } from '../inbound/a2a/grpc-endpoint.js';
+import { A2aHttpEndpoint } from '../inbound/a2a/http-endpoint.js';
 import { restErrors } from '../inbound/a2a/refusals.js';
 import type { AgentEndpoints } from '../inbound/http/routes.js';
 import { DIALECTS } from '../protocol/a2a/index.js';
@@ -18,19 +18,26 @@ export interface A2aEndpointsOptions {
 /** The inbound adapters of A2A, over HTTP and gRPC. */
 export class A2aEndpoints {
   readonly endpoints: AgentEndpoints;
-  private readonly http: A2aDoor;
-  private grpc: GrpcDoor | undefined;
+  private readonly http: A2aHttpEndpoint;
+  private grpc: GrpcEndpoint | undefined;
 
   constructor(private readonly options: A2aEndpointsOptions) {
     const { runtime, failed } = options;
     const { authenticator, state, a2a } = runtime;
     const { limits, a2a: settings } = runtime.config;
-    const { hall, directory, cards, keys, callbacks, records, deadLetters } = a2a;
+    const { dispatcher, directory, cards, keys, callbacks, records, deadLetters } = a2a;
     const { errorProfile: profile, publicCards } = settings;
-    this.http = new A2aDoor({ gateway: hall, agents: directory, limits, profile, failed });
-    const card = new CardDoor({ cards, gateway: hall, keys, publicCards, identified: authenticator.enabled, profile });
-    const dead = new DeadLetterDoor(deadLetters);
-    const push = new PushDoor({ callbacks, records, hall, dialects: DIALECTS, bus: state.bus, limits });
+    this.http = new A2aHttpEndpoint({ gateway: dispatcher, agents: directory, limits, profile, failed });
+    const card = new CardEndpoint({
+      cards,
+      gateway: dispatcher,
+      keys,
+      publicCards,
+      identified: authenticator.enabled,
+      profile,
+    });
+    const dead = new DeadLetterEndpoint(deadLetters);
+    const push = new CallbackEndpoint({ callbacks, records, dispatcher, dialects: DIALECTS, bus: state.bus, limits });
     this.endpoints = {
       routes: [...card.routes(), ...dead.routes(restErrors(profile)), ...push.routes(), ...this.http.routes()],
       fallbacks: this.http.fallbacks(),
@@ -45,9 +52,9 @@ export class A2aEndpoints {
     if (!grpc.listen) return undefined;
     const { host, port } = grpc.listen;
     // Loaded on demand: it is the largest library of all.
-    const { GrpcDoor } = await import('../inbound/a2a/grpc-endpoint.js');
-    this.grpc = new GrpcDoor({
-      gateway: runtime.a2a.hall,
+    const { GrpcEndpoint } = await import('../inbound/a2a/grpc-endpoint.js');
+    this.grpc = new GrpcEndpoint({
+      gateway: runtime.a2a.dispatcher,
       authenticator: runtime.authenticator,
       profile: a2a.errorProfile,
       limits,

@@ -45,7 +45,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
       });
     });
   });
-  afterEach(() => Promise.all(cores.map(({ hall }) => hall.close())));
+  afterEach(() => Promise.all(cores.map(({ dispatcher }) => dispatcher.close())));
   afterAll(() => cluster.stop());
 
   test('any replica serves any task: stream here, subscribe, ask, list and cancel there', async () => {
@@ -81,7 +81,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
     await read(await here.open('SendStreamingMessage', { message: message() }), 1);
     const events = await there.open('SubscribeToTask', { id: 't1' });
     await read(events, 1);
-    await here.hall.close();
+    await here.dispatcher.close();
     await expect.poll(() => one.count('SubscribeToTask'), { timeout: 8_000 }).toBe(1);
     next.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(events))).toEqual(['COMPLETED']);

@@ -4,13 +4,13 @@ import { formatListen } from '../config/address.js';
 import type { AgentConfig, Config } from '../config/schema.js';
 import type { Agent } from '../core/a2a/agent.js';
 import { Cards } from '../core/a2a/cards/cards.js';
-import { Hall } from '../core/a2a/dispatcher.js';
+import { AgentDispatcher } from '../core/a2a/dispatcher.js';
 import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
 import { ToolAgent } from '../core/a2a/protocol-bridge/tool-agent.js';
 import { Callbacks } from '../core/a2a/push/callbacks.js';
-import { Pushes, type QueuedPush, tellingOfPushes } from '../core/a2a/push/push-notifications.js';
+import { PushNotifications, type QueuedPush, tellingOfPushes } from '../core/a2a/push/push-notifications.js';
 import { Agents } from '../core/a2a/routing/agent-directory.js';
-import { buildFront } from '../core/a2a/routing/routing-agent.js';
+import { buildRouter } from '../core/a2a/routing/routing-agent.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
 import type { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';
@@ -58,7 +58,7 @@ export class A2aRuntime {
   readonly callbacks: Callbacks;
   readonly cards: Cards;
   readonly keys: CardKeys;
-  readonly hall: Hall;
+  readonly dispatcher: AgentDispatcher;
   /** The agents, which can be changed while the gateway runs. */
   readonly agents: Registrations<'agent'>;
   private readonly egress: Egress;
@@ -67,7 +67,7 @@ export class A2aRuntime {
   private readonly sender: WebhookSender;
   /** Notifications that nobody took. */
   readonly deadLetters: DeadLetters;
-  /** Where the doors are, once they are open. */
+  /** Where the endpoints are, once they are open. */
   private listener: string | undefined;
   private grpcListener: string | undefined;
 
@@ -87,7 +87,7 @@ export class A2aRuntime {
     );
     const { records, directory } = this;
     this.keys = cardKeys(state, seal);
-    const pushes = new Pushes({
+    const pushes = new PushNotifications({
       records,
       seal,
       dialect,
@@ -113,7 +113,7 @@ export class A2aRuntime {
       grpc: () => this.grpcAddress,
       identified: authenticator.enabled,
       push: true,
-      front: {
+      routingAgent: {
         name: a2a.name,
         description: a2a.description,
         version: info.version,
@@ -125,7 +125,7 @@ export class A2aRuntime {
       describe: (name) => this.agents.get(name)?.description,
     });
     const { cards, callbacks } = this;
-    this.hall = new Hall({
+    this.dispatcher = new AgentDispatcher({
       agents: directory,
       admission,
       pipeline,
@@ -143,7 +143,7 @@ export class A2aRuntime {
       instance: instanceOf(state),
       log,
       now: wallMs,
-      router: buildFront({ cards, records, gateway: () => this.hall }),
+      router: buildRouter({ cards, records, gateway: () => this.dispatcher }),
       pushes,
       callbacks,
       cards,
@@ -163,11 +163,11 @@ export class A2aRuntime {
     await this.agents.start();
   }
 
-  /** The doors are open: agents may call back, and cards say where. */
+  /** The endpoints are open: agents may call back, and cards say where. */
   opened(listener: string, grpc: string | undefined): void {
     this.listener = listener;
     this.grpcListener = grpc;
-    this.hall.start();
+    this.dispatcher.start();
     this.sender.start();
   }
 
@@ -202,7 +202,7 @@ export class A2aRuntime {
     const { catalog } = mcp;
     if (catalog.upstream(agent.name)) {
       log.warn({ agent: agent.name }, 'an agent has the name of a server, so its skills are not tools');
-    } else catalog.put(new AgentUpstream(agent, this.hall, callMax));
+    } else catalog.put(new AgentUpstream(agent, this.dispatcher, callMax));
   }
 
   private withoutTools(name: string): void {
@@ -224,7 +224,7 @@ export class A2aRuntime {
             if (kind === 'toolsListChanged') listener();
           }),
         records: this.records,
-        tell: (key) => this.hall.news(key, []),
+        tell: (key) => this.dispatcher.news(key, []),
         seal,
         cluster: replica.cluster,
         patience: config.a2a.taskTtl,
@@ -243,7 +243,7 @@ export class A2aRuntime {
 
   async close(): Promise<void> {
     this.agents.close();
-    await this.hall.close();
+    await this.dispatcher.close();
     await this.sender.close();
     await this.directory.close();
     await this.guarded.close();

@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { type HttpCarrier, HttpDoor } from '../inbound/mcp/http-endpoint.js';
+import { type HttpCarrier, McpHttpEndpoint } from '../inbound/mcp/http-endpoint.js';
 import { InfoPage } from '../inbound/mcp/info-page.js';
-import { ModernDoor } from '../inbound/mcp/modern-requests.js';
+import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
 import { Sessions } from '../inbound/mcp/session/sessions.js';
-import { type SseCarrier, SseDoor } from '../inbound/mcp/sse-endpoint.js';
+import { type SseCarrier, SseEndpoint } from '../inbound/mcp/sse-endpoint.js';
 import { sessionRecords } from './mcp-records.js';
 import { type Overview, servesSse } from './overview.js';
 import type { Runtime } from './runtime.js';
 
 /** The inbound adapters of MCP over HTTP. */
 export class McpEndpoints {
-  readonly http: HttpDoor;
+  readonly http: McpHttpEndpoint;
   /** Undefined where clients of HTTP+SSE are not served. */
-  readonly sse: SseDoor | undefined;
-  private readonly modern: ModernDoor;
+  readonly sse: SseEndpoint | undefined;
+  private readonly modern: ModernRequestHandler;
   private readonly httpSessions: Sessions<HttpCarrier>;
   private readonly sseSessions: Sessions<SseCarrier>;
 
@@ -21,7 +21,7 @@ export class McpEndpoints {
     const { config, info, seal, state, replica, authenticator, mcp } = runtime;
     const { limits, session, publicUrl } = config;
     const { cluster, streams } = replica;
-    this.modern = new ModernDoor(mcp.gateway, info, mcp.states);
+    this.modern = new ModernRequestHandler(mcp.gateway, info, mcp.states);
     this.httpSessions = new Sessions({ ...mcp.sessionsOptions(), records: sessionRecords(state, cluster) });
     this.sseSessions = new Sessions(mcp.sessionsOptions());
     const page = new InfoPage({
@@ -32,7 +32,7 @@ export class McpEndpoints {
       publicUrl,
       guarded: authenticator.enabled,
     });
-    this.http = new HttpDoor({
+    this.http = new McpHttpEndpoint({
       modern: this.modern,
       sessions: this.httpSessions,
       info: page,
@@ -43,7 +43,7 @@ export class McpEndpoints {
       clientTermination: session.clientTermination,
     });
     this.sse = servesSse(config)
-      ? new SseDoor({
+      ? new SseEndpoint({
           sessions: this.sseSessions,
           info: page,
           limits,

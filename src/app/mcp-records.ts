@@ -1,7 +1,7 @@
 /** What the rooms keep beyond a process, put into the stores of `state/`. */
 
 import type { Cluster } from '../core/cluster.js';
-import type { TaskRecord, TaskRecords } from '../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-tasks.js';
 import type { ParkedRecords } from '../core/era-bridge/parking.js';
 import { type Seal, SealBroken } from '../core/seal.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from '../inbound/mcp/session/records.js';
@@ -70,7 +70,7 @@ export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords 
   };
 }
 
-export function taskRecords({ tasks }: State): TaskRecords {
+export function taskRecords({ tasks }: State): HostedTaskRecords {
   const revs = new Map<string, number>();
   return {
     create: async (record) => {
@@ -89,17 +89,17 @@ export function taskRecords({ tasks }: State): TaskRecords {
     end: async (record) => {
       for (;;) {
         const found = await stored(tasks.get(record.taskId));
-        const now = found?.value as TaskRecord | undefined;
+        const now = found?.value as HostedTaskRecord | undefined;
         if (!found || !now || isTerminal(now.status)) return now ?? record;
         if ((await stored(tasks.update({ id: record.taskId, rev: found.rev, value: record }))) !== undefined)
           return record;
       }
     },
-    load: async (taskId) => (await stored(tasks.get(taskId)))?.value as TaskRecord | undefined,
+    load: async (taskId) => (await stored(tasks.get(taskId)))?.value as HostedTaskRecord | undefined,
     list: async (principal, after, limit) => {
       const page = { limit, ...(after !== undefined && { after }) };
       const found = await stored(tasks.listByPrincipal(principal, page));
-      return found.map(({ value }) => value as TaskRecord);
+      return found.map(({ value }) => value as HostedTaskRecord);
     },
   };
 }

@@ -1,4 +1,4 @@
-/** The MCP side of the running gateway: servers, their catalogue, and the calls that wait, put together. */
+/** The MCP side of the running gateway: servers, their catalog, and the calls that wait, put together. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { type Admission, OpenAdmission } from '../core/admission.js';
@@ -9,7 +9,7 @@ import { Pages } from '../core/catalog/pages.js';
 import { ToolRules } from '../core/catalog/tool-rules.js';
 import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
 import { Parking } from '../core/era-bridge/parking.js';
-import { States } from '../core/era-bridge/request-states.js';
+import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { Gateway } from '../core/gateway.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
@@ -74,7 +74,7 @@ export class McpRuntime {
   readonly catalog: Catalog;
   /** The servers, which can be changed while the gateway runs. */
   readonly servers: Registrations<'server'>;
-  readonly states: States;
+  readonly states: RequestStates;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   /** The interceptors of both protocols. */
@@ -123,7 +123,7 @@ export class McpRuntime {
       },
       cluster,
     );
-    this.states = new States(seal, bridge.parkTtl);
+    this.states = new RequestStates(seal, bridge.parkTtl);
     const { parking, tasks } = this;
     const { calls, interceptors = [] } = reporting;
     const identified = authenticator.enabled;

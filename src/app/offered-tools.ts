@@ -4,7 +4,7 @@ import { ALL_SERVERS } from '../core/gateway.js';
 import type { Offer } from './running.js';
 
 /** The tools of every server, under the names callers see. */
-export async function offerOf(catalog: Catalog): Promise<Offer> {
+export async function offeredTools(catalog: Catalog): Promise<Offer> {
   const { parts, missing } = await catalog.parts(GATEWAY, ALL_SERVERS, 'tools/list');
   const clashes = catalog.clashes(ALL_SERVERS, parts);
   const naming = catalog.namingOf(ALL_SERVERS);

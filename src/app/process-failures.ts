@@ -1,19 +1,19 @@
 import { FAILURE_EVENT as EVENT, type Log } from '../telemetry/log.js';
-import { Seldom } from '../telemetry/throttled-log.js';
+import { ThrottledLog } from '../telemetry/throttled-log.js';
 
 /**
  * Logs failures that no code takes, with their stack, and ends the process where its state could be wrong
  * (docs/decisions/failures-that-nobody-takes.md). Returns how to stop.
  */
 export function watchFailures(log: Log, end: (code: number) => void = (code) => process.exit(code)): () => void {
-  const seldom = new Seldom(log);
+  const throttledLog = new ThrottledLog(log);
   const rejected = (reason: unknown): void => {
     const err = asError(reason);
     if (leavesStateWrong(reason)) {
       last(err, 'a defect was found in work that nobody waits for; the process ends');
       return;
     }
-    seldom.error(placeOf(err), { event: EVENT, err }, 'work that nobody waits for failed; the gateway goes on');
+    throttledLog.error(placeOf(err), { event: EVENT, err }, 'work that nobody waits for failed; the gateway goes on');
   };
   const thrown = (error: unknown): void => last(asError(error), 'an exception was not caught; the process ends');
   const last = (err: Error, message: string): void => {

@@ -61,7 +61,7 @@ export class Runtime {
       const verdicts = await rememberedVerdicts(state, log);
       const runtime = new Runtime(config, info, state, replica, verdicts, log, reporting, lifecycle);
       const { mcp, a2a } = runtime;
-      lifecycle.add('catalogue', mcp.catalog, (part) => part.close());
+      lifecycle.add('catalog', mcp.catalog, (part) => part.close());
       lifecycle.add('tasks', mcp.tasks, (part) => part.close());
       lifecycle.add('parked calls', mcp.parking, (part) => part.close());
       lifecycle.add('agents', a2a, (part) => part.close());

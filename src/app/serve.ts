@@ -19,7 +19,7 @@ import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
 import { Lifecycle } from './lifecycle.js';
 import { McpEndpoints } from './mcp-endpoints.js';
-import { offerOf } from './offered-tools.js';
+import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
 import { INFO, VERSION } from './product-info.js';
 import type { RunningGateway } from './running.js';
@@ -110,7 +110,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     },
     settled: (milliseconds) => overview.settled(milliseconds),
     summary: () => overview.summary(base),
-    offer: () => offerOf(catalog),
+    offer: () => offeredTools(catalog),
     reportChanges: () => overview.logChanges(log),
     close: () => lifecycle.stop(),
   };

@@ -3,9 +3,9 @@ import type { Readable, Writable } from 'node:stream';
 import type { Config } from '../config/schema.js';
 import { ALL_SERVERS, oneServer } from '../core/gateway.js';
 import { OPEN } from '../identity/authenticator.js';
-import { ModernDoor } from '../inbound/mcp/modern-requests.js';
+import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
 import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
-import { StdioDoor } from '../inbound/mcp/stdio-endpoint.js';
+import { StdioEndpoint } from '../inbound/mcp/stdio-endpoint.js';
 import { Lifecycle } from './lifecycle.js';
 import { Overview } from './overview.js';
 import { INFO } from './product-info.js';
@@ -38,9 +38,9 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
   const sessions = new Sessions<Carrier>(mcp.sessionsOptions());
   lifecycle.add('sessions', sessions, (part) => part.close());
   const view = server === undefined ? ALL_SERVERS : oneServer(server);
-  const door = new StdioDoor(
+  const endpoint = new StdioEndpoint(
     {
-      modern: new ModernDoor(mcp.gateway, INFO, mcp.states),
+      modern: new ModernRequestHandler(mcp.gateway, INFO, mcp.states),
       sessions,
       // The program that started the gateway is its operator, whatever tokens there are.
       authenticator: OPEN,
@@ -50,7 +50,7 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
     },
     output,
   );
-  lifecycle.add('endpoint', door, (part) => part.end());
+  lifecycle.add('endpoint', endpoint, (part) => part.end());
   const overview = lifecycle.add('overview', new Overview(runtime, began), (part) => part.close());
   overview.logChanges(log);
   overview.start();
@@ -59,6 +59,6 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });
-  await Promise.race([door.serve(input), stopped]);
+  await Promise.race([endpoint.serve(input), stopped]);
   input.destroy();
 }

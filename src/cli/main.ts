@@ -36,7 +36,7 @@ export interface Starters {
   ): Promise<void>;
 }
 
-export interface Surroundings {
+export interface CliEnvironment {
   readonly env: Environment;
   readonly cwd: string;
   readonly quickstart: string;
@@ -49,7 +49,7 @@ export interface Surroundings {
   starters(): Promise<Starters>;
 }
 
-const surroundings: Surroundings = {
+const surroundings: CliEnvironment = {
   env: process.env,
   cwd: process.cwd(),
   quickstart: fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url)),
@@ -62,7 +62,7 @@ const surroundings: Surroundings = {
 };
 
 /** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */
-export async function main(argv: readonly string[], given: Partial<Surroundings> = {}): Promise<number> {
+export async function main(argv: readonly string[], given: Partial<CliEnvironment> = {}): Promise<number> {
   const io = { ...surroundings, ...given };
   try {
     const invocation = parseCommandLine(argv);
@@ -106,7 +106,7 @@ async function withReloads(run: (reloads: Reloads) => Promise<number>): Promise<
   }
 }
 
-async function serve(given: string | undefined, io: Surroundings, reloads: Reloads): Promise<number> {
+async function serve(given: string | undefined, io: CliEnvironment, reloads: Reloads): Promise<number> {
   const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
   const file = quickstart ? io.quickstart : given;
   return serveFile(file, io, quickstart, reloads);
@@ -114,7 +114,7 @@ async function serve(given: string | undefined, io: Surroundings, reloads: Reloa
 
 async function serveFile(
   file: string | undefined,
-  io: Surroundings,
+  io: CliEnvironment,
   quickstart: boolean,
   reloads: Reloads,
 ): Promise<number> {
@@ -154,26 +154,26 @@ async function serveFile(
 const SUMMARY_WAIT = 2_000;
 const WELCOME_WAIT = 15_000;
 
-async function summarize(running: RunningGateway, io: Surroundings): Promise<string> {
+async function summarize(running: RunningGateway, io: CliEnvironment): Promise<string> {
   await running.settled(SUMMARY_WAIT);
   return `${summaryText(running.summary(), io.style)}\nStop with Ctrl-C.\n`;
 }
 
-async function welcome(running: RunningGateway, { data }: Config, io: Surroundings): Promise<string> {
+async function welcome(running: RunningGateway, { data }: Config, io: CliEnvironment): Promise<string> {
   await running.settled(WELCOME_WAIT);
   const { url } = running;
   return welcomeText({ url, offer: await running.offer(), file: io.quickstart, data, cwd: io.cwd });
 }
 
 /** The quickstart's own configuration, named by its path. */
-function isQuickstart(file: string | undefined, io: Surroundings): boolean {
+function isQuickstart(file: string | undefined, io: CliEnvironment): boolean {
   return file !== undefined && path.resolve(io.cwd, file) === io.quickstart;
 }
 
 async function stdio(
   file: string | undefined,
   wanted: string | undefined,
-  io: Surroundings,
+  io: CliEnvironment,
   reloads: Reloads,
 ): Promise<number> {
   if (!hasConfiguration({ ...io, file })) {
@@ -204,7 +204,7 @@ async function stdio(
 async function logs(
   server: string,
   { file, url, json }: { file: string | undefined; url: string | undefined; json: boolean },
-  io: Surroundings,
+  io: CliEnvironment,
 ): Promise<number> {
   const quickstart = !hasConfiguration({ ...io, file });
   const { config } = loadConfig({ ...io, file: quickstart ? io.quickstart : file });
@@ -213,7 +213,7 @@ async function logs(
   return 0;
 }
 
-function check(file: string | undefined, json: boolean, io: Surroundings): number {
+function check(file: string | undefined, json: boolean, io: CliEnvironment): number {
   const quickstart = !hasConfiguration({ ...io, file });
   const { code, stdout, stderr } = checkConfig({ ...io, file: quickstart ? io.quickstart : file }, json);
   io.stderr(stderr);
@@ -261,7 +261,7 @@ function explain(error: unknown, config: Config): unknown {
   }
 }
 
-function report(error: unknown, io: Surroundings): number {
+function report(error: unknown, io: CliEnvironment): number {
   if (error instanceof ConfigError) {
     io.stderr(error.problems.map((problem) => `${formatProblem(problem)}\n`).join(''));
     return 1;

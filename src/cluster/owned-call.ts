@@ -1,7 +1,7 @@
 /** A call to a shared process as text between replicas. */
 import type { Caller } from '../core/caller.js';
 import type { Asked } from '../core/cluster.js';
-import { Flow } from '../core/notification-limiter.js';
+import { NotificationLimiter } from '../core/notification-limiter.js';
 import type { UpstreamCall } from '../core/upstream.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type JsonObject, type JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
@@ -10,12 +10,12 @@ import { revisionOf } from '../protocol/mcp/revisions/index.js';
 export type Sinks = Pick<UpstreamCall, 'notify' | 'cancellation'>;
 
 /** Bounds what a process says beside its answer: the replica's stream of messages carries all other answers too. */
-export const flowTo = (asked: Asked): Flow =>
-  new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
+export const limiterTo = (asked: Asked): NotificationLimiter =>
+  new NotificationLimiter(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
 
-export const sinksOf = (flow: Flow): Sinks => ({
-  cancellation: flow.cancellation,
-  notify: (notification) => flow.notify(notification),
+export const sinksOf = (limiter: NotificationLimiter): Sinks => ({
+  cancellation: limiter.cancellation,
+  notify: (notification) => limiter.notify(notification),
 });
 
 /** Leaves out what a process is not sent, such as mirrored headers. */
@@ -35,7 +35,10 @@ export function writeCall({ ask: _, revision, ...caller }: Caller, call: Upstrea
   return written as unknown as JsonValue;
 }
 
-export function readCall(written: JsonObject, flow: Flow): { readonly caller: Caller; readonly call: UpstreamCall } {
+export function readCall(
+  written: JsonObject,
+  limiter: NotificationLimiter,
+): { readonly caller: Caller; readonly call: UpstreamCall } {
   const { revision: date, ...who } = written['caller'] as unknown as Omit<Caller, 'revision'> & { revision: string };
   const { params, logLevel, ...what } = written['call'] as unknown as Omit<UpstreamCall, 'params' | 'logLevel'> & {
     params: string;
@@ -50,7 +53,7 @@ export function readCall(written: JsonObject, flow: Flow): { readonly caller: Ca
       params: RawObject.at(Buffer.from(params)),
       logLevel: logLevel ?? undefined,
       mirrored: [],
-      ...sinksOf(flow),
+      ...sinksOf(limiter),
     },
   };
 }

@@ -26,7 +26,7 @@ import {
 } from '../protocol/mcp/model.js';
 import type { Bus } from '../state/bus.js';
 import { HeldCalls } from './held-calls.js';
-import { flowTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
+import { limiterTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
 import { PRESENCE, type PresenceOptions } from './presence.js';
@@ -277,15 +277,15 @@ export class OwnedUpstream implements Upstream {
 
   private async serve(payload: JsonObject, asked: Asked): Promise<JsonValue> {
     if (!this.ownership.held) return MOVED;
-    const flow = flowTo(asked);
-    const { caller, call } = readCall(payload, flow);
-    return this.held.settle(flow.settle(await this.local.request(caller, this.owned(call))), asked.from);
+    const limiter = limiterTo(asked);
+    const { caller, call } = readCall(payload, limiter);
+    return this.held.settle(limiter.settle(await this.local.request(caller, this.owned(call))), asked.from);
   }
 
   private async serveResume({ id, answers }: JsonObject, asked: Asked): Promise<JsonValue> {
-    const flow = flowTo(asked);
-    const outcome = await this.held.resume(String(id), sinksOf(flow), answers as InputResponses);
-    return this.held.settle(flow.settle(outcome), asked.from, String(id));
+    const limiter = limiterTo(asked);
+    const outcome = await this.held.resume(String(id), sinksOf(limiter), answers as InputResponses);
+    return this.held.settle(limiter.settle(outcome), asked.from, String(id));
   }
 
   /** Lasts as long as whoever asked wants to hear, and this replica owns the process. */

@@ -378,7 +378,7 @@ describe('servers', () => {
     ]);
   });
 
-  test('the doors of HTTP+SSE are no names', () => {
+  test('the endpoints of HTTP+SSE are no names', () => {
     expect(servers({ sse: { command: 'x' }, Messages: { command: 'x' } })).toMatchObject([
       { severity: 'error', code: 'name', key: 'servers.sse' },
       { severity: 'error', code: 'name', key: 'servers.messages' },

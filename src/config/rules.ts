@@ -18,7 +18,7 @@ type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
 
-/** Names that are doors below /a2a. */
+/** Names that are endpoints below /a2a. */
 const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push', 'rpc', 'tasks', 'v1']);
 
 /**
@@ -212,7 +212,7 @@ class Rules {
 
   private serverName(name: string, key: string): void {
     if (name === 'sse' || name === 'messages') {
-      const message = `${show(name)} is taken: /mcp/${name} is a door of its own`;
+      const message = `${show(name)} is taken: /mcp/${name} is an endpoint of its own`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-server`, this.at(key));
     }
     if (this.config.naming.separator === '-' && name.includes('-')) {
@@ -262,7 +262,7 @@ class Rules {
 
   private agentName(name: string, agent: WrittenAgent, key: string): void {
     if (RESERVED_AGENTS.has(name)) {
-      const message = `${show(name)} is taken: /a2a/${name} is a door of its own`;
+      const message = `${show(name)} is taken: /a2a/${name} is an endpoint of its own`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-agent`, this.at(key));
     }
     if (!hasTools(agent)) return;
@@ -362,11 +362,11 @@ class Rules {
   ): ServerConfig['timeouts'] {
     const { connect, connectCommand, call, callMax } = this.config.timeouts;
     // Where only the one is given for a server, the other follows it rather than contradict it.
-    const ownCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
-    const ownMax = timeouts.callMax ?? Math.max(callMax, ownCall);
-    this.times(join(key, 'timeouts'), { call: ownCall, callMax: ownMax });
+    const gatewayCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
+    const ownMax = timeouts.callMax ?? Math.max(callMax, gatewayCall);
+    this.times(join(key, 'timeouts'), { call: gatewayCall, callMax: ownMax });
     const ownConnect = timeouts.connect ?? (command === undefined ? connect : connectCommand);
-    return { connect: ownConnect, call: ownCall, callMax: ownMax };
+    return { connect: ownConnect, call: gatewayCall, callMax: ownMax };
   }
 
   private envFile(file: string, key: string, enabled: boolean): Record<string, string> {

@@ -125,7 +125,7 @@ test('the defaults of an agent', () => {
 });
 
 test.each([
-  ['is taken: /a2a/push is a door of its own', { agents: { push: { url: 'http://127.0.0.1:1' } } }],
+  ['is taken: /a2a/push is an endpoint of its own', { agents: { push: { url: 'http://127.0.0.1:1' } } }],
   ['has neither url nor tools', { agents: { a: {} } }],
   ['has both a url and tools', { agents: { a: { url: 'http://127.0.0.1:1', tools: ['x'] } } }],
   ['is the name of a server too', { servers: { a: { command: 'x' } }, agents: { a: { url: 'http://127.0.0.1:1' } } }],

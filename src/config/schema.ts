@@ -213,11 +213,11 @@ export const SCHEMA = group('', {
     description: `The A2A agents behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
-  grpc: group('The gRPC door for A2A; closed unless it has an address.', {
+  grpc: group('The gRPC endpoint for A2A; closed unless it has an address.', {
     listen: listenAddress({ description: 'Where to listen; any address but loopback needs `auth`.' }),
     publicAddress: listenAddress({ description: 'The host and port callers reach it under, for cards.' }),
   }),
-  a2a: group('The A2A doors.', {
+  a2a: group('The A2A endpoints.', {
     enabled: flag({
       default: true,
       description: 'Whether they are open at all.',
@@ -379,7 +379,7 @@ export const SCHEMA = group('', {
     }),
     clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
   }),
-  mcp: group('The MCP doors.', {
+  mcp: group('The MCP endpoints.', {
     enabled: flag({
       default: true,
       description: 'Whether they are open at all.',
@@ -400,12 +400,12 @@ export const SCHEMA = group('', {
     }),
     sse: flag({
       default: true,
-      description: 'Whether the HTTP+SSE doors are open.',
+      description: 'Whether the HTTP+SSE endpoints are open.',
       oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
     }),
     legacyMode: flag({
       default: false,
-      description: 'Answer the HTTP+SSE doors as if they were not there, so that clients fall back to plain HTTP.',
+      description: 'Answer the HTTP+SSE endpoints as if they were not there, so that clients fall back to plain HTTP.',
       oldNames: ['MCP_SSE_LEGACY_MODE'],
     }),
   }),

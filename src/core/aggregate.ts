@@ -36,7 +36,7 @@ import {
 import type { Pipeline } from './pipeline.js';
 import { Subscriptions } from './subscriptions.js';
 
-export interface AggregateParts {
+export interface AggregateOptions {
   readonly catalog: Catalog;
   readonly pages: Pages;
   readonly admission: Admission;
@@ -54,9 +54,9 @@ export class Aggregate implements Gateway {
   private readonly resolver: Resolver;
   private readonly subscriptions: Subscriptions;
 
-  constructor(private readonly parts: AggregateParts) {
-    this.resolver = new Resolver(parts.catalog);
-    this.subscriptions = new Subscriptions({ ...parts, resolver: this.resolver });
+  constructor(private readonly options: AggregateOptions) {
+    this.resolver = new Resolver(options.catalog);
+    this.subscriptions = new Subscriptions({ ...options, resolver: this.resolver });
   }
 
   async call(caller: Caller, call: Call): Promise<Outcome> {
@@ -79,7 +79,7 @@ export class Aggregate implements Gateway {
 
   async onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T> {
     if (taskId === undefined) return this.provide(caller, call, work);
-    const route = this.parts.forwarder.hosted(caller, taskId).then(({ target }) => providing(target, work));
+    const route = this.options.forwarder.hosted(caller, taskId).then(({ target }) => providing(target, work));
     return provided<T>(await this.run(caller, call, performance.now(), route));
   }
 
@@ -99,7 +99,7 @@ export class Aggregate implements Gateway {
     began: number,
     route: McpRoute | Promise<McpRoute>,
   ): McpResult | Promise<McpResult> {
-    const { pipeline } = this.parts;
+    const { pipeline } = this.options;
     // A route that is known already costs no turn.
     if (!(route instanceof Promise)) return pipeline.run(new McpContext(caller, call, route, began));
     return route.catch(unresolved).then((found) => pipeline.run(new McpContext(caller, call, found, began)));
@@ -129,9 +129,9 @@ export class Aggregate implements Gateway {
       case 'tasks/get':
       case 'tasks/update':
       case 'tasks/cancel':
-        return this.parts.forwarder.task(caller, call);
+        return this.options.forwarder.task(caller, call);
       default:
-        return this.parts.forwarder.unknown(call);
+        return this.options.forwarder.unknown(call);
     }
   }
 
@@ -139,7 +139,7 @@ export class Aggregate implements Gateway {
     const cursor = call.params.get('cursor');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', 'A cursor is a string');
-    return complete(await this.parts.pages.page(caller, call.view, method, cursor, call.whole));
+    return complete(await this.options.pages.page(caller, call.view, method, cursor, call.whole));
   }
 
   private async discover({ caller, call }: McpContext): Promise<Outcome> {
@@ -158,9 +158,9 @@ export class Aggregate implements Gateway {
   }
 
   private async described(caller: Caller, view: View): Promise<Description> {
-    const { known, missing } = await this.parts.catalog.describe(caller, view);
+    const { known, missing } = await this.options.catalog.describe(caller, view);
     const capabilities = unionOf(known.map(({ description }) => description));
-    if (!this.parts.bridge.logging) delete capabilities.logging;
+    if (!this.options.bridge.logging) delete capabilities.logging;
     // The gateway keeps tasks itself, whatever its servers can do.
     capabilities.extensions = {
       ...passingExtensions(capabilities.extensions, view.only !== undefined),
@@ -177,7 +177,7 @@ export class Aggregate implements Gateway {
   }
 
   private tool(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
-    const { catalog } = this.parts;
+    const { catalog } = this.options;
     const name = stringParam(call, 'name');
     const args = call.params.get('arguments');
     if (args !== undefined && !isObject(args))
@@ -198,8 +198,8 @@ export class Aggregate implements Gateway {
     set: CapabilitySet,
   ): McpRoute | Promise<McpRoute> {
     const { server, name } = resolved;
-    const known = this.parts.catalog.knownTool(server, name, set);
-    if (known && this.parts.catalog.showsAll(caller)) return this.toolRoute(call, asked, args, resolved, set, known);
+    const known = this.options.catalog.knownTool(server, name, set);
+    if (known && this.options.catalog.showsAll(caller)) return this.toolRoute(call, asked, args, resolved, set, known);
     return this.findTool(caller, server, name, set, known).then((item) =>
       this.toolRoute(call, asked, args, resolved, set, item),
     );
@@ -213,7 +213,7 @@ export class Aggregate implements Gateway {
     set: CapabilitySet,
     item: Item | undefined,
   ): McpRoute {
-    const { catalog, forwarder } = this.parts;
+    const { catalog, forwarder } = this.options;
     const own = item?.own ?? catalog.ownTool(server, offered);
     if (item && call.header && item.mirrored.length > 0) {
       const problem = paramMismatch(item.mirrored, args, call.header);
@@ -236,7 +236,7 @@ export class Aggregate implements Gateway {
     set: CapabilitySet,
     known: Item | undefined,
   ): Promise<Item | undefined> {
-    const { catalog, admission } = this.parts;
+    const { catalog, admission } = this.options;
     const own = known?.own ?? catalog.ownTool(server, name);
     if (await sees(admission, caller, { server, kind: 'tool', name: own }))
       return known ?? catalog.tool(server, name, set);
@@ -245,7 +245,7 @@ export class Aggregate implements Gateway {
 
   private async prompt(caller: Caller, call: Call): Promise<McpRoute> {
     const name = stringParam(call, 'name');
-    const { catalog, forwarder } = this.parts;
+    const { catalog, forwarder } = this.options;
     const set = catalog.setOf(caller, call.view);
     const { server, name: own } = await this.resolver.prompt(caller, call.view, name, set);
     const edits = own === name ? {} : { name: JSON.stringify(own) };
@@ -254,13 +254,13 @@ export class Aggregate implements Gateway {
 
   private async resource(caller: Caller, call: Call): Promise<McpRoute> {
     const uri = stringParam(call, 'uri');
-    const { catalog, forwarder } = this.parts;
+    const { catalog, forwarder } = this.options;
     const server = await this.resolver.ownerOf(caller, call.view, uri, catalog.setOf(caller, call.view));
     return new ServerRoute(forwarder, { server, kind: 'resource', name: uri }, {});
   }
 
   private async completion(caller: Caller, call: Call): Promise<McpRoute> {
-    const { catalog, forwarder } = this.parts;
+    const { catalog, forwarder } = this.options;
     const set = catalog.setOf(caller, call.view);
     const ref = call.params.get('ref');
     if (!isObject(ref)) throw new ProtocolError('invalid_params', '"ref" must be an object');

@@ -2,7 +2,7 @@
  * Remembers what was set last: at least the last `most` entries, and never more than twice as many. Dropping the oldest
  * half at once costs nothing per entry, unlike keeping an order.
  */
-export class Recent<Key, Value> {
+export class BoundedCache<Key, Value> {
   private young = new Map<Key, Value>();
   private old = new Map<Key, Value>();
 

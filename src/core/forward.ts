@@ -18,7 +18,7 @@ import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import type { CallState } from './era-bridge/call-state.js';
-import type { HostedTasks, TaskRecord } from './era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTasks } from './era-bridge/hosted-tasks.js';
 import type { Parking } from './era-bridge/parking.js';
 import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
 import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
@@ -43,7 +43,7 @@ export class ServerRoute implements McpRoute {
 
 type Route = Pick<ServerRoute, 'target' | 'edits' | 'item' | 'set'>;
 
-export interface ForwarderParts {
+export interface ForwarderOptions {
   readonly catalog: Catalog;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
@@ -61,7 +61,7 @@ const TASKS_CAPABILITY: ClientCapabilities = { extensions: { [TASKS_EXTENSION]: 
 
 /** Takes a call to its server and what the server says back to the caller, in a form the caller can be told. */
 export class Forwarder {
-  constructor(private readonly parts: ForwarderParts) {}
+  constructor(private readonly options: ForwarderOptions) {}
 
   /** Only the pipeline calls this, after every interceptor. */
   async forward({ caller, call }: McpContext, route: Route): Promise<Outcome> {
@@ -72,7 +72,7 @@ export class Forwarder {
       throw new ProtocolError('invalid_state', 'The request state belongs to another request');
     }
     if (call.cancellation.cancelled) {
-      if (state?.kind === 'parked') this.parts.parking.abandon(state.ticket, call.cancellation.reason);
+      if (state?.kind === 'parked') this.options.parking.abandon(state.ticket, call.cancellation.reason);
       if (state?.kind === 'relay' && state.state !== undefined) upstream.abandon?.(caller, state.state);
       throw new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' });
     }
@@ -130,7 +130,7 @@ export class Forwarder {
 
   /** The route with the tool as its server lists it now. */
   private async relearned({ target, edits }: Route, set: CapabilitySet): Promise<Route> {
-    const { catalog } = this.parts;
+    const { catalog } = this.options;
     const { server, name, offered = name } = target;
     await catalog.refreshTools(server, set);
     const item = catalog.knownTool(server, offered, set);
@@ -138,7 +138,7 @@ export class Forwarder {
   }
 
   private upstream(server: string): Upstream {
-    const upstream = this.parts.catalog.upstream(server);
+    const upstream = this.options.catalog.upstream(server);
     if (!upstream) throw new ProtocolError('not_found', `There is no server "${server}"`);
     return upstream;
   }
@@ -147,11 +147,11 @@ export class Forwarder {
     const { capabilities } = caller;
     // Most callers declare nothing, and then there is nothing to take away.
     if (isEmpty(capabilities)) return caller;
-    return { ...caller, capabilities: relayable(capabilities, this.parts.bridge, call.view.only !== undefined) };
+    return { ...caller, capabilities: relayable(capabilities, this.options.bridge, call.view.only !== undefined) };
   }
 
   private asTask(ttl: number | undefined): Manner {
-    const { taskTtl } = this.parts;
+    const { taskTtl } = this.options;
     const time = Math.min(ttl ?? taskTtl, taskTtl);
     return { tasks: 'follow', timeouts: { call: time, callMax: time }, edits: { task: JSON.stringify({ ttl: time }) } };
   }
@@ -173,7 +173,7 @@ export class Forwarder {
       method: call.method,
       params,
       wantsProgress: call.wantsProgress,
-      logLevel: this.parts.bridge.logging ? call.logLevel : undefined,
+      logLevel: this.options.bridge.logging ? call.logLevel : undefined,
       cancellation: call.cancellation,
       mirrored: route.item?.mirrored ?? [],
       tasks: manner.tasks,
@@ -191,7 +191,7 @@ export class Forwarder {
     state: CallState & { kind: 'parked' },
   ): Promise<Outcome> {
     const answers = readAnswers(call);
-    const { outcome, next } = await this.parts.parking.resume(state.ticket, caller.principal.key, call, answers);
+    const { outcome, next } = await this.options.parking.resume(state.ticket, caller.principal.key, call, answers);
     if (outcome.kind !== 'input_required' || !next)
       return this.bridged(caller, caller.capabilities, call, server, outcome);
     return asking(outcome.inputRequests, { kind: 'parked', server, ticket: next });
@@ -232,9 +232,9 @@ export class Forwarder {
     }
     // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
-      this.parts.parking.count(caller.principal.key, server, outcome.parked);
+      this.options.parking.count(caller.principal.key, server, outcome.parked);
       const { parked } = outcome;
-      const view = await this.parts.tasks
+      const view = await this.options.tasks
         .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification))
         .catch((error: unknown) => {
           parked.abandon('The task could not be written down');
@@ -242,9 +242,9 @@ export class Forwarder {
         });
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
-    const ticket = this.parts.parking.park(caller.principal.key, server, outcome.parked);
+    const ticket = this.options.parking.park(caller.principal.key, server, outcome.parked);
     // Who answers on the same connection needs the same process anyway.
-    if (caller.revision.expresses.inputRequired) await this.parts.parking.keep(ticket);
+    if (caller.revision.expresses.inputRequired) await this.options.parking.keep(ticket);
     return asking(asked, { kind: 'parked', server, ticket });
   }
 
@@ -277,7 +277,7 @@ export class Forwarder {
     const ttl = call.task?.ttl;
     const manner = this.asTask(ttl);
     const asked: Manner = taskParameter ? manner : { ...manner, edits: {} };
-    const view = await this.parts.tasks.start(
+    const view = await this.options.tasks.start(
       caller.principal.key,
       route.target.server,
       ttl,
@@ -296,7 +296,7 @@ export class Forwarder {
           if (question.kind !== 'input_required') return question;
           refuseUndeclared(caller.capabilities, server, question);
           if (question.parked) {
-            this.parts.parking.count(caller.principal.key, server, question.parked);
+            this.options.parking.count(caller.principal.key, server, question.parked);
             return question;
           }
           const parked = visits
@@ -312,11 +312,11 @@ export class Forwarder {
 
   /** A server's own task under a handle of the gateway's: whose it is and where it runs stand in the seal. */
   private sealTask(caller: Caller, server: string, result: RawObject): RawObject {
-    const taskId = this.parts.seal.close(
+    const taskId = this.options.seal.close(
       'task',
       caller.principal.key,
       [server, result.get('taskId')],
-      this.parts.taskTtl,
+      this.options.taskTtl,
     );
     return result.edit({ taskId: JSON.stringify(taskId) });
   }
@@ -337,13 +337,16 @@ export class Forwarder {
   }
 
   /** A task of the gateway's own, and the target it is for interceptors. */
-  async hosted(caller: Caller, taskId: string): Promise<{ readonly record: TaskRecord; readonly target: ItemTarget }> {
-    const record = await this.parts.tasks.find(caller.principal.key, taskId);
+  async hosted(
+    caller: Caller,
+    taskId: string,
+  ): Promise<{ readonly record: HostedTaskRecord; readonly target: ItemTarget }> {
+    const record = await this.options.tasks.find(caller.principal.key, taskId);
     return { record, target: { server: record.server, kind: 'task', name: taskId } };
   }
 
-  private async hostedTask({ caller, call }: McpContext, record: TaskRecord): Promise<Outcome> {
-    const { tasks } = this.parts;
+  private async hostedTask({ caller, call }: McpContext, record: HostedTaskRecord): Promise<Outcome> {
+    const { tasks } = this.options;
     const principal = caller.principal.key;
     switch (call.method) {
       case 'tasks/update':
@@ -359,7 +362,7 @@ export class Forwarder {
 
   private openTask(caller: Caller, taskId: string): [server: string, own: string] | undefined {
     try {
-      return this.parts.seal.open('task', caller.principal.key, taskId) as [string, string];
+      return this.options.seal.open('task', caller.principal.key, taskId) as [string, string];
     } catch (error) {
       if (error instanceof SealBroken) return undefined;
       throw error;

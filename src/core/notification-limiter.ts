@@ -2,10 +2,10 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { Notification } from '../protocol/mcp/model.js';
 import { Cancellation } from './caller.js';
 import { failed, type Outcome } from './gateway.js';
-import { type Allowance, Bucket } from './token-bucket.js';
+import { type Allowance, TokenBucket } from './token-bucket.js';
 
 /** What one call may bring beside its answer. */
-export interface FlowLimits {
+export interface NotificationLimits {
   /** Beyond these, progress is thinned out to the newest and log lines are left out (LOG-05). */
   readonly events: Allowance;
   readonly bytes: Allowance;
@@ -13,7 +13,7 @@ export interface FlowLimits {
   readonly flood: Allowance;
 }
 
-export const FLOW_LIMITS: FlowLimits = {
+export const NOTIFICATION_LIMITS: NotificationLimits = {
   events: { burst: 1_000, second: 100 },
   bytes: { burst: 32 * 1024 * 1024, second: 4 * 1024 * 1024 },
   flood: { burst: 20_000, second: 1_000 },
@@ -23,12 +23,12 @@ export const FLOW_LIMITS: FlowLimits = {
  * What a server says while it works on one call, on its way to a caller that may be slower than the server, or does not
  * read at all. Nothing of it waits in a queue: the newest progress says what all before it said.
  */
-export class Flow {
+export class NotificationLimiter {
   /** Cancelled with the call, and when the server floods it. */
   readonly cancellation = new Cancellation();
-  private readonly events: Bucket;
-  private readonly bytes: Bucket;
-  private readonly flood: Bucket;
+  private readonly events: TokenBucket;
+  private readonly bytes: TokenBucket;
+  private readonly flood: TokenBucket;
   private newest: Notification | undefined;
   private timer: NodeJS.Timeout | undefined;
   private flooded = false;
@@ -36,15 +36,15 @@ export class Flow {
   constructor(
     call: Cancellation,
     private readonly deliver: (notification: Notification) => void,
-    limits: FlowLimits = FLOW_LIMITS,
+    limits: NotificationLimits = NOTIFICATION_LIMITS,
   ) {
     call.onCancel((reason) => {
       this.drop();
       this.cancellation.cancel(reason);
     });
-    this.events = new Bucket(limits.events);
-    this.bytes = new Bucket(limits.bytes);
-    this.flood = new Bucket(limits.flood);
+    this.events = new TokenBucket(limits.events);
+    this.bytes = new TokenBucket(limits.bytes);
+    this.flood = new TokenBucket(limits.flood);
   }
 
   notify(notification: Notification): void {

@@ -12,7 +12,7 @@ import type { McpContext } from './call.js';
 import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Resolver } from './catalog/resolver.js';
-import type { HostedTasks, TaskRecord } from './era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTasks } from './era-bridge/hosted-tasks.js';
 import type { Forwarder } from './forward.js';
 import type { Deliver, Subscription, View } from './gateway.js';
 import type { Watch } from './upstream.js';
@@ -44,7 +44,7 @@ export class Subscriptions {
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
     const taskIds = await this.admittedTasks(context, filter.taskIds ?? []);
-    const stopTasks = this.options.tasks.onChange((record: TaskRecord) => {
+    const stopTasks = this.options.tasks.onChange((record: HostedTaskRecord) => {
       if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
     });
     const own = catalog.setOf(caller, view);
@@ -75,11 +75,11 @@ export class Subscriptions {
           )
           .then(
             (watch) => void (closed ? watch.close() : watches.push(watch)),
-            // A server that is away is watched by the catalogue when it comes back; its resources are not confirmed.
+            // A server that is away is watched by the catalog when it comes back; its resources are not confirmed.
             () => {},
           );
         if (view.only !== undefined) await watching;
-        // Of all servers' lists the catalogue tells, so no server that is slow to confirm holds up the others.
+        // Of all servers' lists the catalog tells, so no server that is slow to confirm holds up the others.
         else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
         else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
       }),
@@ -153,7 +153,7 @@ export class Subscriptions {
 }
 
 /** What a subscriber is told of a task: all that `tasks/get` would say. */
-function taskNotice(record: TaskRecord): Notification['params'] {
+function taskNotice(record: HostedTaskRecord): Notification['params'] {
   const { resultType: _, ...task } = detailedTask(record);
   return task;
 }

@@ -5,7 +5,7 @@ export interface Allowance {
 }
 
 /** Fills up with time, to the brim; what is taken must be there, though the last may take more than that. */
-export class Bucket {
+export class TokenBucket {
   private level: number;
   private at = performance.now();
 

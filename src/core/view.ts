@@ -1,7 +1,7 @@
 import { type Glob, globOf } from './catalog/glob.js';
 import { Naming, type NamingOptions, OWN_NAMES, spellingsOf } from './catalog/names.js';
 
-/** Which part of the catalogue an endpoint shows, as data that can be written down. */
+/** Which part of the catalog an endpoint shows, as data that can be written down. */
 export interface Selection {
   /** Servers by name. */
   readonly servers?: readonly string[];

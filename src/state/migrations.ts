@@ -152,7 +152,7 @@ class Migration {
   async run(): Promise<number> {
     const { steps: wanted = steps, backup, patient, log } = this.#options;
     const newest = wanted.at(-1)?.v ?? 0;
-    // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalogue.
+    // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalog.
     const table = 'CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)';
     await this.#locked(this.#db, [[table, []]]);
     let saved = false;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { phraseOf } from './log-sentences.js';
+import { sentenceOf } from './log-sentences.js';
 
 test.each([
   [{ event: 'server.up', server: 'weather', tools: 3, startMs: 1_234 }, 'server weather is up, after 1.2 s: 3 tools'],
@@ -21,11 +21,11 @@ test.each([
     'agent planner is up again, after 500 ms away: 1 skill',
   ],
   [{ event: 'agent.down', agent: 'planner' }, 'agent planner is down: it does not answer'],
-])('%j', (fields, phrase) => expect(phraseOf(fields)).toBe(phrase));
+])('%j', (fields, sentence) => expect(sentenceOf(fields)).toBe(sentence));
 
-test('a line without an event, or with another one, has no phrase', () => {
-  expect(phraseOf({ msg: 'stopping' })).toBeUndefined();
-  expect(phraseOf({ event: 'constructor' })).toBeUndefined();
+test('a line without an event, or with another one, has no sentence', () => {
+  expect(sentenceOf({ msg: 'stopping' })).toBeUndefined();
+  expect(sentenceOf({ event: 'constructor' })).toBeUndefined();
 });
 
 test('a call is one sentence: method, target, outcome, time, caller, revisions', () => {
@@ -39,17 +39,17 @@ test('a call is one sentence: method, target, outcome, time, caller, revisions',
     ms: 12.3,
   };
   const revisions = { revision: 'new', serverRevision: 'old' };
-  expect(phraseOf({ ...call, ...revisions, server: 'units', tool: 'convert', outcome: 'ok' })).toBe(
+  expect(sentenceOf({ ...call, ...revisions, server: 'units', tool: 'convert', outcome: 'ok' })).toBe(
     'tools/call units/convert ok in 12 ms [ada, curl 8, new -> old, id 7]',
   );
-  expect(phraseOf({ ...call, tool: 'nothing', outcome: 'error', error: 'tool_not_found', revision: 'new' })).toBe(
+  expect(sentenceOf({ ...call, tool: 'nothing', outcome: 'error', error: 'tool_not_found', revision: 'new' })).toBe(
     'tools/call nothing failed (tool_not_found) in 12 ms [ada, curl 8, new, id 7]',
   );
   expect(
-    phraseOf({ event: 'call', caller: 'ada', method: 'tools/list', outcome: 'ok', ms: 0.2, revision: 'new' }),
+    sentenceOf({ event: 'call', caller: 'ada', method: 'tools/list', outcome: 'ok', ms: 0.2, revision: 'new' }),
   ).toBe('tools/list ok in <1 ms [ada, new]');
   expect(
-    phraseOf({
+    sentenceOf({
       event: 'call',
       caller: 'a',
       method: 'SendStreamingMessage',

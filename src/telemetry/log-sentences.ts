@@ -3,12 +3,12 @@ import { duration, plural } from './style.js';
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The sentence a person reads for a log line with an event; undefined for all other lines. */
-export function phraseOf(fields: Fields): string | undefined {
+export function sentenceOf(fields: Fields): string | undefined {
   const { event } = fields;
-  return typeof event === 'string' && Object.hasOwn(PHRASES, event) ? PHRASES[event]!(fields) : undefined;
+  return typeof event === 'string' && Object.hasOwn(SENTENCES, event) ? SENTENCES[event]!(fields) : undefined;
 }
 
-const PHRASES: Readonly<Record<string, (fields: Fields) => string>> = {
+const SENTENCES: Readonly<Record<string, (fields: Fields) => string>> = {
   'server.up': ({ server, tools, why, startMs, awayMs }) => up('server', server, tools, 'tool', why, startMs, awayMs),
   'agent.up': ({ agent, skills, why, startMs, awayMs }) => up('agent', agent, skills, 'skill', why, startMs, awayMs),
   'server.down': ({ server, why }) => down('server', server, why),

@@ -1,6 +1,6 @@
 import pino, { type DestinationStream, type Logger } from 'pino';
 import { FAILURE_EVENT } from './log.js';
-import { phraseOf } from './log-sentences.js';
+import { sentenceOf } from './log-sentences.js';
 import { oneLine, PLAIN, paint, type Style, styleOf } from './style.js';
 
 export type { Logger } from 'pino';
@@ -112,8 +112,8 @@ export function textDestination(write: (line: string) => void, style: Style = PL
 }
 
 function textOf(said: Record<string, unknown>): string {
-  const phrase = phraseOf(said);
-  if (phrase !== undefined) return oneLine(phrase);
+  const sentence = sentenceOf(said);
+  if (sentence !== undefined) return oneLine(sentence);
   const { msg, err, ...rest } = said;
   const fields = Object.entries(rest).map(([key, value]) => ` ${key}=${plain(value)}`);
   const failure = (err as { message?: string } | undefined)?.message;

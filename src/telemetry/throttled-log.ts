@@ -4,7 +4,7 @@ import type { Log } from './log.js';
 const PAUSE = 10_000;
 
 /** Lines about things that clients or servers cause: they decide how often such things happen, and not how much is logged. */
-export class Seldom {
+export class ThrottledLog {
   private readonly last = new Map<string, { at: number; missed: number }>();
 
   constructor(private readonly log: Log) {}

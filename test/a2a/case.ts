@@ -6,7 +6,7 @@ import { release } from '../fixtures/a2a/behaviours.js';
 import type { Client, Refusal, Row, Send, Sent } from '../fixtures/a2a/client.js';
 import { type Event, type Task, TERMINAL } from '../fixtures/a2a/views.js';
 import { refusalOf } from '../fixtures/a2a/wire.js';
-import type { ConnectOptions, House } from './testbed.js';
+import type { ConnectOptions, Testbed } from './testbed.js';
 
 export interface Case {
   readonly name: string;
@@ -20,7 +20,7 @@ export interface Case {
 }
 
 export interface Cell {
-  readonly house: House;
+  readonly testbed: Testbed;
   readonly row: Row;
   readonly column: Column;
   readonly agent: RunningAgent;

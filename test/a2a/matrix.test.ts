@@ -4,7 +4,7 @@ import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { CASES } from './cases/index.js';
 import { runCell } from './matrix.js';
-import { type House, openHouse } from './testbed.js';
+import { openTestbed, type Testbed } from './testbed.js';
 
 const own = ROWS.map((row) => {
   const column = COLUMNS.find(
@@ -15,20 +15,20 @@ const own = ROWS.map((row) => {
 const pairs = [...own, ['1.0 grpc', 'first-rpc'] as const, ['0.1 jsonrpc', 'one-plain'] as const];
 const columns = COLUMNS.filter(({ name }) => pairs.some(([, column]) => column === name));
 
-let house: House;
+let testbed: Testbed;
 
 beforeAll(async () => {
   // The SDKs of the agents tell every webhook they posted to and every stream that was let go of.
   for (const method of ['log', 'info', 'warn', 'error'] as const)
     vi.spyOn(console, method).mockImplementation(() => {});
-  house = await openHouse(columns);
+  testbed = await openTestbed(columns);
 });
-afterAll(() => house?.close());
+afterAll(() => testbed?.close());
 
 // All at once, each some fifty cases: on a busy machine that takes minutes.
 test.concurrent.each(pairs)('a client of %s and the agent %s', { timeout: 600_000 }, async (rowName, columnName) => {
   const row = ROWS.find(({ name }) => name === rowName)!;
   const column = COLUMNS.find(({ name }) => name === columnName)!;
-  const outcomes = await runCell(house, row, column, CASES);
+  const outcomes = await runCell(testbed, row, column, CASES);
   expect(outcomes.filter(({ problem }) => problem !== undefined)).toEqual([]);
 });

@@ -2,7 +2,7 @@
 import type { Column } from '../fixtures/a2a/agent.js';
 import type { Client, Row } from '../fixtures/a2a/client.js';
 import type { Case, Cell } from './case.js';
-import { BOB, type House } from './testbed.js';
+import { BOB, type Testbed } from './testbed.js';
 
 export interface Outcome {
   readonly case: string;
@@ -15,7 +15,7 @@ export interface Outcome {
 const LIMIT = 90_000;
 
 export async function runCell(
-  house: House,
+  testbed: Testbed,
   row: Row,
   column: Column,
   cases: readonly Case[],
@@ -30,14 +30,14 @@ export async function runCell(
     each(outcome);
   };
   const connect: Cell['connect'] = async (options, other = row) => {
-    const client = await house.connect(other, column.name, options);
+    const client = await testbed.connect(other, column.name, options);
     open.push(client);
     return client;
   };
   try {
     const client = await connect();
     const stranger = await connect({ token: BOB });
-    const cell: Cell = { house, row, column, agent: house.agent(column), client, stranger, connect };
+    const cell: Cell = { testbed, row, column, agent: testbed.agent(column), client, stranger, connect };
     for (const one of trying) done(one, await problemOf(one.run(cell)));
   } catch (error) {
     for (const one of trying) done(one, `no connection: ${(error as Error).message}`);

@@ -16,14 +16,14 @@ import { ROWS } from '../fixtures/a2a/clients.js';
 import { type Part, type Task, TERMINAL, textOf } from '../fixtures/a2a/views.js';
 import { startGateway } from '../support/gateway.js';
 import { all, finished, idOf, mark, say, taskOf, until } from './case.js';
-import { ADA, BOB, type House, openHouse } from './testbed.js';
+import { ADA, BOB, openTestbed, type Testbed } from './testbed.js';
 
 const ROUTE = 'https://parley.dev/a2a/route/v1';
 const EXTENSION = 'https://parley.dev/a2a/ext/mcp-tools/v1';
 const NOTE = 'https://parley.dev/a2a/note';
 const ERAS = ['old', 'new'] as const;
 
-let house: House;
+let testbed: Testbed;
 let weather: { server: Server; url: string };
 let old: FixtureServer;
 let modern: FixtureServer;
@@ -75,10 +75,10 @@ beforeAll(async () => {
     },
     policy: { approve: { tools: ['new__described'] } },
   };
-  house = await openHouse([], settings, { data });
+  testbed = await openTestbed([], settings, { data });
 });
 afterAll(async () => {
-  await house?.close();
+  await testbed?.close();
   await Promise.all([old?.close(), modern?.close()]);
   if (weather) await closeHttp(weather.server);
   await rm(data, { recursive: true, force: true });
@@ -100,7 +100,7 @@ async function begin(client: Client, tool: string, args: Json): Promise<string> 
 const serverOf = (era: (typeof ERAS)[number]): FixtureServer => (era === 'old' ? old : modern);
 
 test('the card has the tools as skills, with their schemas', async () => {
-  const response = await fetch(`${house.base('desk')}/.well-known/agent-card.json`, {
+  const response = await fetch(`${testbed.base('desk')}/.well-known/agent-card.json`, {
     headers: { 'a2a-version': '1.0' },
   });
   const card = (await response.json()) as Json & {
@@ -127,7 +127,7 @@ test('the card has the tools as skills, with their schemas', async () => {
 describe.each(ROWS)('a client of $name', (row: Row) => {
   let desk: Client;
   beforeAll(async () => {
-    desk = await house.connect(row, 'desk');
+    desk = await testbed.connect(row, 'desk');
   });
   afterAll(() => desk?.close());
 
@@ -145,7 +145,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
       expect(datas(partsOf(task))).toEqual([{ city: 'Oslo', degrees: 22 }]);
       expect(textOf(partsOf(task))).toBe('2 days of sun in Oslo');
     }
-    const oracle = await house.connect(row, 'oracle');
+    const oracle = await testbed.connect(row, 'oracle');
     expect(textOf(partsOf(taskOf(await oracle.send(say('Tuesday')))))).toBe('full on Tuesday');
     oracle.close();
   });
@@ -254,7 +254,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
       expect(tasks.map((task) => task.id)).toEqual(expect.arrayContaining([id, other]));
       expect(JSON.stringify(tasks)).not.toContain(NOTE);
     }
-    const stranger = await house.connect(row, 'desk', { token: BOB });
+    const stranger = await testbed.connect(row, 'desk', { token: BOB });
     const asked = taskOf(await desk.send(call('new__ask_form', { tag: mark() })));
     await expect(stranger.get(asked.id)).rejects.toThrow();
     stranger.close();
@@ -262,21 +262,21 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
 
   test('is told by webhook, also while nobody listens', async () => {
     const path = `/${mark()}`;
-    const push = { id: 'hook', url: `${house.webhook.url}${path}`, token: 'token-of-the-hook' };
+    const push = { id: 'hook', url: `${testbed.webhook.url}${path}`, token: 'token-of-the-hook' };
     const asked = taskOf(await desk.send(call('new__ask_form', { tag: mark() })));
     await desk.setPush(asked.id, push);
     await desk.send(say('Grace', { taskId: asked.id, returnImmediately: true }));
     await until('the notification', () =>
-      house.webhook.at(path).find((one) => JSON.stringify(one.body).toLowerCase().includes('completed')),
+      testbed.webhook.at(path).find((one) => JSON.stringify(one.body).toLowerCase().includes('completed')),
     );
-    expect(JSON.stringify(house.webhook.at(path))).not.toContain(NOTE);
+    expect(JSON.stringify(testbed.webhook.at(path))).not.toContain(NOTE);
   });
 });
 
 const ROW = ROWS[0]!;
 
 test('a policy of approval asks the A2A client too', async () => {
-  const desk = await house.connect(ROW, 'desk');
+  const desk = await testbed.connect(ROW, 'desk');
   const asked = taskOf(await desk.send(call('new__described')));
   expect(asked.state).toBe('input-required');
   expect(said(asked)).toContain('Allow the call of tool "described"');
@@ -288,8 +288,8 @@ test('a policy of approval asks the A2A client too', async () => {
   desk.close();
 });
 
-test('the front agent takes a message to the tool that it names', async () => {
-  const response = await fetch(`${house.gateway.url}/a2a`, {
+test('the routing agent takes a message to the tool that it names', async () => {
+  const response = await fetch(`${testbed.gateway.url}/a2a`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'a2a-version': '1.0', authorization: `Bearer ${ADA}` },
     body: JSON.stringify({
@@ -305,7 +305,7 @@ test('the front agent takes a message to the tool that it names', async () => {
 
 test('tools behind an agent are tools again at another gateway, with their own arguments', async () => {
   const far = await startGateway({
-    agents: { desk: { url: house.base('desk'), headers: { authorization: `Bearer ${ADA}` } } },
+    agents: { desk: { url: testbed.base('desk'), headers: { authorization: `Bearer ${ADA}` } } },
     egress: { allowPrivate: true },
     log: { level: 'warn' },
   });
@@ -337,7 +337,7 @@ test('tools behind an agent are tools again at another gateway, with their own a
 });
 
 test('of two answers to one question one counts; a task that is worked on takes none', async () => {
-  const desk = await house.connect(ROW, 'desk');
+  const desk = await testbed.connect(ROW, 'desk');
   const tag = mark();
   const asked = taskOf(await desk.send(call('new__ask_then_work', { tag })));
   const answers = await Promise.allSettled(
@@ -352,11 +352,11 @@ test('of two answers to one question one counts; a task that is worked on takes 
 test.each(['SIGTERM', 'SIGKILL'] as const)(
   'after a restart by %s a task that waited goes on, and one that ran has failed and is not run again',
   async (signal) => {
-    const before = await house.connect(ROW, 'desk');
+    const before = await testbed.connect(ROW, 'desk');
     const tags = { asks: mark(), runs: mark(), followed: mark() };
     const asked = taskOf(await before.send(call('new__ask_form', { tag: tags.asks })));
     const path = `/${mark()}`;
-    const push = { id: 'hook', url: `${house.webhook.url}${path}` };
+    const push = { id: 'hook', url: `${testbed.webhook.url}${path}` };
     const pause = { ...call('new__pause', { ms: 50, tag: 'z' }), returnImmediately: true, push };
     const over = taskOf(await before.send(pause));
     const slots = taskOf(await before.send(call('weather__forecast', { city: 'Bergen' })));
@@ -366,16 +366,16 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     await until('the start', () => modern.happened('started', tags.followed)[0]);
     // Nobody asked for it meanwhile, and its end is kept all the same: it is written before anybody is notified.
     await until('the notification of the end', () =>
-      house.webhook.at(path).find(({ body }) => JSON.stringify(body).includes('COMPLETED')),
+      testbed.webhook.at(path).find(({ body }) => JSON.stringify(body).includes('COMPLETED')),
     );
     if (signal === 'SIGKILL') {
-      house.gateway.process.kill(signal);
-      await new Promise((resolve) => house.gateway.process.once('exit', resolve));
+      testbed.gateway.process.kill(signal);
+      await new Promise((resolve) => testbed.gateway.process.once('exit', resolve));
     }
-    await house.restart();
+    await testbed.restart();
     await followed;
     before.close();
-    const desk = await house.connect(ROW, 'desk');
+    const desk = await testbed.connect(ROW, 'desk');
     const done = taskOf(await desk.send(say('Grace', { taskId: asked.id })));
     expect(done.state, JSON.stringify(done)).toBe('completed');
     const filled = taskOf(await desk.send({ taskId: slots.id, parts: [{ data: { days: 1 } }] }));

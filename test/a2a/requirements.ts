@@ -57,7 +57,7 @@ export const REQUIREMENTS: Readonly<Record<string, string>> = {
   'C-16': 'odd cards are read all the same',
   'G-1': 'every agent has an address of its own at each binding',
   'G-2': 'the gateway has a card of its own with the skills of all',
-  'G-3': 'there is a catalogue, of what the caller may use',
+  'G-3': 'there is a catalog, of what the caller may use',
   'G-4': 'messages to the front find their agent',
   'G-5': 'a task and a context stay with their agent',
   'G-6': 'loops are noticed',

@@ -11,41 +11,41 @@ import { expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { connectClient, ROWS } from '../fixtures/a2a/clients.js';
 import { finished, mark, say, taskOf, until } from './case.js';
-import { ADA, type House, openHouse } from './testbed.js';
+import { ADA, openTestbed, type Testbed } from './testbed.js';
 
 test('tasks, their owners and their webhooks outlive the process (G-20, S-51, G-51)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
-  const house = await openHouse(
+  const testbed = await openTestbed(
     COLUMNS.filter(({ name }) => name === 'one-rpc'),
     {},
     { data },
   );
   try {
     const row = ROWS.find(({ name }) => name === '1.0 rest')!;
-    const client = await house.connect(row, 'one-rpc');
+    const client = await testbed.connect(row, 'one-rpc');
     const asked = taskOf(await client.send(say(`ask ${mark()}`)));
     const under = taskOf(await client.send(say(`slow 1500 ${mark()}`, { returnImmediately: true })));
     const path = `/${mark()}`;
-    await client.setPush(asked.id, { id: 'kept', url: `${house.webhook.url}${path}`, token: 'kept-token' });
-    await house.restart();
-    const again = await house.connect(row, 'one-rpc');
+    await client.setPush(asked.id, { id: 'kept', url: `${testbed.webhook.url}${path}`, token: 'kept-token' });
+    await testbed.restart();
+    const again = await testbed.connect(row, 'one-rpc');
     expect((await again.get(asked.id)).state).toBe('input-required');
     expect((await again.listPush!(asked.id)).map(({ id }) => id)).toEqual(['kept']);
     expect(taskOf(await again.send(say('blue', { taskId: asked.id }))).state).toBe('completed');
     await until('the notification', () =>
-      house.webhook.at(path).find((one) => JSON.stringify(one.body).includes('COMPLETED')),
+      testbed.webhook.at(path).find((one) => JSON.stringify(one.body).includes('COMPLETED')),
     );
     await until(
       'the end of the other task',
       async () => (await again.get(under.id)).state === 'completed' || undefined,
     );
   } finally {
-    await house.close();
+    await testbed.close();
     await rm(data, { recursive: true, force: true });
   }
 });
 
-const kill = async ({ gateway: { process: child } }: House): Promise<void> => {
+const kill = async ({ gateway: { process: child } }: Testbed): Promise<void> => {
   const exit = once(child, 'exit');
   child.kill('SIGKILL');
   await exit;
@@ -86,17 +86,17 @@ class LateReceiver {
 test('killed in the middle: what was acknowledged is there, what was owed is delivered, the key signs on (P1)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
   const columns = COLUMNS.filter(({ name }) => name === 'one-rpc' || name === 'three-plain');
-  const house = await openHouse(columns, {}, { data });
+  const testbed = await openTestbed(columns, {}, { data });
   const receiver = new LateReceiver();
   await receiver.listen();
   await receiver.close();
   try {
     const row = ROWS.find(({ name }) => name === '1.0 jsonrpc')!;
-    const client = await house.connect(row, 'one-rpc');
+    const client = await testbed.connect(row, 'one-rpc');
     const front = () =>
-      connectClient(row, { url: `${house.gateway.url}/a2a`, headers: { authorization: `Bearer ${ADA}` } });
+      connectClient(row, { url: `${testbed.gateway.url}/a2a`, headers: { authorization: `Bearer ${ADA}` } });
     const get = async (path: string) =>
-      (await fetch(`${house.gateway.url}${path}`, { headers: { 'a2a-version': '1.0' } })).json();
+      (await fetch(`${testbed.gateway.url}${path}`, { headers: { 'a2a-version': '1.0' } })).json();
     const before = { jwks: await get('/.well-known/jwks.json'), card: await get('/.well-known/agent-card.json') };
     const steps = taskOf(await client.send(say(`steps ${mark()}`)));
     const asked = taskOf(await client.send(say(`ask ${mark()}`)));
@@ -108,23 +108,23 @@ test('killed in the middle: what was acknowledged is there, what was owed is del
       ),
     );
     await finished(client, owed.id);
-    const polled = await house.connect(row, 'three-plain');
+    const polled = await testbed.connect(row, 'three-plain');
     const working = taskOf(await polled.send(say(`slow 2500 ${mark()}`, { returnImmediately: true })));
     const kept = { steps: await client.get(steps.id), asked: await client.get(asked.id) };
     const listed = (await client.list!({})).tasks.map(({ id }) => id);
 
-    await kill(house);
+    await kill(testbed);
     await receiver.listen();
-    await house.restart();
+    await testbed.restart();
 
-    const again = await house.connect(row, 'one-rpc');
+    const again = await testbed.connect(row, 'one-rpc');
     expect(await again.get(steps.id)).toEqual(kept.steps);
     expect(kept.steps.history!.length).toBeGreaterThan(1);
     expect(await again.get(asked.id)).toEqual(kept.asked);
     expect((await again.list!({})).tasks.map(({ id }) => id)).toEqual(listed);
     expect(await again.listPush!(owed.id)).toMatchObject([{ id: 'owed', url: receiver.url, token: 'owed' }]);
     expect(taskOf(await again.send(say('blue', { taskId: asked.id }))).state).toBe('completed');
-    // The question of the front desk still waits for its answer, and the answer goes where it says.
+    // The question of the routing agent still waits for its answer, and the answer goes where it says.
     const desk = await front();
     expect((await desk.get(question.id)).state).toBe('input-required');
     expect(taskOf(await desk.send(say('one-rpc', { taskId: question.id }))).state).toBe('completed');
@@ -132,7 +132,7 @@ test('killed in the middle: what was acknowledged is there, what was owed is del
     await until('the last notification', () => receiver.got.find(({ body }) => body.includes('COMPLETED')), 40_000);
     const numbers = [...new Set(receiver.got.map(({ id }) => id))].map((id) => Number(id.split('.').at(-1)));
     expect(numbers).toEqual(numbers.map((_, i) => numbers[0]! + i));
-    expect((await finished(await house.connect(row, 'three-plain'), working.id)).state).toBe('completed');
+    expect((await finished(await testbed.connect(row, 'three-plain'), working.id)).state).toBe('completed');
     // The same key signs, and what it signed before is still good.
     const jwks = (await get('/.well-known/jwks.json')) as JSONWebKeySet;
     expect(jwks).toEqual(before.jwks);
@@ -142,7 +142,7 @@ test('killed in the middle: what was acknowledged is there, what was owed is del
     for (const card of [before.card, await get('/.well-known/agent-card.json')])
       await expect(verify(card as AgentCard)).resolves.toBeUndefined();
   } finally {
-    await house.close();
+    await testbed.close();
     await receiver.close();
     await rm(data, { recursive: true, force: true });
   }

@@ -13,7 +13,7 @@ import { ROWS } from '../fixtures/a2a/clients.js';
 import { CASES } from './cases/index.js';
 import { type Outcome, runCell } from './matrix.js';
 import { markdown, text } from './report.js';
-import { openHouse } from './testbed.js';
+import { openTestbed } from './testbed.js';
 
 const { values } = parseArgs({
   options: { only: { type: 'string', multiple: true }, verbose: { type: 'boolean', default: false } },
@@ -36,7 +36,7 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`);
 // The SDKs of the agents tell every webhook they posted to and every stream that was let go of.
 console.log = console.info = console.error = console.warn = () => {};
 
-const house = await openHouse(columns);
+const testbed = await openTestbed(columns);
 const results = new Map<string, Outcome[]>();
 const key = (row: { name: string }, column: { name: string }): string => `${row.name} → ${column.name}`;
 let log = '';
@@ -46,7 +46,7 @@ try {
     for (let column = waiting.shift(); column; column = waiting.shift()) {
       const now = cases.filter(({ once }) => once !== true || column === columns[0]);
       for (const row of rows) {
-        const outcomes = await runCell(house, row, column, now, ({ case: name, problem }) => {
+        const outcomes = await runCell(testbed, row, column, now, ({ case: name, problem }) => {
           if (values.verbose) print(`${problem === undefined ? 'ok  ' : 'FAIL'} ${key(row, column!)}: ${name}`);
         });
         results.set(key(row, column), outcomes);
@@ -54,9 +54,9 @@ try {
     }
   };
   await Promise.all(Array.from({ length: LANES }, lane));
-  log = house.gateway.log();
+  log = testbed.gateway.log();
 } finally {
-  await house.close();
+  await testbed.close();
 }
 
 const matrix = {

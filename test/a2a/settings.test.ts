@@ -1,34 +1,34 @@
-/** What the settings of the A2A doors change. */
+/** What the settings of the A2A endpoints change. */
 import { afterEach, expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
 import { refused, say, taskOf } from './case.js';
-import { type House, openHouse } from './testbed.js';
+import { openTestbed, type Testbed } from './testbed.js';
 
 const agents = COLUMNS.filter(({ name }) => name === 'one-rpc');
 const row = (name: string): (typeof ROWS)[number] => ROWS.find((one) => one.name === name)!;
-let house: House | undefined;
+let testbed: Testbed | undefined;
 
 afterEach(async () => {
-  await house?.close();
-  house = undefined;
+  await testbed?.close();
+  testbed = undefined;
 });
 
 test('the statuses of 1.0.0 where they are asked for (G-27, S-70)', async () => {
-  house = await openHouse(agents, { a2a: { errorProfile: '1.0.0' } });
-  const rest = await house.connect(row('1.0 rest'), 'one-rpc');
+  testbed = await openTestbed(agents, { a2a: { errorProfile: '1.0.0' } });
+  const rest = await testbed.connect(row('1.0 rest'), 'one-rpc');
   const { id } = taskOf(await rest.send(say('echo')));
   const canceled = await refused(rest, () => rest.cancel(id));
   expect([canceled.http, canceled.reason]).toEqual([409, 'TASK_NOT_CANCELABLE']);
-  const grpc = await house.connect(row('1.0 grpc'), 'one-rpc');
+  const grpc = await testbed.connect(row('1.0 grpc'), 'one-rpc');
   const unsupported = await refused(grpc, () => grpc.send(say('more', { taskId: id })));
   expect([unsupported.grpc, unsupported.reason]).toEqual([12, 'UNSUPPORTED_OPERATION']);
 });
 
 test('cards need a caller where they are not public (S-7)', async () => {
-  house = await openHouse(agents, { a2a: { publicCards: false } });
-  const card = await fetch(`${house.base('one-rpc')}/.well-known/agent-card.json`);
+  testbed = await openTestbed(agents, { a2a: { publicCards: false } });
+  const card = await fetch(`${testbed.base('one-rpc')}/.well-known/agent-card.json`);
   expect(card.status).toBe(401);
-  const client = await house.connect(row('1.0 jsonrpc'), 'one-rpc');
+  const client = await testbed.connect(row('1.0 jsonrpc'), 'one-rpc');
   expect(taskOf(await client.send(say('echo'))).state).toBe('completed');
 });

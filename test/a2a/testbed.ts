@@ -23,7 +23,7 @@ export const STRICT: Column = {
   requires: true,
 };
 
-export interface House {
+export interface Testbed {
   readonly gateway: RunningGateway;
   readonly agents: readonly RunningAgent[];
   readonly webhook: Webhook;
@@ -41,11 +41,11 @@ export interface ConnectOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export async function openHouse(
+export async function openTestbed(
   columns: readonly Column[],
   settings: Readonly<Record<string, unknown>> = {},
   options: GatewayOptions = {},
-): Promise<House> {
+): Promise<Testbed> {
   const webhook = await startWebhook();
   const agents = await Promise.all([...columns, STRICT].map(startAgent));
   const entry = (url: string): object => ({ url, headers: { 'x-fixture-key': AGENT_KEY } });

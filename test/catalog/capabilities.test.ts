@@ -50,8 +50,8 @@ afterAll(async () => {
 });
 
 async function connect(revision: Revision, path: string, capabilities: Json): Promise<EraClient> {
-  const door = { transport: 'http', url: `${gateway.url}${path}`, config: '' } as const;
-  const client = await connectClient(revision, door, { capabilities, answer: (method) => ANSWERS[method]! });
+  const endpoint = { transport: 'http', url: `${gateway.url}${path}`, config: '' } as const;
+  const client = await connectClient(revision, endpoint, { capabilities, answer: (method) => ANSWERS[method]! });
   clients.push(client);
   return client;
 }

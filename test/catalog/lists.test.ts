@@ -1,7 +1,7 @@
-/** Lists come from the catalogue: upstreams are asked once, and again when their lists may have changed. */
+/** Lists come from the catalog: upstreams are asked once, and again when their lists may have changed. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { eventually } from '../era-bridge/support/wire.js';
-import { connectClient, type Door, type EraClient, type Json, type Revision } from '../eras/peers.js';
+import { connectClient, type Endpoint, type EraClient, type Json, type Revision } from '../eras/peers.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { type CountedOptions, CountedServer } from './counted-server.js';
 
@@ -37,8 +37,8 @@ async function start(options: CountedOptions, count: number, config: object = {}
 }
 
 async function connect(revision: Revision, capabilities: Json = {}): Promise<EraClient> {
-  const door: Door = { transport: 'http', url: `${gateway!.url}/mcp`, config: '' };
-  const client = await connectClient(revision, door, { capabilities });
+  const endpoint: Endpoint = { transport: 'http', url: `${gateway!.url}/mcp`, config: '' };
+  const client = await connectClient(revision, endpoint, { capabilities });
   clients.push(client);
   return client;
 }

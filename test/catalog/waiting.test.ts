@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ModernClient } from '../era-bridge/support/clients.js';
 import { eventually } from '../era-bridge/support/wire.js';
-import { connectClient, type Door, type EraClient, type Revision } from '../eras/peers.js';
+import { connectClient, type Endpoint, type EraClient, type Revision } from '../eras/peers.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { CountedServer } from './counted-server.js';
 import { missingIn, namesIn } from './support.js';
@@ -33,8 +33,8 @@ afterEach(async () => {
 });
 
 async function connect(revision: Revision): Promise<EraClient> {
-  const door: Door = { transport: 'http', url: `${gateway.url}/mcp`, config: '' };
-  const client = await connectClient(revision, door);
+  const endpoint: Endpoint = { transport: 'http', url: `${gateway.url}/mcp`, config: '' };
+  const client = await connectClient(revision, endpoint);
   clients.push(client);
   return client;
 }

@@ -1,7 +1,7 @@
 /** Every pair of revisions once, over one transport; `npm run test:eras` runs them over all. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CASES } from './cases.js';
-import { type House, openHouse, runCell } from './matrix.js';
+import { openTestbed, runCell, type Testbed } from './matrix.js';
 import { CLIENT_TRANSPORTS, REVISIONS, type Revision, type ServerTransport } from './peers.js';
 
 /** Among them, the columns cover each transport at least once. */
@@ -13,27 +13,27 @@ const TRANSPORT: Readonly<Record<Revision, ServerTransport>> = {
   '2026-07-28': 'http',
 };
 
-let house: House;
+let testbed: Testbed;
 
 beforeAll(async () => {
-  house = await openHouse(REVISIONS.map((revision) => [revision, TRANSPORT[revision]] as const));
+  testbed = await openTestbed(REVISIONS.map((revision) => [revision, TRANSPORT[revision]] as const));
 });
 
-afterAll(() => house?.close());
+afterAll(() => testbed?.close());
 
 const pairs = REVISIONS.flatMap((client) => REVISIONS.map((server) => [client, server] as const));
 const cases = [...CASES.gateway, ...CASES.bridge];
 
 test.each(pairs)('a client of %s and a server of %s', async (client, server) => {
-  const peer = house.server(server, TRANSPORT[server]);
+  const peer = testbed.server(server, TRANSPORT[server]);
   const now = cases.filter((one) => one.last !== true);
-  const outcomes = await runCell(house, client, CLIENT_TRANSPORTS[client][0]!, peer, now);
+  const outcomes = await runCell(testbed, client, CLIENT_TRANSPORTS[client][0]!, peer, now);
   expect(outcomes.filter(({ problem }) => problem !== undefined)).toEqual([]);
 });
 
 test.each(pairs)('cancelled by a client of %s at a server of %s', async (client, server) => {
-  const peer = house.server(server, TRANSPORT[server]);
+  const peer = testbed.server(server, TRANSPORT[server]);
   const last = cases.filter((one) => one.last === true);
-  const outcomes = await runCell(house, client, CLIENT_TRANSPORTS[client][0]!, peer, last);
+  const outcomes = await runCell(testbed, client, CLIENT_TRANSPORTS[client][0]!, peer, last);
   expect(outcomes.filter(({ problem }) => problem !== undefined)).toEqual([]);
 });

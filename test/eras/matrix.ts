@@ -7,7 +7,7 @@ import { ACCEPT, type Case, type Cell, checkRefused, PAGE_SIZE, type Verdict } f
 import {
   type ClientTransport,
   connectClient,
-  type Door,
+  type Endpoint,
   type FixtureServer,
   type Json,
   type Revision,
@@ -23,19 +23,19 @@ export interface Outcome {
   readonly problem?: string;
 }
 
-export interface House {
+export interface Testbed {
   readonly gateway: RunningGateway;
   readonly servers: readonly FixtureServer[];
   server(revision: Revision, transport: ServerTransport): FixtureServer;
-  door(server: FixtureServer, transport: ClientTransport): Promise<Door>;
+  endpoint(server: FixtureServer, transport: ClientTransport): Promise<Endpoint>;
   close(): Promise<void>;
 }
 
 /** The gateway with every server behind it. */
-export async function openHouse(
+export async function openTestbed(
   wanted: readonly (readonly [Revision, ServerTransport])[],
   settings: Json = {},
-): Promise<House> {
+): Promise<Testbed> {
   const servers = await Promise.all(wanted.map(([revision, transport]) => startServer(revision, transport)));
   const common = { limits: { pageSize: PAGE_SIZE }, log: { level: 'warn' }, ...settings };
   const gateway = await startGateway({
@@ -51,7 +51,7 @@ export async function openHouse(
       if (!found) throw new Error(`no server of ${revision} over ${transport} was started`);
       return found;
     },
-    door: async (server, transport) => {
+    endpoint: async (server, transport) => {
       const config = join(folder, `${server.name}.json`);
       const data = join(folder, `data-${server.name}`);
       await writeFile(config, JSON.stringify({ ...common, data, servers: { [server.name]: server.settings } }), {
@@ -79,7 +79,7 @@ export function capabilitiesOf(revision: Revision): Json {
 }
 
 export async function runCell(
-  house: House,
+  testbed: Testbed,
   revision: Revision,
   transport: ClientTransport,
   server: FixtureServer,
@@ -89,12 +89,12 @@ export async function runCell(
   const trying = cases
     .map((one) => ({ one, verdict: one.verdict(c, s, server.transport) }))
     .filter((pair): pair is { one: Case; verdict: 'crosses' | 'refused' } => pair.verdict !== 'absent');
-  const door = await house.door(server, transport);
+  const endpoint = await testbed.endpoint(server, transport);
   const clients: { close(): Promise<void> }[] = [];
   try {
-    const client = await connectClient(revision, door);
+    const client = await connectClient(revision, endpoint);
     clients.push(client);
-    const asked = await connectClient(revision, door, {
+    const asked = await connectClient(revision, endpoint, {
       capabilities: capabilitiesOf(revision),
       answer: (method, params) => cell.answer(method, params),
     });

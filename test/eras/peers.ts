@@ -135,7 +135,7 @@ export interface ClientOptions {
 }
 
 /** Where a client connects: a URL of the gateway, or the configuration file that `parley stdio` is started with. */
-export interface Door {
+export interface Endpoint {
   readonly transport: ClientTransport;
   readonly url: string;
   readonly config: string;
@@ -214,8 +214,8 @@ interface SdkTransport {
 type Constructor<T> = new (...args: unknown[]) => T;
 type Module = Readonly<Record<string, unknown>>;
 
-export function connectClient(revision: Revision, door: Door, options: ClientOptions = {}): Promise<EraClient> {
-  return revision === '2026-07-28' ? connectModern(door, options) : connectLegacy(revision, door, options);
+export function connectClient(revision: Revision, endpoint: Endpoint, options: ClientOptions = {}): Promise<EraClient> {
+  return revision === '2026-07-28' ? connectModern(endpoint, options) : connectLegacy(revision, endpoint, options);
 }
 
 /** Keeps what a transport hands to its client; the client itself is not touched. */
@@ -241,13 +241,13 @@ const notificationsIn = (received: readonly Message[]): EraClient['notifications
     method !== undefined && id === undefined ? [{ method, params }] : [],
   );
 
-const stdioParameters = (door: Door, server: string) => ({
+const stdioParameters = (endpoint: Endpoint, server: string) => ({
   command: process.execPath,
-  args: [BIN, 'stdio', '--config', door.config, '--server', server],
+  args: [BIN, 'stdio', '--config', endpoint.config, '--server', server],
   stderr: 'ignore',
 });
 
-const serverOf = (door: Door): string => door.url.split('/').at(-1)!;
+const serverOf = (endpoint: Endpoint): string => endpoint.url.split('/').at(-1)!;
 
 const QUESTIONS = {
   'sampling/createMessage': 'CreateMessageRequestSchema',
@@ -263,7 +263,7 @@ const CAPABILITY_OF: Readonly<Record<keyof typeof QUESTIONS, string>> = {
 
 async function connectLegacy(
   revision: Exclude<Revision, '2026-07-28'>,
-  door: Door,
+  endpoint: Endpoint,
   { capabilities = {}, answer, headers = {} }: ClientOptions,
 ): Promise<EraClient> {
   const load = (path: string): Promise<Module> => import(`${PACKAGES[revision]}/${path}.js`);
@@ -277,7 +277,7 @@ async function connectLegacy(
       return answer(method, params);
     });
   }
-  const transport = await legacyTransport(load, door, headers);
+  const transport = await legacyTransport(load, endpoint, headers);
   const received = overhear(transport);
   await client.connect(transport);
   const { ResultSchema } = types;
@@ -289,7 +289,7 @@ async function connectLegacy(
     });
   return {
     revision,
-    transport: door.transport,
+    transport: endpoint.transport,
     capabilities,
     received,
     get notifications() {
@@ -318,25 +318,25 @@ async function connectLegacy(
 
 async function legacyTransport(
   load: (path: string) => Promise<Module>,
-  door: Door,
+  endpoint: Endpoint,
   headers: Readonly<Record<string, string>>,
 ): Promise<SdkTransport> {
-  switch (door.transport) {
+  switch (endpoint.transport) {
     case 'sse': {
       const { SSEClientTransport } = await load('client/sse');
-      return new (SSEClientTransport as Constructor<SdkTransport>)(new URL(`${door.url}/sse`), {
+      return new (SSEClientTransport as Constructor<SdkTransport>)(new URL(`${endpoint.url}/sse`), {
         requestInit: { headers },
       });
     }
     case 'http': {
       const { StreamableHTTPClientTransport } = await load('client/streamableHttp');
-      return new (StreamableHTTPClientTransport as Constructor<SdkTransport>)(new URL(door.url), {
+      return new (StreamableHTTPClientTransport as Constructor<SdkTransport>)(new URL(endpoint.url), {
         requestInit: { headers },
       });
     }
     case 'stdio': {
       const { StdioClientTransport } = await load('client/stdio');
-      return new (StdioClientTransport as Constructor<SdkTransport>)(stdioParameters(door, serverOf(door)));
+      return new (StdioClientTransport as Constructor<SdkTransport>)(stdioParameters(endpoint, serverOf(endpoint)));
     }
   }
 }
@@ -349,7 +349,7 @@ interface ModernClient extends SdkClient {
 }
 
 async function connectModern(
-  door: Door,
+  endpoint: Endpoint,
   { capabilities = {}, answer, headers = {} }: ClientOptions,
 ): Promise<EraClient> {
   const sdk = (await import('@modelcontextprotocol/client')) as unknown as Module;
@@ -366,11 +366,13 @@ async function connectModern(
     });
   }
   let transport: SdkTransport;
-  if (door.transport === 'stdio') {
+  if (endpoint.transport === 'stdio') {
     const stdio = (await import('@modelcontextprotocol/client/stdio')) as unknown as Module;
-    transport = new (stdio['StdioClientTransport'] as Constructor<SdkTransport>)(stdioParameters(door, serverOf(door)));
+    transport = new (stdio['StdioClientTransport'] as Constructor<SdkTransport>)(
+      stdioParameters(endpoint, serverOf(endpoint)),
+    );
   } else {
-    transport = new (sdk['StreamableHTTPClientTransport'] as Constructor<SdkTransport>)(new URL(door.url), {
+    transport = new (sdk['StreamableHTTPClientTransport'] as Constructor<SdkTransport>)(new URL(endpoint.url), {
       requestInit: { headers },
     });
   }
@@ -391,7 +393,7 @@ async function connectModern(
   };
   return {
     revision: '2026-07-28',
-    transport: door.transport,
+    transport: endpoint.transport,
     capabilities,
     received,
     get notifications() {

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGateway } from '../support/gateway.js';
 import { ACCEPT, eventually, failureOf, newTag, REFUSAL_TIME, textOf } from './cases.js';
-import { capabilitiesOf, type House, openHouse } from './matrix.js';
+import { capabilitiesOf, openTestbed, type Testbed } from './matrix.js';
 import {
   connectClient,
   type EraClient,
@@ -24,11 +24,11 @@ import { MODERN, modern, openSession, openStream, type Reply, send } from './raw
 const LEGACY = REVISIONS.slice(0, 4) as readonly Exclude<Revision, '2026-07-28'>[];
 type Transport = 'http' | 'stdio' | 'sse';
 
-let house: House;
+let testbed: Testbed;
 const open: EraClient[] = [];
 
 beforeAll(async () => {
-  house = await openHouse([
+  testbed = await openTestbed([
     ['2025-06-18', 'sse'],
     ['2025-11-25', 'http'],
     ['2025-11-25', 'stdio'],
@@ -39,11 +39,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all(open.map((client) => client.close().catch(() => {})));
-  await house?.close();
+  await testbed?.close();
 });
 
 const urlOf = (revision: Revision, transport: Transport = 'http'): string =>
-  `${house.gateway.url}/mcp/${house.server(revision, transport).name}`;
+  `${testbed.gateway.url}/mcp/${testbed.server(revision, transport).name}`;
 
 async function connect(
   client: Revision,
@@ -51,8 +51,8 @@ async function connect(
   transport: Transport = 'http',
   options: Parameters<typeof connectClient>[2] = { capabilities: capabilitiesOf(client), answer: ACCEPT },
 ): Promise<EraClient> {
-  const door = await house.door(house.server(server, transport), client === '2024-11-05' ? 'sse' : 'http');
-  const connected = await connectClient(client, door, options);
+  const endpoint = await testbed.endpoint(testbed.server(server, transport), client === '2024-11-05' ? 'sse' : 'http');
+  const connected = await connectClient(client, endpoint, options);
   open.push(connected);
   return connected;
 }
@@ -118,7 +118,7 @@ describe('legacy client, modern server', () => {
     );
     const { result } = await eventually('the result', () => stream.messages().find(({ id }) => id === 5));
     expect(JSON.parse(textOf(result!))).toMatchObject([{ action: 'accept' }, { action: 'accept' }]);
-    const rounds = house.server(MODERN, 'http').happened('round', tag);
+    const rounds = testbed.server(MODERN, 'http').happened('round', tag);
     expect(rounds).toHaveLength(3);
     expect(new Set(rounds.map(({ id }) => id)).size).toBe(3);
     // The server reads its state back: what it got is what it gave, and only this round's answers beside it.
@@ -132,7 +132,7 @@ describe('legacy client, modern server', () => {
   test.each(LEGACY.map((revision) => [revision]))(
     'BR-05 %s: rounds with nothing but a state stay unseen, paced and few',
     async (revision) => {
-      const server = house.server(MODERN, 'http');
+      const server = testbed.server(MODERN, 'http');
       const client = await connect(revision, MODERN);
       const before = server.happened('state only').length;
       expect(textOf(await client.call('wait_state', { tag: newTag() }))).toBe('after 2 rounds');
@@ -171,7 +171,7 @@ describe('legacy client, modern server', () => {
     const { result } = await eventually('the result', () => resumed.messages().find(({ id }) => id === 'c'));
     expect(JSON.parse(textOf(result!))).toEqual({ action: 'accept', content: { name: 'elsewhere' } });
     resumed.close();
-    expect(house.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
+    expect(testbed.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
   });
 
   test.each(LEGACY.map((revision) => [revision]))(
@@ -209,7 +209,7 @@ describe('modern client, legacy server', () => {
     'BR-12 a question of a %s server over %s is input_required, and the retry resumes the same call',
     async (revision, transport) => {
       const url = urlOf(revision, transport);
-      const server = house.server(revision, transport);
+      const server = testbed.server(revision, transport);
       const tag = newTag();
       const call = { name: 'ask_form', arguments: { tag } };
       const options = { capabilities: FORM };
@@ -257,7 +257,7 @@ describe('modern client, legacy server', () => {
     'BR-14 states that are not good for this request are refused, and a %s server over %s hears nothing',
     async (revision, transport) => {
       const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
-      const small = await openHouse([[revision, transport]], { auth: { tokens } });
+      const small = await openTestbed([[revision, transport]], { auth: { tokens } });
       try {
         const server = small.servers[0]!;
         const url = `${small.gateway.url}/mcp/${server.name}`;
@@ -300,7 +300,7 @@ describe('modern client, legacy server', () => {
   test.each(UPSTREAMS)(
     'BR-15 a question nobody answers ends the call at a %s server over %s, and is not asked again',
     async (revision, transport) => {
-      const small = await openHouse([[revision, transport]], { bridge: { parkTtl: '1s' } });
+      const small = await openTestbed([[revision, transport]], { bridge: { parkTtl: '1s' } });
       try {
         const server = small.servers[0]!;
         const url = `${small.gateway.url}/mcp/${server.name}`;
@@ -361,7 +361,7 @@ describe('modern client, modern server', () => {
     'BR-25 the state of a server over %s is wrapped and bound; one that is absent stays absent',
     async (transport) => {
       const url = urlOf(MODERN, transport);
-      const server = house.server(MODERN, transport);
+      const server = testbed.server(MODERN, transport);
       const options = { capabilities: FORM };
       for (const [tool, inner] of [
         ['ask_form', null],
@@ -437,7 +437,7 @@ describe('all cells', () => {
   });
 
   test('BR-30 roots, sampling, logging and HTTP+SSE can each be switched off', async () => {
-    const small = await openHouse(
+    const small = await openTestbed(
       [
         ['2025-11-25', 'http'],
         [MODERN, 'http'],
@@ -447,7 +447,7 @@ describe('all cells', () => {
     try {
       for (const server of small.servers) {
         for (const revision of ['2025-11-25', MODERN] as const) {
-          const client = await connectClient(revision, await small.door(server, 'http'), {
+          const client = await connectClient(revision, await small.endpoint(server, 'http'), {
             capabilities: capabilitiesOf(revision),
             answer: ACCEPT,
           });

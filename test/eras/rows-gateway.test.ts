@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGateway } from '../support/gateway.js';
 import { contentOf, eventually, failureOf, newTag, textOf } from './cases.js';
-import { capabilitiesOf, type House, openHouse } from './matrix.js';
+import { capabilitiesOf, openTestbed, type Testbed } from './matrix.js';
 import {
   connectClient,
   type EraClient,
@@ -19,11 +19,11 @@ import { MODERN, modern, openSession, openStream, send } from './raw.js';
 
 const LEGACY = REVISIONS.slice(0, 4) as readonly Exclude<Revision, '2026-07-28'>[];
 
-let house: House;
+let testbed: Testbed;
 const open: EraClient[] = [];
 
 beforeAll(async () => {
-  house = await openHouse([
+  testbed = await openTestbed([
     ['2024-11-05', 'stdio'],
     ['2025-03-26', 'http'],
     ['2025-06-18', 'http'],
@@ -37,11 +37,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await Promise.all(open.map((client) => client.close().catch(() => {})));
-  await house?.close();
+  await testbed?.close();
 });
 
 const urlOf = (revision: Revision, transport: 'http' | 'stdio' | 'sse' = 'http'): string =>
-  `${house.gateway.url}/mcp/${house.server(revision, transport).name}`;
+  `${testbed.gateway.url}/mcp/${testbed.server(revision, transport).name}`;
 
 async function connect(
   client: Revision,
@@ -49,8 +49,8 @@ async function connect(
   transport: 'http' | 'stdio' | 'sse' = 'http',
   options: Parameters<typeof connectClient>[2] = {},
 ): Promise<EraClient> {
-  const door = await house.door(house.server(server, transport), client === '2024-11-05' ? 'sse' : 'http');
-  const connected = await connectClient(client, door, options);
+  const endpoint = await testbed.endpoint(testbed.server(server, transport), client === '2024-11-05' ? 'sse' : 'http');
+  const connected = await connectClient(client, endpoint, options);
   open.push(connected);
   return connected;
 }
@@ -153,18 +153,18 @@ describe('legacy client, modern server', () => {
     const resumed = await openStream(url, {
       headers: { ...session.headers, accept: 'text/event-stream', 'last-event-id': id! },
     });
-    house.server(MODERN, 'http').release(tag);
+    testbed.server(MODERN, 'http').release(tag);
     const answer = await eventually('the result', () => resumed.messages().find((message) => message.id === 7));
     expect(textOf(answer.result!)).toBe(`paused ${tag}`);
     resumed.close();
-    expect(house.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
+    expect(testbed.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
   });
 
   test.each(['http', 'stdio'] as const)(
     'BR-07 an explicit cancellation reaches the server, over %s',
     async (transport) => {
       const url = urlOf(MODERN, transport);
-      const server = house.server(MODERN, transport);
+      const server = testbed.server(MODERN, transport);
       const tag = newTag();
       const session = await openSession(url, '2025-06-18');
       const call = send(url, callOf(9, 'slow', { tag }), session.headers);
@@ -227,7 +227,7 @@ describe('legacy client, modern server', () => {
 
 describe('modern client, legacy server', () => {
   test('BR-11 `server/discover` is answered from what is known, and valid', async () => {
-    const small = await openHouse([['2025-06-18', 'http']]);
+    const small = await openTestbed([['2025-06-18', 'http']]);
     try {
       const url = `${small.gateway.url}/mcp/${small.servers[0]!.name}`;
       const first = await modern(url, 'server/discover');
@@ -287,7 +287,7 @@ describe('modern client, legacy server', () => {
         capabilities: capabilitiesOf(MODERN),
         answer: () => ({ role: 'assistant', model: 'm', content: { type: 'text', text: 'yes' } }),
       });
-      const server = house.server('2025-11-25', transport);
+      const server = testbed.server('2025-11-25', transport);
       const tag = newTag();
       await client.call('later', { tag });
       await eventually('the ping is answered', () => server.happened('ping answered', tag).length === 1);
@@ -299,7 +299,7 @@ describe('modern client, legacy server', () => {
   test.each(['http', 'stdio', 'sse'] as const)(
     'BR-19 a closed stream cancels the call at the server, over %s',
     async (transport) => {
-      const server = house.server('2025-11-25', transport);
+      const server = testbed.server('2025-11-25', transport);
       const tag = newTag();
       const abort = new AbortController();
       const call = modern(
@@ -360,7 +360,7 @@ describe('modern client, legacy server', () => {
   });
 
   test('BR-20 a session that the server forgot is opened again unseen', async () => {
-    const server = house.server('2025-06-18', 'http');
+    const server = testbed.server('2025-06-18', 'http');
     const modernUrl = urlOf('2025-06-18');
     const client = await connect('2025-06-18', '2025-06-18');
     const stop = await client.subscribe('era://watched');
@@ -476,8 +476,8 @@ describe('modern client, legacy server', () => {
 
 describe('modern client, modern server', () => {
   test('BR-23 headers follow the renamed tool; a mismatch is refused', async () => {
-    const { name } = house.server(MODERN, 'http');
-    const all = `${house.gateway.url}/mcp`;
+    const { name } = testbed.server(MODERN, 'http');
+    const all = `${testbed.gateway.url}/mcp`;
     const tag = newTag();
     const call = { name: `${name}__text`, arguments: { tag } };
     expect(textOf((await modern(all, 'tools/call', call)).answer!.result!)).toBe(`text ${tag}`);
@@ -490,7 +490,7 @@ describe('modern client, modern server', () => {
       expect(refused.status).toBe(400);
       expect(refused.answer?.error?.['code']).toBe(-32020);
     }
-    expect(house.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
+    expect(testbed.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
   });
 
   test('BR-23 a mismatch at the server is repaired by learning its list anew, once', async () => {
@@ -554,7 +554,7 @@ describe('modern client, modern server', () => {
 
   test('BR-26 what is private to one caller is of no use to another', async () => {
     const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
-    const small = await openHouse([['2026-07-28', 'http']], { auth: { tokens } });
+    const small = await openTestbed([['2026-07-28', 'http']], { auth: { tokens } });
     try {
       const url = `${small.gateway.url}/mcp/${small.servers[0]!.name}`;
       const as = (index: number) => ({ headers: { authorization: `Bearer ${tokens[index]!.token}` } });

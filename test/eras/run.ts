@@ -8,7 +8,7 @@
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';
-import { type Outcome, openHouse, runCell } from './matrix.js';
+import { type Outcome, openTestbed, runCell } from './matrix.js';
 import { CLIENT_TRANSPORTS, type ClientTransport, REVISIONS, type Revision, SERVER_TRANSPORTS } from './peers.js';
 import { type Column, markdown, type Row, text } from './report.js';
 
@@ -34,7 +34,7 @@ const rows: { revision: Revision; transport: ClientTransport }[] = REVISIONS.fla
 /** Columns that run at the same time; within one, cells follow each other, for they change the same server's lists. */
 const LANES = 3;
 
-const house = await openHouse(columns.map(({ revision, transport }) => [revision, transport] as const));
+const testbed = await openTestbed(columns.map(({ revision, transport }) => [revision, transport] as const));
 const results = new Map<string, Outcome[]>();
 const key = (row: Row, column: Column): string =>
   `${row.revision}/${row.transport} → ${column.revision}/${column.transport}`;
@@ -42,11 +42,11 @@ try {
   const waiting = [...columns];
   const lane = async (): Promise<void> => {
     for (let column = waiting.shift(); column; column = waiting.shift()) {
-      const server = house.server(column.revision, column.transport);
+      const server = testbed.server(column.revision, column.transport);
       for (const last of [false, true]) {
         const now = cases.filter((one) => (one.last ?? false) === last);
         for (const row of now.length > 0 ? rows : []) {
-          const outcomes = await runCell(house, row.revision, row.transport, server, now);
+          const outcomes = await runCell(testbed, row.revision, row.transport, server, now);
           results.set(key(row, column), [...(results.get(key(row, column)) ?? []), ...outcomes]);
           if (!values.verbose) continue;
           for (const { case: name, verdict, problem } of outcomes)
@@ -57,7 +57,7 @@ try {
   };
   await Promise.all(Array.from({ length: LANES }, lane));
 } finally {
-  await house.close();
+  await testbed.close();
 }
 
 const matrix = {

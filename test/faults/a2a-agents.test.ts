@@ -72,7 +72,7 @@ test.each(['refusing', 'silent'])('an agent that is %s: calls fail in time with 
     expect(body.error.code).toBeLessThan(0);
     expect(JSON.stringify(body.error.data)).toMatch(/UPSTREAM_(UNAVAILABLE|TIMEOUT)|upstream_(unavailable|timeout)/);
   }
-  // The front door and the others are none the slower for it.
+  // The front endpoint and the others are none the slower for it.
   const { took } = await call('one-rpc', 'SendMessage', { message });
   expect(took).toBeLessThan(2_000);
   const began = performance.now();

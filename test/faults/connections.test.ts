@@ -151,7 +151,7 @@ describe('case 10: descriptors', () => {
     expect(await say('modern', 'after')).toBe('after');
   });
 
-  test('no descriptor left: 503 and Retry-After in every door, nothing was sent, and it passes by itself', async () => {
+  test('no descriptor left: 503 and Retry-After in every endpoint, nothing was sent, and it passes by itself', async () => {
     await start(1_024);
     const modern = client();
     const session = await LegacyClient.open(`${gateway.url}/mcp`, '2025-11-25', {}, { listen: false });

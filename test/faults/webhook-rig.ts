@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { agentRecords } from '../../src/app/a2a-records.js';
-import { Pushes, type QueuedPush } from '../../src/core/a2a/push/push-notifications.js';
+import { PushNotifications, type QueuedPush } from '../../src/core/a2a/push/push-notifications.js';
 import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/tasks/task-records.js';
 import type { Caller } from '../../src/core/caller.js';
 import { GATEWAY, principalOf } from '../../src/core/caller.js';
@@ -11,7 +11,7 @@ import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/
 import { HttpClient } from '../../src/outbound/http/index.js';
 import { DeadLetters } from '../../src/outbound/webhooks/dead-letters.js';
 import type { Signing } from '../../src/outbound/webhooks/headers.js';
-import { type WebhookOptions, WebhookSender } from '../../src/outbound/webhooks/sender.js';
+import { type WebhookLimits, WebhookSender } from '../../src/outbound/webhooks/sender.js';
 import type { DialectId } from '../../src/protocol/a2a/dialect.js';
 import { dialect } from '../../src/protocol/a2a/index.js';
 import type { StreamResponse, TaskPushNotificationConfig, TaskState } from '../../src/protocol/a2a/model.js';
@@ -105,7 +105,7 @@ export const AGENT = 'planner';
 export interface RigOptions {
   state: StateOptions;
   outbox?: OutboxOptions;
-  sender?: WebhookOptions;
+  sender?: WebhookLimits;
   egress?: EgressSettings;
   lookup?: LookupAll;
   signing?: Signing;
@@ -115,7 +115,7 @@ export class Rig {
   readonly outbox: Outbox<QueuedPush>;
   readonly records: AgentRecords;
   readonly seal: Seal;
-  readonly pushes: Pushes;
+  readonly pushes: PushNotifications;
   readonly sender: WebhookSender;
   readonly letters: DeadLetters;
   readonly logged: string[] = [];
@@ -131,7 +131,7 @@ export class Rig {
     this.seal = new Seal(state.keyring);
     const egress = new Egress(settings ?? { allowPrivate: true, ports: [] }, ...(lookup ? [lookup] : []));
     const { records, seal } = this;
-    this.pushes = new Pushes({ records, seal, dialect, checkUrl: (url) => egress.checkUrl(url), limit: 20 });
+    this.pushes = new PushNotifications({ records, seal, dialect, checkUrl: (url) => egress.checkUrl(url), limit: 20 });
     this.client = new HttpClient({ connectTimeout: 5_000, egress });
     this.sender = new WebhookSender(
       {

@@ -1,5 +1,5 @@
 /**
- * Malformed JSON-RPC over every door: no crash, no 5xx, no hang, no answer to another caller.
+ * Malformed JSON-RPC over every endpoint: no crash, no 5xx, no hang, no answer to another caller.
  * `npm run test:fuzz` tries 100,000 cases; a failure names the seed, and `FUZZ_SEED` repeats it.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
@@ -266,7 +266,7 @@ describe.concurrent('fuzz', () => {
   );
 });
 
-it('a flood of broken requests on many connections at once leaves the door open', async () => {
+it('a flood of broken requests on many connections at once leaves the endpoint open', async () => {
   const bodies = fc.sample(fc.tuple(body, headers), { numRuns: 200, seed: 42 });
   const replies = await Promise.all(
     bodies.map(([bytes, given]) => send(world.mcp, bytes, { accept: BOTH, ...headersOf(given, 'x', bytes) })),

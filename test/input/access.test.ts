@@ -163,7 +163,7 @@ describe('tokens', () => {
     }
   });
 
-  it('a known token is let in, in every era and at every door', async () => {
+  it('a known token is let in, in every era and at every endpoint', async () => {
     expect(textOf((await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: as(ADA) })).json)).toBe('in');
     expect(
       (await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: { authorization: `bearer ${ADA}` } }))

@@ -242,7 +242,7 @@ describe('case 4: a body over the limit', () => {
     expect(world.memory() - before).toBeLessThan(64);
   });
 
-  it('case 4: over the limit on the HTTP+SSE door', async () => {
+  it('case 4: over the limit on the HTTP+SSE endpoint', async () => {
     const { SseClient } = await import('./support/speak.js');
     const client = await SseClient.connect(`${world.url}/sse`);
     const reply = await client.post(padded(limit + 1));

@@ -84,7 +84,7 @@ function clean(reply: { body: string } & Partial<Reply>): void {
 const SERVERS = ['gone', 'tls', 'nowhere', 'program', 'dies'];
 const TOOLS = ['silent', 'reset', 'html', 'e401', 'e500', 'e302', 'broken', 'big'];
 
-describe('S25: errors tell nothing of the house', () => {
+describe('S25: errors tell nothing of the inside of the gateway', () => {
   it.each([
     ...SERVERS.map((server) => `${server}__x`),
     ...TOOLS.flatMap((tool) => [`modern__${tool}`, `legacy__${tool}`]),

@@ -23,13 +23,13 @@ afterAll(async () => {
   await world.close();
 });
 
-const DOORS = [
+const ENDPOINTS = [
   ['/sse', '/messages', 'echo__echo'],
   ['/mcp/sse', '/mcp/messages', 'echo__echo'],
   ['/mcp/echo/sse', '/mcp/echo/messages', 'echo'],
 ] as const;
 
-describe.each(DOORS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) => {
+describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) => {
   const connect = (): Promise<SseClient> => SseClient.connect(`${world.url}${path}`);
 
   it('SSE-01: the first event is `endpoint` with a relative URI to post to', async () => {
@@ -240,7 +240,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('C-12: the catalogue view is apart from the protocol', async () => {
+  it('C-12: the catalog view is apart from the protocol', async () => {
     const stream = await EventStream.open(`${world.url}/sse?view=catalog`, {
       headers: { accept: 'text/event-stream' },
     });
@@ -250,7 +250,7 @@ describe('HTTP+SSE in detail', () => {
     stream.close();
   });
 
-  it('a modern request at the old door is refused, not half served', async () => {
+  it('a modern request at the old endpoint is refused, not half served', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     await client.post(modernBody('server/discover', {}, { id: 'm' }));

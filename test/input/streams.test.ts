@@ -2,11 +2,11 @@
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cancellation, principalOf } from '../../src/core/caller.js';
-import type { States } from '../../src/core/era-bridge/request-states.js';
+import type { RequestStates } from '../../src/core/era-bridge/request-states.js';
 import { ALL_SERVERS, type Gateway } from '../../src/core/gateway.js';
 import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
-import { ModernDoor } from '../../src/inbound/mcp/modern-requests.js';
+import { ModernRequestHandler } from '../../src/inbound/mcp/modern-requests.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
 import { type Classified, classify } from '../../src/protocol/mcp/classify.js';
 import { startFaultProxy } from '../support/fault-proxy.js';
@@ -210,7 +210,11 @@ describe('case 15: a client that vanished without a word', () => {
       call: () => Promise.reject(new Error('not asked')),
       listen: () => Promise.resolve({ honoured: { toolsListChanged: true }, close: () => closed++ }),
     };
-    const door = new ModernDoor(gateway as unknown as Gateway, { name: 'parley', version: '1' }, {} as States);
+    const endpoint = new ModernRequestHandler(
+      gateway as unknown as Gateway,
+      { name: 'parley', version: '1' },
+      {} as RequestStates,
+    );
     const message = readIncoming(
       Buffer.from(
         JSON.stringify(
@@ -220,12 +224,12 @@ describe('case 15: a client that vanished without a word', () => {
       { depth: 64 },
     ) as RpcRequest;
     const { envelope } = classify(message) as Extract<Classified, { kind: 'modern' }>;
-    await door.handle({
+    await endpoint.handle({
       principal: principalOf({ subject: 'local' }),
       view: ALL_SERVERS,
       message,
       envelope,
-      outlet: {
+      channel: {
         send: (text) => said.push(JSON.parse(text.toString()) as Message),
         finish: (parts) => said.push(JSON.parse(Buffer.concat(parts).toString()) as Message),
       },

@@ -378,7 +378,7 @@ describe('agents', () => {
   let first: WireAgent;
   /** An MCP server. */
   let odd: WireAgent;
-  let house: RunningGateway;
+  let testbed: RunningGateway;
 
   beforeAll(async () => {
     const extensions = [{ uri: 'https://example.com/known', description: 'Known.' }];
@@ -408,7 +408,7 @@ describe('agents', () => {
           : { supportedVersions: ['2026-07-28'], capabilities: { tools: {} } }),
       },
     });
-    house = await startGateway({
+    testbed = await startGateway({
       servers: { ...servers, odd: { url: odd.url, transport: 'http', revision: 'modern' } },
       agents: {
         one: { url: one.url },
@@ -427,18 +427,18 @@ describe('agents', () => {
   });
 
   afterAll(async () => {
-    await house?.close();
+    await testbed?.close();
     await Promise.all([one, plain, three, threeRest, first, odd].map((agent) => agent?.close()));
   });
 
   const ask = (agent: string, method: string, params: Json, headers: Record<string, string> = {}): Promise<Reply> =>
-    rpc(`${house.url}/a2a/${agent}`, method, params, { 'a2a-version': '1.0', ...ADA, ...headers });
+    rpc(`${testbed.url}/a2a/${agent}`, method, params, { 'a2a-version': '1.0', ...ADA, ...headers });
   const askFirst = (agent: string, method: string, params: Json): Promise<Reply> =>
-    rpc(`${house.url}/a2a/${agent}`, method, params, ADA);
+    rpc(`${testbed.url}/a2a/${agent}`, method, params, ADA);
   const send = (agent: string, text: string, more: Json = {}, headers?: Record<string, string>): Promise<Reply> =>
     ask(agent, 'SendMessage', { message: message(text, more) }, headers);
   const cardOf = async (agent: string, version = '1.0', name = 'agent-card'): Promise<Json> => {
-    const url = `${house.url}/a2a/${agent}/.well-known/${name}.json`;
+    const url = `${testbed.url}/a2a/${agent}/.well-known/${name}.json`;
     return (await (await fetch(url, { headers: { 'a2a-version': version, ...ADA } })).json()) as Json;
   };
   const lastOf = ({ heard }: WireAgent, method: RegExp = /send|stream/i): Heard =>
@@ -457,7 +457,7 @@ describe('agents', () => {
       const { text } = await send('one', 'exact');
       expect(text).toContain(odd);
       expect(text).toContain('"oddTask":"kept"');
-      await fetch(`${house.url}/a2a/one`, {
+      await fetch(`${testbed.url}/a2a/one`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...ADA },
         body: `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m","role":"ROLE_USER","parts":[${odd}]},"oddRequest":1}}`,
@@ -642,7 +642,7 @@ describe('agents', () => {
       await delay(300);
       const texts = one.heard.map(({ text }) => text).join();
       expect(texts).not.toContain('of-the-client');
-      expect(lastOf(one, /push/i).params).toMatchObject({ url: expect.stringContaining(`${house.url}/a2a/push/`) });
+      expect(lastOf(one, /push/i).params).toMatchObject({ url: expect.stringContaining(`${testbed.url}/a2a/push/`) });
     });
 
     test('NX-36 of extensions the caller is told those it asked for and the card has', async () => {
@@ -689,7 +689,7 @@ describe('agents', () => {
       }));
       const end = { statusUpdate: { ...ids, status: { state: 'TASK_STATE_COMPLETED' } } };
       one.says = () => ({ events: [{ task: task('far', 'WORKING') }, ...steps, end] });
-      const response = await fetch(`${house.url}/a2a/one`, {
+      const response = await fetch(`${testbed.url}/a2a/one`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...ADA },
         body: JSON.stringify({
@@ -773,7 +773,7 @@ describe('agents', () => {
   });
 
   describe('between MCP and A2A', () => {
-    const mcp = (): string => `${house.url}/mcp`;
+    const mcp = (): string => `${testbed.url}/mcp`;
     const desk = async (tool: string, args: Json = {}, more: Json = {}): Promise<Json> => {
       const data = { tool, arguments: args };
       const { result } = await ask('desk', 'SendMessage', { message: message('', { parts: [{ data }], ...more }) });

@@ -394,7 +394,7 @@ const PATHS: { readonly [O in Operation]: readonly [method: string, path: string
   GetExtendedAgentCard: ['GET', '/extendedAgentCard'],
 };
 
-/** The agent behind a URL, the one made of tools, and the front agent. */
+/** The agent behind a URL, the one made of tools, and the routing agent. */
 const AGENTS = ['one', 'made', undefined] as const;
 const pathOf = (name: string | undefined): string => (name === undefined ? '/a2a' : `/a2a/${name}`);
 

@@ -1,4 +1,4 @@
-/** The A2A door on a real listener, before a gateway that a test writes: what is asked and what is answered is the test's. */
+/** The A2A endpoint on a real listener, before a gateway that a test writes: what is asked and what is answered is the test's. */
 import { once } from 'node:events';
 import http from 'node:http';
 import type { Events, Passed } from '../../src/core/a2a/agent.js';
@@ -6,7 +6,7 @@ import type { AgentAnswer, AgentCall, AgentGateway } from '../../src/core/a2a/ga
 import type { Caller } from '../../src/core/caller.js';
 import { OPEN } from '../../src/identity/authenticator.js';
 import { type KnownToken, TokenAuthenticator } from '../../src/identity/token-authenticator.js';
-import { A2aDoor, type A2aDoorOptions } from '../../src/inbound/a2a/http-endpoint.js';
+import { A2aHttpEndpoint, type A2aHttpEndpointOptions } from '../../src/inbound/a2a/http-endpoint.js';
 import { Origins } from '../../src/inbound/http/origin.js';
 import { RouteTable } from '../../src/inbound/http/route-table.js';
 import { HttpServer } from '../../src/inbound/http/server.js';
@@ -17,7 +17,7 @@ import type { JsonObject, JsonValue } from '../../src/protocol/jsonrpc/raw.js';
 
 export type Answerer = (call: AgentCall, caller: Caller) => AgentAnswer | Promise<AgentAnswer>;
 
-export interface StandOptions extends Partial<Pick<A2aDoorOptions, 'times' | 'profile' | 'limits'>> {
+export interface StandOptions extends Partial<Pick<A2aHttpEndpointOptions, 'times' | 'profile' | 'limits'>> {
   readonly agents?: readonly string[];
   readonly tokens?: readonly KnownToken[];
 }
@@ -31,14 +31,14 @@ export class Stand implements AgentGateway {
 
   private constructor(
     readonly url: string,
-    readonly door: A2aDoor,
+    readonly endpoint: A2aHttpEndpoint,
     private readonly stop: () => Promise<void>,
   ) {}
 
   static async open(options: StandOptions = {}): Promise<Stand> {
     const agents = new Map((options.agents ?? ['echo']).map((name) => [name, true]));
     let stand: Stand;
-    const door = new A2aDoor({
+    const endpoint = new A2aHttpEndpoint({
       gateway: { handle: (caller, call) => stand.handle(caller, call) },
       agents,
       limits: options.limits ?? { body: 1_000_000, depth: 64 },
@@ -50,15 +50,15 @@ export class Stand implements AgentGateway {
       authenticator: options.tokens ? new TokenAuthenticator(options.tokens) : OPEN,
       origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
       routes: new RouteTable({
-        routes: door.routes(),
-        parameters: { agent: door.agent({}) },
-        fallbacks: door.fallbacks(),
+        routes: endpoint.routes(),
+        parameters: { agent: endpoint.agent({}) },
+        fallbacks: endpoint.fallbacks(),
         errors: MCP_ERRORS,
       }),
       failed: (error) => stand.failures.push(error),
     });
     const { port } = await server.listen('127.0.0.1', 0);
-    stand = new Stand(`http://127.0.0.1:${port}`, door, () => server.close(Promise.resolve()));
+    stand = new Stand(`http://127.0.0.1:${port}`, endpoint, () => server.close(Promise.resolve()));
     return stand;
   }
 

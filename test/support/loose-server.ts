@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { configuredCredential } from '../../src/identity/credentials.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
-import { Traffic } from '../../src/outbound/mcp/server-traffic.js';
+import { ServerTraffic } from '../../src/outbound/mcp/server-traffic.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
 export interface Posted {
@@ -55,7 +55,7 @@ export async function startLoose(
         credential: () => NONE,
         timeouts: { connect: 10_000, call: 60_000, callMax: 60_000, ...timeouts },
         limits: { event: 1_000_000, reply: 1_000_000 },
-        traffic: new Traffic(),
+        traffic: new ServerTraffic(),
         explains: false,
         clientInfo: { name: 'test', version: '1' },
         log: SILENT,

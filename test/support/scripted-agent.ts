@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { agentRecords } from '../../src/app/a2a-records.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../../src/core/a2a/agent.js';
-import { Hall, type HallParts } from '../../src/core/a2a/dispatcher.js';
+import { AgentDispatcher, type AgentDispatcherOptions } from '../../src/core/a2a/dispatcher.js';
 import type { AgentAnswer } from '../../src/core/a2a/gateway.js';
 import { OpenAdmission } from '../../src/core/admission.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../../src/core/caller.js';
@@ -184,16 +184,16 @@ export interface CallOptions {
 
 /** A core over one database; several are replicas of one another. */
 export class Core {
-  readonly hall: Hall;
-  constructor(parts: HallParts) {
-    this.hall = new Hall(parts);
+  readonly dispatcher: AgentDispatcher;
+  constructor(parts: AgentDispatcherOptions) {
+    this.dispatcher = new AgentDispatcher(parts);
   }
 
   handle(operation: Operation, request: JsonObject, options: CallOptions = {}): Promise<AgentAnswer> {
     const { as = 'alice', dialect = '1.0', cancellation = new Cancellation(), extensions = [] } = options;
     const agent = 'agent' in options ? options.agent : 'one';
     const exchange: Exchange = { cancellation, extensions, forward: {} };
-    return this.hall.handle(caller(as), { agent, operation, request: { value: request }, dialect, exchange });
+    return this.dispatcher.handle(caller(as), { agent, operation, request: { value: request }, dialect, exchange });
   }
 
   /** The result, as a client would read it. */
@@ -248,7 +248,7 @@ export interface Rig {
   readonly agents: Map<string, ScriptedAgent>;
   readonly one: ScriptedAgent;
   /** One more replica. */
-  core(more?: Partial<HallParts>): Core;
+  core(more?: Partial<AgentDispatcherOptions>): Core;
   /** Transactions and queries of the database since the last call. */
   work(): { writes: number; reads: number };
   records: ReturnType<typeof agentRecords>;
@@ -298,7 +298,7 @@ export async function startRig(): Promise<Rig> {
       return done;
     },
     stop: async () => {
-      await Promise.all(cores.map(({ hall }) => hall.close()));
+      await Promise.all(cores.map(({ dispatcher }) => dispatcher.close()));
       await state.close();
       rmSync(folder, { recursive: true, force: true });
     },

@@ -98,7 +98,7 @@ export const cardsOf = (agents: Agent[], more: Partial<CardsOptions> = {}): Card
     grpc: () => undefined,
     identified: false,
     push: true,
-    front: { name: 'Parley', description: 'The gateway', version: '0.1.0' },
+    routingAgent: { name: 'Parley', description: 'The gateway', version: '0.1.0' },
     patience: 50,
     ...more,
   });

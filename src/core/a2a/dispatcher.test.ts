@@ -32,10 +32,12 @@ test('an interceptor sees every operation, callbacks of agents and cards, and ca
   ]);
   const denied = rig.core({ pipeline: denying });
   const asked = rig.one.calls.length;
-  await expect(denied.hall.news({ agent: 'one', owner: 'alice', id: 't1' }, [])).rejects.toMatchObject(
+  await expect(denied.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, [])).rejects.toMatchObject(
     refusal('forbidden'),
   );
-  await expect(denied.hall.read(GATEWAY, 'one', () => rig.one.facts())).rejects.toMatchObject(refusal('forbidden'));
+  await expect(denied.dispatcher.read(GATEWAY, 'one', () => rig.one.facts())).rejects.toMatchObject(
+    refusal('forbidden'),
+  );
   await expect(denied.send()).rejects.toMatchObject(refusal('forbidden'));
   await expect(denied.send({}, undefined, { agent: 'none' })).rejects.toMatchObject(refusal('forbidden'));
   expect(seen).toEqual([
@@ -59,16 +61,16 @@ test('a task belongs to the key of its caller, whatever name another issuer give
     dialect: '1.0',
     exchange,
   } as const;
-  await expect(core.hall.handle(namesake, call)).rejects.toMatchObject(refusal('task_not_found'));
+  await expect(core.dispatcher.handle(namesake, call)).rejects.toMatchObject(refusal('task_not_found'));
 });
 
 test('G-15, S-62: the card of an agent that is hidden and of one that is not there have the same error', async () => {
   const admission: Admission = { sees: (_, { name }) => name !== 'planner', admit: () => {} };
   const cards = cardsOf([new StaticAgent('planner', cardOf('Planner'))], { admission });
-  const { hall } = rig.core({ admission, pipeline: new Pipeline([admitting(admission)]) });
+  const { dispatcher } = rig.core({ admission, pipeline: new Pipeline([admitting(admission)]) });
   const ann = callerNamed('ann');
   const told = async (name: string): Promise<string> => {
-    const error = await hall.read(ann, name, () => cards.agent(ann, name)).catch((reason: Error) => reason);
+    const error = await dispatcher.read(ann, name, () => cards.agent(ann, name)).catch((reason: Error) => reason);
     return JSON.stringify([(error as Error).message, error]).replaceAll(name, 'NAME');
   };
   expect(await told('planner')).toContain('agent_not_found');
@@ -237,12 +239,12 @@ describe('a message', () => {
       return { value: { task: task('t1', 'TASK_STATE_COMPLETED') } };
     };
     const cancellation = new Cancellation();
-    const sending = core.send({}, undefined, { cancellation });
+    const sender = core.send({}, undefined, { cancellation });
     await expect.poll(() => rig.one.calls.length).toBe(1);
     cancellation.cancel('gone');
     expect(rig.one.calls[0]?.exchange.cancellation.cancelled).toBe(false);
     release();
-    await sending;
+    await sender;
     expect((await rig.core().call<Task>('GetTask', { id: 't1' })).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
@@ -261,24 +263,24 @@ describe('a message', () => {
   });
 });
 
-describe('the front agent', () => {
-  test('G-5: goes where its router says, and asks at its desk where that does not know', async () => {
-    const desk = new ScriptedAgent('');
-    desk.onSend = async () => ({ value: { task: task('d1', 'TASK_STATE_INPUT_REQUIRED') } });
+describe('the routing agent', () => {
+  test('G-5: goes where its router says, and asks at its routing agent where that does not know', async () => {
+    const routingAgent = new ScriptedAgent('');
+    routingAgent.onSend = async () => ({ value: { task: task('d1', 'TASK_STATE_INPUT_REQUIRED') } });
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
     let kind: 'agent' | 'ask' = 'agent';
-    const front = rig.core({
+    const router = rig.core({
       router: {
-        desk,
+        routingAgent,
         route: async () => (kind === 'ask' ? { kind, candidates: [] } : { kind, agent: 'one', why: 'only' }),
       },
     });
     const options = { agent: undefined };
-    expect((await front.send({}, undefined, options)).task?.id).toBe('t1');
-    expect(await front.call('GetTask', { id: 't1' }, options)).toMatchObject({ id: 't1' });
+    expect((await router.send({}, undefined, options)).task?.id).toBe('t1');
+    expect(await router.call('GetTask', { id: 't1' }, options)).toMatchObject({ id: 't1' });
     kind = 'ask';
-    expect((await front.send({}, undefined, options)).task?.id).toBe('d1');
-    const { tasks } = await front.call<ListTasksResponse>('ListTasks', {}, options);
+    expect((await router.send({}, undefined, options)).task?.id).toBe('d1');
+    const { tasks } = await router.call<ListTasksResponse>('ListTasks', {}, options);
     expect(tasks.map(({ id }) => id).sort()).toEqual(['d1', 't1']);
   });
 
@@ -433,12 +435,12 @@ describe('a task', () => {
   test('what a callback brings is asked for at the agent, and believed only where that is away', async () => {
     await begin('t1');
     const key = { agent: 'one', owner: 'alice', id: 't1' };
-    await core.hall.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
+    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
     expect(await core.call('GetTask', { id: 't1' })).toMatchObject({ status: { state: 'TASK_STATE_WORKING' } });
     rig.one.refusal = new ProtocolError('upstream_unavailable', 'away');
-    await core.hall.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
-    await core.hall.news(key, [{ task: task('t1', 'TASK_STATE_WORKING') }]);
+    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
+    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_WORKING') }]);
     expect(await core.call('GetTask', { id: 't1' })).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
-    await expect(core.hall.news({ ...key, owner: 'bob' }, [])).rejects.toMatchObject(refusal('task_not_found'));
+    await expect(core.dispatcher.news({ ...key, owner: 'bob' }, [])).rejects.toMatchObject(refusal('task_not_found'));
   });
 });

@@ -27,21 +27,21 @@ import type { Seal } from '../seal.js';
 import type { Agent } from './agent.js';
 import type { AgentAnswer, AgentCall, AgentGateway } from './gateway.js';
 import type { Callbacks } from './push/callbacks.js';
-import type { Pushes } from './push/push-notifications.js';
+import type { PushNotifications } from './push/push-notifications.js';
 import type { Directory } from './routing/agent-directory.js';
-import { FRONT_DESK, type FrontRouter, noted, type RouteDecision } from './routing/agent-router.js';
-import { HopGuard } from './routing/loop-guard.js';
+import { type MessageRouter, ROUTING_AGENT, type RouteDecision, withRouteNote } from './routing/agent-router.js';
+import { LoopGuard } from './routing/loop-guard.js';
 import { type A2aLimits, taskNotFound } from './tasks/checks.js';
 import { outwardAnswer } from './tasks/gateway-notes.js';
-import { ownKey, Turns } from './tasks/message-preparer.js';
-import { Sending } from './tasks/message-sender.js';
-import { Slots } from './tasks/stream-slots.js';
+import { MessagePreparer, ownKey } from './tasks/message-preparer.js';
+import { MessageSender } from './tasks/message-sender.js';
+import { StreamSlots } from './tasks/stream-slots.js';
 import { ownExchange } from './tasks/task-follower.js';
-import { Feeds } from './tasks/task-logs.js';
-import { Lookups } from './tasks/task-queries.js';
+import { TaskLogs } from './tasks/task-logs.js';
+import { TaskQueries } from './tasks/task-queries.js';
 import type { AgentRecords, TaskKey, TaskRecord } from './tasks/task-records.js';
 
-export interface HallTimes {
+export interface DispatchTimes {
   /** How long a call waits for its agent. */
   readonly call: number;
   /** How long `GetTask` waits for an agent before it answers with what is known. */
@@ -52,7 +52,7 @@ export interface HallTimes {
   readonly lease?: number;
 }
 
-export interface HallParts {
+export interface AgentDispatcherOptions {
   readonly agents: Pick<Directory, 'get' | 'names'>;
   readonly admission: Admission;
   readonly pipeline: Pipeline;
@@ -60,16 +60,16 @@ export interface HallParts {
   readonly seal: Seal;
   readonly limits: A2aLimits;
   /** In milliseconds. */
-  readonly timeouts: HallTimes;
+  readonly timeouts: DispatchTimes;
   /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
   readonly instance: string;
   readonly log: Log;
   /** The time of day that replicas share; that of this machine where there is only one. */
   readonly now?: () => number;
-  /** Without it there is no front agent. */
-  readonly router?: FrontRouter;
+  /** Without it there is no routing agent. */
+  readonly router?: MessageRouter;
   /** Without it there are no push notifications. */
-  readonly pushes?: Pushes;
+  readonly pushes?: PushNotifications;
   readonly callbacks?: Pick<Callbacks, 'ask'>;
   readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };
 }
@@ -84,42 +84,48 @@ interface Target {
 const TIMES = { refresh: 10_000, hold: 10 * 60_000, lease: 6_000 };
 
 /**
- * Where every A2A call comes through, whichever door it came in by: may this caller use this agent, is the task its own,
+ * Where every A2A call comes through, whichever endpoint it came in by: may this caller use this agent, is the task its own,
  * is what it asks for possible; and then to the agent. No agent is asked for a task that is not the caller's (G-22).
  */
-export class Hall implements AgentGateway {
-  private readonly feeds: Feeds;
-  private readonly turns: Turns;
-  private readonly sending: Sending;
-  private readonly lookups: Lookups;
+export class AgentDispatcher implements AgentGateway {
+  private readonly taskLogs: TaskLogs;
+  private readonly preparer: MessagePreparer;
+  private readonly sender: MessageSender;
+  private readonly queries: TaskQueries;
 
-  constructor(private readonly parts: HallParts) {
-    const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = parts;
+  constructor(private readonly options: AgentDispatcherOptions) {
+    const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
     const times = { ...TIMES, ...timeouts };
-    const slots = new Slots(limits.streams, limits.streamsPerCaller);
-    this.feeds = new Feeds({
+    const slots = new StreamSlots(limits.streams, limits.streamsPerCaller);
+    this.taskLogs = new TaskLogs({
       ...{ records, pushes, limits, log, now, lease: times.lease, hold: times.hold },
       agent: (name) => this.known(name),
     });
-    this.turns = new Turns({ records, limits, pushes, now, hops: new HopGuard(parts.instance, limits.maxHops) });
-    const { feeds, turns } = this;
-    this.sending = new Sending({ turns, feeds, slots, records, pushes, callbacks, callTime: times.call });
-    this.lookups = new Lookups({ records, feeds, slots, seal, log, refreshTime: times.refresh });
+    this.preparer = new MessagePreparer({
+      records,
+      limits,
+      pushes,
+      now,
+      hops: new LoopGuard(options.instance, limits.maxHops),
+    });
+    const { taskLogs, preparer } = this;
+    this.sender = new MessageSender({ preparer, taskLogs, slots, records, pushes, callbacks, callTime: times.call });
+    this.queries = new TaskQueries({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
   }
 
   /** Begins to look after tasks whose replica is gone. */
   start(): void {
-    this.feeds.start();
+    this.taskLogs.start();
   }
 
   /** Lets go of all tasks: other replicas, or the next start, go on with them. */
   close(): Promise<void> {
-    return this.feeds.close();
+    return this.taskLogs.close();
   }
 
   async handle(caller: Caller, call: AgentCall): Promise<AgentAnswer> {
     const began = performance.now();
-    const { pipeline } = this.parts;
+    const { pipeline } = this.options;
     let route = this.resolved(caller, call);
     if (route instanceof Promise) route = await route.catch(unresolved);
     return await pipeline.run(new A2aContext(caller, call, route, began));
@@ -139,7 +145,7 @@ export class Hall implements AgentGateway {
       value = { read: await work() };
       return { kind: 'result', result: { value: null } };
     };
-    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+    await this.options.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
     if (value) return value.read;
     throw new ProtocolError('internal', 'An interceptor answered where only a card is an answer');
   }
@@ -157,8 +163,8 @@ export class Hall implements AgentGateway {
     const { operation, exchange, agent } = call;
     if (exchange.cancellation.cancelled)
       throw new ProtocolError('cancelled', 'Nobody waits for the answer', { outcome: 'not_executed' });
-    const catalogue = operation === 'ListTasks' || operation === 'GetExtendedAgentCard';
-    if (agent === undefined) return catalogue ? this.ownRoute(operation) : this.routed(caller, call);
+    const catalog = operation === 'ListTasks' || operation === 'GetExtendedAgentCard';
+    if (agent === undefined) return catalog ? this.ownRoute(operation) : this.routed(caller, call);
     const found = this.seen(caller, agent);
     return found instanceof Promise
       ? found.then((target) => this.agentRoute(operation, target))
@@ -189,9 +195,9 @@ export class Hall implements AgentGateway {
     const { operation } = call;
     if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage')
       return this.onTask(caller, call, agent, await this.own(caller, call, name));
-    const turn = await this.turns.begin(caller, call, name, agent);
-    const answer = await (operation === 'SendMessage' ? this.sending.send(turn) : this.sending.stream(turn));
-    return decision ? noted(answer, decision) : answer;
+    const prepared = await this.preparer.begin(caller, call, name, agent);
+    const answer = await (operation === 'SendMessage' ? this.sender.send(prepared) : this.sender.stream(prepared));
+    return decision ? withRouteNote(answer, decision) : answer;
   }
 
   /**
@@ -200,11 +206,11 @@ export class Hall implements AgentGateway {
    */
   async news(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
     const { agent: name, owner, id } = key;
-    const [record, agent] = [await this.parts.records.find(key), this.known(name)];
+    const [record, agent] = [await this.options.records.find(key), this.known(name)];
     if (!record || !agent) taskNotFound();
     if (isTerminal(record.task.status.state)) return;
     // Whoever follows the task hears of it anyway.
-    if (this.feeds.get(key)?.followed || this.feeds.claimed(record)) return;
+    if (this.taskLogs.get(key)?.followed || this.taskLogs.claimed(record)) return;
     const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
     const call: AgentCall = {
       ...{ agent: name, operation: 'GetTask', request: { value: { id } } },
@@ -215,7 +221,7 @@ export class Hall implements AgentGateway {
       return { kind: 'result', result: { value: null } };
     };
     const target = targetOf(name, 'GetTask');
-    await this.parts.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
+    await this.options.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
   }
 
   private async believe(
@@ -224,32 +230,32 @@ export class Hall implements AgentGateway {
     record: TaskRecord,
     events: readonly StreamResponse[],
   ): Promise<void> {
-    if (await this.lookups.refresh(caller, agent, record)) return;
-    await this.feeds.with(record, async (feed) => {
+    if (await this.queries.refresh(caller, agent, record)) return;
+    await this.taskLogs.with(record, async (taskLog) => {
       for (const { task, statusUpdate } of events) {
-        const told = task ?? (statusUpdate && { ...feed.record.task, status: statusUpdate.status });
+        const told = task ?? (statusUpdate && { ...taskLog.record.task, status: statusUpdate.status });
         if (told && (told.id === record.upstreamId || told.id === record.id))
-          await feed.put({ ...told, id: record.id });
+          await taskLog.put({ ...told, id: record.id });
       }
     });
   }
 
   private async onTask(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
-    const { lookups } = this;
+    const { queries } = this;
     switch (call.operation) {
       case 'GetTask':
-        return lookups.get(caller, call, agent, record);
+        return queries.get(caller, call, agent, record);
       case 'CancelTask':
-        return lookups.cancel(caller, call, agent, record);
+        return queries.cancel(caller, call, agent, record);
       case 'SubscribeToTask':
-        return lookups.subscribe(caller, call, agent, record);
+        return queries.subscribe(caller, call, agent, record);
       default:
         return this.onPush(caller, call, agent, record);
     }
   }
 
   private async onPush(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
-    const { pushes } = this.parts;
+    const { pushes } = this.options;
     if (!pushes)
       throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
         outcome: 'not_executed',
@@ -282,15 +288,15 @@ export class Hall implements AgentGateway {
   /** Somebody waits for news of the task: the agent is to call back, or is followed where it cannot (G-41). */
   private async lookAfter(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
     if (isTerminal(record.task.status.state)) return;
-    await this.feeds.with(record, async (feed) => {
-      feed.pushed = true;
-      feed.called = (await this.parts.callbacks?.ask(agent, caller, record, ownExchange())) ?? false;
-      if (feed.called) return this.feeds.called(feed);
+    await this.taskLogs.with(record, async (taskLog) => {
+      taskLog.pushed = true;
+      taskLog.called = (await this.options.callbacks?.ask(agent, caller, record, ownExchange())) ?? false;
+      if (taskLog.called) return this.taskLogs.called(taskLog);
       try {
-        (await this.feeds.watch(feed, agent, caller))();
+        (await this.taskLogs.watch(taskLog, agent, caller))();
       } catch (error) {
-        this.parts.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
-        await this.feeds.away(feed);
+        this.options.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
+        await this.taskLogs.away(taskLog);
       }
     });
   }
@@ -300,24 +306,26 @@ export class Hall implements AgentGateway {
   }
 
   private async list({ caller, call }: A2aContext, agents: readonly string[]): Promise<AgentAnswer> {
-    const value = await this.lookups.list(caller, call.request.value as unknown as ListTasksRequest, agents);
+    const value = await this.queries.list(caller, call.request.value as unknown as ListTasksRequest, agents);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
   private async extendedCard({ caller, call }: A2aContext): Promise<AgentAnswer> {
-    const { cards } = this.parts;
+    const { cards } = this.options;
     if (!cards) throw new ProtocolError('extended_card_not_configured', 'There is no extended card here');
     const value = await cards.extended(caller, call.agent);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
-  /** The route to the agent that the front agent finds for a call, and why it is that one. */
+  /** The route to the agent that the routing agent finds for a call, and why it is that one. */
   private async routed(caller: Caller, call: AgentCall): Promise<A2aRoute> {
-    const { router } = this.parts;
+    const { router } = this.options;
     if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
     const decision = await router.route(caller, call);
-    const isDesk = decision.kind === 'ask' || decision.agent === FRONT_DESK;
-    const found = isDesk ? { name: FRONT_DESK, agent: router.desk } : await this.seen(caller, decision.agent);
+    const isDesk = decision.kind === 'ask' || decision.agent === ROUTING_AGENT;
+    const found = isDesk
+      ? { name: ROUTING_AGENT, agent: router.routingAgent }
+      : await this.seen(caller, decision.agent);
     return {
       target: targetOf(found.name, call.operation),
       forward: (context) => outward(this.answer(context, { ...found, decision })),
@@ -326,39 +334,39 @@ export class Hall implements AgentGateway {
 
   /** An agent that is not for this caller is not there. */
   private seen(caller: Caller, name: string): Target | Promise<Target> {
-    const agent = this.parts.agents.get(name);
+    const agent = this.options.agents.get(name);
     const found = (sees: boolean): Target => {
       if (agent && sees) return { name, agent };
       throw unknownAgent(name);
     };
-    const sees = this.parts.admission.sees?.(caller, agentTarget(name)) ?? true;
+    const sees = this.options.admission.sees?.(caller, agentTarget(name)) ?? true;
     return sees instanceof Promise ? sees.then(found) : found(sees);
   }
 
   private async visible(caller: Caller): Promise<readonly string[]> {
-    const { agents, admission, router } = this.parts;
+    const { agents, admission, router } = this.options;
     const names = await visible(admission, caller, agents.names(), agentTarget);
-    return router ? [...names, FRONT_DESK] : names;
+    return router ? [...names, ROUTING_AGENT] : names;
   }
 
   private known(name: string): Agent | undefined {
-    return name === FRONT_DESK ? this.parts.router?.desk : this.parts.agents.get(name);
+    return name === ROUTING_AGENT ? this.options.router?.routingAgent : this.options.agents.get(name);
   }
 
   private async own(caller: Caller, call: AgentCall, name: string): Promise<TaskRecord> {
     const { operation, request } = call;
     const id = operation.includes('PushNotification') ? request.value['taskId'] : request.value['id'];
     const record =
-      typeof id === 'string' && id !== '' ? await this.parts.records.find(ownKey(caller, name, id)) : undefined;
+      typeof id === 'string' && id !== '' ? await this.options.records.find(ownKey(caller, name, id)) : undefined;
     return record ?? taskNotFound();
   }
 }
 
 const outward = async (answer: Promise<AgentAnswer>): Promise<AgentAnswer> => outwardAnswer(await answer);
 
-/** The desk of the front agent is the gateway itself. */
+/** The routing agent of the routing agent is the gateway itself. */
 const targetOf = (agent: string, operation: Operation): CallTarget =>
-  agent === FRONT_DESK ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
+  agent === ROUTING_AGENT ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
 
 /** The route of a request that is for no agent its caller can reach. */
 function unresolved(error: unknown): A2aRoute {

@@ -5,13 +5,13 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { Events, Exchange, Passed } from './agent.js';
 
-/** One A2A request in 1.0 words, whichever door it came in by. */
+/** One A2A request in 1.0 words, whichever endpoint it came in by. */
 export interface AgentCall {
   /** By which the log lines and errors of one request belong together; made where the request comes in. */
   readonly requestId?: string;
   /** The id of the client's message, where its binding has one: for the log. */
   readonly id?: Id;
-  /** The agent it is for; undefined where the front agent is to find one (G-4). */
+  /** The agent it is for; undefined where the routing agent is to find one (G-4). */
   readonly agent: string | undefined;
   readonly operation: Operation;
   readonly request: Passed<JsonObject>;
@@ -34,7 +34,7 @@ export type AgentAnswer = {
   | { readonly kind: 'stream'; readonly events: Events }
 );
 
-/** What every A2A door calls. Throws `ProtocolError` and `UpstreamRpcError`. */
+/** What every A2A endpoint calls. Throws `ProtocolError` and `UpstreamRpcError`. */
 export interface AgentGateway {
   handle(caller: Caller, call: AgentCall): Promise<AgentAnswer>;
 }

@@ -41,7 +41,7 @@ export class Catalog {
   private readonly listeners = new Set<ChangeListener>();
   private readonly pending = new Map<string, { wanted: boolean; timer: NodeJS.Timeout }>();
   private warmed = false;
-  private noted = '';
+  private loggedNames = '';
 
   private readonly naming: Naming;
 
@@ -275,8 +275,8 @@ export class Catalog {
   /** Says once which servers lists are served without, and again when that changes. */
   private note(missing: readonly Missing[]): void {
     const names = missing.map(({ server }) => server).join(', ');
-    if (names === this.noted) return;
-    this.noted = names;
+    if (names === this.loggedNames) return;
+    this.loggedNames = names;
     if (names !== '') this.options.log.debug({ missing }, 'lists are served without some servers');
   }
 

@@ -50,7 +50,7 @@ export interface ListingOptions {
 
 const NO_MIRRORS: readonly MirroredParam[] = [];
 
-/** Bounds on what one server may put into the catalogue. */
+/** Bounds on what one server may put into the catalog. */
 const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
 const MOST_WARNINGS = 1_000;

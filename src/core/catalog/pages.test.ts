@@ -71,7 +71,7 @@ const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 
 const PREFIXED: NamingOptions = { separator: '__', prefix: 'always' };
 
-function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
+function testbed(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED, patience = 30_000) {
   const bridge = { roots: true, sampling: true, logging: true };
   const catalog = new Catalog({ naming, patience, bridge, log: SILENT });
   for (const [name, fake] of Object.entries(fakes)) catalog.put(upstream(name, fake));
@@ -93,7 +93,7 @@ function house(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXED,
 
 describe('lists of many servers', () => {
   it('name a tool by itself again when the other of its name is gone', async () => {
-    const { catalog, all } = house({ a: { tools: ['x'] }, b: { tools: ['x'] } }, 1_000, {
+    const { catalog, all } = testbed({ a: { tools: ['x'] }, b: { tools: ['x'] } }, 1_000, {
       ...PREFIXED,
       prefix: 'conflict',
     });
@@ -108,7 +108,7 @@ describe('lists of many servers', () => {
     [3, 1],
     [4, 1],
   ])('in pages of %i take %i pages and hold everything once, in order', async (size, pages) => {
-    const { page, all } = house({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
+    const { page, all } = testbed({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
     expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
     let count = 0;
     for (let cursor: string | undefined, first = true; first || cursor !== undefined; first = false) {
@@ -120,7 +120,7 @@ describe('lists of many servers', () => {
 
   it('go on from where a page ended though the list has changed', async () => {
     const fake: Fake = { tools: ['a', 'b', 'c', 'd'], announces: true };
-    const { page } = house({ s: fake }, 2);
+    const { page } = testbed({ s: fake }, 2);
     const first = await page();
     fake.tools = ['new', 'a', 'b', 'c', 'd', 'e'];
     fake.announce?.();
@@ -132,7 +132,7 @@ describe('lists of many servers', () => {
   });
 
   it('PAG-02: refuse a cursor that is forged or somebody else’s', async () => {
-    const { page } = house({ s: { tools: ['a', 'b'] } }, 1);
+    const { page } = testbed({ s: { tools: ['a', 'b'] } }, 1);
     const { nextCursor } = await page();
     await expect(page('garbage')).rejects.toMatchObject({ reason: 'invalid_cursor' });
     await expect(page(nextCursor as string, bob)).rejects.toMatchObject({ reason: 'invalid_cursor' });
@@ -141,7 +141,7 @@ describe('lists of many servers', () => {
 
   it('are served without a server that is broken or silent, and say so', async () => {
     const fakes = { bad: { tools: [], fail: true }, good: { tools: ['x'] }, mute: { tools: [], hang: true } };
-    const { page } = house(fakes, 10, PREFIXED, 1_000);
+    const { page } = testbed(fakes, 10, PREFIXED, 1_000);
     const result = await page();
     expect((result['tools'] as { name: string }[]).map((tool) => tool.name)).toEqual(['good__x']);
     const missing = (result['_meta'] as JsonObject)[MISSING] as { server: string; reason: string }[];
@@ -150,12 +150,12 @@ describe('lists of many servers', () => {
   });
 
   it('GW-05: are as fresh as their stalest part and private if one part is', async () => {
-    const shared = house({ a: { tools: ['x'], ttlMs: 5_000 }, b: { tools: ['y'], ttlMs: 60_000 } });
+    const shared = testbed({ a: { tools: ['x'], ttlMs: 5_000 }, b: { tools: ['y'], ttlMs: 60_000 } });
     const result = await shared.page();
     expect(result['ttlMs']).toBeGreaterThan(0);
     expect(result['ttlMs']).toBeLessThanOrEqual(5_000);
     expect(result['cacheScope']).toBe('public');
-    const mixed = house({ a: { tools: ['x'], ttlMs: 5_000, scope: 'private' }, b: { tools: ['y'] } });
+    const mixed = testbed({ a: { tools: ['x'], ttlMs: 5_000, scope: 'private' }, b: { tools: ['y'] } });
     expect((await mixed.page())['cacheScope']).toBe('private');
   });
 
@@ -164,7 +164,7 @@ describe('lists of many servers', () => {
     const fakes = Object.fromEntries(
       Array.from({ length: 50 }, (_, i) => [`server-${i}`, { tools: names, ttlMs: 60_000 }]),
     );
-    const { all } = house(fakes);
+    const { all } = testbed(fakes);
     expect(await all()).toHaveLength(10_000);
     let longest = 0;
     let last = performance.now();
@@ -193,14 +193,14 @@ describe('lists are kept', () => {
     ['do neither', {}],
   ])('of 20 servers that %s, 20 lists are asked for, whatever the number of pages', async (_, fake) => {
     const fakes = twenty(fake);
-    const { all } = house(fakes, 7);
+    const { all } = testbed(fakes, 7);
     expect(await all()).toHaveLength(60);
     expect(countOf(fakes)).toBe(20);
   });
 
   it('a second list asks nobody, a change one server, and 100 callers ask once', async () => {
     const fakes = twenty({ announces: true });
-    const { all } = house(fakes);
+    const { all } = testbed(fakes);
     const names = await Promise.all(Array.from({ length: 100 }, () => all()));
     expect(names.every((each) => each.length === 60)).toBe(true);
     expect(countOf(fakes)).toBe(20);
@@ -216,12 +216,12 @@ describe('lists are kept', () => {
 describe('names', () => {
   it('carry a prefix on conflict only, or never', async () => {
     const fakes = { a: { tools: ['x', 'y'] }, b: { tools: ['y', 'z'] } };
-    expect(await house(fakes, 10, { separator: '__', prefix: 'conflict' }).all()).toEqual(['x', 'a__y', 'b__y', 'z']);
-    expect(await house(fakes, 10, { separator: '__', prefix: 'never' }).all()).toEqual(['x', 'y', 'z']);
+    expect(await testbed(fakes, 10, { separator: '__', prefix: 'conflict' }).all()).toEqual(['x', 'a__y', 'b__y', 'z']);
+    expect(await testbed(fakes, 10, { separator: '__', prefix: 'never' }).all()).toEqual(['x', 'y', 'z']);
   });
 
   it('are resolved prefixed, dotted, and bare where only one server has them', async () => {
-    const { catalog } = house({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
+    const { catalog } = testbed({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
     const resolve = (name: string) =>
       new Resolver(catalog).resolve(ada, ALL_SERVERS, name, 'tools/list', NO_CAPABILITIES);
     expect(await resolve('a__x')).toEqual({ server: 'a', name: 'x' });
@@ -236,7 +236,7 @@ describe('names', () => {
 
   it('that were shortened lead back to the whole name', async () => {
     const long = `read_${'very_'.repeat(20)}long`;
-    const { catalog, all } = house({ files: { tools: [long] } });
+    const { catalog, all } = testbed({ files: { tools: [long] } });
     const [shown] = await all();
     expect(shown!.length).toBeLessThanOrEqual(64);
     expect(await new Resolver(catalog).resolve(ada, ALL_SERVERS, shown!, 'tools/list', NO_CAPABILITIES)).toEqual({

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
-import { projectItem } from '../../protocol/mcp/translate/items.js';
+import { translateItem } from '../../protocol/mcp/translate/items.js';
 import type { Caller } from '../caller.js';
 import type { Missing } from '../gateway.js';
 import { type Seal, SealBroken } from '../seal.js';
@@ -123,7 +123,7 @@ export class Pages {
     revision: Revision,
     clashes: ReadonlySet<string>,
   ): Buffer {
-    const value = projectItem(method, item.value, revision.expresses);
+    const value = translateItem(method, item.value, revision.expresses);
     // There a tool says itself whether it may be a task; a server with the extension decides call by call (mcp.md 4.7).
     if (method === 'tools/list' && revision.expresses.execution && this.catalog.hasTasks(part.server))
       value['execution'] ??= { taskSupport: 'optional' };

@@ -69,7 +69,7 @@ const PAUSES = { first: 1_000, longest: 60_000, jitter: 0.5 };
 
 const NO_GROUPS: readonly string[] = [];
 
-/** One server in the catalogue: what it says of itself, and its lists. */
+/** One server in the catalog: what it says of itself, and its lists. */
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;

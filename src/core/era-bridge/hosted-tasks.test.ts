@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
 import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { complete, type Outcome, type ParkedCall } from '../gateway.js';
-import { HostedTasks, type TaskLimits, type TaskRecord, type TaskRecords } from './hosted-tasks.js';
+import { type HostedTaskRecord, type HostedTaskRecords, HostedTasks, type TaskLimits } from './hosted-tasks.js';
 
 const LIMITS: TaskLimits = { perCaller: 10, inAll: 20, bytes: 1_000 };
 const never = new Promise<Outcome>(() => {});
@@ -10,9 +10,9 @@ const result = (bytes: number): Outcome => complete(RawObject.from({ text: 'x'.r
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 function hosted(limits: Partial<TaskLimits> = {}) {
-  const kept = new Map<string, TaskRecord>();
+  const kept = new Map<string, HostedTaskRecord>();
   let away = false;
-  const records: TaskRecords = {
+  const records: HostedTaskRecords = {
     create: (record) => {
       kept.set(record.taskId, record);
       return Promise.resolve();

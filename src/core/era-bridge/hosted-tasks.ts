@@ -12,7 +12,7 @@ import { Quota, type Release } from '../quota.js';
 import { sleep } from '../timing.js';
 
 /** A task of the gateway's own, as it is kept. */
-export interface TaskRecord extends TaskView {
+export interface HostedTaskRecord extends TaskView {
   readonly principal: string;
   readonly server: string;
   /** The replica that runs it. */
@@ -20,15 +20,15 @@ export interface TaskRecord extends TaskView {
 }
 
 /** Where task records outlive the process. */
-export interface TaskRecords {
+export interface HostedTaskRecords {
   /** Resolves once the record is safe. */
-  create(record: TaskRecord): Promise<void>;
+  create(record: HostedTaskRecord): Promise<void>;
   /** False where the task was ended elsewhere meanwhile. */
-  update(record: TaskRecord): Promise<boolean>;
+  update(record: HostedTaskRecord): Promise<boolean>;
   /** Writes the end of a task that nobody runs any more; resolves with how it ended, which may be otherwise. */
-  end(record: TaskRecord): Promise<TaskRecord>;
-  load(taskId: string): Promise<TaskRecord | undefined>;
-  list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]>;
+  end(record: HostedTaskRecord): Promise<HostedTaskRecord>;
+  load(taskId: string): Promise<HostedTaskRecord | undefined>;
+  list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]>;
 }
 
 export interface TaskSettings {
@@ -47,7 +47,7 @@ export interface TaskLimits {
 }
 
 interface Running {
-  record: TaskRecord;
+  record: HostedTaskRecord;
   readonly cancellation: Cancellation;
   /** Keys a task has used are never used again (TSKX-07). */
   asked: number;
@@ -73,13 +73,13 @@ type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
  */
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
-  private readonly listeners = new Set<(view: TaskRecord) => void>();
+  private readonly listeners = new Set<(view: HostedTaskRecord) => void>();
   private readonly places: Quota;
   private readonly placesOf = new Map<string, Quota>();
   private readonly bytes: Quota;
 
   constructor(
-    private readonly records: TaskRecords,
+    private readonly records: HostedTaskRecords,
     private readonly settings: TaskSettings,
     private readonly cluster: Cluster = ALONE,
   ) {
@@ -96,7 +96,7 @@ export class HostedTasks {
       return null;
     });
     cluster.onTold(CHANGED, (payload) => {
-      const record = payload as unknown as TaskRecord;
+      const record = payload as unknown as HostedTaskRecord;
       const running = this.running.get(record.taskId);
       if (running) void this.lose(running).catch(() => {});
       for (const listener of [...this.listeners]) listener(record);
@@ -140,7 +140,7 @@ export class HostedTasks {
   ): Promise<Running> {
     const leave = this.place(principal, outcome);
     const now = new Date().toISOString();
-    const record: TaskRecord = {
+    const record: HostedTaskRecord = {
       taskId: `task-${randomUUID()}`,
       principal,
       server,
@@ -297,9 +297,9 @@ export class HostedTasks {
     } else await this.change(running, failedTask('internal', 'The call did not come to an end'));
   }
 
-  private async change(running: Running, change: Partial<TaskRecord>): Promise<void> {
+  private async change(running: Running, change: Partial<HostedTaskRecord>): Promise<void> {
     const { inputRequests: _, ...before } = running.record;
-    const record: TaskRecord = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
+    const record: HostedTaskRecord = { ...before, ...change, lastUpdatedAt: new Date().toISOString() };
     running.record = record;
     const saved = running.saved.then(() => this.save(record));
     running.saved = saved.then(
@@ -314,13 +314,13 @@ export class HostedTasks {
     this.told(running.record);
   }
 
-  private told(record: TaskRecord): void {
+  private told(record: HostedTaskRecord): void {
     for (const listener of [...this.listeners]) listener(record);
     this.cluster.tell(CHANGED, record as unknown as JsonValue).catch(() => {});
   }
 
   /** An end is written however long the store is away: the call is not made again to find it out. */
-  private async save(record: TaskRecord): Promise<boolean> {
+  private async save(record: HostedTaskRecord): Promise<boolean> {
     const until = performance.now() + (record.ttlMs ?? this.settings.ttl);
     for (;;) {
       try {
@@ -352,13 +352,13 @@ export class HostedTasks {
   }
 
   /** Tells of every change of every task; whose it is stands in it. */
-  onChange(listener: (record: TaskRecord) => void): () => void {
+  onChange(listener: (record: HostedTaskRecord) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
   }
 
   /** A task, for the principal it belongs to; for everybody else it does not exist (TSKX-11). */
-  async find(principal: string, taskId: string): Promise<TaskRecord> {
+  async find(principal: string, taskId: string): Promise<HostedTaskRecord> {
     const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
     if (record?.principal !== principal)
       throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
@@ -366,7 +366,7 @@ export class HostedTasks {
   }
 
   /** A task whose process is gone has failed, and the call with it; it is not run again. */
-  private async asItStands(record: TaskRecord): Promise<TaskRecord> {
+  private async asItStands(record: HostedTaskRecord): Promise<HostedTaskRecord> {
     if (isTerminal(record.status) || this.running.has(record.taskId) || (await this.runsElsewhere(record)))
       return record;
     const { inputRequests: _, ...before } = record;
@@ -375,7 +375,7 @@ export class HostedTasks {
     return ended;
   }
 
-  private async runsElsewhere(record: TaskRecord): Promise<boolean> {
+  private async runsElsewhere(record: HostedTaskRecord): Promise<boolean> {
     return record.owner !== this.cluster.self && (await this.cluster.alive(record.owner));
   }
 
@@ -385,7 +385,7 @@ export class HostedTasks {
     taskId: string,
     seen: ReadonlySet<string>,
     cancellation: Cancellation,
-  ): Promise<TaskRecord> {
+  ): Promise<HostedTaskRecord> {
     for (;;) {
       const record = await this.find(principal, taskId);
       const fresh = Object.keys(record.inputRequests ?? {}).some((key) => !seen.has(key));
@@ -434,7 +434,7 @@ export class HostedTasks {
   }
 
   /** Ends a task that has not ended; resolves with how it stands. */
-  async cancel(principal: string, taskId: string): Promise<TaskRecord> {
+  async cancel(principal: string, taskId: string): Promise<HostedTaskRecord> {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
     if (isTerminal(record.status)) return record;
@@ -449,7 +449,7 @@ export class HostedTasks {
   }
 
   /** A replica that dies over it leaves a task that has failed, which the next look finds. */
-  private async atOwner(record: TaskRecord, subject: string, payload: JsonObject): Promise<void> {
+  private async atOwner(record: HostedTaskRecord, subject: string, payload: JsonObject): Promise<void> {
     try {
       await this.cluster.ask(record.owner, subject, payload);
     } catch (error) {
@@ -457,7 +457,7 @@ export class HostedTasks {
     }
   }
 
-  async list(principal: string, after: string | undefined, limit: number): Promise<TaskRecord[]> {
+  async list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]> {
     const records = await this.records.list(principal, after, limit);
     return Promise.all(records.map((record) => this.asItStands(this.running.get(record.taskId)?.record ?? record)));
   }
@@ -475,7 +475,7 @@ const GONE = 'The gateway process that ran the task is gone';
 const ABANDONED = failedTask('upstream_error', GONE);
 
 /** A task that ended without an answer to its call, which may have run. */
-function failedTask(reason: Reason, message: string): Pick<TaskRecord, 'status' | 'statusMessage' | 'error'> {
+function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'status' | 'statusMessage' | 'error'> {
   const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
   return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };
 }

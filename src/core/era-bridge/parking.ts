@@ -5,7 +5,7 @@ import type { InputResponses, Notification } from '../../protocol/mcp/model.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../gateway.js';
-import { Flow } from '../notification-limiter.js';
+import { NotificationLimiter } from '../notification-limiter.js';
 import { AnsweredCalls } from './answered-calls.js';
 import type { Ticket } from './call-state.js';
 import { readOutcome, writeOutcome } from './outcome-json.js';
@@ -84,10 +84,12 @@ export class Parking {
         principal: string;
         answers: InputResponses;
       };
-      const flow = new Flow(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
+      const limiter = new NotificationLimiter(asked.cancellation, (notification) =>
+        asked.emit(notification as unknown as JsonValue),
+      );
       try {
-        const { outcome, next } = await this.resume(ticket, principal, flow, answers);
-        return { outcome: writeOutcome(flow.settle(outcome)), ...(next && { next: next as unknown as JsonValue }) };
+        const { outcome, next } = await this.resume(ticket, principal, limiter, answers);
+        return { outcome: writeOutcome(limiter.settle(outcome)), ...(next && { next: next as unknown as JsonValue }) };
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error;
         return { outcome: writeOutcome(failed(error)) };

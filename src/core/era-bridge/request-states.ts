@@ -9,7 +9,7 @@ import type { CallState } from './call-state.js';
  * Request states as clients see them: sealed to the caller and to the very request they belong to (MRTR-05). Only the
  * adapters that hand states out and take them back seal and open them; inside the gateway states are plain values.
  */
-export class States {
+export class RequestStates {
   constructor(
     private readonly seal: Seal,
     /** How long a state is good, in milliseconds. */

@@ -11,7 +11,7 @@ import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../pro
 import { Origins } from '../http/origin.js';
 import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
-import { CALLBACK_ERRORS, PushDoor } from './callback-endpoint.js';
+import { CALLBACK_ERRORS, CallbackEndpoint } from './callback-endpoint.js';
 
 const EXCHANGE: Exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
 const TASK: Task = {
@@ -63,10 +63,10 @@ beforeEach(async () => {
   };
   const seal = new Seal({ active: key, find: (id) => (id === 'k' ? key.key : undefined) }, () => now);
   callbacks = new Callbacks({ seal, publicUrl: () => base, ttl: 60_000 });
-  const door = new PushDoor({
+  const endpoint = new CallbackEndpoint({
     callbacks,
     records: { find: async ({ id }) => (id === 'own-1' ? record : undefined) },
-    hall: {
+    dispatcher: {
       news: async (of, events) => {
         if (failing) throw new Error('the database is away');
         news.push({ key: of, events });
@@ -84,7 +84,7 @@ beforeEach(async () => {
   server = new HttpServer({
     authenticator: new TokenAuthenticator([{ name: 'alice', token: 'secret', admin: false }]),
     origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
-    routes: new RouteTable({ routes: door.routes(), errors: CALLBACK_ERRORS }),
+    routes: new RouteTable({ routes: endpoint.routes(), errors: CALLBACK_ERRORS }),
     failed: () => {},
   });
   base = `http://127.0.0.1:${(await server.listen('127.0.0.1', 0)).port}`;

@@ -11,13 +11,13 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 import type { Bus } from '../../state/index.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
-import type { ErrorFormat, Route, Visit } from '../http/route.js';
+import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 
-export interface PushDoorParts {
+export interface CallbackEndpointOptions {
   readonly callbacks: Pick<Callbacks, 'address'>;
   readonly records: Pick<AgentRecords, 'find'>;
   /** Takes what a callback brought, in the agent's own ids. */
-  readonly hall: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
+  readonly dispatcher: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
   /** Every way an agent may write, the newest first. */
   readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
   /** Counts for all replicas: a repetition may reach another one. */
@@ -43,8 +43,8 @@ const LONGEST_ECHO = 1_024;
  * Where agents post news of tasks to (C-11). Agents are no callers of the gateway, so the address and the token have to
  * prove the right to it; whoever fails learns nothing but the status.
  */
-export class PushDoor {
-  constructor(private readonly parts: PushDoorParts) {}
+export class CallbackEndpoint {
+  constructor(private readonly options: CallbackEndpointOptions) {}
 
   routes(): Route[] {
     const route = {
@@ -58,13 +58,13 @@ export class PushDoor {
         ...route,
         method: 'GET',
         description: 'A2A up to 0.2: an agent makes sure that its callbacks are wanted',
-        handle: (visit) => this.echo(visit),
+        handle: (context) => this.echo(context),
       },
       {
         ...route,
         method: 'POST',
         description: 'A2A: an agent tells news of a task',
-        handle: (visit) => this.take(visit),
+        handle: (context) => this.take(context),
       },
     ];
   }
@@ -80,7 +80,7 @@ export class PushDoor {
   };
 
   /** How agents of the first version make sure that a webhook is wanted: what they say is to be said back. */
-  private echo({ res, headers, query }: Visit): void {
+  private echo({ res, headers, query }: RequestContext): void {
     const echo = query.get('validationToken');
     if (echo === null || echo.length > LONGEST_ECHO)
       throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
@@ -90,17 +90,17 @@ export class PushDoor {
 
   private address(sealed: string): ReturnType<Callbacks['address']> {
     try {
-      return this.parts.callbacks.address(sealed);
+      return this.options.callbacks.address(sealed);
     } catch (error) {
       if (!(error instanceof CallbackRefused)) throw error;
       throw new ProtocolError(error.why === 'expired' ? 'gone' : 'not_found', error.message);
     }
   }
 
-  private async take(visit: Visit): Promise<void> {
-    const { req, res, headers } = visit;
-    const { key } = this.address(visit.params['address']!);
-    const { bus, limits, records } = this.parts;
+  private async take(context: RequestContext): Promise<void> {
+    const { req, res, headers } = context;
+    const { key } = this.address(context.params['address']!);
+    const { bus, limits, records } = this.options;
     const name = createHash('sha256')
       .update(JSON.stringify([key.agent, key.owner, key.id]))
       .digest('base64url');
@@ -110,16 +110,16 @@ export class PushDoor {
     const record = await records.find(key);
     if (!record) throw new ProtocolError('not_found', 'There is no such task');
     const events = fresh(record, this.read(body, record));
-    if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(visit, body)}`);
+    if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(context, body)}`);
     sendEmpty(res, 204, headers);
   }
 
   /** Once each: the mark is taken back where the news could not be kept, since they will be sent again. */
   private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
-    const { bus, hall } = this.parts;
+    const { bus, dispatcher } = this.options;
     if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
     try {
-      await hall.news(key, events);
+      await dispatcher.news(key, events);
     } catch (error) {
       await bus.incr(mark, -1, REMEMBERED);
       throw error;
@@ -128,9 +128,9 @@ export class PushDoor {
 
   /** Agents write as they like here: every version's shape is read, in a JSON-RPC envelope too. */
   private read(body: Buffer, record: TaskRecord): StreamResponse[] {
-    const wire = parse(body, this.parts.limits);
+    const wire = parse(body, this.options.limits);
     let foreign = false;
-    for (const dialect of this.parts.dialects) {
+    for (const dialect of this.options.dialects) {
       let events: StreamResponse[];
       try {
         events = dialect.readNotification(wire);
@@ -167,7 +167,7 @@ function tokens(request: AuthenticationRequest): string[] {
 }
 
 /** The same words twice may be two pieces of one text; a sender that numbers what it sends tells them apart. */
-function digest({ req }: Visit, body: Buffer): string {
+function digest({ req }: RequestContext, body: Buffer): string {
   const id = req.header('webhook-id');
   return createHash('sha256')
     .update(`${typeof id === 'string' ? id : ''}\n`)

@@ -15,7 +15,7 @@ import { sendText } from '../http/reply.js';
 import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
-import { CardDoor } from './card-endpoint.js';
+import { CardEndpoint } from './card-endpoint.js';
 import { restErrors } from './refusals.js';
 
 const TOKENS = [
@@ -77,7 +77,13 @@ async function stand({
     },
     sealer: { close: (value) => JSON.stringify(value), open: (sealed) => JSON.parse(sealed) as unknown },
   });
-  const door = new CardDoor({ cards, gateway: { read: (_, __, work) => work() }, keys, publicCards, identified: auth });
+  const endpoint = new CardEndpoint({
+    cards,
+    gateway: { read: (_, __, work) => work() },
+    keys,
+    publicCards,
+    identified: auth,
+  });
   const server = new HttpServer({
     authenticator: auth ? new TokenAuthenticator(TOKENS) : OPEN,
     origins: new Origins({
@@ -89,7 +95,7 @@ async function stand({
     }),
     routes: new RouteTable({
       routes: [
-        ...door.routes(),
+        ...endpoint.routes(),
         ...['/a2a', '/a2a/{agent}', '/a2a/{agent}/rpc'].map(
           (path): Route => ({
             method: 'POST',
@@ -187,7 +193,7 @@ describe('the card over HTTP only', () => {
 });
 
 describe('where cards are', () => {
-  test('S-1, S1-36, C-28: at the well-known paths of the host, of the front agent and of each agent', async () => {
+  test('S-1, S1-36, C-28: at the well-known paths of the host, of the routing agent and of each agent', async () => {
     for (const [path, name] of [
       ['/.well-known/agent-card.json', 'Parley'],
       ['/.well-known/agent.json', 'Parley'],
@@ -349,7 +355,7 @@ describe('who reads what (S-7, S-61, G-15)', () => {
     expect(JSON.parse(body['text'] as string)).toEqual(body['card']);
   });
 
-  test('G-3: so is the catalogue', async () => {
+  test('G-3: so is the catalog', async () => {
     expect((await get(`${guarded.url}/a2a/agents`)).status).toBe(401);
     const { body } = await get(`${guarded.url}/a2a/agents?tag=chat`, bearer('ann'));
     expect((body['agents'] as JsonObject[]).map((agent) => agent['agent_id'])).toEqual(['secret']);

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
-import { Catalogue, LINKSET } from '../../core/a2a/cards/agent-catalog.js';
+import { AgentCatalog, LINKSET } from '../../core/a2a/cards/agent-catalog.js';
 import type { Cards } from '../../core/a2a/cards/cards.js';
 import type { Caller } from '../../core/caller.js';
 import type { CardKeys } from '../../identity/card-keys.js';
 import { cardPayloads } from '../../protocol/a2a/canonical.js';
-import { DECLARED } from '../../protocol/a2a/declared-interfaces.js';
+import { DECLARED_VERSIONS } from '../../protocol/a2a/declared-interfaces.js';
 import { ERROR_PROFILES, type ErrorProfile, NATIVE, type Version } from '../../protocol/a2a/dialect.js';
 import { dialect, hybridCard, legacyCard } from '../../protocol/a2a/index.js';
 import type { AgentCard } from '../../protocol/a2a/model.js';
 import { UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { sendBody, sendEmpty } from '../http/reply.js';
-import type { Access, Route, Visit } from '../http/route.js';
+import type { Access, RequestContext, Route } from '../http/route.js';
 import { agentCaller } from './caller.js';
 import { namedVersion } from './http-binding.js';
 import { DEEP_RPC, ROOTS } from './paths.js';
@@ -22,7 +22,7 @@ export interface CardReader {
   read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T>;
 }
 
-export interface CardDoorOptions {
+export interface CardEndpointOptions {
   readonly cards: Cards;
   readonly gateway: CardReader;
   readonly keys: CardKeys;
@@ -39,17 +39,17 @@ export interface CardDoorOptions {
 const MOST_SIGNED = 500;
 const MAX_AGE = 300;
 
-/** The agent of a card; undefined for the front agent. Names are written in lower case; callers need not. */
-const nameIn = ({ params }: Visit): string | undefined => params['card']?.toLowerCase();
+/** The agent of a card; undefined for the routing agent. Names are written in lower case; callers need not. */
+const nameIn = ({ params }: RequestContext): string | undefined => params['card']?.toLowerCase();
 
 /** `http`: the current card without the interfaces that are not HTTP. */
 type Shape = 'current' | 'old' | 'http';
 
-/** Everything that is read about agents: their cards in each version's shape, the catalogue, and the gateway's keys. */
-export class CardDoor {
+/** Everything that is read about agents: their cards in each version's shape, the catalog, and the gateway's keys. */
+export class CardEndpoint {
   private readonly signed = new Map<string, Promise<Buffer>>();
 
-  constructor(private readonly options: CardDoorOptions) {}
+  constructor(private readonly options: CardEndpointOptions) {}
 
   routes(): Route[] {
     const open: Access = this.options.publicCards ? 'public' : 'user';
@@ -60,15 +60,16 @@ export class CardDoor {
       access,
       errors,
       description,
-      handle: (visit) => answer(visit, agentCaller(visit.principal, visit.req.forwardedUrl)).catch(refused(visit)),
+      handle: (context) =>
+        answer(context, agentCaller(context.principal, context.req.forwardedUrl)).catch(refused(context)),
     });
-    const refused = (visit: Visit) => (error: unknown) => {
+    const refused = (context: RequestContext) => (error: unknown) => {
       // An error of an agent has no row of its own.
       if (!(error instanceof UpstreamRpcError)) throw error;
-      sendRestError(visit, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
+      sendRestError(context, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
     };
     const card = (path: string, description: string, shape: Shape): Route =>
-      route(path, open, description, (visit, caller) => this.card(visit, caller, nameIn(visit), shape));
+      route(path, open, description, (context, caller) => this.card(context, caller, nameIn(context), shape));
     const beneath = (base: string): Route[] => [
       card(`${base}/.well-known/agent-card.json`, 'A2A: the card of an agent', 'current'),
       card(`${base}/.well-known/agent.json`, 'A2A up to 0.2: the card of an agent', 'old'),
@@ -80,28 +81,28 @@ export class CardDoor {
         `${base}/.well-known/original-card.json`,
         'user',
         'A2A: the card as the agent publishes it',
-        (visit, caller) => this.original(visit, caller, nameIn(visit) ?? ''),
+        (context, caller) => this.original(context, caller, nameIn(context) ?? ''),
       );
     return [
-      route('/.well-known/jwks.json', 'public', 'The keys that sign cards', (visit) => this.jwks(visit)),
-      route('/.well-known/api-catalog', open, 'The agents as a linkset', (visit, caller) =>
-        this.linkset(visit, caller),
+      route('/.well-known/jwks.json', 'public', 'The keys that sign cards', (context) => this.jwks(context)),
+      route('/.well-known/api-catalog', open, 'The agents as a linkset', (context, caller) =>
+        this.linkset(context, caller),
       ),
-      route('/a2a/agents', 'user', 'The agents, with filters', (visit, caller) => this.list(visit, caller)),
+      route('/a2a/agents', 'user', 'The agents, with filters', (context, caller) => this.list(context, caller)),
       ...['', '/v1', ...ROOTS].flatMap(beneath),
       ...ROOTS.flatMap((root) => [...beneath(`${root}/{card}`), original(`${root}/{card}`)]),
       card('/.well-known/agents/{card}.json', 'A2A: the card of an agent', 'current'),
     ];
   }
 
-  private async card(visit: Visit, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
+  private async card(context: RequestContext, caller: Caller, agent: string | undefined, shape: Shape): Promise<void> {
     const cards = this.cardsFor(caller);
     const whole = await this.read(caller, agent, () =>
-      agent === undefined ? cards.front(caller) : cards.agent(caller, agent),
+      agent === undefined ? cards.routingAgent(caller) : cards.agent(caller, agent),
     );
     const card = shape === 'http' ? overHttp(whole) : whole;
-    const written = this.shaped(cards, card, agent, shape, namedVersion(visit));
-    await this.send(visit, caller, await this.sign(cards, written));
+    const written = this.shaped(cards, card, agent, shape, namedVersion(context));
+    await this.send(context, caller, await this.sign(cards, written));
   }
 
   private read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
@@ -125,7 +126,7 @@ export class CardDoor {
   ): JsonObject {
     // A reader of some version to come finds out from the card which ones there are.
     const version = named === 'unsupported' ? undefined : named;
-    const declared = DECLARED.some((each) => each.version === version);
+    const declared = DECLARED_VERSIONS.some((each) => each.version === version);
     if (version !== undefined && declared) return dialect(version).writeCard(card);
     if (version === undefined && shape !== 'old') return hybridCard(card);
     const url = cards.url(agent, DEEP_RPC.slice(1));
@@ -158,43 +159,43 @@ export class CardDoor {
     return Promise.all(cardPayloads(card).map(async (payload) => ({ ...(await keys.sign(payload, jku)) })));
   }
 
-  private async original(visit: Visit, caller: Caller, agent: string): Promise<void> {
+  private async original(context: RequestContext, caller: Caller, agent: string): Promise<void> {
     const { cards } = this.options;
     const { card, signature, why } = await this.read(caller, agent, () => cards.original(caller, agent));
     const answer = { agent, signature, ...(why !== undefined && { why }), card: parsed(card), text: card };
-    await this.send(visit, caller, plain(answer));
+    await this.send(context, caller, plain(answer));
   }
 
-  private async list(visit: Visit, caller: Caller): Promise<void> {
-    const { query } = visit;
+  private async list(context: RequestContext, caller: Caller): Promise<void> {
+    const { query } = context;
     const of = (name: string): string | undefined => query.get(name) ?? undefined;
     const asked = { capability: of('capability'), skill: of('skill'), tag: of('tag'), q: of('q') };
-    const catalogue = new Catalogue(this.cardsFor(caller));
-    await this.send(visit, caller, plain(await this.read(caller, undefined, () => catalogue.list(caller, asked))));
+    const catalog = new AgentCatalog(this.cardsFor(caller));
+    await this.send(context, caller, plain(await this.read(caller, undefined, () => catalog.list(caller, asked))));
   }
 
-  private async linkset(visit: Visit, caller: Caller): Promise<void> {
-    const catalogue = new Catalogue(this.cardsFor(caller));
-    const linkset = await this.read(caller, undefined, () => catalogue.linkset(caller));
-    await this.send(visit, caller, plain(linkset), LINKSET);
+  private async linkset(context: RequestContext, caller: Caller): Promise<void> {
+    const catalog = new AgentCatalog(this.cardsFor(caller));
+    const linkset = await this.read(caller, undefined, () => catalog.linkset(caller));
+    await this.send(context, caller, plain(linkset), LINKSET);
   }
 
-  private async jwks(visit: Visit): Promise<void> {
+  private async jwks(context: RequestContext): Promise<void> {
     const keys = await this.options.keys.jwks();
-    await this.send(visit, undefined, plain(keys as unknown as JsonObject), 'application/jwk-set+json');
+    await this.send(context, undefined, plain(keys as unknown as JsonObject), 'application/jwk-set+json');
   }
 
   /** `caller` is undefined where the answer is the same for everybody. */
   private async send(
-    visit: Visit,
+    context: RequestContext,
     caller: Caller | undefined,
     { etag, text }: Answered,
-    type = restType(visit),
+    type = restType(context),
   ): Promise<void> {
     const { identified, maxAge = MAX_AGE } = this.options;
     const own = identified && caller !== undefined && caller.principal.key !== '';
     const headers = [
-      ...visit.headers,
+      ...context.headers,
       'Cache-Control',
       `${own ? 'private' : 'public'}, max-age=${maxAge}`,
       // Signatures differ from one replica to the next while what they sign is the same.
@@ -203,11 +204,11 @@ export class CardDoor {
       'Vary',
       `A2A-Version, Accept${identified ? ', Authorization' : ''}`,
     ];
-    if (isKnown(visit.req.header('if-none-match'), etag)) {
-      sendEmpty(visit.res, 304, headers);
+    if (isKnown(context.req.header('if-none-match'), etag)) {
+      sendEmpty(context.res, 304, headers);
       return;
     }
-    sendBody(visit.res, 200, headers, type, [text]);
+    sendBody(context.res, 200, headers, type, [text]);
   }
 }
 
@@ -220,7 +221,7 @@ const overHttp = (card: AgentCard): AgentCard => ({
   supportedInterfaces: card.supportedInterfaces.filter(({ protocolBinding }) => protocolBinding !== 'GRPC'),
 });
 
-type Answer = (visit: Visit, caller: Caller) => Promise<void>;
+type Answer = (context: RequestContext, caller: Caller) => Promise<void>;
 
 interface Answered {
   readonly etag: string;

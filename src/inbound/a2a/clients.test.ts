@@ -1,4 +1,4 @@
-/** Genuine clients of three SDK generations at the door. */
+/** Genuine clients of three SDK generations at the endpoint. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,7 +1,7 @@
 import { isAdmin, type Principal } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
-import type { ErrorFormat, Route, Visit } from '../http/route.js';
+import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 
 /** What could not be delivered; an owner sees its own, an administrator everybody's. */
 export interface DeadLetterBox {
@@ -13,7 +13,7 @@ export interface DeadLetterBox {
 export const DEAD_LETTERS = '/a2a/push/dead';
 
 /** Notifications that were given up: `GET` shows them, `POST …/<id>` sends one again. */
-export class DeadLetterDoor {
+export class DeadLetterEndpoint {
   constructor(private readonly box: DeadLetterBox) {}
 
   routes(errors: ErrorFormat): Route[] {
@@ -24,26 +24,26 @@ export class DeadLetterDoor {
         method: 'GET',
         path: DEAD_LETTERS,
         description: 'Notifications that could not be delivered',
-        handle: (visit) => this.list(visit),
+        handle: (context) => this.list(context),
       },
       {
         ...route,
         method: 'POST',
         path: `${DEAD_LETTERS}/{id}`,
         description: 'Sends a notification again that could not be delivered',
-        handle: (visit) => this.replay(visit),
+        handle: (context) => this.replay(context),
       },
     ];
   }
 
-  private async list({ res, headers, query, principal }: Visit): Promise<void> {
+  private async list({ res, headers, query, principal }: RequestContext): Promise<void> {
     const [after, limit] = [query.get('after'), query.get('limit')];
     const page = { ...(after !== null && { after }), ...(limit !== null && { limit: Number(limit) || 0 }) };
     const found = await this.box.deadLetters(ownerOf(principal), page);
     sendJson(res, 200, headers, [Buffer.from(JSON.stringify(found))]);
   }
 
-  private async replay({ res, headers, params, principal }: Visit): Promise<void> {
+  private async replay({ res, headers, params, principal }: RequestContext): Promise<void> {
     const id = params['id']!;
     if (!(await this.box.replay(id, ownerOf(principal))))
       throw new ProtocolError('not_found', 'There is no such notification among those that were given up');

@@ -3,12 +3,12 @@ import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
 import { Cancellation } from '../../core/caller.js';
 import { type DialectId, VERSIONS } from '../../protocol/a2a/dialect.js';
 import type { Operation, StreamResponse } from '../../protocol/a2a/model.js';
-import type { Habits } from '../../protocol/a2a/version-behavior.js';
+import type { VersionBehavior } from '../../protocol/a2a/version-behavior.js';
 import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { Id } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { Visit } from '../http/route.js';
+import type { RequestContext } from '../http/route.js';
 import { agentCaller, exchangeOf } from './caller.js';
 
 /**
@@ -25,21 +25,21 @@ export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
 ]);
 
 /** Puts one request to the gateway. */
-export async function ask(
+export async function dispatchCall(
   gateway: AgentGateway,
-  visit: Visit,
+  context: RequestContext,
   operation: Operation,
   dialect: DialectId,
   request: Passed<JsonObject>,
   id?: Id,
 ): Promise<AgentAnswer> {
-  const { req, res, principal, params } = visit;
+  const { req, res, principal, params } = context;
   const cancellation = new Cancellation();
   const leave = (): void => cancellation.cancel('the client closed the connection');
   if (AWAITED.has(operation)) res.onClose(leave);
   try {
     return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
-      // Without a name it is for the front agent.
+      // Without a name it is for the routing agent.
       agent: params['agent'],
       operation,
       request,
@@ -63,13 +63,13 @@ export function eventsOf(answer: AgentAnswer): Events {
 }
 
 /** The extensions that were used, by the header of the version (S-14). */
-export function extensionHeaders({ extensionsHeader }: Habits, { extensions }: AgentAnswer): string[] {
+export function extensionHeaders({ extensionsHeader }: VersionBehavior, { extensions }: AgentAnswer): string[] {
   // They are an agent's word, and a URI has no other characters.
   const named = extensions?.filter((uri) => /^[\x21-\x7e]+$/.test(uri)) ?? [];
   return named.length > 0 ? [extensionsHeader, named.join(', ')] : [];
 }
 
-export function unsupportedVersion({ req, query }: Visit): ProtocolError {
+export function unsupportedVersion({ req, query }: RequestContext): ProtocolError {
   const named = [...query].find(([key]) => key.toLowerCase() === VERSION_HEADER)?.[1];
   return versionRefused(String(req.header(VERSION_HEADER) ?? named));
 }

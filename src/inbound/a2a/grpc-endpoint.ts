@@ -21,14 +21,14 @@ import { type GrpcMethod, type GrpcService, SERVICES } from '../../protocol/a2a/
 import { encodeStatus, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
-import { habits, VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
+import { behavior, VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { agentCaller, exchangeOf } from './caller.js';
 import { AWAITED, eventsOf, knownFailure, versionRefused } from './dispatch-call.js';
 import { wireEvents } from './wire-events.js';
 
-export interface GrpcDoorParts {
+export interface GrpcEndpointOptions {
   readonly gateway: AgentGateway;
   readonly authenticator: Authenticator;
   readonly profile: ErrorProfile;
@@ -42,12 +42,12 @@ const AGENT_METADATA = 'x-parley-agent';
 const asIs = (bytes: Buffer): Buffer => bytes;
 
 /** Both A2A services on one port (S-73): a third way in to the same gateway. */
-export class GrpcDoor {
+export class GrpcEndpoint {
   private readonly server: Server;
 
-  constructor(private readonly parts: GrpcDoorParts) {
+  constructor(private readonly options: GrpcEndpointOptions) {
     this.server = new Server({
-      'grpc.max_receive_message_length': parts.limits.body,
+      'grpc.max_receive_message_length': options.limits.body,
       'grpc.max_send_message_length': -1,
       'grpc.max_concurrent_streams': 1_000,
       'grpc.keepalive_time_ms': 60_000,
@@ -139,7 +139,7 @@ export class GrpcDoor {
       if (gone) return;
       sendExtensions(call, service, answer);
       const writer = dialect(service.dialect).eventWriter(streamContext(request));
-      for await (const { wire } of wireEvents(events, events.next(), writer, habits(service.dialect))) {
+      for await (const { wire } of wireEvents(events, events.next(), writer, behavior(service.dialect))) {
         if (gone) return;
         const room = call.write(service.codec.encode(method.response, wire as JsonObject));
         if (!room) await Promise.race([left, new Promise((resolve) => call.once('drain', resolve))]);
@@ -180,7 +180,7 @@ export class GrpcDoor {
     const agent = this.agentOf(tenant, metadata);
     const cancellation = new Cancellation();
     if (AWAITED.has(operation)) call.on('cancelled', () => cancellation.cancel('the client cancelled'));
-    return this.parts.gateway.handle(agentCaller(principal), {
+    return this.options.gateway.handle(agentCaller(principal), {
       requestId,
       agent,
       operation,
@@ -203,11 +203,11 @@ export class GrpcDoor {
       certificate: undefined,
       header: (name) => textIn(call.metadata, name),
     };
-    const given = this.parts.authenticator.authenticate(request);
+    const given = this.options.authenticator.authenticate(request);
     return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
-  /** Neither a tenant nor metadata means the front agent. */
+  /** Neither a tenant nor metadata means the routing agent. */
   private agentOf(tenant: unknown, metadata: Metadata): string | undefined {
     const named = typeof tenant === 'string' && tenant !== '' ? tenant : textIn(metadata, AGENT_METADATA);
     if (named === undefined || named === '') return undefined;
@@ -219,8 +219,8 @@ export class GrpcDoor {
     { path }: GrpcMethod,
     requestId: string,
   ): Error & { code: number; details: string; metadata: Metadata } {
-    const known = knownFailure(error, (unexpected) => this.parts.failed(unexpected, path, requestId));
-    const { code, message, details } = grpcError(known, this.parts.profile);
+    const known = knownFailure(error, (unexpected) => this.options.failed(unexpected, path, requestId));
+    const { code, message, details } = grpcError(known, this.options.profile);
     const metadata = new Metadata();
     metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));
     return Object.assign(new Error(message), { code, details: message, metadata });
@@ -253,7 +253,7 @@ function sendExtensions(
 ): void {
   const metadata = new Metadata();
   if (extensions.length > 0) {
-    metadata.set(habits(service.dialect).extensionsHeader.toLowerCase(), extensions.join(', '));
+    metadata.set(behavior(service.dialect).extensionsHeader.toLowerCase(), extensions.join(', '));
   }
   call.sendMetadata(metadata);
 }

@@ -3,11 +3,11 @@ import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile, Version } from '../../protocol/a2a/dialect.js';
 import { VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import type { Route, Visit } from '../http/route.js';
+import type { RequestContext, Route } from '../http/route.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 
 /** What every binding over HTTP works with. */
-export interface HttpParts {
+export interface HttpBindingOptions {
   readonly gateway: AgentGateway;
   readonly limits: StructureLimits & { readonly body: number };
   /** Which statuses errors have in HTTP+JSON. */
@@ -19,12 +19,15 @@ export interface HttpParts {
 
 /** One way to speak A2A over HTTP. */
 export interface HttpBinding {
-  /** Its routes beneath a path of `BASES`: `params.agent` names the agent, and is left out for the front agent. */
+  /** Its routes beneath a path of `BASES`: `params.agent` names the agent, and is left out for the routing agent. */
   routes(base: string): Route[];
 }
 
 /** The version the client names, by header or in the query (S-10). */
-export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Version | 'unsupported' | undefined {
+export function namedVersion({
+  req,
+  query,
+}: Pick<RequestContext, 'req' | 'query'>): Version | 'unsupported' | undefined {
   const header = req.header(VERSION_HEADER);
   if (header !== undefined) return readVersion(String(header));
   for (const [key, value] of query) if (key.toLowerCase() === VERSION_HEADER) return readVersion(value);
@@ -32,7 +35,7 @@ export function namedVersion({ req, query }: Pick<Visit, 'req' | 'query'>): Vers
 }
 
 /** How a stream is answered: as events, or as lines where the client takes those. */
-export const replyTo = ({ req, res, headers }: Visit): StreamReply => ({
+export const replyTo = ({ req, res, headers }: RequestContext): StreamReply => ({
   res,
   headers,
   lines: wantsLines(req.header('accept')),

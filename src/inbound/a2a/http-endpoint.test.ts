@@ -80,8 +80,8 @@ describe('agents that are not there', () => {
     stand.answer = () => stream(steps(status('TASK_STATE_WORKING'), 60, status('TASK_STATE_COMPLETED')));
     const under = stand.rpc('SendStreamingMessage', modern);
     while (stand.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    expect(stand.door.busy).toBe(1);
+    expect(stand.endpoint.busy).toBe(1);
     await under;
-    while (stand.door.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (stand.endpoint.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 });

@@ -2,29 +2,29 @@ import { type Admission, agentTarget } from '../../core/admission.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { namedParameter } from '../http/named-parameter.js';
 import type { Fallback, Parameter, Route } from '../http/route.js';
-import type { HttpBinding, HttpParts } from './http-binding.js';
+import type { HttpBinding, HttpBindingOptions } from './http-binding.js';
 import { JsonRpcBinding } from './jsonrpc.js';
 import { BASES, ROOTS } from './paths.js';
 import { restErrors } from './refusals.js';
 import { RestBinding } from './rest.js';
 import { StreamHost, type StreamTimes } from './streams.js';
 
-export interface A2aDoorOptions extends Omit<HttpParts, 'streams'> {
+export interface A2aHttpEndpointOptions extends Omit<HttpBindingOptions, 'streams'> {
   /** Says which agents there are. */
   readonly agents: { get(name: string): unknown };
   readonly times?: StreamTimes;
 }
 
 /** The agents over HTTP: each at `/a2a/<name>`, and at `/a2a` the one that stands in front of them all. */
-export class A2aDoor {
+export class A2aHttpEndpoint {
   private readonly streams: StreamHost;
   private readonly bindings: readonly HttpBinding[];
   private calls = 0;
 
-  constructor(private readonly options: A2aDoorOptions) {
+  constructor(private readonly options: A2aHttpEndpointOptions) {
     this.streams = new StreamHost(options.times);
-    const parts: HttpParts = { ...options, streams: this.streams };
-    this.bindings = [new JsonRpcBinding(parts), new RestBinding(parts)];
+    const bindingOptions: HttpBindingOptions = { ...options, streams: this.streams };
+    this.bindings = [new JsonRpcBinding(bindingOptions), new RestBinding(bindingOptions)];
   }
 
   /** Requests that are under way, streams among them. */
@@ -39,14 +39,14 @@ export class A2aDoor {
 
   routes(): Route[] {
     const routes = BASES.flatMap((base) => this.bindings.flatMap((binding) => binding.routes(base)));
-    return routes.map((route) => ({ ...route, handle: this.counted((visit) => route.handle(visit)) }));
+    return routes.map((route) => ({ ...route, handle: this.counted((context) => route.handle(context)) }));
   }
 
   private counted(handle: Route['handle']): Route['handle'] {
-    return async (visit) => {
+    return async (context) => {
       this.calls++;
       try {
-        await handle(visit);
+        await handle(context);
       } finally {
         this.calls--;
       }

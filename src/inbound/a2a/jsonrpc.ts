@@ -5,7 +5,7 @@ import type { DialectId, Version } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
-import { habits, refusalDialect, sharedDialect } from '../../protocol/a2a/version-behavior.js';
+import { behavior, refusalDialect, sharedDialect } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
   type Id,
@@ -18,9 +18,9 @@ import {
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
-import type { Route, Visit } from '../http/route.js';
-import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
-import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './http-binding.js';
+import type { RequestContext, Route } from '../http/route.js';
+import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
+import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
 import { passableText } from './json-body.js';
 import { RPC_PATHS, RPC_STREAM_PATH } from './paths.js';
 import {
@@ -45,7 +45,7 @@ interface Asked {
 
 /** A2A over JSON-RPC: all versions at one URL, told apart by the header and by the method (C-24). */
 export class JsonRpcBinding implements HttpBinding {
-  constructor(private readonly parts: HttpParts) {}
+  constructor(private readonly options: HttpBindingOptions) {}
 
   routes(base: string): Route[] {
     const post = (path: string, streams: boolean): Route => ({
@@ -54,21 +54,21 @@ export class JsonRpcBinding implements HttpBinding {
       access: 'user',
       errors: A2A_RPC_ERRORS,
       description: streams ? 'A2A over JSON-RPC, answered by a stream' : 'A2A over JSON-RPC',
-      handle: (visit) => this.post(visit, streams),
+      handle: (context) => this.post(context, streams),
     });
     return [...RPC_PATHS.map((path) => post(path, false)), post(RPC_STREAM_PATH, true)];
   }
 
   /** `streams` where the URL itself asks for a stream, whatever the method says. */
-  private async post(visit: Visit, streams: boolean): Promise<void> {
-    const { req, res, headers } = visit;
-    const named = namedVersion(visit);
+  private async post(context: RequestContext, streams: boolean): Promise<void> {
+    const { req, res, headers } = context;
+    const named = namedVersion(context);
     let request: RpcRequest;
     try {
       if (!isJson(req.header('content-type'))) throw incompatibleContent(req.header('content-type'), JSON_TYPE);
-      request = this.read(await req.read(this.parts.limits.body), named);
+      request = this.read(await req.read(this.options.limits.body), named);
     } catch (error) {
-      const failure = this.failure(error, visit);
+      const failure = this.failure(error, context);
       const id = failure instanceof ProtocolError ? (failure.detail.id ?? null) : null;
       sendRpcError(res, headers, id, failure, refusalDialect(named));
       return;
@@ -77,24 +77,24 @@ export class JsonRpcBinding implements HttpBinding {
     if (!asked) {
       const unknown =
         named === 'unsupported'
-          ? unsupportedVersion(visit)
+          ? unsupportedVersion(context)
           : new ProtocolError('method_not_found', `Method not found: ${request.method}`);
       sendRpcError(res, headers, request.id, unknown, refusalDialect(named, request.method));
       return;
     }
     try {
-      if (named === 'unsupported') throw unsupportedVersion(visit);
-      await this.answer(visit, request, asked);
+      if (named === 'unsupported') throw unsupportedVersion(context);
+      await this.answer(context, request, asked);
     } catch (error) {
       if (res.begun) throw error;
-      this.refuse(visit, request.id, this.failure(error, visit), asked);
+      this.refuse(context, request.id, this.failure(error, context), asked);
     }
   }
 
   private read(body: Buffer, named: NamedVersion): RpcRequest {
     let incoming: ReturnType<typeof readIncoming>;
     try {
-      incoming = readIncoming(body, this.parts.limits);
+      incoming = readIncoming(body, this.options.limits);
     } catch (error) {
       throw paramsFault(error, body) ?? error;
     }
@@ -106,16 +106,16 @@ export class JsonRpcBinding implements HttpBinding {
     );
   }
 
-  private async answer(visit: Visit, { id, params }: RpcRequest, asked: Asked): Promise<void> {
+  private async answer(context: RequestContext, { id, params }: RpcRequest, asked: Asked): Promise<void> {
     const { operation } = asked;
     const given = params.value();
     const value = dialect(asked.dialect).readRequest(operation, given) as JsonObject;
-    const text = habits(asked.dialect).isModel && value === given ? passableText(params) : undefined;
+    const text = behavior(asked.dialect).isModel && value === given ? passableText(params) : undefined;
     const request: Passed<JsonObject> = { value, ...(text !== undefined && { text }) };
-    const asking = ask(this.parts.gateway, visit, operation, asked.dialect, request, id);
+    const asking = dispatchCall(this.options.gateway, context, operation, asked.dialect, request, id);
     if (isStreaming(operation)) {
-      const late = (error: unknown): Framed => this.framed(visit, id, asked.dialect, error);
-      await this.parts.streams.serve(replyTo(visit), this.stream(visit, id, asked, value, asking), late);
+      const late = (error: unknown): Framed => this.framed(context, id, asked.dialect, error);
+      await this.options.streams.serve(replyTo(context), this.stream(context, id, asked, value, asking), late);
       return;
     }
     const answer = await asking;
@@ -123,14 +123,14 @@ export class JsonRpcBinding implements HttpBinding {
     const as = answeredIn(asked, answer);
     const { result } = answer;
     const written =
-      (habits(as).isModel ? result.text : undefined) ??
+      (behavior(as).isModel ? result.text : undefined) ??
       JSON.stringify(dialect(as).writeResult(operation, result.value as ResultOf<Operation>));
-    const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
-    sendText(visit.res, 200, headers, 'application/json', `${resultHead(id)}${written}}`);
+    const headers = [...context.headers, ...extensionHeaders(behavior(as), answer)];
+    sendText(context.res, 200, headers, 'application/json', `${resultHead(id)}${written}}`);
   }
 
   private async stream(
-    visit: Visit,
+    context: RequestContext,
     id: Id,
     asked: Asked,
     request: JsonObject,
@@ -140,29 +140,29 @@ export class JsonRpcBinding implements HttpBinding {
     const as = answeredIn(asked, answer);
     const head = resultHead(id);
     const form: StreamForm = {
-      habits: habits(as),
+      behavior: behavior(as),
       writer: dialect(as).eventWriter(streamContext(request)),
       wrap: (text) => `${head}${text}}`,
-      error: (error) => this.framed(visit, id, as, error),
+      error: (error) => this.framed(context, id, as, error),
     };
-    return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
+    return { events: eventsOf(answer), form, headers: extensionHeaders(behavior(as), answer) };
   }
 
-  private framed(visit: Visit, id: Id, as: DialectId, error: unknown): Framed {
-    return { text: rpcError(id, this.failure(error, visit), as).toString('utf8') };
+  private framed(context: RequestContext, id: Id, as: DialectId, error: unknown): Framed {
+    return { text: rpcError(id, this.failure(error, context), as).toString('utf8') };
   }
 
-  private refuse(visit: Visit, id: Id, error: unknown, asked: Asked): void {
-    const { res, headers } = visit;
+  private refuse(context: RequestContext, id: Id, error: unknown, asked: Asked): void {
+    const { res, headers } = context;
     // A client that waits for a stream of these versions takes no plain answer but one that says that it failed.
-    if (isStreaming(asked.operation) && habits(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
-      const reply = { ...replyTo(visit), headers: [...headers, ...headersOf(error)] };
+    if (isStreaming(asked.operation) && behavior(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
+      const reply = { ...replyTo(context), headers: [...headers, ...headersOf(error)] };
       sendRefusedStream(reply, rpcError(id, error, asked.dialect).toString('utf8'));
     } else sendRpcError(res, headers, id, error, asked.dialect);
   }
 
-  private failure(error: unknown, visit: Visit): unknown {
-    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path, visit.req.id));
+  private failure(error: unknown, context: RequestContext): unknown {
+    return knownFailure(error, (unknown) => this.options.failed(unknown, context.path, context.req.id));
   }
 }
 

@@ -3,16 +3,21 @@ import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';
 import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';
-import { A2aDoor, type A2aDoorOptions } from './http-endpoint.js';
+import { A2aHttpEndpoint, type A2aHttpEndpointOptions } from './http-endpoint.js';
 
 const agents = new Set(['echo', 'two words']);
-const door = new A2aDoor({
+const endpoint = new A2aHttpEndpoint({
   agents: { get: (name: string) => (agents.has(name) ? {} : undefined) },
   profile: '1.0.1',
-} as unknown as A2aDoorOptions);
-const parameters = { agent: door.agent({}) };
-const [errors] = door.routes().map((route) => route.errors);
-const table = new RouteTable({ routes: door.routes(), parameters, fallbacks: door.fallbacks(), errors: errors! });
+} as unknown as A2aHttpEndpointOptions);
+const parameters = { agent: endpoint.agent({}) };
+const [errors] = endpoint.routes().map((route) => route.errors);
+const table = new RouteTable({
+  routes: endpoint.routes(),
+  parameters,
+  fallbacks: endpoint.fallbacks(),
+  errors: errors!,
+});
 
 /** The operations at a path by their methods, the names in it, and the format of its errors. */
 function find(path: string) {
@@ -73,7 +78,7 @@ describe('where things are beneath /a2a', () => {
       { task: 't1', config: 'p 1' },
     ],
     ['/extendedAgentCard', { GET: 'GetExtendedAgentCard' }],
-  ])('S-75: %s is REST for an agent, a tenant of it, /v1 and the front agent', (path, by, names = {}) => {
+  ])('S-75: %s is REST for an agent, a tenant of it, /v1 and the routing agent', (path, by, names = {}) => {
     const current = { by, ...names, errors: 'a2a-rest' };
     const older = { by, ...names, errors: 'a2a-rest-v1' };
     expect(find(`/a2a/echo${path}`)).toEqual({ agent: 'echo', ...current });

@@ -10,7 +10,7 @@ export const DEEP_RPC = '/rpc';
 /** A2A lives beneath these paths. */
 export const ROOTS: readonly string[] = ['/a2a', '/v1/a2a'];
 
-/** Where an agent is: the front agent at a root itself, the others by their names. */
+/** Where an agent is: the routing agent at a root itself, the others by their names. */
 export const BASES: readonly string[] = ROOTS.flatMap((root) => [root, `${root}/{agent}`]);
 
 /** JSON-RPC beneath a base. */
@@ -70,7 +70,7 @@ const REST: readonly RestPath[] = [
   { method: 'GET', path: '/v1/card', operation: 'GetExtendedAgentCard', v1: true },
 ];
 
-/** HTTP+JSON beneath a base. The agents have tenants, the front agent has none. */
+/** HTTP+JSON beneath a base. The agents have tenants, the routing agent has none. */
 export function restPaths(base: string): RestPath[] {
   const plain = REST.map((each) => ({ ...each, path: base + each.path }));
   if (!base.endsWith('{agent}')) return plain;

@@ -6,7 +6,7 @@ import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
 import { sendBody, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
-import type { ErrorFormat, Visit } from '../http/route.js';
+import type { ErrorFormat, RequestContext } from '../http/route.js';
 import { namedVersion } from './http-binding.js';
 
 /**
@@ -57,20 +57,21 @@ export function sendRpcError(
 }
 
 /** Whether the client is to be answered in the media type of A2A (G-27). */
-export function wantsA2aJson({ req }: Pick<Visit, 'req'>): boolean {
+export function wantsA2aJson({ req }: Pick<RequestContext, 'req'>): boolean {
   const [accept, sent] = [req.header('accept'), req.header('content-type')];
   return accept?.toLowerCase().includes(A2A_JSON) === true || sent?.toLowerCase().startsWith(A2A_JSON) === true;
 }
 
-export const restType = (visit: Pick<Visit, 'req'>): string => (wantsA2aJson(visit) ? A2A_JSON : JSON_TYPE);
+export const restType = (context: Pick<RequestContext, 'req'>): string =>
+  wantsA2aJson(context) ? A2A_JSON : JSON_TYPE;
 
-export function sendRestError(visit: Visit, error: unknown, as: DialectId, profile: ErrorProfile): void {
+export function sendRestError(context: RequestContext, error: unknown, as: DialectId, profile: ErrorProfile): void {
   const { status, body, headers } = restError(error, as, profile);
-  const all = [...visit.headers, ...Object.entries<string>({ ...headers }).flat()];
-  sendBody(visit.res, status, all, restType(visit), [Buffer.from(JSON.stringify(body))]);
+  const all = [...context.headers, ...Object.entries<string>({ ...headers }).flat()];
+  sendBody(context.res, status, all, restType(context), [Buffer.from(JSON.stringify(body))]);
 }
 
-const ended = ({ res }: Visit): boolean => {
+const ended = ({ res }: RequestContext): boolean => {
   if (res.begun) res.end();
   return res.begun;
 };
@@ -78,18 +79,18 @@ const ended = ({ res }: Visit): boolean => {
 /** JSON-RPC errors of A2A, in the version that the client names. */
 export const A2A_RPC_ERRORS: ErrorFormat = {
   name: 'a2a-jsonrpc',
-  write: (visit, error) => {
-    if (ended(visit)) return;
-    sendRpcError(visit.res, visit.headers, error.detail.id ?? null, error, refusalDialect(namedVersion(visit)));
+  write: (context, error) => {
+    if (ended(context)) return;
+    sendRpcError(context.res, context.headers, error.detail.id ?? null, error, refusalDialect(namedVersion(context)));
   },
 };
 
 /** Errors of HTTP+JSON, in the version that the client names; `v1` beneath the `/v1` of 0.3. */
 export const restErrors = (profile: ErrorProfile, v1 = false): ErrorFormat => ({
   name: v1 ? 'a2a-rest-v1' : 'a2a-rest',
-  write: (visit, error) => {
-    if (ended(visit)) return;
-    const named = namedVersion(visit);
-    sendRestError(visit, error, restDialect(v1, named === 'unsupported' ? undefined : named, undefined), profile);
+  write: (context, error) => {
+    if (ended(context)) return;
+    const named = namedVersion(context);
+    sendRestError(context, error, restDialect(v1, named === 'unsupported' ? undefined : named, undefined), profile);
   },
 });

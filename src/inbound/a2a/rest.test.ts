@@ -123,7 +123,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
     });
   });
 
-  it('serves the front agent', async () => {
+  it('serves the routing agent', async () => {
     await post('/a2a/message:send', modern);
     expect(stand.last.agent).toBeUndefined();
     await stand.send('/a2a/tasks/t1');

@@ -6,14 +6,14 @@ import { NATIVE } from '../../protocol/a2a/dialect.js';
 import { dialect, restError } from '../../protocol/a2a/index.js';
 import { isStreaming, type Operation, type RequestOf, type ResultOf } from '../../protocol/a2a/model.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
-import { A2A_JSON, EXTENDED_CARD_BY_GET, habits } from '../../protocol/a2a/version-behavior.js';
+import { A2A_JSON, behavior, EXTENDED_CARD_BY_GET } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
-import type { Params, Route, Visit } from '../http/route.js';
-import { ask, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
-import { type HttpBinding, type HttpParts, namedVersion, replyTo } from './http-binding.js';
+import type { Params, RequestContext, Route } from '../http/route.js';
+import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
+import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
 import { passableText, readObject } from './json-body.js';
 import { EXTENDED_CARD_PATHS, restPaths } from './paths.js';
 import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './refusals.js';
@@ -21,10 +21,10 @@ import type { Answered, Framed, StreamForm } from './streams.js';
 
 /** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
 export class RestBinding implements HttpBinding {
-  constructor(private readonly parts: HttpParts) {}
+  constructor(private readonly options: HttpBindingOptions) {}
 
   routes(base: string): Route[] {
-    const { profile } = this.parts;
+    const { profile } = this.options;
     const [errors, olderErrors] = [restErrors(profile), restErrors(profile, true)];
     return [
       ...restPaths(base).map(
@@ -34,7 +34,7 @@ export class RestBinding implements HttpBinding {
           access: 'user',
           errors: v1 ? olderErrors : errors,
           description: `A2A over HTTP+JSON: ${operation}`,
-          handle: (visit) => this.handle(visit, operation, v1),
+          handle: (context) => this.handle(context, operation, v1),
         }),
       ),
       ...EXTENDED_CARD_PATHS.map(
@@ -44,90 +44,95 @@ export class RestBinding implements HttpBinding {
           access: 'user',
           errors,
           description: 'A2A up to 0.2: the extended card',
-          handle: (visit) => this.extendedCard(visit),
+          handle: (context) => this.extendedCard(context),
         }),
       ),
     ];
   }
 
   /** `v1` beneath the `/v1` of 0.3. */
-  private async handle(visit: Visit, operation: Operation, v1: boolean): Promise<void> {
-    const named = namedVersion(visit);
+  private async handle(context: RequestContext, operation: Operation, v1: boolean): Promise<void> {
+    const named = namedVersion(context);
     let as = restDialect(v1, named === 'unsupported' ? undefined : named, undefined);
     try {
-      if (named === 'unsupported') throw unsupportedVersion(visit);
-      const body = await this.body(visit);
+      if (named === 'unsupported') throw unsupportedVersion(context);
+      const body = await this.body(context);
       if (!body.isEmpty) as = restDialect(v1, named, body.value());
-      await this.answer(visit, operation, as, requestOf(operation, as, visit.params, visit.query, body));
+      await this.answer(context, operation, as, requestOf(operation, as, context.params, context.query, body));
     } catch (error) {
-      this.refuse(visit, error, as);
+      this.refuse(context, error, as);
     }
   }
 
   /** Up to 0.2 the extended card was a page beside the endpoint, told by its status alone. */
-  private async extendedCard(visit: Visit): Promise<void> {
+  private async extendedCard(context: RequestContext): Promise<void> {
     try {
-      await this.answer(visit, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
+      await this.answer(context, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
     } catch (error) {
       const none =
         error instanceof ProtocolError &&
         (error.reason === 'extended_card_not_configured' || error.reason === 'unsupported_operation');
-      this.refuse(visit, none ? new ProtocolError('not_found', error.message) : error, EXTENDED_CARD_BY_GET);
+      this.refuse(context, none ? new ProtocolError('not_found', error.message) : error, EXTENDED_CARD_BY_GET);
     }
   }
 
-  private async body({ req }: Visit): Promise<RawObject> {
-    const { limits } = this.parts;
+  private async body({ req }: RequestContext): Promise<RawObject> {
+    const { limits } = this.options;
     const source = await req.read(limits.body);
     if (source.length > 0 && !isJson(req.header('content-type')))
       throw incompatibleContent(req.header('content-type'), `${JSON_TYPE} or ${A2A_JSON}`);
     return readObject(source, limits);
   }
 
-  private async answer(visit: Visit, operation: Operation, as: DialectId, request: Passed<JsonObject>): Promise<void> {
-    const asking = ask(this.parts.gateway, visit, operation, as, request);
+  private async answer(
+    context: RequestContext,
+    operation: Operation,
+    as: DialectId,
+    request: Passed<JsonObject>,
+  ): Promise<void> {
+    const asking = dispatchCall(this.options.gateway, context, operation, as, request);
     if (isStreaming(operation)) {
-      const late = (error: unknown): Framed => this.framed(visit, as, error);
-      await this.parts.streams.serve(replyTo(visit), this.stream(visit, as, request.value, asking), late);
+      const late = (error: unknown): Framed => this.framed(context, as, error);
+      await this.options.streams.serve(replyTo(context), this.stream(context, as, request.value, asking), late);
       return;
     }
     const answer = await asking;
     if (answer.kind !== 'result') throw new Error(`${operation} was answered by a stream`);
     const { value, text } = answer.result;
-    const passed = habits(as).isModel && value !== null ? text : undefined;
+    const passed = behavior(as).isModel && value !== null ? text : undefined;
     const written = passed ?? JSON.stringify(dialect(as).writeResult(operation, value as ResultOf<Operation>) ?? {});
-    const headers = [...visit.headers, ...extensionHeaders(habits(as), answer)];
-    sendText(visit.res, 200, headers, restType(visit), written);
+    const headers = [...context.headers, ...extensionHeaders(behavior(as), answer)];
+    sendText(context.res, 200, headers, restType(context), written);
   }
 
   private async stream(
-    visit: Visit,
+    context: RequestContext,
     as: DialectId,
     request: JsonObject,
     asking: Promise<AgentAnswer>,
   ): Promise<Answered> {
     const answer = await asking;
     const form: StreamForm = {
-      habits: habits(as),
+      behavior: behavior(as),
       writer: dialect(as).eventWriter(streamContext(request)),
       wrap: (text) => text,
-      error: (error) => this.framed(visit, as, error),
+      error: (error) => this.framed(context, as, error),
     };
-    return { events: eventsOf(answer), form, headers: extensionHeaders(habits(as), answer) };
+    return { events: eventsOf(answer), form, headers: extensionHeaders(behavior(as), answer) };
   }
 
-  private framed(visit: Visit, as: DialectId, error: unknown): Framed {
-    const { body } = restError(this.failure(error, visit), as, this.parts.profile);
+  private framed(context: RequestContext, as: DialectId, error: unknown): Framed {
+    const { body } = restError(this.failure(error, context), as, this.options.profile);
     return { text: JSON.stringify(body), event: 'error' };
   }
 
-  private refuse(visit: Visit, error: unknown, as: DialectId): void {
-    if (visit.res.begun) throw error;
-    sendRestError(visit, this.failure(error, visit), as, this.parts.profile);
+  private refuse(context: RequestContext, error: unknown, as: DialectId): void {
+    if (context.res.begun) throw error;
+    sendRestError(context, this.failure(error, context), as, this.options.profile);
   }
 
-  private failure(error: unknown, visit: Visit): Error {
-    return knownFailure(error, (unknown) => this.parts.failed(unknown, visit.path, visit.req.id));
+  private failure(error: unknown, context: RequestContext): Error {
+    return knownFailure(error, (unknown) => this.options.failed(unknown, context.path, context.req.id));
   }
 }
 
@@ -154,7 +159,7 @@ function requestOf(
     const given = body.value();
     const read = readIn(as, operation, given);
     if (tenant !== undefined) return { value: { ...read, ...around } };
-    const text = habits(as).isModel && read === given ? passableText(body) : undefined;
+    const text = behavior(as).isModel && read === given ? passableText(body) : undefined;
     return { value: read, ...(text !== undefined && { text }) };
   }
   const aboutPush = operation.includes('PushNotification');

@@ -373,11 +373,11 @@ describe('streams that live', () => {
     events.give({ task: task('TASK_STATE_WORKING') });
     const { response, until } = await open('/a2a/echo', call('message/stream', older));
     await until((text) => text.includes('"result"'));
-    expect(stand.door.busy).toBe(1);
+    expect(stand.endpoint.busy).toBe(1);
     const ended = once(response.resume(), 'end');
-    stand.door.endStreams();
+    stand.endpoint.endStreams();
     await ended;
     await events.released;
-    while (stand.door.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (stand.endpoint.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 });

@@ -1,7 +1,7 @@
 import type { Events, Passed } from '../../core/a2a/agent.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
-import type { Habits } from '../../protocol/a2a/version-behavior.js';
+import type { VersionBehavior } from '../../protocol/a2a/version-behavior.js';
 import { onOneLine } from '../../protocol/jsonrpc/pieces.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { InboundResponse } from '../http/response.js';
@@ -30,7 +30,7 @@ export interface Framed {
 
 /** How a binding puts events on its wire. */
 export interface StreamForm {
-  readonly habits: Habits;
+  readonly behavior: VersionBehavior;
   readonly writer: EventWriter;
   /** An event's JSON text as the binding wraps it. */
   wrap(text: string): string;
@@ -89,7 +89,7 @@ interface Opened extends Answered {
   readonly first: Next;
 }
 
-/** Every open stream of the door, so that a gateway that goes down can let go of them. */
+/** Every open stream of the endpoint, so that a gateway that goes down can let go of them. */
 export class StreamHost {
   private readonly open = new Set<() => void>();
 
@@ -140,15 +140,15 @@ export class StreamHost {
   }
 
   private async pump({ iterator, first, form }: Opened, sink: Sink, presence: Presence): Promise<void> {
-    const { writer, habits } = form;
-    const wires = wireEvents(iterator, first, writer, habits, this.times.hold);
+    const { writer, behavior } = form;
+    const wires = wireEvents(iterator, first, writer, behavior, this.times.hold);
     try {
       for (;;) {
         const next = await presence.during(wires.next());
         if (!next || next.done) return;
         const { wire, text } = next.value;
         if (text !== undefined) sink.event(form.wrap(onOneLine(text)));
-        else sink.event(form.wrap(JSON.stringify(wire)), habits.namesEvents ? nameOf(wire) : undefined);
+        else sink.event(form.wrap(JSON.stringify(wire)), behavior.namesEvents ? nameOf(wire) : undefined);
         if (sink.full) await sink.drained();
       }
     } catch (error) {

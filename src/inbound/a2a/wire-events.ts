@@ -2,7 +2,7 @@ import type { Passed } from '../../core/a2a/agent.js';
 import { within } from '../../core/timing.js';
 import type { EventWriter } from '../../protocol/a2a/dialect.js';
 import { isInterrupted, type StreamResponse } from '../../protocol/a2a/model.js';
-import type { Habits } from '../../protocol/a2a/version-behavior.js';
+import type { VersionBehavior } from '../../protocol/a2a/version-behavior.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;
@@ -18,7 +18,7 @@ export async function* wireEvents(
   iterator: AsyncIterator<Passed<StreamResponse>>,
   first: Next | Promise<Next>,
   writer: EventWriter,
-  habits: Habits,
+  behavior: VersionBehavior,
   hold = HOLD,
 ): AsyncGenerator<{ readonly wire: JsonValue; readonly text?: string }> {
   let coming: Next | Promise<Next> | undefined = first;
@@ -31,12 +31,12 @@ export async function* wireEvents(
     }
     const { value: event, text } = next.value;
     let last = false;
-    if (habits.marksLast && mayBeLast(event)) {
+    if (behavior.marksLast && mayBeLast(event)) {
       const following = iterator.next();
       coming = following;
       last = await endsWithin(following, hold);
     }
-    if (habits.isModel && text !== undefined) yield { wire: event as JsonValue, text };
+    if (behavior.isModel && text !== undefined) yield { wire: event as JsonValue, text };
     else for (const wire of writer.write(event, last)) yield { wire };
   }
 }

@@ -2,7 +2,7 @@ import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALONE } from '../../core/cluster.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
-import type { ErrorFormat, Route, Visit } from '../http/route.js';
+import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 
 /** The last output of a server that is a process. It may hold whatever the server logs, so only administrators read it. */
 export class ServerLogs {
@@ -16,12 +16,12 @@ export class ServerLogs {
         access: 'admin',
         errors,
         description: 'The last output of a server that is a process of the gateway',
-        handle: (visit) => this.show(visit),
+        handle: (context) => this.show(context),
       },
     ];
   }
 
-  private async show({ res, headers, params }: Visit): Promise<void> {
+  private async show({ res, headers, params }: RequestContext): Promise<void> {
     const name = params['name']!.toLowerCase();
     const upstream = this.catalog.upstream(name);
     if (!upstream) {

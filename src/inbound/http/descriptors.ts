@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 const FOR_UPSTREAMS = 0.2;
 
 /**
- * How many connections of clients fit beside what the process has open already and what it needs for servers. A full
- * house closes further connections; without this it would be unable to reach anything at all.
+ * How many connections of clients fit beside what the process has open already and what it needs for servers. A listener
+ * at its limit closes further connections; without this limit the gateway could not open connections to servers.
  */
 export function connectionsWithin(wanted: number, limit = descriptorLimit(), open = openDescriptors()): number {
   if (limit === undefined) return wanted;

@@ -2,7 +2,7 @@ import { ANONYMOUS, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { within } from '../../core/timing.js';
 import { sendJson } from './reply.js';
-import type { ErrorFormat, Route, Visit } from './route.js';
+import type { ErrorFormat, RequestContext, Route } from './route.js';
 
 /** Whether the engines behind the state answer. */
 export interface StorageHealth {
@@ -51,24 +51,24 @@ export class Health {
       handle,
     });
     return [
-      route('/health', 'Status of the gateway, its storage and its servers', (visit) => this.summary(visit)),
-      route('/_health/live', 'Liveness: the process answers', (visit) => this.live(visit)),
-      route('/_health/ready', 'Readiness: the gateway accepts calls and its storage answers', (visit) =>
-        this.ready(visit),
+      route('/health', 'Status of the gateway, its storage and its servers', (context) => this.summary(context)),
+      route('/_health/live', 'Liveness: the process answers', (context) => this.live(context)),
+      route('/_health/ready', 'Readiness: the gateway accepts calls and its storage answers', (context) =>
+        this.ready(context),
       ),
     ];
   }
 
-  private live(visit: Visit): void {
-    send(visit, 200, { status: 'alive', service: 'parley' });
+  private live(context: RequestContext): void {
+    send(context, 200, { status: 'alive', service: 'parley' });
   }
 
-  private async ready(visit: Visit): Promise<void> {
+  private async ready(context: RequestContext): Promise<void> {
     const { db, bus, ok } = await this.storage();
     const servers = this.servers();
     const degraded = servers.some(({ status }) => status === 'down');
     const ready = this.accepting && ok;
-    send(visit, ready ? 200 : 503, {
+    send(context, ready ? 200 : 503, {
       status: !ready ? 'not_ready' : degraded ? 'degraded' : 'ready',
       service: 'parley',
       is_degraded: degraded,
@@ -81,13 +81,13 @@ export class Health {
     });
   }
 
-  private async summary(visit: Visit): Promise<void> {
+  private async summary(context: RequestContext): Promise<void> {
     const { ok } = await this.storage();
     const servers = this.servers();
     const count = (wanted: string): number => servers.filter(({ status }) => status === wanted).length;
     const down = count('down');
-    const shown = visit.principal === ANONYMOUS ? undefined : await this.known(visit.principal, servers);
-    send(visit, this.accepting && ok ? 200 : 503, {
+    const shown = context.principal === ANONYMOUS ? undefined : await this.known(context.principal, servers);
+    send(context, this.accepting && ok ? 200 : 503, {
       status: !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok',
       version: this.options.version,
       transport: 'streamable-http',
@@ -131,6 +131,6 @@ export class Health {
   }
 }
 
-function send({ res, headers }: Visit, status: number, body: object): void {
+function send({ res, headers }: RequestContext, status: number, body: object): void {
   sendJson(res, status, headers, [Buffer.from(JSON.stringify(body))]);
 }

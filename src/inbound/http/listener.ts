@@ -7,7 +7,7 @@ import type { TLSSocket } from 'node:tls';
 import type { ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
-import { Seldom } from '../../telemetry/throttled-log.js';
+import { ThrottledLog } from '../../telemetry/throttled-log.js';
 import type { Connection, ConnectionOwner } from './connection.js';
 import { type ConnectionLimits, Connections, type Turned } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
@@ -84,17 +84,17 @@ export class Listener implements ConnectionOwner {
   private readonly connections: Connections;
   /** Connections on which TLS is not established yet, by their four numbers. */
   private readonly handshakes = new Map<string, Connection>();
-  private readonly seldom: Seldom;
+  private readonly throttledLog: ThrottledLog;
   private clock: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: ListenerOptions) {
     const settings = { ...SETTINGS, ...options.settings };
     this.settings = settings;
-    this.seldom = new Seldom(settings.log);
+    this.throttledLog = new ThrottledLog(settings.log);
     this.proxies = new TrustedProxies(settings.trustedProxies);
     this.connections = new Connections(settings.limits, this.proxies, (limit, peer) => this.turnedAway(limit, peer));
     this.unread = new UnreadBytes({ bytes: settings.limits.unread, stall: STALL }, (count, why) =>
-      this.seldom.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]),
+      this.throttledLog.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]),
     );
     this.server = settings.tls ? this.secure(settings.tls) : this.plain();
     this.server.on('clientError', (error, socket) => this.unreadable(error, socket as Socket));
@@ -170,7 +170,8 @@ export class Listener implements ConnectionOwner {
     });
     server.on('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
       // Clients that only look whether somebody listens are no news.
-      if (/^ERR_(SSL|TLS)/.test(code)) this.seldom.warn('tls', { reason: code, peer: socket.remoteAddress }, HANDSHAKE);
+      if (/^ERR_(SSL|TLS)/.test(code))
+        this.throttledLog.warn('tls', { reason: code, peer: socket.remoteAddress }, HANDSHAKE);
     });
     return server;
   }
@@ -183,7 +184,7 @@ export class Listener implements ConnectionOwner {
     // Where a certificate is optional, a wrong one is still refused.
     if (certificate && !socket.authorized) {
       const reason = socket.authorizationError?.toString();
-      this.seldom.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);
+      this.throttledLog.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);
       return undefined;
     }
     connection.secured(socket, certificate && describe(certificate));
@@ -224,7 +225,7 @@ export class Listener implements ConnectionOwner {
   }
 
   private turnedAway(limit: Turned, peer: string): void {
-    this.seldom.warn(limit, { limit, peer }, TURNED[limit]);
+    this.throttledLog.warn(limit, { limit, peer }, TURNED[limit]);
   }
 
   handle(req: InboundRequest, res: InboundResponse): void {

@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../protocol/errors.js';
 
 /** The head of a request, as the library has parsed it. */
-export interface Head {
+export interface RequestHead {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersion: string;
@@ -18,7 +18,7 @@ const SLASH = 47;
  * Refuses a head that two readers could understand differently, beyond what the parser refuses: nobody in front of the
  * gateway must see another request than the gateway does (fault 11). Returns the path and query.
  */
-export function checkHead(head: Head, http2: boolean): string {
+export function checkHead(head: RequestHead, http2: boolean): string {
   const { headers, rawHeaders } = head;
   if (rawHeaders.length > MOST_HEADERS * 2)
     throw new ProtocolError('headers_too_large', `A request has at most ${MOST_HEADERS} headers`, CLOSE);
@@ -26,7 +26,7 @@ export function checkHead(head: Head, http2: boolean): string {
   return http2 ? checkHttp2(head) : checkHttp1(head, text(headers['host']));
 }
 
-function checkHttp1({ method = '', url = '', httpVersion, headers }: Head, host: string | undefined): string {
+function checkHttp1({ method = '', url = '', httpVersion, headers }: RequestHead, host: string | undefined): string {
   if (httpVersion !== '1.1' && httpVersion !== '1.0') throw unreadable(`HTTP/${httpVersion} is not served`);
   if (host === undefined && httpVersion === '1.1') throw unreadable('the Host header is missing');
   const coding = text(headers['transfer-encoding']);
@@ -38,7 +38,7 @@ function checkHttp1({ method = '', url = '', httpVersion, headers }: Head, host:
 }
 
 /** RFC 9113 §8.3.1: the authority stands for `Host`; where both are there, they agree. */
-function checkHttp2({ method, url = '', headers }: Head): string {
+function checkHttp2({ method, url = '', headers }: RequestHead): string {
   const authority = text(headers[':authority']);
   const host = text(headers['host']);
   if (authority === undefined && host === undefined) throw unreadable('it names no authority');

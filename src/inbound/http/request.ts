@@ -3,7 +3,7 @@ import type { Http2ServerRequest } from 'node:http2';
 import { requestIdFrom } from '../../core/request-id.js';
 import type { AuthenticationRequest, ClientCertificate } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { Parts } from '../../protocol/http/body-buffer.js';
+import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { Forwarded } from './forwarded.js';
 
 /** A request as `node:http` or `node:http2` gives it. */
@@ -125,7 +125,7 @@ type Carrier = Incoming & { [BODY]?: Body };
 
 /** A body on its way in. */
 class Body {
-  private readonly parts = new Parts();
+  private readonly parts = new BodyBuffer();
   private readonly timer: NodeJS.Timeout | undefined;
   private over = false;
 

@@ -8,7 +8,7 @@ import type { InboundResponse } from './response.js';
 export type Params = Readonly<Record<string, string>>;
 
 /** One request, as its route sees it. */
-export interface Visit {
+export interface RequestContext {
   readonly req: InboundRequest;
   readonly res: InboundResponse;
   readonly path: string;
@@ -29,7 +29,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export interface ErrorFormat {
   readonly name: string;
   /** Answers with an error; ends the response where it has begun already. */
-  write(visit: Visit, error: ProtocolError): void;
+  write(context: RequestContext, error: ProtocolError): void;
 }
 
 /**
@@ -45,7 +45,7 @@ export interface Route {
   readonly description: string;
   /** Establishes the callers of this path, where they are not the callers of the gateway; the same for all its methods. */
   readonly authenticator?: Authenticator;
-  handle(visit: Visit): Promise<void> | void;
+  handle(context: RequestContext): Promise<void> | void;
 }
 
 /** The answer below a path where no route is. */

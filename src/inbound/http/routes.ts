@@ -5,17 +5,17 @@ import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
 import { A2A_RPC_ERRORS, restErrors } from '../a2a/refusals.js';
-import type { HttpDoor } from '../mcp/http-endpoint.js';
+import type { McpHttpEndpoint } from '../mcp/http-endpoint.js';
 import { MCP_ERRORS } from '../mcp/refusals.js';
-import type { SseDoor } from '../mcp/sse-endpoint.js';
+import type { SseEndpoint } from '../mcp/sse-endpoint.js';
 import { namedParameter } from './named-parameter.js';
-import type { Fallback, Method, Parameter, Route, Visit } from './route.js';
+import type { Fallback, Method, Parameter, RequestContext, Route } from './route.js';
 import { RouteTable } from './route-table.js';
 
 /** The endpoints that the gateway serves over HTTP. */
 export interface Endpoints {
-  readonly mcp: HttpDoor | 'off';
-  readonly sse: SseDoor | undefined;
+  readonly mcp: McpHttpEndpoint | 'off';
+  readonly sse: SseEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
   /** A server that a caller may not know of has no endpoint for it. */
   readonly admission: Pick<Admission, 'sees'>;
@@ -40,8 +40,8 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
   ['/mcp/{server}/sse', '/mcp/{server}/messages'],
 ];
 
-/** The part of the catalogue that a path is about. */
-const viewOf = ({ params }: Visit): View => {
+/** The part of the catalog that a path is about. */
+const viewOf = ({ params }: RequestContext): View => {
   const server = params['server'];
   return server === undefined ? ALL_SERVERS : oneServer(server);
 };

@@ -9,7 +9,7 @@ import { type Origins, preflight } from './origin.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
-import type { Access, Params, Route, Visit } from './route.js';
+import type { Access, Params, RequestContext, Route } from './route.js';
 import type { Match, RouteTable } from './route-table.js';
 
 export interface HttpServerOptions {
@@ -32,88 +32,88 @@ export class HttpServer {
   constructor(private readonly options: HttpServerOptions) {
     this.listener = new Listener({
       ...(options.listener && { settings: options.listener }),
-      handle: (req, res) => this.visit(req, res),
+      handle: (req, res) => this.context(req, res),
       refuse: (req, res, error) => {
-        const visit = visitOf(req, res);
-        this.broken(visit, error, options.routes.match(visit.path));
+        const context = contextOf(req, res);
+        this.broken(context, error, options.routes.match(context.path));
       },
       failed: (error) => options.failed(error),
     });
     this.proxied = new Addresses((options.listener?.limits ?? SETTINGS.limits).connectionsPerAddress);
   }
 
-  private visit(req: InboundRequest, res: InboundResponse): void {
+  private context(req: InboundRequest, res: InboundResponse): void {
     const { origins, routes } = this.options;
     const origin = req.header('origin');
-    const visit = visitOf(req, res);
-    const match = routes.match(visit.path);
+    const context = contextOf(req, res);
+    const match = routes.match(context.path);
     try {
       if (req.source.trusted) this.behindProxy(req, res);
       if (!origins.allowsHost(req.header('host')))
         throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
       if (!origins.allowsOrigin(origin))
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
-      visit.headers = origins.headersFor(origin);
-      if (req.method === 'OPTIONS') allow(visit, match);
-      else this.authenticate(visit, match);
+      context.headers = origins.headersFor(origin);
+      if (req.method === 'OPTIONS') allow(context, match);
+      else this.authenticate(context, match);
     } catch (error) {
-      this.broken(visit, error, match);
+      this.broken(context, error, match);
     }
   }
 
   /** Establishes the caller. Nothing waits where the authenticator need not. */
-  private authenticate(visit: MutableVisit, match: Match): void {
+  private authenticate(context: MutableRequestContext, match: Match): void {
     const { resource } = match;
-    const route = resource.methods.get(visit.req.method);
+    const route = resource.methods.get(context.req.method);
     const access = route?.access ?? resource.access;
     const authenticator = resource.authenticator ?? this.options.authenticator;
     let given: Authenticated | Promise<Authenticated>;
     try {
-      given = authenticator.authenticate(visit.req);
+      given = authenticator.authenticate(context.req);
     } catch (error) {
-      given = this.unauthenticated(visit, access, error);
+      given = this.unauthenticated(context, access, error);
     }
     if (!(given instanceof Promise)) {
-      this.serve(visit, match, route, principalFor(access, given));
+      this.serve(context, match, route, principalFor(access, given));
       return;
     }
     given
-      .catch((error: unknown) => this.unauthenticated(visit, access, error))
-      .then((known) => this.serve(visit, match, route, principalFor(access, known)))
-      .catch((error: unknown) => this.broken(visit, error, match));
+      .catch((error: unknown) => this.unauthenticated(context, access, error))
+      .then((known) => this.serve(context, match, route, principalFor(access, known)))
+      .catch((error: unknown) => this.broken(context, error, match));
   }
 
   /** Authentication itself failed: a public route is served all the same. */
-  private unauthenticated({ path, req }: Visit, access: Access, error: unknown): Principal {
+  private unauthenticated({ path, req }: RequestContext, access: Access, error: unknown): Principal {
     if (access !== 'public') throw error;
     if (!(error instanceof ProtocolError)) this.options.failed(error, path, req.id);
     return ANONYMOUS;
   }
 
   /** The caller is known, and may use the route: the rest follows from the table. */
-  private serve(visit: MutableVisit, match: Match, route: Route | undefined, principal: Principal): void {
-    const { path } = visit;
+  private serve(context: MutableRequestContext, match: Match, route: Route | undefined, principal: Principal): void {
+    const { path } = context;
     const { missing } = match.resource;
-    visit.principal = principal;
+    context.principal = principal;
     if (missing) throw missing(path);
     const params = this.options.routes.resolve(match, path, principal);
     if (params instanceof Promise)
       params
-        .then((known) => this.handle(visit, match, route, known))
-        .catch((error: unknown) => this.broken(visit, error, match));
-    else this.handle(visit, match, route, params);
+        .then((known) => this.handle(context, match, route, known))
+        .catch((error: unknown) => this.broken(context, error, match));
+    else this.handle(context, match, route, params);
   }
 
-  private handle(visit: MutableVisit, match: Match, route: Route | undefined, params: Params): void {
-    const { req } = visit;
-    visit.params = params;
+  private handle(context: MutableRequestContext, match: Match, route: Route | undefined, params: Params): void {
+    const { req } = context;
+    context.params = params;
     if (!route)
       throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
         headers: { Allow: match.resource.allow },
       });
     const coding = req.header('content-encoding');
     if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') throw compressed(coding);
-    route.handle(visit)?.catch((error: unknown) => this.broken(visit, error, match));
+    route.handle(context)?.catch((error: unknown) => this.broken(context, error, match));
   }
 
   /** Reads what a trusted proxy tells of its client, and bounds the requests of that client. */
@@ -132,14 +132,14 @@ export class HttpServer {
     res.onClose(() => this.proxied.leave(address));
   }
 
-  private broken(visit: Visit, error: unknown, { resource }: Match): void {
+  private broken(context: RequestContext, error: unknown, { resource }: Match): void {
     const known = error instanceof ProtocolError;
-    if (!known) this.options.failed(error, visit.path, visit.req.id);
+    if (!known) this.options.failed(error, context.path, context.req.id);
     try {
-      resource.errors.write(visit, known ? error : internal(visit.req.id));
+      resource.errors.write(context, known ? error : internal(context.req.id));
     } catch (unsaid) {
-      this.options.failed(unsaid, visit.path, visit.req.id);
-      visit.res.destroy();
+      this.options.failed(unsaid, context.path, context.req.id);
+      context.res.destroy();
     }
   }
 
@@ -184,7 +184,7 @@ const compressed = (coding: string): ProtocolError =>
   });
 
 /** Answers OPTIONS: a browser asks before it knows its user, so everybody is told. */
-function allow({ res, headers, path }: Visit, { resource }: Match): void {
+function allow({ res, headers, path }: RequestContext, { resource }: Match): void {
   if (resource.missing) throw resource.missing(path);
   sendEmpty(res, 200, [...headers, 'Allow', resource.allow, ...preflight(resource.corsMethods)]);
 }
@@ -198,10 +198,10 @@ function principalFor(access: Access, given: Authenticated): Principal {
   return principal;
 }
 
-type MutableVisit = { -readonly [key in keyof Visit]: Visit[key] };
+type MutableRequestContext = { -readonly [key in keyof RequestContext]: RequestContext[key] };
 
-/** A visit; headers, parameters and caller are filled in as soon as they are known. */
-function visitOf(req: InboundRequest, res: InboundResponse): MutableVisit {
+/** A context; headers, parameters and caller are filled in as soon as they are known. */
+function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestContext {
   const { target } = req;
   const mark = target.indexOf('?');
   return {

@@ -1,5 +1,5 @@
 /** A response of which some bytes wait for its client to read on. */
-export interface Reader {
+export interface ResponseReader {
   /** Bytes that wait in the process. */
   readonly unread: number;
   destroy(): void;
@@ -27,7 +27,7 @@ const RELIEF = 0.9;
  * while many of them exhaust the memory. Beyond the limit the readers that took nothing for the longest time are cut.
  */
 export class UnreadBytes {
-  private readonly readers = new Map<Reader, Waiting>();
+  private readonly readers = new Map<ResponseReader, Waiting>();
   /** Never less than the true sum: what readers took since the last count is still in it. */
   private sum = 0;
 
@@ -44,7 +44,7 @@ export class UnreadBytes {
   }
 
   /** Something was written that the system did not take at once. */
-  waits(reader: Reader): void {
+  waits(reader: ResponseReader): void {
     const { unread } = reader;
     const known = this.readers.get(reader);
     if (known) {
@@ -59,7 +59,7 @@ export class UnreadBytes {
   }
 
   /** The response is over. */
-  gone(reader: Reader): void {
+  gone(reader: ResponseReader): void {
     const known = this.readers.get(reader);
     if (!known) return;
     this.readers.delete(reader);
@@ -88,7 +88,7 @@ export class UnreadBytes {
   }
 
   /** `newest` is cut by nobody: a single response may be larger than the limit. */
-  private relieve(newest: Reader): void {
+  private relieve(newest: ResponseReader): void {
     this.count();
     if (this.sum <= this.limits.bytes) return;
     // The order of the map decides between those that moved at the same time: the oldest is first.
@@ -103,7 +103,7 @@ export class UnreadBytes {
     if (count > 0) this.cut(count, 'limit');
   }
 
-  private destroy(reader: Reader): void {
+  private destroy(reader: ResponseReader): void {
     this.gone(reader);
     reader.destroy();
   }

@@ -17,14 +17,14 @@ import { type Accepted, accepted, isJson } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
-import type { Method, Route, Visit } from '../http/route.js';
+import type { Method, RequestContext, Route } from '../http/route.js';
 import { STREAM_AGE } from '../http/stream.js';
 import { sendPage } from './html-page.js';
-import { connect, ModernOutlet, RETRY, SessionOutlet } from './http-reply-channels.js';
+import { connect, ModernReplyChannel, RETRY, SessionReplyChannel } from './http-reply-channels.js';
 import type { InfoPage } from './info-page.js';
-import type { ModernDoor } from './modern-requests.js';
+import type { ModernRequestHandler } from './modern-requests.js';
 import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
-import type { Outlet } from './reply-channel.js';
+import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { EventLog, LoggedStream } from './session/event-log.js';
@@ -74,8 +74,8 @@ export class HttpCarrier implements Carrier {
   }
 }
 
-export interface HttpDoorOptions {
-  readonly modern: ModernDoor;
+export interface McpHttpEndpointOptions {
+  readonly modern: ModernRequestHandler;
   readonly sessions: Sessions<HttpCarrier>;
   readonly info: InfoPage;
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
@@ -98,7 +98,7 @@ interface Exchange {
   readonly accepts: Accepted;
 }
 
-const exchangeOf = ({ req, res, principal, headers: base }: Visit, view: View): Exchange => ({
+const exchangeOf = ({ req, res, principal, headers: base }: RequestContext, view: View): Exchange => ({
   req,
   res,
   view,
@@ -108,30 +108,30 @@ const exchangeOf = ({ req, res, principal, headers: base }: Visit, view: View): 
 });
 
 /** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
-export class HttpDoor {
-  constructor(private readonly options: HttpDoorOptions) {}
+export class McpHttpEndpoint {
+  constructor(private readonly options: McpHttpEndpointOptions) {}
 
-  /** The routes of the endpoint at one path; `viewOf` tells which part of the catalogue is served there. */
-  routes(path: string, viewOf: (visit: Visit) => View): Route[] {
+  /** The routes of the endpoint at one path; `viewOf` tells which part of the catalog is served there. */
+  routes(path: string, viewOf: (context: RequestContext) => View): Route[] {
     const route = (method: Method, description: string, handle: (exchange: Exchange) => Promise<void>): Route => ({
       method,
       path,
       access: 'user',
       errors: MCP_ERRORS,
       description,
-      handle: (visit) => handle(exchangeOf(visit, viewOf(visit))),
+      handle: (context) => handle(exchangeOf(context, viewOf(context))),
     });
     return [
-      route('GET', 'MCP: the event stream of a session, or a page about the endpoint', (visit) => this.get(visit)),
-      route('POST', 'MCP: one message, or a batch of them', (visit) => this.post(visit)),
+      route('GET', 'MCP: the event stream of a session, or a page about the endpoint', (context) => this.get(context)),
+      route('POST', 'MCP: one message, or a batch of them', (context) => this.post(context)),
       ...(this.options.clientTermination
-        ? [route('DELETE', 'MCP: the end of a session', (visit) => this.delete(visit))]
+        ? [route('DELETE', 'MCP: the end of a session', (context) => this.delete(context))]
         : []),
     ];
   }
 
-  private async post(visit: Exchange): Promise<void> {
-    const { req, accepts } = visit;
+  private async post(context: Exchange): Promise<void> {
+    const { req, accepts } = context;
     if (!isJson(req.header('content-type'))) {
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     }
@@ -144,7 +144,7 @@ export class HttpDoor {
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
     if (incoming.kind === 'batch' || incoming.kind === 'response') {
-      await this.inSession(visit, incoming);
+      await this.inSession(context, incoming);
       return;
     }
     const header = lookup(req);
@@ -154,62 +154,62 @@ export class HttpDoor {
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       // Only what claims to be modern is refused here, whatever its version header says.
-      refuse(visit.res, visit.base, error, NEWEST.date);
+      refuse(context.res, context.base, error, NEWEST.date);
       return;
     }
     switch (classified.kind) {
       case 'modern':
         if (incoming.kind === 'notification')
-          sendEmpty(visit.res, 202, withVersion(visit.base, classified.envelope.revision));
-        else await this.modern(visit, incoming, classified.envelope, header);
+          sendEmpty(context.res, 202, withVersion(context.base, classified.envelope.revision));
+        else await this.modern(context, incoming, classified.envelope, header);
         break;
       case 'initialize':
-        await this.initialize(visit, incoming as RpcRequest);
+        await this.initialize(context, incoming as RpcRequest);
         break;
       case 'session':
         // HDR-09: a modern client may send its notifications with the version header alone.
         if (incoming.kind === 'notification' && soundsModern(header(HEADER.version)?.trim() ?? ''))
-          sendEmpty(visit.res, 202, withVersion(visit.base, NEWEST));
-        else await this.inSession(visit, incoming);
+          sendEmpty(context.res, 202, withVersion(context.base, NEWEST));
+        else await this.inSession(context, incoming);
     }
   }
 
   private modern(
-    visit: Exchange,
+    context: Exchange,
     message: RpcRequest,
-    envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
+    envelope: Parameters<ModernRequestHandler['handle']>[0]['envelope'],
     header: HeaderLookup,
   ): Promise<void> {
-    const { res, view, principal, accepts } = visit;
+    const { res, view, principal, accepts } = context;
     const cancellation = new Cancellation();
     const isListen = message.method === 'subscriptions/listen';
     if (isListen && !accepts.stream)
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
-    const outlet = new ModernOutlet(visit.req.id, res, withVersion(visit.base, envelope.revision), accepts);
+    const channel = new ModernReplyChannel(context.req.id, res, withVersion(context.base, envelope.revision), accepts);
     const maxAge = STREAM_AGE;
     const handled = this.options.modern.handle({
       principal,
       view,
       message,
       envelope,
-      outlet,
+      channel,
       cancellation,
       header,
       maxAge,
     });
     // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.
-    outlet.awaited();
+    channel.awaited();
     // Closing the stream is how a request of this era is cancelled (HM-10).
     res.onClose(() => {
-      outlet.stop();
+      channel.stop();
       if (!res.finished) cancellation.cancel('the client closed the stream');
       else if (isListen) cancellation.cancel();
     });
     return handled;
   }
 
-  private async initialize(visit: Exchange, message: RpcRequest): Promise<void> {
-    const { res, view, principal, base } = visit;
+  private async initialize(context: Exchange, message: RpcRequest): Promise<void> {
+    const { res, view, principal, base } = context;
     if (message.kind !== 'request') throw new ProtocolError('invalid_request', 'initialize must be a request');
     try {
       const { id, session, result } = await this.options.sessions.open(
@@ -217,11 +217,11 @@ export class HttpDoor {
         view,
         message.params,
         (key) => new HttpCarrier(key, this.options.shared),
-        { requestId: visit.req.id, id: message.id },
+        { requestId: context.req.id, id: message.id },
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
       const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
-      if (visit.accepts.json) sendJson(res, 200, headers, body);
+      if (context.accepts.json) sendJson(res, 200, headers, body);
       else sendBody(res, 200, headers, EVENT_STREAM, writeEvent(body));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
@@ -229,23 +229,23 @@ export class HttpDoor {
     }
   }
 
-  private async inSession(visit: Exchange, incoming: Incoming): Promise<void> {
-    const { req, res, base, accepts } = visit;
-    const { session, carrier } = await this.sessionOf(visit, incoming);
+  private async inSession(context: Exchange, incoming: Incoming): Promise<void> {
+    const { req, res, base, accepts } = context;
+    const { session, carrier } = await this.sessionOf(context, incoming);
     const headers = withVersion(base, session.revision);
     const connection = connectionOf(req);
     carrier.spoke(connection);
     if (incoming.kind === 'batch') {
-      await this.batch(visit, session, carrier, incoming.items, headers);
+      await this.batch(context, session, carrier, incoming.items, headers);
       return;
     }
     if (incoming.kind !== 'request') {
-      await session.handle(visit.principal, incoming, NOWHERE);
+      await session.handle(context.principal, incoming, NOWHERE);
       sendEmpty(res, 202, headers);
       return;
     }
     const { primingEvents } = session.revision;
-    const outlet = new SessionOutlet(
+    const channel = new SessionReplyChannel(
       req.id,
       res,
       headers,
@@ -256,12 +256,12 @@ export class HttpDoor {
       connection,
     );
     const { id } = incoming;
-    outlet.expectBack(this.options.resumeWindow, () => session.abandon([id]));
-    await session.handle(visit.principal, incoming, outlet, accepts.stream);
+    channel.expectBack(this.options.resumeWindow, () => session.abandon([id]));
+    await session.handle(context.principal, incoming, channel, accepts.stream);
   }
 
   private async batch(
-    visit: Exchange,
+    context: Exchange,
     session: ClientSession,
     carrier: HttpCarrier,
     items: readonly (RpcMessage | ProtocolError)[],
@@ -274,19 +274,19 @@ export class HttpDoor {
     if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
-    const outlet = new SessionOutlet(visit.req.id, visit.res, headers, visit.accepts, carrier.log, false);
+    const channel = new SessionReplyChannel(context.req.id, context.res, headers, context.accepts, carrier.log, false);
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
-    outlet.expectBack(this.options.resumeWindow, () => session.abandon(ids));
-    await new Batch(items, outlet).run((message, to) =>
-      session.handle(visit.principal, message, to, visit.accepts.stream),
+    channel.expectBack(this.options.resumeWindow, () => session.abandon(ids));
+    await new Batch(items, channel).run((message, to) =>
+      session.handle(context.principal, message, to, context.accepts.stream),
     );
   }
 
   private async sessionOf(
-    visit: Exchange,
+    context: Exchange,
     incoming?: Incoming,
   ): Promise<{ session: ClientSession; carrier: HttpCarrier }> {
-    const { req, principal, view } = visit;
+    const { req, principal, view } = context;
     const id = req.header(HEADER.session);
     const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
     const version = versionOf(req);
@@ -313,8 +313,8 @@ export class HttpDoor {
   }
 
   /** C-01: by what the request accepts, a stream or a page about the endpoint. */
-  private async get(visit: Exchange): Promise<void> {
-    const { req, res, base, accepts } = visit;
+  private async get(context: Exchange): Promise<void> {
+    const { req, res, base, accepts } = context;
     const version = versionOf(req);
     if (version !== undefined && soundsModern(version)) {
       throw new ProtocolError('http_method_not_allowed', `HTTP method ${req.method} not allowed`, {
@@ -322,23 +322,23 @@ export class HttpDoor {
       });
     }
     if (accepts.stream && req.method === 'GET') {
-      await this.openStream(visit);
+      await this.openStream(context);
       return;
     }
     if (accepts.html) {
-      await sendPage(res, base, this.options.info.html(visit.view, visit.principal, req.reachedUrl));
+      await sendPage(res, base, this.options.info.html(context.view, context.principal, req.reachedUrl));
       return;
     }
     if (!accepts.json)
       throw new ProtocolError('not_acceptable', 'Accept must allow application/json, text/event-stream or text/html');
-    const page = Buffer.from(JSON.stringify(await this.options.info.describe(visit.view, visit.principal)));
+    const page = Buffer.from(JSON.stringify(await this.options.info.describe(context.view, context.principal)));
     const headers = [...withVersion(base, NEWEST), 'Vary', 'Accept'];
     sendJson(res, 200, headers, [page]);
   }
 
-  private async openStream(visit: Exchange): Promise<void> {
-    const { req, res, base } = visit;
-    const { session, carrier } = await this.sessionOf(visit);
+  private async openStream(context: Exchange): Promise<void> {
+    const { req, res, base } = context;
+    const { session, carrier } = await this.sessionOf(context);
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
     const last = req.header(HEADER.lastEventId);
     if (last !== undefined) {
@@ -361,15 +361,15 @@ export class HttpDoor {
     res.onClose(() => clearInterval(timer));
   }
 
-  private async delete(visit: Exchange): Promise<void> {
-    const { req, res, base } = visit;
+  private async delete(context: Exchange): Promise<void> {
+    const { req, res, base } = context;
     const version = versionOf(req);
     if (version !== undefined && soundsModern(version)) {
       throw new ProtocolError('http_method_not_allowed', 'HTTP method DELETE not allowed', {
         headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
       });
     }
-    const { session } = await this.sessionOf(visit);
+    const { session } = await this.sessionOf(context);
     await this.options.sessions.end(session, 'The client ended the session');
     sendJson(res, 200, withVersion(base, session.revision), [
       Buffer.from('{"success":true,"message":"Session terminated"}'),
@@ -385,7 +385,7 @@ const unsupported = (version: string): ProtocolError =>
     { data: { supported: LEGACY.map(({ date }) => date), requested: version } },
   );
 
-const NOWHERE: Outlet = { send: () => {}, finish: () => {} };
+const NOWHERE: ReplyChannel = { send: () => {}, finish: () => {} };
 
 /** A proxy reads ahead of its clients, and sends what several of them say over one connection. */
 const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];

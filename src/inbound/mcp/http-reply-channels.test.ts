@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
 import type { InboundResponse } from '../http/response.js';
-import { SessionOutlet } from './http-reply-channels.js';
+import { SessionReplyChannel } from './http-reply-channels.js';
 import { EventLog } from './session/event-log.js';
 import type { SharedStreams } from './session/shared-streams.js';
 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** The reply to a request whose stream becomes known to other replicas when `share` is called. */
-function reply(): { readonly outlet: SessionOutlet; readonly sent: string[]; share(): void } {
+function reply(): { readonly channel: SessionReplyChannel; readonly sent: string[]; share(): void } {
   const sent: string[] = [];
   const res = {
     unread: 0,
@@ -27,25 +27,25 @@ function reply(): { readonly outlet: SessionOutlet; readonly sent: string[]; sha
     find: () => Promise.resolve(undefined),
   };
   const accepts = { json: true, stream: true, html: false };
-  return { outlet: new SessionOutlet('r', res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
+  return { channel: new SessionReplyChannel('r', res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
 }
 
 it('tells no id of a stream before other replicas can find the stream', async () => {
-  const { outlet, sent, share } = reply();
-  outlet.send(Buffer.from('{"progress":1}'));
+  const { channel, sent, share } = reply();
+  channel.send(Buffer.from('{"progress":1}'));
   await settled();
   expect(sent).toEqual(['head']);
   share();
   await settled();
   expect(sent.map((text) => /id: (\S+)/.exec(text)?.[1])).toEqual([undefined, 'me-0-r0.1', 'me-0-r0.2']);
-  outlet.finish([Buffer.from('{"id":1}')], 200, []);
+  channel.finish([Buffer.from('{"id":1}')], 200, []);
   await settled();
   expect(sent.slice(3)).toEqual([expect.stringContaining('{"id":1}'), 'end']);
 });
 
 it('lets a client go only with an id to come back with', async () => {
-  const { outlet, sent, share } = reply();
-  outlet.poll(50);
+  const { channel, sent, share } = reply();
+  channel.poll(50);
   await settled();
   expect(sent).toEqual(['head']);
   share();

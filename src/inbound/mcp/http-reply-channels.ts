@@ -4,9 +4,9 @@ import type { Accepted } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
 import { EventResponse } from '../http/stream.js';
-import type { Outlet } from './reply-channel.js';
+import type { ReplyChannel } from './reply-channel.js';
 import type { EventLog, LoggedStream } from './session/event-log.js';
-import { Absence } from './session/reconnect-window.js';
+import { ReconnectWindow } from './session/reconnect-window.js';
 import type { EventSink, Resumable } from './session/shared-streams.js';
 
 /** After so long without an answer a stream is opened, so that proxies and people see that somebody is at work. */
@@ -19,7 +19,7 @@ export const RETRY = 1_000;
  * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
  * stream, where the client takes one.
  */
-export class ModernOutlet implements Outlet {
+export class ModernReplyChannel implements ReplyChannel {
   private stream: EventResponse | undefined;
   private over = false;
   private timer: NodeJS.Timeout | undefined;
@@ -73,10 +73,10 @@ export class ModernOutlet implements Outlet {
  * The reply to a POST of a session. As a stream it is logged, so that a client that lost the connection finds the rest
  * with `Last-Event-ID`; losing the connection does not cancel anything (HL-09).
  */
-export class SessionOutlet implements Outlet {
+export class SessionReplyChannel implements ReplyChannel {
   private logged: LoggedStream | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private absence: Absence | undefined;
+  private absence: ReconnectWindow | undefined;
   private answered = false;
 
   constructor(
@@ -109,7 +109,7 @@ export class SessionOutlet implements Outlet {
   /** Calls `over` where the client loses its connection and is not back in time. */
   expectBack(window: number, over: () => void): void {
     this.res.onClose(() => {
-      if (!this.answered) this.absence = new Absence({ window, stream: () => this.logged, over });
+      if (!this.answered) this.absence = new ReconnectWindow({ window, stream: () => this.logged, over });
     });
   }
 

@@ -1,8 +1,8 @@
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import type { CallState } from '../../core/era-bridge/call-state.js';
-import type { States } from '../../core/era-bridge/request-states.js';
+import type { RequestStates } from '../../core/era-bridge/request-states.js';
 import { type Call, type Gateway, type Outcome, plainCall, type Subscription, type View } from '../../core/gateway.js';
-import { Flow } from '../../core/notification-limiter.js';
+import { NotificationLimiter } from '../../core/notification-limiter.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -19,14 +19,14 @@ import {
   type SubscriptionFilter,
 } from '../../protocol/mcp/model.js';
 import { resultOf } from '../../protocol/mcp/translate/result.js';
-import { Encoder, isKnownError, NO_HEADERS, type Outlet } from './reply-channel.js';
+import { Encoder, isKnownError, NO_HEADERS, type ReplyChannel } from './reply-channel.js';
 
 export interface ModernRequest {
   readonly principal: Principal;
   readonly view: View;
   readonly message: RpcRequest;
   readonly envelope: Envelope;
-  readonly outlet: Outlet;
+  readonly channel: ReplyChannel;
   readonly cancellation: Cancellation;
   readonly header: Call['header'];
   /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
@@ -40,22 +40,22 @@ export interface OpenListen {
 }
 
 /** Serves requests that carry their own metadata: nothing is remembered between two of them. */
-export class ModernDoor {
+export class ModernRequestHandler {
   private readonly open = new Set<OpenListen>();
   private calls = 0;
 
   constructor(
     private readonly gateway: Gateway,
     private readonly info: Implementation,
-    private readonly states: States,
+    private readonly states: RequestStates,
   ) {}
 
   async handle(request: ModernRequest): Promise<void> {
-    const { message, envelope, outlet } = request;
+    const { message, envelope, channel } = request;
     const encoder = new Encoder(envelope.revision, this.info);
     const { id, method, params } = message;
     if (isRemovedMethod(method) || (!isModernMethod(method) && request.view.only === undefined)) {
-      encoder.failure(outlet, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
+      encoder.failure(channel, id, method, new ProtocolError('method_not_found', `Method not found: ${method}`));
       return;
     }
     const caller: Caller = {
@@ -74,18 +74,18 @@ export class ModernDoor {
       state = this.stateIn(caller, message);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      encoder.failure(outlet, id, method, error, params);
+      encoder.failure(channel, id, method, error, params);
       return;
     }
     const { progressToken, logLevel } = envelope;
-    const say = (notification: Notification): void => outlet.send(encoder.notification(notification, progressToken));
+    const say = (notification: Notification): void => channel.send(encoder.notification(notification, progressToken));
     // Who asked to hear nothing beside the answer needs nothing that bounds it.
     const quiet = progressToken === undefined && logLevel === undefined;
-    const flow = quiet ? undefined : new Flow(request.cancellation, say);
+    const limiter = quiet ? undefined : new NotificationLimiter(request.cancellation, say);
     this.calls++;
     try {
       const outcome = await this.gateway.call(caller, {
-        requestId: outlet.requestId,
+        requestId: channel.requestId,
         id,
         method,
         params,
@@ -93,15 +93,15 @@ export class ModernDoor {
         view: request.view,
         wantsProgress: progressToken !== undefined,
         logLevel,
-        cancellation: flow?.cancellation ?? request.cancellation,
+        cancellation: limiter?.cancellation ?? request.cancellation,
         header: request.header,
         notify: (notification) => {
           if (!wanted(notification, envelope)) return;
-          if (flow) flow.notify(notification);
+          if (limiter) limiter.notify(notification);
           else say(notification);
         },
       });
-      this.answer(caller, encoder, outlet, message, flow ? flow.settle(outcome) : outcome);
+      this.answer(caller, encoder, channel, message, limiter ? limiter.settle(outcome) : outcome);
     } finally {
       this.calls--;
     }
@@ -117,18 +117,18 @@ export class ModernDoor {
   private answer(
     caller: Caller,
     encoder: Encoder,
-    outlet: Outlet,
+    channel: ReplyChannel,
     { id, method, params }: RpcRequest,
     outcome: Outcome,
   ): void {
     switch (outcome.kind) {
       case 'complete':
       case 'task':
-        encoder.result(outlet, id, method, outcome.result);
+        encoder.result(channel, id, method, outcome.result);
         break;
       case 'input_required':
         encoder.result(
-          outlet,
+          channel,
           id,
           'input_required',
           resultOf({
@@ -139,12 +139,12 @@ export class ModernDoor {
         );
         break;
       case 'error':
-        encoder.failure(outlet, id, method, outcome.error, params);
+        encoder.failure(channel, id, method, outcome.error, params);
     }
   }
 
   private async listen(
-    { message, view, outlet, cancellation, header, maxAge }: ModernRequest,
+    { message, view, channel, cancellation, header, maxAge }: ModernRequest,
     caller: Caller,
     encoder: Encoder,
   ): Promise<void> {
@@ -152,7 +152,7 @@ export class ModernDoor {
     const filter = readFilter(message.params.get('notifications'));
     if (!filter) {
       encoder.failure(
-        outlet,
+        channel,
         id,
         message.method,
         new ProtocolError('invalid_params', '"notifications" must say what to listen to'),
@@ -164,19 +164,19 @@ export class ModernDoor {
     const early: Notification[] = [];
     let subscription: Subscription;
     const call = plainCall(message.method, message.params, view, {
-      requestId: outlet.requestId,
+      requestId: channel.requestId,
       id,
       cancellation,
       header,
     });
     try {
       subscription = await this.gateway.listen(caller, call, filter, (notification) => {
-        if (acknowledged) outlet.send(tagged(notification));
+        if (acknowledged) channel.send(tagged(notification));
         else early.push(notification);
       });
     } catch (error) {
       if (!isKnownError(error)) throw error;
-      encoder.failure(outlet, id, message.method, error);
+      encoder.failure(channel, id, message.method, error);
       return;
     }
     if (cancellation.cancelled) {
@@ -184,11 +184,11 @@ export class ModernDoor {
       return;
     }
     // The acknowledgement is the first message of a subscription (SUB-02).
-    outlet.send(
+    channel.send(
       tagged({ method: 'notifications/subscriptions/acknowledged', params: { notifications: subscription.honoured } }),
     );
     acknowledged = true;
-    for (const notification of early) outlet.send(tagged(notification));
+    for (const notification of early) channel.send(tagged(notification));
     const listen: OpenListen = {
       end: () => {
         close();
@@ -196,7 +196,7 @@ export class ModernDoor {
           resultType: 'complete',
           _meta: { [META.subscriptionId]: id, [META.serverInfo]: this.info },
         });
-        outlet.finish(writeResult(id, [result.bytes()]), 200, NO_HEADERS);
+        channel.finish(writeResult(id, [result.bytes()]), 200, NO_HEADERS);
       },
     };
     const age = maxAge === undefined ? undefined : setTimeout(() => listen.end(), maxAge).unref();

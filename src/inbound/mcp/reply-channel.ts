@@ -7,7 +7,7 @@ import { encodeFailure } from '../../protocol/mcp/translate/failure.js';
 import { encodeResult, resultOf } from '../../protocol/mcp/translate/result.js';
 
 /** Where the messages of one request go, whatever carries them. */
-export interface Outlet {
+export interface ReplyChannel {
   /** The id of the request in logs and errors. */
   readonly requestId?: string;
   /** A message that belongs to the request and comes before its answer. */
@@ -27,17 +27,23 @@ export class Encoder {
     private readonly gateway: Implementation,
   ) {}
 
-  result(outlet: Outlet, id: Id, method: string, result: RawObject): void {
-    outlet.finish(writeResult(id, encodeResult(method, result, this.revision, this.gateway)), 200, NO_HEADERS);
+  result(channel: ReplyChannel, id: Id, method: string, result: RawObject): void {
+    channel.finish(writeResult(id, encodeResult(method, result, this.revision, this.gateway)), 200, NO_HEADERS);
   }
 
-  failure(outlet: Outlet, id: Id, method: string, error: ProtocolError | UpstreamRpcError, params?: RawObject): void {
+  failure(
+    channel: ReplyChannel,
+    id: Id,
+    method: string,
+    error: ProtocolError | UpstreamRpcError,
+    params?: RawObject,
+  ): void {
     const encoded = encodeFailure(error, this.revision, {
       method,
       uri: method === 'resources/read' ? params?.get('uri') : undefined,
     });
-    if ('result' in encoded) this.result(outlet, id, method, resultOf(encoded.result));
-    else outlet.finish([writeError(id, encoded.error)], encoded.status, Object.entries(encoded.headers).flat());
+    if ('result' in encoded) this.result(channel, id, method, resultOf(encoded.result));
+    else channel.finish([writeError(id, encoded.error)], encoded.status, Object.entries(encoded.headers).flat());
   }
 
   /** A notification of a request, under the token its sender gave. */

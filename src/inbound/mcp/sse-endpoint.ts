@@ -8,12 +8,12 @@ import { writeEvent } from '../../protocol/sse/writer.js';
 import { accepted, isJson } from '../http/accept.js';
 import { sendBody } from '../http/reply.js';
 import type { InboundResponse } from '../http/response.js';
-import type { Route, Visit } from '../http/route.js';
+import type { RequestContext, Route } from '../http/route.js';
 import { EventResponse } from '../http/stream.js';
 import { sendPage } from './html-page.js';
 import type { InfoPage } from './info-page.js';
 import { MCP_ERRORS } from './refusals.js';
-import type { Outlet } from './reply-channel.js';
+import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
@@ -54,7 +54,7 @@ interface Line {
   opening: boolean;
 }
 
-export interface SseDoorOptions {
+export interface SseEndpointOptions {
   readonly sessions: Sessions<SseCarrier>;
   readonly info: InfoPage;
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
@@ -67,13 +67,13 @@ const CLOSED = 'The client closed its stream';
 const DEPRECATED = ['Deprecation', 'true'];
 
 /** HTTP+SSE of 2024-11-05: a stream that announces where to post, and the posts. */
-export class SseDoor {
+export class SseEndpoint {
   private readonly lines = new Map<string, Line>();
 
-  constructor(private readonly options: SseDoorOptions) {}
+  constructor(private readonly options: SseEndpointOptions) {}
 
   /** The stream at one path, and the posts of its clients at another. */
-  routes(stream: string, messages: string, viewOf: (visit: Visit) => View): Route[] {
+  routes(stream: string, messages: string, viewOf: (context: RequestContext) => View): Route[] {
     const route = { access: 'user', errors: MCP_ERRORS } as const;
     return [
       {
@@ -81,9 +81,9 @@ export class SseDoor {
         method: 'GET',
         path: stream,
         description: 'MCP over HTTP+SSE: the stream of a session',
-        handle: (visit) => {
-          const view = viewOf(visit);
-          return this.open(visit, view, view.only === undefined ? messages : `/mcp/${view.only}/messages`);
+        handle: (context) => {
+          const view = viewOf(context);
+          return this.open(context, view, view.only === undefined ? messages : `/mcp/${view.only}/messages`);
         },
       },
       {
@@ -91,20 +91,20 @@ export class SseDoor {
         method: 'POST',
         path: messages,
         description: 'MCP over HTTP+SSE: one message of a client',
-        handle: (visit) => this.post(visit),
+        handle: (context) => this.post(context),
       },
     ];
   }
 
-  private async open(visit: Visit, view: View, messages: string): Promise<void> {
-    const { req, res, principal, headers: base } = visit;
+  private async open(context: RequestContext, view: View, messages: string): Promise<void> {
+    const { req, res, principal, headers: base } = context;
     const accepts = accepted(req.header('accept'));
     if (!accepts.stream && !(req.header('accept') ?? '*/*').includes('*/*')) {
       if (!accepts.html) throw new ProtocolError('not_acceptable', 'Accept must allow text/event-stream');
       await sendPage(res, base, this.options.info.html(view, principal, req.reachedUrl));
       return;
     }
-    if (visit.query.get('view') === 'catalog') {
+    if (context.query.get('view') === 'catalog') {
       await this.catalog(res, view, principal, base);
       return;
     }
@@ -135,7 +135,7 @@ export class SseDoor {
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
 
-  /** C-12: the catalogue as a stream to look at, apart from the protocol. */
+  /** C-12: the catalog as a stream to look at, apart from the protocol. */
   private async catalog(
     res: InboundResponse,
     view: View,
@@ -152,7 +152,7 @@ export class SseDoor {
     res.onClose(() => clearInterval(ping));
   }
 
-  private async post({ req, res, principal, headers: base, query }: Visit): Promise<void> {
+  private async post({ req, res, principal, headers: base, query }: RequestContext): Promise<void> {
     const sessionId = query.get('sessionId');
     if (!isJson(req.header('content-type')))
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
@@ -162,7 +162,7 @@ export class SseDoor {
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
-    const outlet: Outlet = {
+    const channel: ReplyChannel = {
       requestId: req.id,
       send: (message) => line.carrier.send([message]),
       finish: (message) => line.carrier.send(message),
@@ -176,10 +176,10 @@ export class SseDoor {
     // From here on the answer is on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
-      await new Batch(incoming.items, outlet).run((message, to) => line.session!.handle(principal, message, to));
+      await new Batch(incoming.items, channel).run((message, to) => line.session!.handle(principal, message, to));
     else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
       await this.initialize(line, principal, incoming, req.id);
-    else if (line.session) await line.session.handle(principal, incoming, outlet);
+    else if (line.session) await line.session.handle(principal, incoming, channel);
     else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
   }
 

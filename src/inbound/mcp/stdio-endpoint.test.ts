@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
 import { ALL_SERVERS } from '../../core/gateway.js';
 import { OPEN } from '../../identity/authenticator.js';
-import { StdioDoor, type StdioDoorOptions } from './stdio-endpoint.js';
+import { StdioEndpoint, type StdioEndpointOptions } from './stdio-endpoint.js';
 
 const META = {
   'io.modelcontextprotocol/protocolVersion': '2026-07-28',
@@ -14,11 +14,11 @@ test('a request that breaks in the gateway is answered and reported, and the nex
   const output = new PassThrough();
   const reported: unknown[] = [];
   const broken = new TypeError('a defect');
-  const modern = { handle: () => Promise.reject(broken) } as unknown as StdioDoorOptions['modern'];
-  const door = new StdioDoor(
+  const modern = { handle: () => Promise.reject(broken) } as unknown as StdioEndpointOptions['modern'];
+  const endpoint = new StdioEndpoint(
     {
       modern,
-      sessions: {} as StdioDoorOptions['sessions'],
+      sessions: {} as StdioEndpointOptions['sessions'],
       authenticator: OPEN,
       view: ALL_SERVERS,
       limits: { depth: 64, members: 1_000, event: 100_000, batch: 10 },
@@ -26,7 +26,7 @@ test('a request that breaks in the gateway is answered and reported, and the nex
     },
     output,
   );
-  const served = door.serve(input);
+  const served = endpoint.serve(input);
   for (const id of [1, 2]) {
     input.write(`${JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/list', params: { _meta: META } })}\n`);
   }

@@ -17,14 +17,14 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import { type Classified, classify } from '../../protocol/mcp/classify.js';
 import { LineReader } from '../../protocol/stdio/lines.js';
-import type { ModernDoor } from './modern-requests.js';
-import type { Outlet } from './reply-channel.js';
+import type { ModernRequestHandler } from './modern-requests.js';
+import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 
-export interface StdioDoorOptions {
-  readonly modern: ModernDoor;
+export interface StdioEndpointOptions {
+  readonly modern: ModernRequestHandler;
   readonly sessions: Sessions<Carrier>;
   readonly authenticator: Authenticator;
   readonly view: View;
@@ -34,13 +34,13 @@ export interface StdioDoorOptions {
 }
 
 /** The gateway on a pair of pipes. A client may shake hands or send modern requests, and may do both (mcp.md 5.3). */
-export class StdioDoor {
+export class StdioEndpoint {
   private session: ClientSession | undefined;
   private opening: Promise<void> | undefined;
   private readonly running = new Map<Id, Cancellation>();
 
   constructor(
-    private readonly options: StdioDoorOptions,
+    private readonly options: StdioEndpointOptions,
     private readonly output: Writable,
   ) {}
 
@@ -81,7 +81,7 @@ export class StdioDoor {
         }
         const { session } = this;
         const principal = await this.principal();
-        await new Batch(incoming.items, this.outlet()).run((message, to) => session.handle(principal, message, to));
+        await new Batch(incoming.items, this.channel()).run((message, to) => session.handle(principal, message, to));
       } else {
         const principal = this.principal();
         await this.message(incoming, principal instanceof Promise ? await principal : principal);
@@ -103,7 +103,7 @@ export class StdioDoor {
     return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
-  private outlet(done?: () => void): Outlet {
+  private channel(done?: () => void): ReplyChannel {
     return {
       requestId: newRequestId(),
       send: (message) => this.write([message]),
@@ -116,7 +116,7 @@ export class StdioDoor {
 
   private async message(message: RpcMessage, principal: Principal): Promise<void> {
     if (message.kind === 'response') {
-      await this.session?.handle(principal, message, this.outlet());
+      await this.session?.handle(principal, message, this.channel());
       return;
     }
     let classified: Classified;
@@ -145,7 +145,7 @@ export class StdioDoor {
   private async modern(
     message: RpcRequest,
     principal: Principal,
-    envelope: Parameters<ModernDoor['handle']>[0]['envelope'],
+    envelope: Parameters<ModernRequestHandler['handle']>[0]['envelope'],
   ): Promise<void> {
     const { id } = message;
     const cancellation = new Cancellation();
@@ -153,17 +153,17 @@ export class StdioDoor {
     const done = (): void => {
       if (this.running.get(id) === cancellation) this.running.delete(id);
     };
-    const outlet = this.outlet(done);
+    const channel = this.channel(done);
     await this.options.modern.handle({
       principal,
       view: this.options.view,
       message,
       envelope,
       // A cancelled request says nothing more (STD-06).
-      outlet: {
-        requestId: outlet.requestId,
-        send: (text) => !cancellation.cancelled && outlet.send(text),
-        finish: (text, status, headers) => !cancellation.cancelled && outlet.finish(text, status, headers),
+      channel: {
+        requestId: channel.requestId,
+        send: (text) => !cancellation.cancelled && channel.send(text),
+        finish: (text, status, headers) => !cancellation.cancelled && channel.finish(text, status, headers),
       },
       cancellation,
       header: undefined,
@@ -203,7 +203,7 @@ export class StdioDoor {
     await this.opening;
     if (message.kind === 'notification' && message.method === 'notifications/cancelled')
       this.cancelled(message.method, message.params.get('requestId'));
-    if (this.session) await this.session.handle(principal, message, this.outlet());
+    if (this.session) await this.session.handle(principal, message, this.channel());
     else if (message.kind === 'request') {
       if (message.method === 'ping') this.write(writeResult(message.id, [Buffer.from('{}')]));
       else

@@ -11,7 +11,7 @@ import type { Egress } from '../egress.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl } from '../mcp/context.js';
 import { assumedCard } from './assumed-card.js';
-import { Knowledge, type SignaturePolicy } from './card-cache.js';
+import { CardCache, type SignaturePolicy } from './card-cache.js';
 import type { AgentContext } from './context.js';
 import { CardSource } from './discovery.js';
 import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
@@ -37,7 +37,7 @@ export interface AgentSettings {
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 }
 
-export interface AgentSurroundings {
+export interface AgentBuildOptions {
   /** For URLs that a card supplies; it checks the addresses it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
@@ -52,7 +52,7 @@ export interface AgentSurroundings {
 /** So many of an agent's largest events may wait for a slow reader. */
 const WAITING_EVENTS = 2;
 
-export function buildAgent(name: string, settings: AgentSettings, around: AgentSurroundings): Agent {
+export function buildAgent(name: string, settings: AgentSettings, around: AgentBuildOptions): Agent {
   const { guarded, egress, limits, explains, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
     connectTimeout: settings.timeouts.connect,
@@ -70,7 +70,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentS
     log,
   };
   const choice: Choice = { url, version, binding, egress, bindings: Object.keys(WIRES) as Binding[] };
-  const knowledge = new Knowledge({
+  const cards = new CardCache({
     context,
     source: new CardSource(context, http, url),
     signatures: new Signatures({
@@ -88,7 +88,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentS
   return new RemoteAgent({
     name,
     context,
-    knowledge,
+    cards,
     choice,
     wire: (candidate) =>
       WIRES[candidate.binding]!({

@@ -10,14 +10,14 @@ import type { Signatures, Verified } from './signatures.js';
 
 export type SignaturePolicy = 'ignore' | 'verify' | 'require';
 
-export interface Known {
+export interface KnownCard {
   readonly fetched: FetchedCard;
   readonly facts: AgentFacts;
   /** Extensions whose support the agent demands. */
   readonly required: readonly string[];
 }
 
-export interface KnowledgeOptions {
+export interface CardCacheOptions {
   readonly context: AgentContext;
   readonly source: Pick<CardSource, 'fetch'>;
   readonly signatures: Signatures;
@@ -37,11 +37,11 @@ const JUST_NOW = 2_000;
 const RENEWAL = 3_000;
 
 /** What is known of an agent, asked for once however many want to know it, and kept up to date. */
-export class Knowledge {
-  current: Known | undefined;
+export class CardCache {
+  current: KnownCard | undefined;
   /** As of the last word from the agent, of whichever kind. */
   health: AgentHealth = { status: 'unknown' };
-  private loading: Promise<Known> | undefined;
+  private loading: Promise<KnownCard> | undefined;
   private fetchedAt = 0;
   private readonly waits = new Backoff(WAITS);
   private failure: { readonly error: unknown; readonly until: number } | undefined;
@@ -49,15 +49,15 @@ export class Knowledge {
   private readonly listeners = new Set<() => void>();
   private closed = false;
 
-  constructor(private readonly options: KnowledgeOptions) {}
+  constructor(private readonly options: CardCacheOptions) {}
 
   /** What is known, where it needs no look at the clock of the card's owner. */
-  get fresh(): Known | undefined {
+  get fresh(): KnownCard | undefined {
     return this.current && this.current.fetched.staleAt > Date.now() ? this.current : undefined;
   }
 
   /** What is known, if need be after asking. What is stale is still told, and asked for anew meanwhile (C-5). */
-  async get(): Promise<Known> {
+  async get(): Promise<KnownCard> {
     if (this.current) {
       if (!this.fresh && !(this.failure && this.failure.until > Date.now())) this.load().catch(() => {});
       return this.current;
@@ -67,7 +67,7 @@ export class Knowledge {
   }
 
   /** Asks anew, because the agent seems to be another than it was; undefined where that was just done, or failed. */
-  async renew(): Promise<Known | undefined> {
+  async renew(): Promise<KnownCard | undefined> {
     if (Date.now() - this.fetchedAt < JUST_NOW && !this.loading) return undefined;
     // A caller who has waited for a connection does not wait as long again for a card.
     return within(
@@ -87,14 +87,14 @@ export class Knowledge {
     this.listeners.clear();
   }
 
-  private load(): Promise<Known> {
+  private load(): Promise<KnownCard> {
     this.loading ??= this.ask().finally(() => {
       this.loading = undefined;
     });
     return this.loading;
   }
 
-  private async ask(): Promise<Known> {
+  private async ask(): Promise<KnownCard> {
     try {
       const known = await this.learn();
       this.failure = undefined;
@@ -121,7 +121,7 @@ export class Knowledge {
     this.timer.unref();
   }
 
-  private async learn(): Promise<Known> {
+  private async learn(): Promise<KnownCard> {
     const before = this.current;
     const fetched = await this.fetch(before?.fetched);
     const verified = await this.verify(fetched.card);
@@ -154,7 +154,7 @@ export class Knowledge {
     }
   }
 
-  private change(known: Known | undefined): void {
+  private change(known: KnownCard | undefined): void {
     const hadOne = this.current !== undefined || known !== undefined;
     this.current = known;
     if (hadOne) for (const listener of this.listeners) listener();
@@ -167,7 +167,7 @@ export class Knowledge {
       : { verdict: 'unsigned' };
   }
 
-  private read(fetched: FetchedCard, { verdict, why }: Verified): Known {
+  private read(fetched: FetchedCard, { verdict, why }: Verified): KnownCard {
     let card: AgentCard;
     try {
       card = dialect(cardDialect(fetched.card)).readCard(fetched.card);

@@ -1,5 +1,5 @@
 import { GATEWAY } from '../../core/caller.js';
-import { NEWEST_HOP } from '../../protocol/a2a/request-format.js';
+import { NEWEST_REQUEST_FORMAT } from '../../protocol/a2a/request-format.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type HttpClient, type HttpHeaders, headerOf, httpTarget, inLane } from '../http/index.js';
@@ -134,7 +134,7 @@ export class CardSource {
   private async get(place: string, before: FetchedCard | undefined, until: number): Promise<WholeReply> {
     const time = Math.max(1, Math.min(ONE_FETCH, until - Date.now()));
     const credential = await credentialOf(this.context, GATEWAY);
-    const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_HOP.named!, ...credential.headers];
+    const headers = ['accept', 'application/json', 'A2A-Version', NEWEST_REQUEST_FORMAT.named!, ...credential.headers];
     if (before?.etag !== undefined) headers.push('if-none-match', before.etag);
     else if (before?.modified !== undefined) headers.push('if-modified-since', before.modified);
     const limits = { idle: time, total: time, limit: CARD_LIMIT };

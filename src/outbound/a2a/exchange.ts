@@ -1,6 +1,6 @@
 import type { Cancellation } from '../../core/caller.js';
 import { type CallOutcome, ProtocolError } from '../../protocol/errors.js';
-import { Parts } from '../../protocol/http/body-buffer.js';
+import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
 import {
   type Abortable,
@@ -59,7 +59,7 @@ const cancelled = (outcome: CallOutcome): ProtocolError =>
 class Running implements HttpReply, Abortable {
   private status = 0;
   private headers: HttpHeaders = [];
-  private readonly parts = new Parts();
+  private readonly parts = new BodyBuffer();
   private size = 0;
   private reader: SseReader | undefined;
   private over = false;

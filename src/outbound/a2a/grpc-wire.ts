@@ -7,7 +7,7 @@ import type { Operation, RequestOf, ResultOf, Streaming, StreamResponse } from '
 import { type GrpcMethod, type GrpcService, serviceOf } from '../../protocol/a2a/proto/services.js';
 import { decodeDetails, STATUS_DETAILS } from '../../protocol/a2a/proto/status.js';
 import { ProtoSyntaxError } from '../../protocol/a2a/proto/wire.js';
-import { hopOf } from '../../protocol/a2a/request-format.js';
+import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -16,7 +16,7 @@ import { EventQueue } from './event-queue.js';
 import { dial, grpcTarget } from './grpc-target.js';
 import { requestHeaders } from './headers.js';
 import { tenanted } from './passthrough.js';
-import type { Seat, Wire } from './wire.js';
+import type { Wire, WireOptions } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
@@ -44,8 +44,8 @@ export class GrpcWire implements Wire {
   /** The connections, by the keys of the credentials that use them; the one used last stands last. */
   private readonly clients = new Map<string, Promise<Client>>();
 
-  constructor(private readonly seat: Seat) {
-    this.service = serviceOf(seat.version);
+  constructor(private readonly options: WireOptions) {
+    this.service = serviceOf(options.version);
     this.dialect = dialect(this.service.dialect);
   }
 
@@ -56,7 +56,7 @@ export class GrpcWire implements Wire {
       known ??
       this.connect(key !== '').catch((error: unknown) => {
         if (this.clients.get(key) === client) this.clients.delete(key);
-        throw unavailable(this.seat.context, problemOf(error as Error));
+        throw unavailable(this.options.context, problemOf(error as Error));
       });
     this.clients.set(key, client);
     const [oldest] = this.clients.keys();
@@ -73,7 +73,7 @@ export class GrpcWire implements Wire {
 
   /** `apart` where no other client may use the same connection: the library shares connections between its clients. */
   private async connect(apart: boolean): Promise<Client> {
-    const { url, egress, context, http } = this.seat;
+    const { url, egress, context, http } = this.options;
     const { address, credentials, options } = await dial(grpcTarget(url), egress, http.options);
     return new Client(address, credentials, {
       ...options,
@@ -97,7 +97,7 @@ export class GrpcWire implements Wire {
     const bytes = this.encode(method, operation, request);
     const client = await this.client(credential);
     const reply = await new Promise<Buffer>((resolve, reject) => {
-      const { timeouts } = this.seat.context;
+      const { timeouts } = this.options.context;
       const call = client.makeUnaryRequest(
         method.path,
         asIs,
@@ -126,7 +126,7 @@ export class GrpcWire implements Wire {
   ): Promise<Events> {
     const method = this.method(operation);
     const bytes = this.encode(method, operation, request);
-    const { context } = this.seat;
+    const { context } = this.options;
     const { timeouts, limits } = context;
     const reader = this.dialect.eventReader(streamContext(request.value));
     const queue = new EventQueue<Passed<StreamResponse>>(limits.waiting);
@@ -179,13 +179,13 @@ export class GrpcWire implements Wire {
   private method(operation: Operation): GrpcMethod {
     const method = this.service.methods.find((each) => each.operation === operation);
     if (method) return method;
-    throw new ProtocolError('unsupported_operation', `Agent "${this.seat.context.name}" has no ${operation}`, {
+    throw new ProtocolError('unsupported_operation', `Agent "${this.options.context.name}" has no ${operation}`, {
       outcome: 'not_executed',
     });
   }
 
   private encode<O extends Operation>(method: GrpcMethod, operation: O, request: Passed<RequestOf<O>>): Buffer {
-    const { value } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    const { value } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.options.tenant);
     return this.service.codec.encode(method.request, this.dialect.writeRequest(operation, value));
   }
 
@@ -194,20 +194,20 @@ export class GrpcWire implements Wire {
       return this.service.codec.decode(response, bytes);
     } catch (error) {
       if (error instanceof ProtoSyntaxError)
-        throw invalidReply(this.seat.context, `answered with something unreadable: ${error.message}`);
+        throw invalidReply(this.options.context, `answered with something unreadable: ${error.message}`);
       throw error;
     }
   }
 
   private metadata(exchange: Exchange, credential: Credential): Metadata {
     const metadata = new Metadata();
-    const headers = requestHeaders(credential, hopOf(this.seat.version), exchange, []);
+    const headers = requestHeaders(credential, requestFormatOf(this.options.version), exchange, []);
     for (let i = 0; i < headers.length; i += 2) metadata.set(headers[i]!.toLowerCase(), headers[i + 1]!);
     return metadata;
   }
 
   private failure(error: ServiceError): Error {
-    const { context } = this.seat;
+    const { context } = this.options;
     const { code, details: message, metadata } = error;
     const [packed] = metadata?.get(STATUS_DETAILS) ?? [];
     const details = packed instanceof Buffer ? decodeDetails(packed) : [];

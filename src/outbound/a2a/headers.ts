@@ -1,6 +1,6 @@
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/credentials.js';
-import type { Hop } from '../../protocol/a2a/request-format.js';
+import type { RequestFormat } from '../../protocol/a2a/request-format.js';
 
 /** What of a caller's request never goes to an agent, whoever may have put it among the headers to forward (§3.11). */
 const KEPT_BACK = new Set([
@@ -24,21 +24,25 @@ const KEPT_BACK = new Set([
 ]);
 
 /** What every request of one kind with one credential to one interface has: flat pairs, made once. */
-export function standingHeaders(credential: Credential, hop: Hop, own: readonly string[]): readonly string[] {
-  return [...own, ...credential.headers, ...(hop.named === undefined ? [] : ['A2A-Version', hop.named])];
+export function standingHeaders(
+  credential: Credential,
+  format: RequestFormat,
+  own: readonly string[],
+): readonly string[] {
+  return [...own, ...credential.headers, ...(format.named === undefined ? [] : ['A2A-Version', format.named])];
 }
 
 /** The headers of one request: those of the credential win over what is forwarded. */
 export function withExchange(
   standing: readonly string[],
   credential: Credential,
-  hop: Hop,
+  format: RequestFormat,
   exchange: Exchange,
 ): readonly string[] {
   const names = Object.keys(exchange.forward);
   if (names.length === 0 && exchange.extensions.length === 0) return standing;
   const headers = [...standing];
-  if (exchange.extensions.length > 0) headers.push(hop.extensions, exchange.extensions.join(', '));
+  if (exchange.extensions.length > 0) headers.push(format.extensions, exchange.extensions.join(', '));
   for (const name of names) {
     const lower = name.toLowerCase();
     if (KEPT_BACK.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(credential.headers, lower)) continue;
@@ -49,10 +53,10 @@ export function withExchange(
 
 export const requestHeaders = (
   credential: Credential,
-  hop: Hop,
+  format: RequestFormat,
   exchange: Exchange,
   own: readonly string[],
-): readonly string[] => withExchange(standingHeaders(credential, hop, own), credential, hop, exchange);
+): readonly string[] => withExchange(standingHeaders(credential, format, own), credential, format, exchange);
 
 function isConfigured(headers: readonly string[], lower: string): boolean {
   for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === lower) return true;

@@ -1,7 +1,7 @@
 import { type OfferedInterface, VERSIONS, type Version } from '../../protocol/a2a/dialect.js';
 import { interfacesOf } from '../../protocol/a2a/index.js';
 import type { Binding } from '../../protocol/a2a/model.js';
-import { hopOf } from '../../protocol/a2a/request-format.js';
+import { requestFormatOf } from '../../protocol/a2a/request-format.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { Egress } from '../egress.js';
 import { baseOf } from './discovery.js';
@@ -85,7 +85,7 @@ function wanted(offered: readonly OfferedInterface[], { url, version, binding }:
 }
 
 function isCallable({ binding, version }: OfferedInterface, bindings: readonly Binding[]): boolean {
-  return bindings.includes(binding) && (binding !== 'HTTP+JSON' || hopOf(version).rest !== undefined);
+  return bindings.includes(binding) && (binding !== 'HTTP+JSON' || requestFormatOf(version).rest !== undefined);
 }
 
 function placeOf(

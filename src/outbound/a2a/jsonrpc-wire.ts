@@ -3,7 +3,7 @@ import { type Credential, configuredCredential } from '../../identity/credential
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
-import { asking, type Hop, hopOf } from '../../protocol/a2a/request-format.js';
+import { asking, type RequestFormat, requestFormatOf } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
@@ -16,7 +16,7 @@ import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exch
 import { requestHeaders, standingHeaders, withExchange } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
-import type { Seat, Wire } from './wire.js';
+import type { Wire, WireOptions } from './wire.js';
 
 const JSON_TYPE = 'application/json';
 const NO_CREDENTIAL = configuredCredential({});
@@ -27,17 +27,17 @@ const ASKS_EVENTS = ['content-type', JSON_TYPE, 'accept', `text/event-stream, ${
 /** JSON-RPC over HTTP, in every version that has it. */
 export class JsonRpcWire implements Wire {
   private readonly context: AgentContext;
-  private readonly hop: Hop;
+  private readonly format: RequestFormat;
   private readonly dialect: Dialect;
   private readonly target: HttpTarget;
   /** The headers of requests with the credential that was used last. */
   private standing: { readonly of: Credential; readonly json: readonly string[]; readonly events: readonly string[] };
 
-  constructor(private readonly seat: Seat) {
-    this.context = seat.context;
-    this.hop = hopOf(seat.version);
-    this.dialect = dialect(this.hop.dialect);
-    this.target = httpTarget(seat.url);
+  constructor(private readonly options: WireOptions) {
+    this.context = options.context;
+    this.format = requestFormatOf(options.version);
+    this.dialect = dialect(this.format.dialect);
+    this.target = httpTarget(options.url);
     this.standing = this.standingOf(NO_CREDENTIAL);
   }
 
@@ -45,8 +45,8 @@ export class JsonRpcWire implements Wire {
     if (this.standing?.of !== of)
       this.standing = {
         of,
-        json: standingHeaders(of, this.hop, ASKS_JSON),
-        events: standingHeaders(of, this.hop, ASKS_EVENTS),
+        json: standingHeaders(of, this.format, ASKS_JSON),
+        events: standingHeaders(of, this.format, ASKS_EVENTS),
       };
     return this.standing;
   }
@@ -57,12 +57,12 @@ export class JsonRpcWire implements Wire {
     exchange: Exchange,
     credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
-    if (operation === 'GetExtendedAgentCard' && this.hop.cardPage)
+    if (operation === 'GetExtendedAgentCard' && this.format.cardPage)
       return this.cardPage(operation, exchange, credential);
     const { json } = this.standingOf(credential);
     const reply = await exchangeHttp(this.httpCall(operation, request, exchange, credential, json));
     const wire = this.unwrap(this.accepted(reply!).body, operation === 'DeleteTaskPushNotificationConfig');
-    return passed(this.dialect.readResult(operation, wire.value), wire, this.hop.plain);
+    return passed(this.dialect.readResult(operation, wire.value), wire, this.format.plain);
   }
 
   async stream(
@@ -74,7 +74,7 @@ export class JsonRpcWire implements Wire {
     const sink = new StreamSink(
       this.context,
       this.dialect.eventReader(streamContext(request.value)),
-      this.hop.plain,
+      this.format.plain,
       (_, data) => this.unwrap(data, false),
     );
     const { events } = this.standingOf(credential);
@@ -100,13 +100,13 @@ export class JsonRpcWire implements Wire {
         outcome: 'not_executed',
       });
     }
-    const { value, text } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    const { value, text } = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.options.tenant);
     const params =
-      this.hop.plain && text !== undefined
+      this.format.plain && text !== undefined
         ? text
-        : JSON.stringify(this.dialect.writeRequest(operation, asking(this.hop, operation, value)));
+        : JSON.stringify(this.dialect.writeRequest(operation, asking(this.format, operation, value)));
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${nextId()},"method":${quoted(method)},"params":${params}}`);
-    const headers = withExchange(standing, credential, this.hop, exchange);
+    const headers = withExchange(standing, credential, this.format, exchange);
     return this.framed(inLane(this.target, credential.key), 'POST', headers, exchange, body);
   }
 
@@ -118,7 +118,7 @@ export class JsonRpcWire implements Wire {
     body?: Buffer,
   ): HttpCall {
     const { timeouts, limits } = this.context;
-    const { http } = this.seat;
+    const { http } = this.options;
     const { call: idle, callMax: total } = timeouts;
     const call = { http, target, agent: this.context, idle, total, limit: limits.event, cancellation, method, headers };
     return body ? Object.assign(call, { body }) : call;
@@ -159,10 +159,10 @@ export class JsonRpcWire implements Wire {
     exchange: Exchange,
     credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
-    const page = new URL(this.seat.url);
+    const page = new URL(this.options.url);
     page.search = '';
     page.pathname = `${page.pathname.replace(/\/+$/, '').replace(/\/[^/]*$/, '')}/agent/authenticatedExtendedCard`;
-    const headers = requestHeaders(credential, this.hop, exchange, ['accept', JSON_TYPE]);
+    const headers = requestHeaders(credential, this.format, exchange, ['accept', JSON_TYPE]);
     const target = inLane(httpTarget(page), credential.key);
     const reply = await exchangeHttp(this.framed(target, 'GET', headers, exchange));
     const { value } = readJson(this.context, this.accepted(reply!).body);

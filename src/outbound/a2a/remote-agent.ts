@@ -14,9 +14,9 @@ import type {
   TaskPushNotificationConfig,
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import { type Knowledge, type Known, UP } from './card-cache.js';
+import { type CardCache, type KnownCard, UP } from './card-cache.js';
 import { type AgentContext, credentialOf, unavailable } from './context.js';
-import { isBroken, isMisfit, isVersionMisfit } from './interface-errors.js';
+import { isConnectionLost, isVersionMismatch, mayTryNextInterface } from './interface-errors.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
 import type { Wire } from './wire.js';
 
@@ -26,7 +26,7 @@ const PATIENCE = 8_000;
 export interface RemoteAgentOptions {
   readonly name: string;
   readonly context: AgentContext;
-  readonly knowledge: Knowledge;
+  readonly cards: CardCache;
   readonly choice: Choice;
   readonly wire: (candidate: Candidate) => Wire;
   /** Closes the connections that are this agent's own. */
@@ -46,25 +46,25 @@ export class RemoteAgent implements Agent {
 
   constructor(private readonly options: RemoteAgentOptions) {
     this.name = options.name;
-    options.knowledge.onChanged(() => {
+    options.cards.onChanged(() => {
       this.offered = undefined;
     });
   }
 
   async facts(): Promise<AgentFacts> {
-    return (await this.options.knowledge.get()).facts;
+    return (await this.options.cards.get()).facts;
   }
 
   known(): AgentFacts | undefined {
-    return this.options.knowledge.current?.facts;
+    return this.options.cards.current?.facts;
   }
 
   onChanged(listener: () => void): () => void {
-    return this.options.knowledge.onChanged(listener);
+    return this.options.cards.onChanged(listener);
   }
 
   health(): AgentHealth {
-    return this.options.knowledge.health;
+    return this.options.cards.health;
   }
 
   send(caller: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Passed<SendMessageResponse>> {
@@ -102,7 +102,7 @@ export class RemoteAgent implements Agent {
   }
 
   async close(): Promise<void> {
-    this.options.knowledge.close();
+    this.options.cards.close();
     for (const wire of this.wires.values()) wire.close?.();
     this.wires.clear();
     await this.options.close();
@@ -114,8 +114,8 @@ export class RemoteAgent implements Agent {
     request: Passed<RequestOf<O>>,
     exchange: Exchange,
   ): Promise<Passed<ResultOf<O>>> {
-    const { knowledge } = this.options;
-    const known = knowledge.fresh ?? (await knowledge.get());
+    const { cards } = this.options;
+    const known = cards.fresh ?? (await cards.get());
     if (operation === 'SendMessage') this.checkExtensions(known, exchange);
     const given = credentialOf(this.options.context, caller);
     const credential = given instanceof Promise ? await given : given;
@@ -128,8 +128,8 @@ export class RemoteAgent implements Agent {
     request: Passed<RequestOf<Streaming>>,
     exchange: Exchange,
   ): Promise<Events> {
-    const { knowledge } = this.options;
-    const known = knowledge.fresh ?? (await knowledge.get());
+    const { cards } = this.options;
+    const known = cards.fresh ?? (await cards.get());
     if (!known.facts.can.stream) throw this.cannot('unsupported_operation', 'stream');
     if (operation === 'SendStreamingMessage') this.checkExtensions(known, exchange);
     const given = credentialOf(this.options.context, caller);
@@ -142,7 +142,7 @@ export class RemoteAgent implements Agent {
   }
 
   /** What an agent demands of its clients is for the client to declare, not for us in its stead (C-15). */
-  private checkExtensions({ required }: Known, { extensions }: Exchange): void {
+  private checkExtensions({ required }: KnownCard, { extensions }: Exchange): void {
     for (const uri of required) {
       if (extensions.includes(uri)) continue;
       throw new ProtocolError('extension_required', `Agent "${this.name}" requires the extension ${uri}`, {
@@ -156,7 +156,7 @@ export class RemoteAgent implements Agent {
    * Calls by the interface that worked last, or by the next one where it is certain that nothing was done; where none
    * is left the card may have changed (C-4, C-5). What only reads is asked once more where its connection broke.
    */
-  private async through<T>(begun: Known, reading: boolean, use: (wire: Wire) => Promise<T>): Promise<T> {
+  private async through<T>(begun: KnownCard, reading: boolean, use: (wire: Wire) => Promise<T>): Promise<T> {
     const began = Date.now();
     let known = begun;
     const tried = new Set<string>();
@@ -168,7 +168,7 @@ export class RemoteAgent implements Agent {
       if (!candidate) {
         if (renewed || Date.now() - began > PATIENCE) break;
         renewed = true;
-        const newer = await this.options.knowledge.renew();
+        const newer = await this.options.cards.renew();
         if (!newer || newer.fetched.text === known.fetched.text) break;
         known = newer;
         continue;
@@ -179,13 +179,13 @@ export class RemoteAgent implements Agent {
         this.worked(candidate);
         return result;
       } catch (error) {
-        if (again && isBroken(error)) {
+        if (again && isConnectionLost(error)) {
           again = false;
           tried.delete(candidate.key);
           continue;
         }
-        const wrongVersion = isVersionMisfit(error, this.proven.has(candidate.key));
-        if (!wrongVersion && !isMisfit(error)) {
+        const wrongVersion = isVersionMismatch(error, this.proven.has(candidate.key));
+        if (!wrongVersion && !mayTryNextInterface(error)) {
           if (error instanceof ProtocolError && NO_ANSWER.has(error.reason)) this.failed(error);
           else this.worked(candidate);
           throw error;
@@ -200,7 +200,7 @@ export class RemoteAgent implements Agent {
     throw error;
   }
 
-  private next(known: Known, tried: ReadonlySet<string>, guessing: boolean): Candidate | undefined {
+  private next(known: KnownCard, tried: ReadonlySet<string>, guessing: boolean): Candidate | undefined {
     const { all } = this.offered?.of === known.fetched.text ? this.offered : this.read(known);
     if (this.preferred !== undefined && tried.size === 0) {
       const known = all.find(({ key }) => key === this.preferred) ?? this.guessed(all);
@@ -211,7 +211,7 @@ export class RemoteAgent implements Agent {
   }
 
   /** The interfaces of a card that is new to us; what was open of the one before and is not in it is closed. */
-  private read({ fetched: { text, card } }: Known): { readonly all: readonly Candidate[] } {
+  private read({ fetched: { text, card } }: KnownCard): { readonly all: readonly Candidate[] } {
     const all = candidates(card, this.options.choice);
     this.offered = { of: text, all };
     for (const [key, wire] of this.wires) {
@@ -239,12 +239,12 @@ export class RemoteAgent implements Agent {
   private worked({ key }: Candidate): void {
     this.preferred = key;
     this.proven.add(key);
-    this.options.knowledge.health = UP;
+    this.options.cards.health = UP;
   }
 
   private failed(error: unknown): void {
     if (error instanceof ProtocolError && error.reason === 'upstream_unavailable')
-      this.options.knowledge.health = { status: 'down', detail: error.message };
+      this.options.cards.health = { status: 'down', detail: error.message };
   }
 }
 

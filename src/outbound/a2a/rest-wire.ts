@@ -3,7 +3,13 @@ import type { Credential } from '../../identity/credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
-import { type Hop, hopOf, type RestHop, type RestRoute, restRoute } from '../../protocol/a2a/request-format.js';
+import {
+  type RequestFormat,
+  type RestFormat,
+  type RestRoute,
+  requestFormatOf,
+  restRoute,
+} from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
@@ -13,7 +19,7 @@ import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeRepl
 import { requestHeaders } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
-import type { Seat, Wire } from './wire.js';
+import type { Wire, WireOptions } from './wire.js';
 
 /** One way to write a request: some agents of a version read one, some another. */
 interface Form {
@@ -28,8 +34,8 @@ const ACCEPT_EVENTS = 'text/event-stream, application/json';
 /** HTTP+JSON, of 1.0 and of the versions before it that have it. */
 export class RestWire implements Wire {
   private readonly context: AgentContext;
-  private readonly hop: Hop;
-  private readonly rest: RestHop;
+  private readonly format: RequestFormat;
+  private readonly rest: RestFormat;
   private readonly target: HttpTarget;
   private readonly dialects: readonly Dialect[];
   /** The form in which each operation was read last; it is tried first. */
@@ -38,14 +44,14 @@ export class RestWire implements Wire {
   private spoken: Dialect;
   private subscribeBy: 'POST' | 'GET' = 'POST';
 
-  constructor(private readonly seat: Seat) {
-    this.context = seat.context;
-    this.hop = hopOf(seat.version);
-    if (!this.hop.rest) throw new Error('this version has no HTTP+JSON binding');
-    this.rest = this.hop.rest;
+  constructor(private readonly options: WireOptions) {
+    this.context = options.context;
+    this.format = requestFormatOf(options.version);
+    if (!this.format.rest) throw new Error('this version has no HTTP+JSON binding');
+    this.rest = this.format.rest;
     this.dialects = this.rest.dialects.map((id) => dialect(id));
     this.spoken = this.dialects[0]!;
-    const { origin, path } = httpTarget(seat.url);
+    const { origin, path } = httpTarget(options.url);
     this.target = { origin, path: path.replace(/\?.*$/, '').replace(/\/+$/, '') };
   }
 
@@ -55,7 +61,7 @@ export class RestWire implements Wire {
     exchange: Exchange,
     credential: Credential,
   ): Promise<Passed<ResultOf<O>>> {
-    const sent = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.seat.tenant);
+    const sent = tenanted(request as Passed<RequestOf<O> & { tenant?: string }>, this.options.tenant);
     const route = restRoute(this.rest, operation, sent.value as JsonObject);
     return this.inSomeForm(operation, route, sent, async (form) => {
       const reply = await exchangeHttp(this.httpCall(route, form, exchange, credential, ACCEPT_JSON));
@@ -65,7 +71,7 @@ export class RestWire implements Wire {
       return passed(
         this.understand(form.dialect, (by) => by.readResult(operation, wire.value)),
         wire,
-        this.hop.plain,
+        this.format.plain,
       );
     });
   }
@@ -76,13 +82,13 @@ export class RestWire implements Wire {
     exchange: Exchange,
     credential: Credential,
   ): Promise<Events> {
-    const sent = tenanted(request, this.seat.tenant);
+    const sent = tenanted(request, this.options.tenant);
     const route = restRoute(this.rest, operation, sent.value as JsonObject);
     return this.inSomeForm(operation, route, sent, async (form) => {
       const sink = new StreamSink(
         this.context,
         form.dialect.eventReader(streamContext(request.value)),
-        this.hop.plain,
+        this.format.plain,
         (name, data) => this.unwrap(form.dialect, name, data),
       );
       const reply = await this.open(operation, route, form, exchange, credential, sink);
@@ -160,7 +166,7 @@ export class RestWire implements Wire {
     const { spoken } = this;
     if (route.body !== 'request')
       return [{ key: spoken.id, dialect: spoken, body: route.body === 'empty' ? '{}' : undefined }];
-    if (this.hop.plain && text !== undefined) return [{ key: spoken.id, dialect: spoken, body: text }];
+    if (this.format.plain && text !== undefined) return [{ key: spoken.id, dialect: spoken, body: text }];
     const forms: Form[] = [];
     for (const each of this.dialects) {
       const written = each.writeRequest(operation, value);
@@ -190,10 +196,10 @@ export class RestWire implements Wire {
     const body = route.body === 'none' ? undefined : Buffer.from(form.body ?? '{}');
     const own = ['accept', accept, ...(body ? ['content-type', 'application/json'] : [])];
     return {
-      http: this.seat.http,
+      http: this.options.http,
       target: inLane({ origin: this.target.origin, path: `${this.target.path}${route.path}` }, credential.key),
       method: route.verb,
-      headers: requestHeaders(credential, this.hop, exchange, own),
+      headers: requestHeaders(credential, this.format, exchange, own),
       ...(body && { body }),
       agent: this.context,
       idle: timeouts.call,

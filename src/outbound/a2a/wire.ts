@@ -30,7 +30,7 @@ export interface Wire {
 }
 
 /** Where a wire ends. */
-export interface Seat {
+export interface WireOptions {
   readonly context: AgentContext;
   /** The interface's URL; for gRPC it may be a bare `host:port`. */
   readonly url: string;
@@ -43,4 +43,4 @@ export interface Seat {
   readonly egress: Egress | undefined;
 }
 
-export type WireMaker = (seat: Seat) => Wire;
+export type WireMaker = (options: WireOptions) => Wire;

@@ -367,7 +367,7 @@ describe('what goes along', () => {
       limits: { event: 1e6, waiting: 1e6 },
       log: SILENT,
     };
-    const seat = {
+    const options = {
       context,
       url: `${server.url}/a/rpc`,
       version: '0.2',
@@ -375,14 +375,14 @@ describe('what goes along', () => {
       http,
       egress: undefined,
     } as const;
-    const { value } = await new JsonRpcWire(seat).call(
+    const { value } = await new JsonRpcWire(options).call(
       'GetExtendedAgentCard',
       { value: {} },
       exchange(),
       configuredCredential({}),
     );
     expect(value.name).toBe('/a/agent/authenticatedExtendedCard');
-    const old = new JsonRpcWire({ ...seat, version: '0.1' });
+    const old = new JsonRpcWire({ ...options, version: '0.1' });
     await expect(
       old.call('GetExtendedAgentCard', { value: {} }, exchange(), configuredCredential({})),
     ).rejects.toMatchObject({

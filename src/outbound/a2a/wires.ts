@@ -3,23 +3,23 @@ import type { Credential } from '../../identity/credentials.js';
 import type { Binding, Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 import { RestWire } from './rest-wire.js';
-import type { Seat, Wire, WireMaker } from './wire.js';
+import type { Wire, WireMaker, WireOptions } from './wire.js';
 
 /** The bindings the gateway can call an agent by. */
 export const WIRES: Partial<Record<Binding, WireMaker>> = {
-  JSONRPC: (seat) => new JsonRpcWire(seat),
-  'HTTP+JSON': (seat) => new RestWire(seat),
-  GRPC: (seat) => new LateGrpcWire(seat),
+  JSONRPC: (options) => new JsonRpcWire(options),
+  'HTTP+JSON': (options) => new RestWire(options),
+  GRPC: (options) => new LateGrpcWire(options),
 };
 
 /** The gRPC library takes memory and time to load; nobody spends them whose agents do not speak it. */
 class LateGrpcWire implements Wire {
   private loading: Promise<Wire> | undefined;
 
-  constructor(private readonly seat: Seat) {}
+  constructor(private readonly options: WireOptions) {}
 
   private wire(): Promise<Wire> {
-    this.loading ??= import('./grpc-wire.js').then(({ GrpcWire }) => new GrpcWire(this.seat));
+    this.loading ??= import('./grpc-wire.js').then(({ GrpcWire }) => new GrpcWire(this.options));
     return this.loading;
   }
 

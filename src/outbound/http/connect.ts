@@ -16,7 +16,7 @@ export interface ConnectOptions {
   readonly tls?: TlsSettings | undefined;
 }
 
-type Target = buildConnector.Options;
+type Destination = buildConnector.Options;
 type Dial = buildConnector.connector;
 
 /** Makes the connections of a client, and gives up those that are under way when the client is closed. */
@@ -48,7 +48,7 @@ export class Connector {
       });
   }
 
-  private async tunnel(to: Target, proxy: ForwardProxy, attempt: Attempt): Promise<void> {
+  private async tunnel(to: Destination, proxy: ForwardProxy, attempt: Attempt): Promise<void> {
     const authority = await this.authorityOf(to);
     const socket = await openTunnel(proxy, authority, this.toProxy, attempt.signal);
     attempt.holds(socket);
@@ -57,7 +57,7 @@ export class Connector {
   }
 
   /** What the proxy is asked to dial: an address that was checked, where addresses are, and otherwise the name. */
-  private async authorityOf(to: Target): Promise<string> {
+  private async authorityOf(to: Destination): Promise<string> {
     const { egress } = this.options;
     const port = portOf(to);
     const host = to.hostname;
@@ -74,7 +74,7 @@ export class Connector {
   }
 
   /** Dials, or speaks TLS on a tunnel, with the settings of this client. */
-  private secured(to: Target, attempt: Attempt): void {
+  private secured(to: Destination, attempt: Attempt): void {
     const { tls, egress } = this.options;
     const context = to.protocol === 'https:' ? this.material?.current : undefined;
     if (!this.dialing || this.dialing.context !== context) {
@@ -130,7 +130,7 @@ class Attempt {
     return this.aborting.signal;
   }
 
-  dial(dial: Dial, to: Target): void {
+  dial(dial: Dial, to: Destination): void {
     // It returns the socket, which its types do not say.
     const socket = dial(to, (error, made) => this.finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
     this.holds(socket);
@@ -155,11 +155,11 @@ class Attempt {
 const plainDial = buildConnector({ timeout: 0 });
 
 /** TLS asks for the host of the URL, whatever the `Host` header says, or for the name that is configured. */
-const named = (to: Target, serverName?: string): Target => ({
+const named = (to: Destination, serverName?: string): Destination => ({
   ...to,
   servername: serverName ?? (isIP(to.hostname) === 0 ? to.hostname : ''),
 });
 
 const bracketed = (host: string): string => (isIP(host) === 6 ? `[${host}]` : host);
 
-const portOf = ({ port, protocol }: Target): number => (port ? Number(port) : protocol === 'https:' ? 443 : 80);
+const portOf = ({ port, protocol }: Destination): number => (port ? Number(port) : protocol === 'https:' ? 443 : 80);

@@ -8,7 +8,7 @@ const ELSEWHERE: ReadonlySet<number> = new Set([301, 302, 307, 308]);
 const MOST = 64;
 
 /** Where the paths of one origin have moved to, so that not every call has to find out again. */
-export class Moved {
+export class SlashRedirects {
   private readonly paths = new Map<string, string>();
 
   constructor(private readonly origin: string) {}

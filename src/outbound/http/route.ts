@@ -4,14 +4,14 @@ import type { Connector } from './connect.js';
 import { Connection } from './connection.js';
 import { HttpError } from './exchange.js';
 import type { ForwardProxy } from './proxy.js';
-import { Moved } from './redirects.js';
+import { SlashRedirects } from './redirects.js';
 
 export interface Route {
   readonly pool: Pool;
   /** What stands before the path in a request. */
   readonly prefix: string;
   /** Where paths have moved to; undefined where no redirect is followed at all. */
-  readonly moved: Moved | undefined;
+  readonly moved: SlashRedirects | undefined;
   /** The headers of a request, where the way needs some of its own. */
   headers?(given: readonly string[]): readonly string[];
 }
@@ -49,7 +49,7 @@ export function routeTo(
   const url = URL.canParse(origin) ? new URL(origin) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
     throw new HttpError('HTTP_UNSENDABLE', 'the URL is neither http nor https');
-  const moved = stranger ? undefined : new Moved(origin);
+  const moved = stranger ? undefined : new SlashRedirects(origin);
   const whole = proxy !== undefined && !stranger && url.protocol === 'http:';
   if (whole) {
     const pool = poolOf(proxy.origin, connector.toProxy);

@@ -12,7 +12,7 @@ import type { Log } from '../../telemetry/log.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
-import { Traffic } from './server-traffic.js';
+import { ServerTraffic } from './server-traffic.js';
 import { StdioLink } from './stdio-link.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
 
@@ -33,7 +33,7 @@ export interface ServerSettings {
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 }
 
-export interface Surroundings {
+export interface UpstreamBuildOptions {
   readonly limits: { readonly event: number };
   readonly sessionIdle: number;
   readonly clientInfo: Implementation;
@@ -56,7 +56,7 @@ export interface VerdictStore {
 /** A reply that is streamed may be so many times as large as one of its messages. */
 const REPLY_FACTOR = 16;
 
-export function buildUpstream(name: string, settings: ServerSettings, around: Surroundings): Upstream {
+export function buildUpstream(name: string, settings: ServerSettings, around: UpstreamBuildOptions): Upstream {
   const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput, credentials = CONFIGURED } = around;
   const target: CredentialTarget = {
     kind: 'server',
@@ -75,7 +75,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Su
     credential: (caller) => credentials.for(caller, target),
     timeouts: settings.timeouts,
     limits: { event: limits.event, reply: limits.event * REPLY_FACTOR },
-    traffic: new Traffic(),
+    traffic: new ServerTraffic(),
     clientInfo,
     explains,
     showsOutput: showsOutput?.(name),

@@ -5,7 +5,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
-import { FLOODED, type Traffic } from './server-traffic.js';
+import { FLOODED, type ServerTraffic } from './server-traffic.js';
 
 /** What every connection to one configured server shares. */
 export interface UpstreamContext {
@@ -18,7 +18,7 @@ export interface UpstreamContext {
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
   readonly limits: { readonly event: number; readonly reply: number };
   /** What the server sends without being asked. */
-  readonly traffic: Traffic;
+  readonly traffic: ServerTraffic;
   /** How the gateway introduces itself. */
   readonly clientInfo: Implementation;
   /** Whether callers may read what operators may: commands, paths, and what the process of the server wrote. */

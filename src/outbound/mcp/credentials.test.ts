@@ -16,7 +16,7 @@ import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
 import { buildUpstream, type ServerSettings } from './build.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import type { McpUpstream } from './upstream.js';
 
 /** One request as the server saw it. */
@@ -159,7 +159,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
       for (const subject of ['ada', 'bob']) {
         for (const more of [{}, { capabilities: ELICITS }, { session: `of-${subject}` }]) {
           const caller = as(subject, { revision: era, ...more });
-          const outcome = await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+          const outcome = await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }));
           expect(outcome).toMatchObject({ kind: 'complete' });
         }
       }
@@ -180,7 +180,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     const upstream = connect(server, revision, transport, team);
     const era = kind === 'modern' ? NEWEST : legacy;
     for (const subject of ['ada', 'bob', 'ada'])
-      await upstream.request(as(subject, { revision: era }), ownCall('tools/call', { name: 'x' }));
+      await upstream.request(as(subject, { revision: era }), gatewayCall('tools/call', { name: 'x' }));
     expect(usedWith(seen, ({ session }) => session).size).toBe(kind === 'modern' ? 0 : 1);
     expect(new Set(seen.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer team']));
   });
@@ -191,9 +191,9 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     const renewed: Credentials = { for: () => ({ key: 'ada', headers: ['Authorization', `Bearer ${token}`] }) };
     const upstream = connect(server, revision, transport, renewed);
     const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
-    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }));
     token = 'new';
-    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }));
     const calls = seen.filter(({ method }) => method === 'tools/call');
     expect(calls.map(({ authorization }) => authorization)).toEqual(['Bearer old', 'Bearer new']);
     expect(new Set(calls.map(({ session }) => session)).size).toBe(1);
@@ -205,9 +205,11 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     const changing: Credentials = { for: () => ({ key: account, headers: ['Authorization', `Bearer ${account}`] }) };
     const upstream = connect(server, revision, transport, changing);
     const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy, session: 'mine' });
-    await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }));
     account = 'second';
-    expect(await upstream.request(caller, ownCall('tools/call', { name: 'x' }))).toMatchObject({ kind: 'complete' });
+    expect(await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }))).toMatchObject({
+      kind: 'complete',
+    });
     for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
   });
 
@@ -227,7 +229,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     await upstream.describe();
     const before = seen.length;
     const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
-    const outcome = await upstream.request(caller, ownCall('tools/call', { name: 'x' }));
+    const outcome = await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }));
     expect(outcome).toMatchObject({ kind: 'error', error: { reason: 'upstream_unauthorized' } });
     expect((outcome as { error: Error }).error.message).toContain(words);
     expect((outcome as { error: Error }).error.message).not.toContain('10.0.0.1');
@@ -253,7 +255,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
       await upstream.describe();
       const caller = as('ada', { revision: kind === 'modern' ? NEWEST : legacy });
       const error = { reason, detail: { outcome: 'not_executed' } };
-      expect(await upstream.request(caller, ownCall('tools/call', { name: 'x' }))).toMatchObject({ error });
+      expect(await upstream.request(caller, gatewayCall('tools/call', { name: 'x' }))).toMatchObject({ error });
       await expect(upstream.watch({ toolsListChanged: true }, () => {}, caller)).rejects.toMatchObject(error);
       expect(seen.map(({ method }) => method)).not.toContain('tools/call');
     },
@@ -267,7 +269,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     const upstream = connect(server, revision, transport, credentials, 600_000);
     await upstream.describe();
     const cancellation = new Cancellation();
-    const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
+    const call = { ...gatewayCall('tools/call', { name: 'x' }), cancellation };
     const outcome = upstream.request(as('ada', { revision: kind === 'modern' ? NEWEST : legacy }), call);
     setImmediate(() => cancellation.cancel());
     expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
@@ -307,7 +309,7 @@ describe.each(CASES.slice(1))('%s that callers share', (_, kind, revision, trans
     const { credentials, lose } = teamOf();
     const upstream = connect(server, revision, transport, credentials);
     const call = (subject: string) =>
-      upstream.request(as(subject, { revision: legacy }), ownCall('tools/call', { name: 'x' }));
+      upstream.request(as(subject, { revision: legacy }), gatewayCall('tools/call', { name: 'x' }));
     await call('ada');
     await call('bob');
     lose('ada');
@@ -331,7 +333,10 @@ it('a pool of sessions serves the others when the credential of its first caller
     },
   });
   const call = (subject: string) =>
-    upstream.request(as(subject, { revision: legacy, capabilities: ELICITS }), ownCall('tools/call', { name: 'x' }));
+    upstream.request(
+      as(subject, { revision: legacy, capabilities: ELICITS }),
+      gatewayCall('tools/call', { name: 'x' }),
+    );
   await call('ada');
   adas = 'another';
   // More at a time than there are sessions, so that one is opened for a call of the other caller.
@@ -399,7 +404,7 @@ describe.each([
     closing.push(() => server.close());
     const upstream = connect(server, revision, transport, tokens(false), 600_000);
     const cancellation = new Cancellation();
-    const call = { ...ownCall('tools/call', { name: 'x' }), cancellation };
+    const call = { ...gatewayCall('tools/call', { name: 'x' }), cancellation };
     const outcome = upstream.request(as('ada', { revision: legacy, ...more }), call);
     await contact;
     cancellation.cancel();

@@ -3,7 +3,7 @@ import type { UpstreamCall } from '../../core/upstream.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 
 /** A request the gateway makes on its own account. */
-export function ownCall(method: string, params: JsonObject = {}): UpstreamCall {
+export function gatewayCall(method: string, params: JsonObject = {}): UpstreamCall {
   return {
     method,
     params: RawObject.from(params),

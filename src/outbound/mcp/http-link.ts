@@ -5,7 +5,7 @@ import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
 import { credentialOf, type UpstreamContext, withoutCredential } from './context.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import type { Link, Peer } from './peer.js';
@@ -33,7 +33,7 @@ export class HttpLink implements Link {
     if (transport === 'sse') return { kind: 'legacy' };
     const outcome = await new ModernHttp(context, httpTarget(url), revision).send(
       {},
-      ownCall('server/discover'),
+      gatewayCall('server/discover'),
       GATEWAY,
     );
     if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'none');

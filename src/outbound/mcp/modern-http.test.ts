@@ -11,7 +11,7 @@ import {
 import { GATEWAY } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 
 let server: LooseServer | undefined;
@@ -30,7 +30,7 @@ const patiently = { timeout: 20_000 };
 it('lets go of a reply that does not end after its answer', async () => {
   const wire = await against((message, res) => beginStream(res, eventFor(message)));
   for (let i = 0; i < 5; i++)
-    expect(await wire.send({}, ownCall('tools/list'), GATEWAY)).toMatchObject({ kind: 'complete' });
+    expect(await wire.send({}, gatewayCall('tools/list'), GATEWAY)).toMatchObject({ kind: 'complete' });
   await expect.poll(() => server!.connections.size, patiently).toBe(0);
 });
 
@@ -48,10 +48,10 @@ it.each([
   'keeps the connection of an answer that came %s',
   async (_, answer) => {
     const wire = await against(answer);
-    await wire.send({}, ownCall('tools/list'), GATEWAY);
+    await wire.send({}, gatewayCall('tools/list'), GATEWAY);
     // Longer than a reply that goes on is given.
     await sleep(1_500);
-    await wire.send({}, ownCall('tools/list'), GATEWAY);
+    await wire.send({}, gatewayCall('tools/list'), GATEWAY);
     expect(server!.opened).toBe(1);
   },
 );

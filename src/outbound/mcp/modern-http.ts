@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/caller.js';
 import { failed, type Outcome } from '../../core/gateway.js';
-import { Bucket } from '../../core/token-bucket.js';
+import { TokenBucket } from '../../core/token-bucket.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import type { Credential } from '../../identity/credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
@@ -48,7 +48,7 @@ import { Deadline } from './deadline.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
 import { refusal } from './refusal.js';
-import { Grace } from './reply-end-timer.js';
+import { ReplyEndTimer } from './reply-end-timer.js';
 import { FLOODED } from './server-traffic.js';
 
 /** Streamable HTTP of 2026-07-28 and later: every request stands alone, and closing its stream cancels it. */
@@ -138,8 +138,8 @@ class Exchange implements PostEvents {
   private settled = false;
   private type: string | undefined;
   private streamed = false;
-  private grace: Grace | undefined;
-  private unwantedRate: Bucket | undefined;
+  private grace: ReplyEndTimer | undefined;
+  private unwantedRate: TokenBucket | undefined;
 
   constructor(
     private readonly context: UpstreamContext,
@@ -235,7 +235,7 @@ class Exchange implements PostEvents {
         this.settle(
           decodeOutcome(message.result!) ?? failed(invalidReply(this.context, 'sent a result of unknown type')),
         );
-      if (this.streamed) this.grace = new Grace(this.wire!);
+      if (this.streamed) this.grace = new ReplyEndTimer(this.wire!);
     } else {
       // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
       this.unwanted();
@@ -244,7 +244,7 @@ class Exchange implements PostEvents {
 
   private unwanted(): void {
     const { context } = this;
-    this.unwantedRate ??= new Bucket(context.traffic.limits.unwantedPerCall);
+    this.unwantedRate ??= new TokenBucket(context.traffic.limits.unwantedPerCall);
     if (!this.unwantedRate.take(1)) this.abort(tooMuch(context, 'messages'));
   }
 

@@ -17,7 +17,7 @@ import {
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { decodeServerCapabilities, encodeClientCapabilities } from '../../protocol/mcp/translate/capabilities.js';
 import { invalidReply } from './context.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import { ModernTask, type Send } from './modern-task.js';
 import type { OpenWatch, Peer } from './peer.js';
 
@@ -62,7 +62,7 @@ export class ModernPeer implements Peer {
 
   async describe(): Promise<ServerDescription> {
     if (this.known && this.known.until > performance.now()) return this.known.description;
-    const outcome = await this.wire.send({}, ownCall('server/discover'), GATEWAY);
+    const outcome = await this.wire.send({}, gatewayCall('server/discover'), GATEWAY);
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind !== 'complete') throw invalidReply(this.wire, 'answered server/discover with something else');
     return this.learn(outcome.result.value());

@@ -26,7 +26,7 @@ import type { Start } from '../stdio/lease.js';
 import type { Child } from '../stdio/process.js';
 import { broken, invalidReply, timedOut, type UpstreamContext, unavailable } from './context.js';
 import { Deadline } from './deadline.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import type { OpenWatch } from './peer.js';
 import { FLOODED } from './server-traffic.js';
 import { endingOf, problemOf } from './session/stdio-problem.js';
@@ -45,7 +45,7 @@ interface Listening {
 }
 
 /** A process that speaks the modern era on its pipes: many requests and subscriptions at once, told apart by id. */
-export class ModernPipe {
+export class ModernStdio {
   private readonly waiting = new Map<number, Waiting>();
   private readonly listening = new Map<number, Listening>();
   private readonly child: Child;
@@ -69,7 +69,7 @@ export class ModernPipe {
 
   /** Resolves when the process has answered a question: it is up. */
   async answers(time: number): Promise<void> {
-    await this.send({}, { ...ownCall('server/discover'), timeouts: { call: time, callMax: time } });
+    await this.send({}, { ...gatewayCall('server/discover'), timeouts: { call: time, callMax: time } });
   }
 
   send(capabilities: ClientCapabilities, call: UpstreamCall): Promise<Outcome> {

@@ -6,7 +6,7 @@ import type { Outcome } from '../../core/gateway.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../http/index.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 
@@ -41,7 +41,7 @@ async function follow(
   });
   const peer = new ModernPeer(new ModernHttp(server.context(), httpTarget(server.url), NEWEST));
   cancellation.current = new Cancellation();
-  const call = ownCall('tools/call', { name: 'slow' });
+  const call = gatewayCall('tools/call', { name: 'slow' });
   const outcome = peer.request(GATEWAY, {
     ...call,
     tasks: 'follow',

@@ -7,7 +7,7 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputResponses, isObject } from '../../protocol/mcp/model.js';
 import { readTask, type TaskView } from '../../protocol/mcp/translate/task.js';
 import { invalidReply, timedOut } from './context.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 
 const DEFAULT_INTERVAL = 1_000;
 const LEAST_INTERVAL = 50;
@@ -91,7 +91,7 @@ export class ModernTask implements ParkedCall {
   }
 
   private async look(cancellation: Cancellation): Promise<TaskView | Outcome> {
-    const call = { ...ownCall('tasks/get', { taskId: this.taskId }), cancellation };
+    const call = { ...gatewayCall('tasks/get', { taskId: this.taskId }), cancellation };
     const outcome = await this.send(this.capabilities, call);
     if (outcome.kind !== 'complete') return outcome;
     return (
@@ -146,7 +146,7 @@ export class ModernTask implements ParkedCall {
   }
 
   private async tell(method: string, params: object): Promise<void> {
-    await this.send(this.capabilities, ownCall(method, { taskId: this.taskId, ...params }));
+    await this.send(this.capabilities, gatewayCall(method, { taskId: this.taskId, ...params }));
   }
 
   abandon(): void {

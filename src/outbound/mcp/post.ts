@@ -1,4 +1,4 @@
-import { Parts } from '../../protocol/http/body-buffer.js';
+import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import { GappedReader, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { JsonSyntaxError } from '../../protocol/jsonrpc/scan.js';
 import { isEventStream, SseOverflow, SseReader } from '../../protocol/sse/reader.js';
@@ -43,7 +43,7 @@ export class PostReply implements HttpReply {
   private first: Buffer | undefined;
   private parts: GappedReader | undefined;
   /** What is read of a refusal. */
-  private refusal: Parts | undefined;
+  private refusal: BodyBuffer | undefined;
   private size = 0;
   private total = 0;
   exchange: Abortable | undefined;
@@ -96,7 +96,7 @@ export class PostReply implements HttpReply {
     this.size += chunk.length;
     if (this.status >= 300) {
       if (this.size <= REFUSAL_LIMIT) {
-        this.refusal ??= new Parts();
+        this.refusal ??= new BodyBuffer();
         this.refusal.add(chunk);
       } else {
         this.exchange?.abort();

@@ -6,7 +6,7 @@ const GRACE = 1_000;
  * The moment a streamed reply has to end once its answer has come. One that ends leaves its connection to the next request; one
  * that does not would keep it forever.
  */
-export class Grace {
+export class ReplyEndTimer {
   private timer: NodeJS.Timeout | undefined;
   private over = false;
 

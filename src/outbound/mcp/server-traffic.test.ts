@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { TRAFFIC_LIMITS, Traffic } from './server-traffic.js';
+import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from './server-traffic.js';
 
 test('the pause doubles while floods go on, and is short again after a quiet time', () => {
   let now = 0;
-  const traffic = new Traffic({ ...TRAFFIC_LIMITS, pause: 10, longestPause: 35 }, () => now);
+  const traffic = new ServerTraffic({ ...SERVER_TRAFFIC_LIMITS, pause: 10, longestPause: 35 }, () => now);
   expect(traffic.resting).toBe(0);
   expect(traffic.flooded()).toBe(10);
   // Other connections of the same server notice the same flood.
@@ -19,7 +19,7 @@ test('the pause doubles while floods go on, and is short again after a quiet tim
 });
 
 test('a long message counts as several', () => {
-  const traffic = new Traffic({ ...TRAFFIC_LIMITS, besideCalls: { burst: 10, second: 0.001 } });
+  const traffic = new ServerTraffic({ ...SERVER_TRAFFIC_LIMITS, besideCalls: { burst: 10, second: 0.001 } });
   expect(traffic.allows(10 * 4_096)).toBe(true);
   expect(traffic.allows(1)).toBe(false);
 });

@@ -1,8 +1,8 @@
 import { Quota, type QuotaLimits } from '../../core/quota.js';
-import { type Allowance, Bucket } from '../../core/token-bucket.js';
+import { type Allowance, TokenBucket } from '../../core/token-bucket.js';
 
 /** How much a server may ask and send without being asked. A server that goes beyond it slows everybody down. */
-export interface TrafficLimits {
+export interface ServerTrafficLimits {
   /** Questions of one call that are not answered yet, or whose answers the server has not taken yet. */
   readonly openPerCall: QuotaLimits;
   /** The same of all calls of one server. */
@@ -22,7 +22,7 @@ export interface TrafficLimits {
 
 const MIB = 1024 * 1024;
 
-export const TRAFFIC_LIMITS: TrafficLimits = {
+export const SERVER_TRAFFIC_LIMITS: ServerTrafficLimits = {
   openPerCall: { count: 100, bytes: 8 * MIB },
   openPerServer: { count: 1_000, bytes: 32 * MIB },
   keptAnswers: { count: 10_000, bytes: 64 * MIB },
@@ -40,22 +40,22 @@ const LONG = 4_096;
 const KEPT_IN_ALL = new Quota({ count: 100_000, bytes: 256 * MIB });
 
 /** What one server sends without being asked, over all its connections. */
-export class Traffic {
+export class ServerTraffic {
   /** Questions of the server that wait for an answer, or for the server to take it. */
   readonly questions: Quota;
   /** Answers that came while their callers were asked something, and wait for them to come back. */
   readonly keptAnswers: Quota;
-  private readonly beside: Bucket;
+  private readonly beside: TokenBucket;
   private pause: number;
   private restsUntil = 0;
 
   constructor(
-    readonly limits: TrafficLimits = TRAFFIC_LIMITS,
+    readonly limits: ServerTrafficLimits = SERVER_TRAFFIC_LIMITS,
     private readonly now: () => number = () => performance.now(),
   ) {
     this.questions = new Quota(limits.openPerServer);
     this.keptAnswers = new Quota(limits.keptAnswers, KEPT_IN_ALL);
-    this.beside = new Bucket(limits.besideCalls);
+    this.beside = new TokenBucket(limits.besideCalls);
     this.pause = limits.pause;
   }
 

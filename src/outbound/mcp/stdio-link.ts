@@ -14,18 +14,18 @@ import type { Start } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';
 import { Supervisor } from '../stdio/supervisor.js';
 import type { UpstreamContext } from './context.js';
-import { ownCall } from './gateway-call.js';
+import { gatewayCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
-import { ModernPipe } from './modern-stdio.js';
+import { ModernStdio } from './modern-stdio.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { LegacySession } from './session/session.js';
 import type { SessionEvents } from './session/session-options.js';
-import { Watching } from './session/session-watch.js';
+import { SessionWatch } from './session/session-watch.js';
 import { StdioChannel } from './session/stdio-channel.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
-import { ForeignVersions, firstContact } from './version-probe.js';
+import { ForeignVersions, probeVersion } from './version-probe.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;
@@ -46,17 +46,17 @@ const PROBE_TIMEOUT = 5_000;
 /** A server that is a program. Its processes are shared or lent; which era one speaks is settled when it starts. */
 export class StdioLink implements Link {
   private readonly supervisor: SessionSupervisor;
-  private readonly watching = new Watching();
+  private readonly watching = new SessionWatch();
   /** The last process that was asked about its era answered nothing at all. */
   private stayedSilent = false;
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   /** The newest process for clients with capabilities, by its key. */
   private readonly running = new Map<string, LegacySession>();
-  private modernPipe: ModernPipe | undefined;
+  private modernPipe: ModernStdio | undefined;
 
   constructor(private readonly options: StdioLinkOptions) {
     const { context, command, maxLine, pool, idle, modernOffer } = options;
-    this.supervisor = new Supervisor<LegacySession | ModernPipe>({
+    this.supervisor = new Supervisor<LegacySession | ModernStdio>({
       name: context.name,
       command,
       child: { maxLine },
@@ -68,21 +68,21 @@ export class StdioLink implements Link {
       log: context.log,
       open: async (start, { key, signal, become }) => {
         if (key === MODERN) {
-          const pipe = new ModernPipe(context, modernOffer, start);
+          const pipe = new ModernStdio(context, modernOffer, start);
           await pipe.answers(2 * context.timeouts.connect);
           this.modernPipe = pipe;
           return pipe;
         }
         if (key !== UNKNOWN) return this.openLegacy(key, new StdioChannel(context, start));
         const session = await this.openFirst(start, signal);
-        if (session instanceof ModernPipe) this.modernPipe = session;
-        become(session instanceof ModernPipe ? MODERN : CANONICAL);
+        if (session instanceof ModernStdio) this.modernPipe = session;
+        become(session instanceof ModernStdio ? MODERN : CANONICAL);
         return session;
       },
     });
   }
 
-  private openFirst(start: Start, signal: AbortSignal): Promise<ModernPipe | LegacySession> {
+  private openFirst(start: Start, signal: AbortSignal): Promise<ModernStdio | LegacySession> {
     const { context, modernOffer } = this.options;
     const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
     if (this.stayedSilent) {
@@ -93,7 +93,7 @@ export class StdioLink implements Link {
     signal.addEventListener('abort', () => {
       this.stayedSilent = signal.reason instanceof StdioError && signal.reason.reason === 'timeout';
     });
-    return firstContact(start, { context, modernOffer, signal, openLegacy });
+    return probeVersion(start, { context, modernOffer, signal, openLegacy });
   }
 
   private async openLegacy(key: string, channel: StdioChannel): Promise<LegacySession> {
@@ -132,7 +132,7 @@ export class StdioLink implements Link {
     const lease = await this.supervisor.acquire({ key: UNKNOWN, signal });
     lease.release();
     const { session } = lease;
-    return session instanceof ModernPipe
+    return session instanceof ModernStdio
       ? { kind: 'modern', revision: session.revision, discovered: undefined }
       : { kind: 'legacy' };
   }
@@ -142,7 +142,7 @@ export class StdioLink implements Link {
     const { context } = this.options;
     const patient = { ...context, timeouts: { ...context.timeouts, call: PROBE_TIMEOUT } };
     return this.supervisor.sibling(async (start) => {
-      const outcome = await new ModernPipe(patient, revision, start).send({}, ownCall('server/discover'));
+      const outcome = await new ModernStdio(patient, revision, start).send({}, gatewayCall('server/discover'));
       if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'legacy');
       return outcome.kind === 'error' ? readProbe({ error: outcome.error }, 'legacy') : { kind: 'none' };
     });
@@ -282,7 +282,7 @@ class PipeWire implements ModernWire {
   async close(): Promise<void> {}
 }
 
-function pipe(lease: Lease): ModernPipe {
-  if (lease.session instanceof ModernPipe) return lease.session;
+function pipe(lease: Lease): ModernStdio {
+  if (lease.session instanceof ModernStdio) return lease.session;
   throw new TypeError('a session of the other era was leased');
 }

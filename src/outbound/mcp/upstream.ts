@@ -26,7 +26,7 @@ import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import type { Log } from '../../telemetry/log.js';
 import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
-import { unlessCancelled } from './reject-on-cancel.js';
+import { rejectOnCancel } from './reject-on-cancel.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
 
@@ -133,7 +133,7 @@ export class McpUpstream implements Upstream {
     const resting = this.resting();
     if (resting) return failed(resting);
     try {
-      verdict = this.verdict ?? (await unlessCancelled(this.probe(), call.cancellation));
+      verdict = this.verdict ?? (await rejectOnCancel(this.probe(), call.cancellation));
     } catch (error) {
       return failed(this.note(error, true));
     }

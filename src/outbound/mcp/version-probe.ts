@@ -11,11 +11,11 @@ import type { ExitInfo } from '../stdio/exit-info.js';
 import type { Start } from '../stdio/lease.js';
 import type { Child, ChildEvents } from '../stdio/process.js';
 import type { UpstreamContext } from './context.js';
-import { ModernPipe } from './modern-stdio.js';
+import { ModernStdio } from './modern-stdio.js';
 import type { LegacySession } from './session/session.js';
 import { StdioChannel } from './session/stdio-channel.js';
 
-export interface FirstContactOptions {
+export interface VersionProbeOptions {
   readonly context: UpstreamContext;
   readonly modernOffer: Revision;
   /** Fires when the process has taken too long. */
@@ -43,7 +43,7 @@ const HESITATION = 2_000;
  * 5.2): `server/discover` first, and on anything but a modern answer the handshake. Only a process that does not survive
  * the probe, or refuses the handshake after it, is started again, and hears the handshake first then.
  */
-export async function firstContact(start: Start, options: FirstContactOptions): Promise<ModernPipe | LegacySession> {
+export async function probeVersion(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
   const { context, openLegacy, signal } = options;
   const probe = new EraProbe(start, options);
   try {
@@ -89,7 +89,7 @@ class EraProbe implements ChildEvents {
 
   constructor(
     start: Start,
-    private readonly options: FirstContactOptions,
+    private readonly options: VersionProbeOptions,
   ) {
     this.found = new Promise((resolve) => {
       this.settle = resolve;
@@ -101,7 +101,7 @@ class EraProbe implements ChildEvents {
     this.child = start(this, { expendable: true });
   }
 
-  async session(): Promise<ModernPipe | LegacySession> {
+  async session(): Promise<ModernStdio | LegacySession> {
     const { context } = this.options;
     try {
       this.ask();
@@ -143,10 +143,10 @@ class EraProbe implements ChildEvents {
     this.child.send(writeRequest(this.id, 'server/discover', params));
   }
 
-  private modern(evidence: Evidence): ModernPipe {
+  private modern(evidence: Evidence): ModernStdio {
     if (evidence.kind === 'foreign') throw new ForeignVersions(evidence);
     const revision = evidence.kind === 'modern' ? evidence.revision : this.options.modernOffer;
-    return new ModernPipe(this.options.context, revision, (events) => this.handOver(events));
+    return new ModernStdio(this.options.context, revision, (events) => this.handOver(events));
   }
 
   /** From here on the process is heard by `events`. */

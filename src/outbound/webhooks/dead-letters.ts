@@ -1,4 +1,4 @@
-import type { Pushes, QueuedPush } from '../../core/a2a/push/push-notifications.js';
+import type { PushNotifications, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import type { DeadLetter, Outbox } from '../../state/index.js';
 
 /** A notification that was given up. Neither its content nor where exactly it should have gone is told. */
@@ -28,7 +28,7 @@ const LOOK_AT = 200;
 export class DeadLetters {
   constructor(
     private readonly outbox: Pick<Outbox<QueuedPush>, 'dead' | 'replay' | 'depth'>,
-    private readonly pushes: Pick<Pushes, 'disable'>,
+    private readonly pushes: Pick<PushNotifications, 'disable'>,
     private readonly queued: () => void = () => {},
   ) {}
 

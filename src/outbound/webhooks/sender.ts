@@ -1,4 +1,4 @@
-import type { Pushes, PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
+import type { PushNotifications, PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { Cancellation } from '../../core/caller.js';
 import { sleep } from '../../core/timing.js';
 import type { Claimed, Outbox } from '../../state/index.js';
@@ -8,9 +8,9 @@ import { notificationHeaders, type Signing } from './headers.js';
 import { type HostLimits, Hosts } from './hosts.js';
 import { type Post, post, retryAfterMs } from './post.js';
 
-export interface WebhookParts {
+export interface WebhookSenderOptions {
   readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'bury' | 'release' | 'leaseMs'>;
-  readonly pushes: Pick<Pushes, 'target' | 'attempted' | 'disable'>;
+  readonly pushes: Pick<PushNotifications, 'target' | 'attempted' | 'disable'>;
   /** Refuses private addresses at the moment it connects; not the client that configured agents are reached with. */
   readonly client: Pick<HttpClient, 'request'>;
   /** Without it notifications carry no proof of the gateway's own. */
@@ -20,7 +20,7 @@ export interface WebhookParts {
   readonly now?: () => number;
 }
 
-export interface WebhookOptions extends Partial<HostLimits> {
+export interface WebhookLimits extends Partial<HostLimits> {
   /** How often the queue is looked at when nobody says that there is something in it. */
   readonly pollMs?: number;
   /** From the connection to the status line. */
@@ -49,7 +49,7 @@ const DEFAULTS = {
  * of replicas may run one; what a dead one had claimed comes back when its lease ends.
  */
 export class WebhookSender {
-  private readonly options: Required<WebhookOptions>;
+  private readonly limits: Required<WebhookLimits>;
   private readonly hosts: Hosts;
   private readonly now: () => number;
   private readonly underWay = new Set<Promise<void>>();
@@ -64,12 +64,12 @@ export class WebhookSender {
   private wake: (() => void) | undefined;
 
   constructor(
-    private readonly parts: WebhookParts,
-    options: WebhookOptions = {},
+    private readonly options: WebhookSenderOptions,
+    limits: WebhookLimits = {},
   ) {
-    this.options = { ...DEFAULTS, ...options };
-    this.now = parts.now ?? Date.now;
-    this.hosts = new Hosts(this.options, () => performance.now());
+    this.limits = { ...DEFAULTS, ...limits };
+    this.now = options.now ?? Date.now;
+    this.hosts = new Hosts(this.limits, () => performance.now());
   }
 
   start(): void {
@@ -90,7 +90,7 @@ export class WebhookSender {
     await this.running;
     const grace = setTimeout(() => {
       for (const { abort } of this.posts) abort();
-    }, this.options.graceMs);
+    }, this.limits.graceMs);
     await Promise.all(this.underWay);
     clearTimeout(grace);
   }
@@ -99,7 +99,7 @@ export class WebhookSender {
     while (!this.stopped) {
       this.nudged = false;
       const taken = await this.take();
-      if (taken === 0 || this.underWay.size >= this.options.atOnce) await this.rest();
+      if (taken === 0 || this.underWay.size >= this.limits.atOnce) await this.rest();
     }
   }
 
@@ -107,31 +107,31 @@ export class WebhookSender {
     if (this.nudged || this.stopped) return;
     const nudge = new Cancellation();
     this.wake = () => nudge.cancel();
-    await sleep(this.options.pollMs, { until: nudge });
+    await sleep(this.limits.pollMs, { until: nudge });
     this.wake = undefined;
   }
 
   /** Claims as much as there is room for, and begins to deliver it. */
   private async take(): Promise<number> {
-    const room = this.options.atOnce - this.underWay.size;
+    const room = this.limits.atOnce - this.underWay.size;
     if (room <= 0) return 0;
     try {
       const claimedAt = performance.now();
-      const claimed = await this.parts.outbox.claim(room, {
-        perTarget: this.options.perHost,
+      const claimed = await this.options.outbox.claim(room, {
+        perTarget: this.limits.perHost,
         except: [...this.hosts.busy(), ...this.full()],
       });
       for (const delivery of claimed) this.begin(delivery, claimedAt);
       return claimed.length;
     } catch (error) {
-      this.parts.log.warn({ err: error }, 'queued notifications could not be looked up; trying again');
+      this.options.log.warn({ err: error }, 'queued notifications could not be looked up; trying again');
       return 0;
     }
   }
 
   /** Targets that have enough in line: what waits too long would outlive its lease. */
   private full(): string[] {
-    return [...this.claimed].flatMap(([target, count]) => (count >= this.options.perHost ? [target] : []));
+    return [...this.claimed].flatMap(([target, count]) => (count >= this.limits.perHost ? [target] : []));
   }
 
   private begin(delivery: Delivery, claimedAt: number): void {
@@ -141,7 +141,7 @@ export class WebhookSender {
       .catch((error: unknown) => {
         // What is not settled comes back when its lease ends.
         const { id, target } = delivery;
-        this.parts.log.warn({ err: error, notification: id, target }, 'a notification could not be settled');
+        this.options.log.warn({ err: error, notification: id, target }, 'a notification could not be settled');
       })
       .finally(() => {
         this.underWay.delete(work);
@@ -155,7 +155,7 @@ export class WebhookSender {
   }
 
   private async deliver(delivery: Delivery, claimedAt: number): Promise<void> {
-    const { outbox } = this.parts;
+    const { outbox } = this.options;
     await this.failing.get(delivery.lane)?.catch(() => {});
     let target = await this.lookUp(delivery);
     if (!target) return;
@@ -163,7 +163,7 @@ export class WebhookSender {
     const entered = this.hosts.enter(origin);
     if (entered !== true) {
       if (!(await entered)) {
-        await outbox.release(delivery, this.now() + this.options.pollMs);
+        await outbox.release(delivery, this.now() + this.limits.pollMs);
         return;
       }
       // It has waited in line, and the configuration may be gone meanwhile.
@@ -172,7 +172,7 @@ export class WebhookSender {
     let answered: boolean | undefined;
     try {
       // Somebody else may take it over while it is sent, and send the next one before this one arrives.
-      const late = performance.now() - claimedAt > outbox.leaseMs - this.options.budgetMs;
+      const late = performance.now() - claimedAt > outbox.leaseMs - this.limits.budgetMs;
       if (target && (late || this.stopped)) await outbox.release(delivery);
       else if (target) answered = await this.send(delivery, target);
     } finally {
@@ -181,11 +181,14 @@ export class WebhookSender {
   }
 
   private async lookUp({ id, value }: Delivery): Promise<PushTarget | undefined> {
-    const target = await this.parts.pushes.target(value);
+    const target = await this.options.pushes.target(value);
     if (typeof target !== 'string') return target;
-    if (target === 'deleted') await this.parts.outbox.ack(id);
+    if (target === 'deleted') await this.options.outbox.ack(id);
     else
-      await this.parts.outbox.bury(id, target === 'expired' ? 'the task has expired' : 'the configuration is disabled');
+      await this.options.outbox.bury(
+        id,
+        target === 'expired' ? 'the task has expired' : 'the configuration is disabled',
+      );
     return undefined;
   }
 
@@ -195,18 +198,18 @@ export class WebhookSender {
     const body = Buffer.from(value.body);
     let headers: string[];
     try {
-      headers = await notificationHeaders({ id, attempt, push: value, body }, target, this.now(), this.parts.signing);
+      headers = await notificationHeaders({ id, attempt, push: value, body }, target, this.now(), this.options.signing);
     } catch (error) {
-      this.parts.log.warn({ err: error, notification: id }, 'a notification could not be signed');
+      this.options.log.warn({ err: error, notification: id }, 'a notification could not be signed');
       await this.failed(delivery, 'the notification could not be signed', 0);
       return undefined;
     }
-    const sent = post(this.parts.client, target.url, headers, body, this.options.budgetMs);
+    const sent = post(this.options.client, target.url, headers, body, this.limits.budgetMs);
     this.posts.add(sent);
     try {
       const answer = await sent.answer;
       if ('error' in answer) {
-        if (this.stopped) await this.parts.outbox.release(delivery);
+        if (this.stopped) await this.options.outbox.release(delivery);
         else await this.failed(delivery, answer.error, 0);
         return false;
       }
@@ -220,7 +223,7 @@ export class WebhookSender {
   }
 
   private async settle(delivery: Delivery, target: PushTarget, status: number, after: string | undefined) {
-    const { outbox, pushes } = this.parts;
+    const { outbox, pushes } = this.options;
     if (status >= 200 && status < 300) {
       await outbox.ack(delivery.id);
       if (target.failures > 0) await pushes.attempted(delivery.value, true);
@@ -252,7 +255,7 @@ export class WebhookSender {
   }
 
   private async fail(delivery: Delivery, error: string, wait: number): Promise<void> {
-    const { outbox, pushes, log } = this.parts;
+    const { outbox, pushes, log } = this.options;
     const { id, target, attempt, value } = delivery;
     const became = await outbox.fail(delivery, { error, retryAfterMs: wait });
     log.warn({ notification: id, target, attempt, error, became }, 'a notification was not delivered');

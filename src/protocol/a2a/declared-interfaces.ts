@@ -1,7 +1,7 @@
 import type { Version } from './dialect.js';
 
 /** The versions that a card in 1.0 words declares for every binding served (G-10); older clients find theirs by the old path. */
-export const DECLARED: readonly {
+export const DECLARED_VERSIONS: readonly {
   readonly version: Version;
   /** Whether a request of this version can name a tenant: where it cannot, an endpoint shared by agents cannot be told apart. */
   readonly tenants: boolean;

@@ -72,7 +72,7 @@ export interface Dialect {
   writeCard(card: AgentCard): JsonObject;
 }
 
-/** One interface of an agent as its card offers it, in the words of this house. */
+/** One interface of an agent as its card offers it, in 1.0 words. */
 export interface OfferedInterface {
   readonly url: string;
   readonly binding: Binding;

@@ -9,7 +9,7 @@ export { canonicalForms, cardPayloads } from './canonical.js';
 export { cardDialect, readVersion, restDialect, rpcDialect } from './detect.js';
 export type { ErrorProfile } from './dialect.js';
 export { errorDetails, grpcError, restError } from './errors.js';
-export { diff, type FoldLimits, fold } from './task-events.js';
+export { applyEvent, diff, type TaskSizeLimits } from './task-events.js';
 export { hybridCard, legacyCard } from './versions/card/hybrid.js';
 export { interfacesOf } from './versions/card/interfaces.js';
 

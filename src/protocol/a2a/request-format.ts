@@ -4,7 +4,7 @@ import type { JsonObject } from '../jsonrpc/raw.js';
 import type { DialectId, Version } from './dialect.js';
 import type { Operation, RequestOf } from './model.js';
 
-export interface RestHop {
+export interface RestFormat {
   /** What stands between the interface's URL and the path of an operation. */
   readonly root: string;
   /** Whether a tenant stands in the path. */
@@ -14,7 +14,7 @@ export interface RestHop {
   readonly dialects: readonly DialectId[];
 }
 
-export interface Hop {
+export interface RequestFormat {
   /** `A2A-Version`, where the version has a name for itself. */
   readonly named: string | undefined;
   readonly extensions: string;
@@ -22,16 +22,16 @@ export interface Hop {
   readonly plain: boolean;
   /** How JSON-RPC bodies are written. */
   readonly dialect: DialectId;
-  readonly rest: RestHop | undefined;
+  readonly rest: RestFormat | undefined;
   /** The extended card is no method but a page beside the endpoint. */
   readonly cardPage: boolean;
   /** Such agents tell of a task's history only as far as they are asked to; whoever wants less is given less by us. */
   readonly asksHistory: boolean;
 }
 
-const LEGACY_REST: RestHop = { root: '/v1', tenants: false, card: '/card', dialects: ['0.3-proto', '0.3'] };
+const LEGACY_REST: RestFormat = { root: '/v1', tenants: false, card: '/card', dialects: ['0.3-proto', '0.3'] };
 
-const HOPS: Record<Version, Hop> = {
+const FORMATS: Record<Version, RequestFormat> = {
   '1.0': {
     named: '1.0',
     extensions: 'A2A-Extensions',
@@ -73,7 +73,11 @@ const HOPS: Record<Version, Hop> = {
 const WHOLE_HISTORY = 1_000;
 
 /** The request with what an agent has to be asked for to tell it. */
-export function asking<O extends Operation>({ asksHistory }: Hop, operation: O, request: RequestOf<O>): RequestOf<O> {
+export function asking<O extends Operation>(
+  { asksHistory }: RequestFormat,
+  operation: O,
+  request: RequestOf<O>,
+): RequestOf<O> {
   if (!asksHistory) return request;
   if (operation === 'GetTask') return { historyLength: WHOLE_HISTORY, ...request };
   if (operation !== 'SendMessage' && operation !== 'SendStreamingMessage') return request;
@@ -81,10 +85,10 @@ export function asking<O extends Operation>({ asksHistory }: Hop, operation: O, 
   return { ...request, configuration: { historyLength: WHOLE_HISTORY, ...configuration } };
 }
 
-export const hopOf = (version: Version): Hop => HOPS[version];
+export const requestFormatOf = (version: Version): RequestFormat => FORMATS[version];
 
 /** The newest version: what a card is asked for in (C-1). */
-export const NEWEST_HOP: Hop = HOPS['1.0'];
+export const NEWEST_REQUEST_FORMAT: RequestFormat = FORMATS['1.0'];
 
 export interface RestRoute {
   readonly verb: 'GET' | 'POST' | 'DELETE';
@@ -123,9 +127,10 @@ const LIST_QUERY = [
 ];
 
 /** Where an operation stands; `request` is the model's. */
-export function restRoute(hop: RestHop, operation: Operation, request: JsonObject): RestRoute {
+export function restRoute(format: RestFormat, operation: Operation, request: JsonObject): RestRoute {
   const { tenant } = request;
-  const root = hop.tenants && typeof tenant === 'string' && tenant !== '' ? `/${encodeURIComponent(tenant)}` : hop.root;
+  const root =
+    format.tenants && typeof tenant === 'string' && tenant !== '' ? `/${encodeURIComponent(tenant)}` : format.root;
   const configs = (): string => `${root}/tasks/${segment(request['taskId'])}/pushNotificationConfigs`;
   switch (operation) {
     case 'SendMessage':
@@ -144,7 +149,7 @@ export function restRoute(hop: RestHop, operation: Operation, request: JsonObjec
       return {
         verb: 'POST',
         path: `${root}/tasks/${segment(request['id'])}:cancel`,
-        body: hop.tenants ? 'request' : 'empty',
+        body: format.tenants ? 'request' : 'empty',
       };
     case 'SubscribeToTask':
       return { verb: 'POST', path: `${root}/tasks/${segment(request['id'])}:subscribe`, body: 'empty' };
@@ -157,6 +162,6 @@ export function restRoute(hop: RestHop, operation: Operation, request: JsonObjec
     case 'DeleteTaskPushNotificationConfig':
       return { verb: 'DELETE', path: `${configs()}/${segment(request['id'])}`, body: 'none' };
     case 'GetExtendedAgentCard':
-      return { verb: 'GET', path: `${root}${hop.card}`, body: 'none' };
+      return { verb: 'GET', path: `${root}${format.card}`, body: 'none' };
   }
 }

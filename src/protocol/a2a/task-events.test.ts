@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Artifact, Message, StreamResponse, Task } from './model.js';
-import { diff, fold } from './task-events.js';
+import { applyEvent, diff } from './task-events.js';
 
 const said = (messageId: string): Message => ({ messageId, role: 'ROLE_AGENT', parts: [{ text: messageId }] });
 const start: Task = { id: 't', contextId: 'c', status: { state: 'TASK_STATE_WORKING' }, history: [said('m1')] };
@@ -12,24 +12,26 @@ const chunk = (text: string, more: object = {}): StreamResponse => ({
 
 describe('G-23: folding events into a task', () => {
   it('appends chunks and replaces what is not appended', () => {
-    let task = fold(start, chunk('1'));
-    task = fold(task, chunk('2', { append: true }));
-    task = fold(task, chunk('3', { append: true, lastChunk: true }));
+    let task = applyEvent(start, chunk('1'));
+    task = applyEvent(task, chunk('2', { append: true }));
+    task = applyEvent(task, chunk('3', { append: true, lastChunk: true }));
     expect(task.artifacts).toEqual([{ artifactId: 'a', parts: [{ text: '1' }, { text: '2' }, { text: '3' }] }]);
-    expect(fold(task, chunk('4', { append: false })).artifacts).toEqual([{ artifactId: 'a', parts: [{ text: '4' }] }]);
+    expect(applyEvent(task, chunk('4', { append: false })).artifacts).toEqual([
+      { artifactId: 'a', parts: [{ text: '4' }] },
+    ]);
     expect(start.artifacts).toBeUndefined();
   });
 
   it('takes a chunk to append to nothing as a beginning', () => {
-    expect(fold(start, chunk('1', { append: true })).artifacts).toHaveLength(1);
+    expect(applyEvent(start, chunk('1', { append: true })).artifacts).toHaveLength(1);
   });
 
   it('keeps what a status said once another comes', () => {
-    const asked = fold(start, {
+    const asked = applyEvent(start, {
       statusUpdate: { ...ids, status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said('q') }, metadata: { a: 1 } },
     });
     expect(asked.history?.map(({ messageId }) => messageId)).toEqual(['m1']);
-    const done = fold(asked, {
+    const done = applyEvent(asked, {
       statusUpdate: { ...ids, status: { state: 'TASK_STATE_COMPLETED' }, metadata: { b: 2 } },
     });
     expect(done.history?.map(({ messageId }) => messageId)).toEqual(['m1', 'q']);
@@ -39,35 +41,35 @@ describe('G-23: folding events into a task', () => {
   it('lists the message of a status at once where the agent does', () => {
     const status = (message: Message): Task['status'] => ({ state: 'TASK_STATE_WORKING', message });
     const eager: Task = { ...start, status: status(said('started')), history: [said('m1'), said('started')] };
-    const done = fold(eager, { statusUpdate: { ...ids, status: status(said('done')) } });
+    const done = applyEvent(eager, { statusUpdate: { ...ids, status: status(said('done')) } });
     expect(done.history?.map(({ messageId }) => messageId)).toEqual(['m1', 'started', 'done']);
   });
 
   it('a snapshot that was asked for less does not make less of the task', () => {
-    const before = fold({ ...start, history: [said('m1'), said('m2')] }, chunk('1'));
+    const before = applyEvent({ ...start, history: [said('m1'), said('m2')] }, chunk('1'));
     const snapshot: Task = { id: 't', status: { state: 'TASK_STATE_COMPLETED' }, history: [said('m2'), said('m3')] };
-    const after = fold(before, { task: snapshot });
+    const after = applyEvent(before, { task: snapshot });
     expect(after.history?.map(({ messageId }) => messageId)).toEqual(['m1', 'm2', 'm3']);
     expect(after).toMatchObject({ contextId: 'c', artifacts: before.artifacts, status: snapshot.status });
   });
 
   it('makes the task of whatever comes first, except of a message', () => {
-    expect(fold(undefined, { statusUpdate: { ...ids, status: start.status } })).toEqual({
+    expect(applyEvent(undefined, { statusUpdate: { ...ids, status: start.status } })).toEqual({
       id: 't',
       contextId: 'c',
       status: start.status,
     });
-    expect(() => fold(undefined, { message: said('m') })).toThrow(/no task/);
-    expect(fold(start, { message: said('m2') }).history).toHaveLength(2);
+    expect(() => applyEvent(undefined, { message: said('m') })).toThrow(/no task/);
+    expect(applyEvent(start, { message: said('m2') }).history).toHaveLength(2);
   });
 
   it('G-70: keeps the newest of the history, and takes no more artifacts and parts than allowed', () => {
-    const task = fold(start, { message: said('m2') }, { history: 1 });
+    const task = applyEvent(start, { message: said('m2') }, { history: 1 });
     expect(task.history).toEqual([said('m2')]);
-    const once = fold(start, chunk('1'), { artifacts: 1, parts: 1 });
-    expect(() => fold(once, chunk('2', { append: true }), { parts: 1 })).toThrow(/2 parts, of which 1/);
+    const once = applyEvent(start, chunk('1'), { artifacts: 1, parts: 1 });
+    expect(() => applyEvent(once, chunk('2', { append: true }), { parts: 1 })).toThrow(/2 parts, of which 1/);
     const other: StreamResponse = { artifactUpdate: { ...ids, artifact: { artifactId: 'b', parts: [] } } };
-    expect(() => fold(once, other, { artifacts: 1 })).toThrow(/2 artifacts/);
+    expect(() => applyEvent(once, other, { artifacts: 1 })).toThrow(/2 artifacts/);
   });
 });
 
@@ -78,9 +80,9 @@ describe('G-40: telling two snapshots apart', () => {
   });
 
   it('tells the artifacts, then the status', () => {
-    const before = fold(start, chunk('1'));
+    const before = applyEvent(start, chunk('1'));
     const after: Task = {
-      ...fold(before, chunk('2', { append: true })),
+      ...applyEvent(before, chunk('2', { append: true })),
       status: { state: 'TASK_STATE_COMPLETED', message: said('bye') },
     };
     expect(diff(before, after)).toEqual([
@@ -111,7 +113,7 @@ describe('G-40: telling two snapshots apart', () => {
         const kept = first.filter(({ artifactId }) => !second.some((each) => each.artifactId === artifactId));
         const after: Task = { ...start, status: { state: reached }, artifacts: [...kept, ...second] };
         const events = diff(before, after);
-        const folded = events.reduce<Task>((task, event) => fold(task, event), before);
+        const folded = events.reduce<Task>((task, event) => applyEvent(task, event), before);
         const sorted = (task: Task) =>
           [...(task.artifacts ?? [])].sort((a, b) => (a.artifactId < b.artifactId ? -1 : 1));
         expect(sorted(folded)).toEqual(sorted(after));

@@ -3,7 +3,7 @@ import { ProtocolError } from '../errors.js';
 import type { JsonValue } from '../jsonrpc/raw.js';
 import { type Artifact, isTerminal, type Message, type StreamResponse, type Task, type TaskStatus } from './model.js';
 
-export interface FoldLimits {
+export interface TaskSizeLimits {
   /** Of messages the newest are kept. */
   readonly history?: number;
   /** Of artifacts, and of parts in one, no more are taken: a task with holes in its results would be none. */
@@ -12,7 +12,7 @@ export interface FoldLimits {
 }
 
 /** The task after the event; `task` itself is not changed. */
-export function fold(task: Task | undefined, event: StreamResponse, limits: FoldLimits = {}): Task {
+export function applyEvent(task: Task | undefined, event: StreamResponse, limits: TaskSizeLimits = {}): Task {
   const { task: snapshot, statusUpdate, artifactUpdate, message } = event;
   if (snapshot) return limited(task ? withSnapshot(task, snapshot) : snapshot, limits);
   if (message) {
@@ -82,7 +82,7 @@ function withArtifact(artifacts: readonly Artifact[], chunk: Artifact, append: b
   return artifacts.with(at, made);
 }
 
-function limited(task: Task, { history, artifacts, parts }: FoldLimits): Task {
+function limited(task: Task, { history, artifacts, parts }: TaskSizeLimits): Task {
   const count = task.artifacts?.length ?? 0;
   if (artifacts !== undefined && count > artifacts) throw tooMany('artifacts', count, artifacts);
   for (const artifact of parts === undefined ? [] : (task.artifacts ?? [])) {

@@ -1,10 +1,10 @@
-/** How the versions behave on HTTP, beside how they write: what a door asks instead of which version it has before it. */
+/** How the versions behave on HTTP, beside how they write: what an endpoint asks instead of which version it has before it. */
 import type { DialectId, Version } from './dialect.js';
 
 export const VERSION_HEADER = 'a2a-version';
 export const A2A_JSON = 'application/a2a+json';
 
-export interface Habits {
+export interface VersionBehavior {
   /** The version is the model itself: a text that came in it may leave as it is. */
   readonly isModel: boolean;
   /** The header with the extensions of an answer. */
@@ -17,14 +17,14 @@ export interface Habits {
   readonly namesEvents: boolean;
 }
 
-const CURRENT: Habits = {
+const CURRENT: VersionBehavior = {
   isModel: true,
   extensionsHeader: 'A2A-Extensions',
   refusesInStream: false,
   marksLast: false,
   namesEvents: false,
 };
-const OLDER: Habits = {
+const OLDER: VersionBehavior = {
   isModel: false,
   extensionsHeader: 'X-A2A-Extensions',
   refusesInStream: true,
@@ -32,7 +32,7 @@ const OLDER: Habits = {
   namesEvents: false,
 };
 
-const HABITS: Readonly<Record<DialectId, Habits>> = {
+const BEHAVIORS: Readonly<Record<DialectId, VersionBehavior>> = {
   '1.0': CURRENT,
   '0.3': OLDER,
   '0.3-proto': OLDER,
@@ -40,7 +40,7 @@ const HABITS: Readonly<Record<DialectId, Habits>> = {
   '0.1': { ...OLDER, namesEvents: true },
 };
 
-export const habits = (id: DialectId): Habits => HABITS[id];
+export const behavior = (id: DialectId): VersionBehavior => BEHAVIORS[id];
 
 /** What a client reads whose method is of several versions: how its task was made, in what all of them have in common. */
 export function sharedDialect(createdIn: DialectId | undefined, spoken: DialectId): DialectId {

@@ -1,16 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { bytesHeld } from '../../../test/support/heap.js';
-import { Parts } from './body-buffer.js';
+import { BodyBuffer } from './body-buffer.js';
 
-describe('Parts', () => {
+describe('BodyBuffer', () => {
   it('gives back what was added, one text after the other', () => {
     const sizes = fc.array(fc.oneof(fc.nat(20), fc.nat(5_000), fc.constantFrom(4_095, 4_096, 4_097)), {
       maxLength: 20,
     });
     fc.assert(
       fc.property(fc.array(sizes, { maxLength: 3 }), (texts) => {
-        const parts = new Parts();
+        const parts = new BodyBuffer();
         let n = 0;
         for (const text of texts) {
           const all = text.map((size) => Buffer.alloc(size, `${n++},`));
@@ -25,7 +25,7 @@ describe('Parts', () => {
   });
 
   it('does not copy what comes in one part', () => {
-    const parts = new Parts();
+    const parts = new BodyBuffer();
     const only = Buffer.from('only');
     parts.add(only);
     expect(parts.take()).toBe(only);
@@ -37,7 +37,7 @@ describe('Parts', () => {
     ['a little too much for one block', [2_049]],
     ['a little of a large memory', [5_000]],
   ])('weighs little more than its bytes: %s', (_, sizes) => {
-    const parts = new Parts();
+    const parts = new BodyBuffer();
     const before = bytesHeld();
     for (let i = 0; parts.size < 1_000_000; i++) {
       const size = sizes[i % sizes.length]!;

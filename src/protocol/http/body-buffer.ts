@@ -5,7 +5,7 @@ const BLOCK = 4 * 1024;
  * A text that comes in parts, until all of it is there. Small parts are copied together: each would be a hundred bytes of
  * memory beside its own, and whoever sends them says how small they are. Most texts come in one part, which is not copied.
  */
-export class Parts {
+export class BodyBuffer {
   /** Bytes of all parts. */
   size = 0;
   private parts: Buffer[] = [];

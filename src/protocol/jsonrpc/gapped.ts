@@ -2,7 +2,7 @@
  * A long message as it arrives, in parts. Copying the parts together costs as much as receiving them, so a long member of
  * its result (or of its params) stays in the parts it came in: the message is a short text with gaps.
  */
-import { Parts } from '../http/body-buffer.js';
+import { BodyBuffer } from '../http/body-buffer.js';
 import {
   BACKSLASH,
   CLOSE_ARRAY,
@@ -47,10 +47,10 @@ const LEVEL = 2;
 
 /** Finds the gaps of a message while it arrives, in one pass over its bytes. */
 export class GappedReader {
-  private readonly text = new Parts();
+  private readonly text = new BodyBuffer();
   private readonly gaps: Gap[] = [];
   /** The value that began in an earlier part. */
-  private gap: Parts | undefined;
+  private gap: BodyBuffer | undefined;
   private depth = 0;
   private inString = false;
   /** The next byte follows a backslash. */
@@ -104,7 +104,7 @@ export class GappedReader {
     if (this.gap) this.gap.add(part);
     else if (this.inValue && valueStart >= 0 && end - valueStart >= this.leastGap) {
       this.text.add(part.subarray(taken, valueStart));
-      this.gap = new Parts();
+      this.gap = new BodyBuffer();
       this.gap.add(part.subarray(valueStart));
     } else this.text.add(part.subarray(taken));
   }

@@ -12,7 +12,7 @@ export const META = {
   progressToken: 'progressToken',
 } as const;
 
-/** `_meta` keys of requests that describe one hop: taken off at the door and written anew for the next hop (GW-08). */
+/** `_meta` keys of requests that describe one hop: taken off at the endpoint and written anew for the next hop (GW-08). */
 export const HOP_META: ReadonlySet<string> = new Set<string>([
   META.protocolVersion,
   META.clientInfo,

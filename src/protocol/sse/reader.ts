@@ -1,4 +1,4 @@
-import { Parts } from '../http/body-buffer.js';
+import { BodyBuffer } from '../http/body-buffer.js';
 
 /**
  * Reads an event stream from bytes. Data is handed out as bytes: what an upstream sends is passed on, not decoded and
@@ -35,7 +35,7 @@ const MANY_LINES = 1_024;
 
 export class SseReader {
   /** The beginning of a line. */
-  private readonly held = new Parts();
+  private readonly held = new BodyBuffer();
   private readonly data: Buffer[] = [];
   private dataBytes = 0;
   /** How many of the first parts of `data` are joined lines already. */

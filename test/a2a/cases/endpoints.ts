@@ -1,4 +1,4 @@
-/** What the doors do with requests that no SDK writes, and the cards: plain requests, with one agent each. */
+/** What the endpoints do with requests that no SDK writes, and the cards: plain requests, with one agent each. */
 
 import { release } from '../../fixtures/a2a/behaviours.js';
 import { assert, type Case, type Cell, mark } from '../case.js';
@@ -39,12 +39,12 @@ const v03 = (text: string): Body => ({
   message: { kind: 'message', messageId: mark(), role: 'user', parts: [{ kind: 'text', text }] },
 });
 const rpc = (method: string, params: unknown, id: unknown = 7): Body => ({ jsonrpc: '2.0', id, method, params });
-const base = ({ house, column }: Cell): string => house.base(column.name);
+const base = ({ testbed, column }: Cell): string => testbed.base(column.name);
 const first = (row: { version: string; binding: string }): boolean =>
   row.version === '1.0' && row.binding === 'jsonrpc';
 const ONE = { 'a2a-version': '1.0' };
 
-const door = (name: string, ids: readonly string[], run: (cell: Cell) => Promise<void>, once = true): Case => ({
+const endpoint = (name: string, ids: readonly string[], run: (cell: Cell) => Promise<void>, once = true): Case => ({
   name,
   ids,
   once,
@@ -52,8 +52,8 @@ const door = (name: string, ids: readonly string[], run: (cell: Cell) => Promise
   run,
 });
 
-export const DOORS: readonly Case[] = [
-  door('versions that are named and not', ['S-10', 'S-11', 'S-12'], async (cell) => {
+export const ENDPOINTS: readonly Case[] = [
+  endpoint('versions that are named and not', ['S-10', 'S-11', 'S-12'], async (cell) => {
     const url = base(cell);
     const good: [Record<string, string>, string][] = [
       [{ 'a2a-version': '1.0' }, ''],
@@ -76,7 +76,7 @@ export const DOORS: readonly Case[] = [
     const rest = await post(`${url}/message:send`, v1('echo'), { 'a2a-version': '9.9' });
     assert.deepEqual([rest.status, (rest.body.error as { status?: string })?.status], [400, 'FAILED_PRECONDITION']);
   }),
-  door('tasks/get without a version answers as the task was made', ['S-11', 'S-26'], async (cell) => {
+  endpoint('tasks/get without a version answers as the task was made', ['S-11', 'S-26'], async (cell) => {
     const url = base(cell);
     const made = (await post(url, rpc('SendMessage', v1('echo')), ONE)).body.result?.['task'] as { id: string };
     const read = await post(url, rpc('tasks/get', { id: made.id }));
@@ -88,7 +88,7 @@ export const DOORS: readonly Case[] = [
     const again = await post(url, rpc('tasks/get', { id }));
     assert.deepEqual([again.body.result?.['id'], again.body.result?.['kind']], [id, undefined]);
   }),
-  door('bad JSON-RPC', ['S-71', 'S-30'], async (cell) => {
+  endpoint('bad JSON-RPC', ['S-71', 'S-30'], async (cell) => {
     const url = base(cell);
     const code = async (body: unknown): Promise<unknown> => {
       const answer = await post(url, body, ONE);
@@ -101,8 +101,8 @@ export const DOORS: readonly Case[] = [
     assert.deepEqual(await code(rpc('SendMessage', {}, 12)), [-32602, 12]);
     assert.deepEqual(await code(rpc('GetTask', {}, 12)), [-32602, 12]);
   }),
-  door('an agent that is not there is 404 at every door', ['G-1'], async ({ house }) => {
-    const url = house.base('nobody');
+  endpoint('an agent that is not there is 404 at every endpoint', ['G-1'], async ({ testbed }) => {
+    const url = testbed.base('nobody');
     const statuses = [
       (await ask(`${url}/.well-known/agent-card.json`)).status,
       (await post(url, rpc('SendMessage', v1('echo')), ONE)).status,
@@ -110,7 +110,7 @@ export const DOORS: readonly Case[] = [
     ];
     assert.deepEqual(statuses, [404, 404, 404]);
   }),
-  door(
+  endpoint(
     'the media type that is asked for, either way to subscribe, a slash at the end',
     ['S-74', 'G-27'],
     async (cell) => {
@@ -143,7 +143,7 @@ export const DOORS: readonly Case[] = [
       assert.equal(canceled.status, 200, canceled.text);
     },
   ),
-  door('0.3 over HTTP in both of its shapes, webhooks in both forms', ['S-75', 'C-3'], async (cell) => {
+  endpoint('0.3 over HTTP in both of its shapes, webhooks in both forms', ['S-75', 'C-3'], async (cell) => {
     const url = `${base(cell)}/v1`;
     const proto = await post(`${url}/message:send`, {
       message: { messageId: mark(), role: 'ROLE_USER', content: [{ text: 'ask' }] },
@@ -172,23 +172,23 @@ export const DOORS: readonly Case[] = [
     assert.match(all.text, /example\.org\/a/);
     assert.match(all.text, /example\.org\/b/);
   }),
-  door('members that nobody knows go through', ['S-31', 'G-26'], async (cell) => {
+  endpoint('members that nobody knows go through', ['S-31', 'G-26'], async (cell) => {
     if (cell.column.binding !== 'jsonrpc') return;
     const params = { ...v1('echo'), configuration: { ifGenerationMatch: '5' } };
     await post(base(cell), rpc('SendMessage', params), ONE);
     const seen = cell.agent.seen.findLast((one) => JSON.stringify(one.body).includes('ifGenerationMatch'));
     assert.ok(seen, 'a member of a later version was dropped');
   }),
-  door('the front door takes a tenant for an agent', ['G-2', 'G-4'], async ({ house, column, agent }) => {
+  endpoint('the front endpoint takes a tenant for an agent', ['G-2', 'G-4'], async ({ testbed, column, agent }) => {
     const word = mark();
-    const front = `${house.gateway.url}/a2a`;
+    const front = `${testbed.gateway.url}/a2a`;
     const answer = await post(front, rpc('SendMessage', { ...v1(`echo ${word}`), tenant: column.name }), ONE);
     assert.ok((answer.body.result as { task?: unknown })?.task, answer.text);
     assert.ok(agent.heard.some((one) => one.parts[0]?.text?.includes(word)));
     const path = await post(`${front}/${column.name}/message:send`, v1('echo'), ONE);
     assert.equal(path.status, 200, path.text);
   }),
-  door(
+  endpoint(
     "cards name the gateway's addresses and every binding",
     ['S-1', 'S-2', 'S-3', 'S-5', 'G-10', 'G-12', 'G-14'],
     async (cell) => {
@@ -222,17 +222,17 @@ export const DOORS: readonly Case[] = [
     },
     false,
   ),
-  door('the catalogue', ['G-3', 'G-15'], async ({ house, column }) => {
-    const agents = await ask(`${house.gateway.url}/a2a/agents`);
+  endpoint('the catalog', ['G-3', 'G-15'], async ({ testbed, column }) => {
+    const agents = await ask(`${testbed.gateway.url}/a2a/agents`);
     assert.equal(agents.status, 200, agents.text);
     assert.match(agents.text, new RegExp(column.name));
-    const api = await ask(`${house.gateway.url}/.well-known/api-catalog`);
+    const api = await ask(`${testbed.gateway.url}/.well-known/api-catalog`);
     assert.equal(api.status, 200, api.text);
     assert.match(api.text, new RegExp(column.name));
-    const front = await ask(`${house.gateway.url}/.well-known/agent-card.json`, { headers: ONE });
+    const front = await ask(`${testbed.gateway.url}/.well-known/agent-card.json`, { headers: ONE });
     assert.match(front.text, /\.echo"/, 'the front card has the skills of the agents');
   }),
-  door('both services of gRPC are behind one address', ['S-73'], async (cell) => {
+  endpoint('both services of gRPC are behind one address', ['S-73'], async (cell) => {
     const card = await ask(`${base(cell)}/.well-known/agent-card.json`, { headers: ONE });
     const offered = card.body['supportedInterfaces'] as {
       url: string;
@@ -244,7 +244,7 @@ export const DOORS: readonly Case[] = [
     assert.equal(new Set(grpc.map(({ url }) => url)).size, 1);
     assert.match(grpc[0]!.url, /^127\.0\.0\.1:\d+$/);
   }),
-  door('cards are cached, and open to everybody', ['S-4', 'S-7'], async (cell) => {
+  endpoint('cards are cached, and open to everybody', ['S-4', 'S-7'], async (cell) => {
     const url = `${base(cell)}/.well-known/agent-card.json`;
     const open = await fetch(url);
     assert.equal(open.status, 200);
@@ -255,9 +255,9 @@ export const DOORS: readonly Case[] = [
     const extended = await fetch(`${base(cell)}/extendedAgentCard`, { headers: ONE });
     assert.equal(extended.status, 401);
   }),
-  door('forged callbacks are turned away', ['C-11'], async ({ house }) => {
+  endpoint('forged callbacks are turned away', ['C-11'], async ({ testbed }) => {
     const body = { task: { id: 'none', status: { state: 'TASK_STATE_COMPLETED' } } };
-    const { status } = await post(`${house.gateway.url}/a2a/push/made-up`, body);
+    const { status } = await post(`${testbed.gateway.url}/a2a/push/made-up`, body);
     assert.ok(status >= 400 && status < 500, `HTTP ${status}`);
   }),
 ];

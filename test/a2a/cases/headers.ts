@@ -63,12 +63,12 @@ export const HEADERS: readonly Case[] = [
     name: 'an extension that the agent requires has to be asked for',
     ids: ['S-15', 'C-15'],
     once: true,
-    run: async ({ house, row }) => {
-      const without = await house.connect(row, STRICT.name);
+    run: async ({ testbed, row }) => {
+      const without = await testbed.connect(row, STRICT.name);
       await expectError(without, 'EXTENSION_SUPPORT_REQUIRED', () => without.send(say('echo')));
       // 0.1 cannot ask for any.
       if (row.version === '0.1') return;
-      const asking = await house.connect(row, STRICT.name, { extensions: [EXTENSION] });
+      const asking = await testbed.connect(row, STRICT.name, { extensions: [EXTENSION] });
       assert.equal(taskOf(await asking.send(say('echo'))).state, 'completed');
     },
   },

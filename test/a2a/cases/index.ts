@@ -1,5 +1,5 @@
 import type { Case } from '../case.js';
-import { DOORS } from './endpoints.js';
+import { ENDPOINTS } from './endpoints.js';
 import { HEADERS } from './headers.js';
 import { MESSAGES } from './messages.js';
 import { PARTS_CASES } from './parts.js';
@@ -14,5 +14,5 @@ export const CASES: readonly Case[] = [
   ...TASKS,
   ...PUSH,
   ...HEADERS,
-  ...DOORS,
+  ...ENDPOINTS,
 ];

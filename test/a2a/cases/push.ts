@@ -39,9 +39,9 @@ export const PUSH: readonly Case[] = [
   {
     name: 'webhooks are set, read, listed and deleted',
     ids: ['S-51', 'G-41', 'G-50'],
-    run: async ({ client, row, house, agent }) => {
+    run: async ({ client, row, testbed, agent }) => {
       const { id } = taskOf(await client.send(say(`ask ${mark()}`)));
-      const url = `${house.webhook.url}/${mark()}`;
+      const url = `${testbed.webhook.url}/${mark()}`;
       const set = await client.setPush(id, { id: 'first', url, token: 'a-token' });
       assert.equal(set.url, url);
       const read = await client.getPush(id, set.id ?? 'first');
@@ -67,14 +67,14 @@ export const PUSH: readonly Case[] = [
   {
     name: 'notifications come in order, as they were registered for',
     ids: ['S-52', 'S-54', 'G-41', 'G-50', 'G-51', 'C-11'],
-    run: async ({ client, row, house, agent }) => {
+    run: async ({ client, row, testbed, agent }) => {
       const path = `/${mark()}`;
-      const url = `${house.webhook.url}${path}`;
+      const url = `${testbed.webhook.url}${path}`;
       const push = { url, token: 'the-token', authentication: { scheme: 'Bearer', credentials: 'the-secret' } };
       const { id, state } = taskOf(await client.send(say(`slow 200 ${mark()}`, { push, returnImmediately: true })));
       if (state !== 'completed') await finished(client, id);
       const states = await until('the notification of the end', () => {
-        const all = house.webhook.at(path).map((one) => told(row, one));
+        const all = testbed.webhook.at(path).map((one) => told(row, one));
         assert.ok(
           all.every((one) => one === undefined || one.id === id),
           'a notification of another task',
@@ -83,7 +83,7 @@ export const PUSH: readonly Case[] = [
       });
       const ranks = states.map((one) => RANK.indexOf(one));
       assert.deepEqual(ranks, ranks.toSorted(), `out of order: ${states}`);
-      for (const { headers } of house.webhook.at(path)) {
+      for (const { headers } of testbed.webhook.at(path)) {
         assert.equal(headers['x-a2a-notification-token'], 'the-token');
         assert.equal(headers['authorization'], 'Bearer the-secret');
       }
@@ -95,15 +95,15 @@ export const PUSH: readonly Case[] = [
     name: 'nothing is posted after a delete',
     ids: ['S-51'],
     applies: (row) => row.version !== '0.1',
-    run: async ({ client, house }) => {
+    run: async ({ client, testbed }) => {
       const path = `/${mark()}`;
       const { id } = taskOf(await client.send(say(`ask ${mark()}`)));
-      const set = await client.setPush(id, { id: 'only', url: `${house.webhook.url}${path}` });
+      const set = await client.setPush(id, { id: 'only', url: `${testbed.webhook.url}${path}` });
       await client.deletePush!(id, set.id ?? 'only');
-      const before = house.webhook.at(path).length;
+      const before = testbed.webhook.at(path).length;
       taskOf(await client.send(say('blue', { taskId: id })));
       await sleep(200);
-      assert.equal(house.webhook.at(path).length, before);
+      assert.equal(testbed.webhook.at(path).length, before);
     },
   },
 ];

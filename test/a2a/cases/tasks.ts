@@ -157,12 +157,12 @@ export const TASKS: readonly Case[] = [
     name: 'the extended card',
     ids: ['S-60', 'G-15', 'G-42'],
     applies: (row) => row.version !== '0.1',
-    run: async ({ client, house }) => {
+    run: async ({ client, testbed }) => {
       const card = await client.extendedCard!();
       assert.ok(Array.isArray(card['skills']) && card['skills'].length > 0);
       const text = JSON.stringify(card);
-      assert.ok(text.includes(house.gateway.url), 'it names no address of the gateway');
-      for (const agent of house.agents)
+      assert.ok(text.includes(testbed.gateway.url), 'it names no address of the gateway');
+      for (const agent of testbed.agents)
         assert.ok(!text.includes(agent.url), `it names the agent's own address ${agent.url}`);
     },
   },
@@ -184,9 +184,9 @@ export const TASKS: readonly Case[] = [
     ids: ['G-29', 'C-14'],
     once: true,
     applies: (row) => row.version === '1.0' && row.binding === 'jsonrpc',
-    run: async ({ house, row }) => {
+    run: async ({ testbed, row }) => {
       const began = Date.now();
-      const response = await fetch(house.base(DOWN), {
+      const response = await fetch(testbed.base(DOWN), {
         method: 'POST',
         headers: { 'content-type': 'application/json', 'a2a-version': row.version, authorization: `Bearer ${ADA}` },
         body: JSON.stringify({

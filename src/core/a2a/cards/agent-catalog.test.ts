@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { callerNamed, cardOf, cardsOf, StaticAgent, showing } from '../../../../test/support/static-agent.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
-import { Catalogue } from './agent-catalog.js';
+import { AgentCatalog } from './agent-catalog.js';
 
 const ann = callerNamed('ann');
 const weather = new StaticAgent(
@@ -16,13 +16,13 @@ const sums = new StaticAgent('sums', cardOf('Sums', { description: 'Adds numbers
 const away = new StaticAgent('away', undefined);
 away.status = 'down';
 
-const catalogue = new Catalogue(cardsOf([weather, sums, away]));
+const catalog = new AgentCatalog(cardsOf([weather, sums, away]));
 const ids = async (query: object) =>
-  ((await catalogue.list(ann, query))['agents'] as JsonObject[]).map((a) => a['agent_id']);
+  ((await catalog.list(ann, query))['agents'] as JsonObject[]).map((a) => a['agent_id']);
 
-describe('the catalogue of agents (G-3)', () => {
+describe('the catalog of agents (G-3)', () => {
   test('lists each agent with where it is found here', async () => {
-    const { agents } = await catalogue.list(ann);
+    const { agents } = await catalog.list(ann);
     expect((agents as JsonObject[])[0]).toMatchObject({
       agent_id: 'weather',
       agent_name: 'Weather',
@@ -50,14 +50,14 @@ describe('the catalogue of agents (G-3)', () => {
   });
 
   test('G-15: shows nobody what is not for them', async () => {
-    const filtered = new Catalogue(cardsOf([weather, sums], { admission: showing({ ann: ['sums'] }) }));
+    const filtered = new AgentCatalog(cardsOf([weather, sums], { admission: showing({ ann: ['sums'] }) }));
     expect(JSON.stringify(await filtered.list(ann))).not.toContain('weather');
     expect(JSON.stringify(await filtered.linkset(ann))).not.toContain('weather');
     expect(await filtered.list(callerNamed(''))).toEqual({ agents: [] });
   });
 
-  test('as an API catalogue: every agent is an item, described by its card (RFC 9727)', async () => {
-    const { linkset } = (await catalogue.linkset(ann)) as { linkset: JsonObject[] };
+  test('as an API catalog: every agent is an item, described by its card (RFC 9727)', async () => {
+    const { linkset } = (await catalog.linkset(ann)) as { linkset: JsonObject[] };
     const base = 'https://gw.example.com/parley';
     expect(linkset[0]).toEqual({
       anchor: `${base}/.well-known/api-catalog`,

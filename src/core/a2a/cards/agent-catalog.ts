@@ -4,7 +4,7 @@ import type { Caller } from '../../caller.js';
 import { Ranking } from '../routing/ranking.js';
 import type { Cards } from './cards.js';
 
-export interface CatalogueQuery {
+export interface AgentCatalogQuery {
   /** A capability of the agent, an extension it has, or a tag of one of its skills. */
   readonly capability?: string | undefined;
   /** The id or the name of a skill. */
@@ -14,7 +14,7 @@ export interface CatalogueQuery {
   readonly q?: string | undefined;
 }
 
-/** The media type and profile of an API catalogue (RFC 9727). */
+/** The media type and profile of an API catalog (RFC 9727). */
 export const LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"';
 
 interface Listed {
@@ -24,11 +24,11 @@ interface Listed {
 }
 
 /** Which agents there are, for whoever asks: nobody is told of agents that are not for them (G-3). */
-export class Catalogue {
+export class AgentCatalog {
   constructor(private readonly cards: Cards) {}
 
   /** `GET /a2a/agents`. An agent of which nothing is known yet is listed by its name, unless something is looked for. */
-  async list(caller: Caller, query: CatalogueQuery = {}): Promise<JsonObject> {
+  async list(caller: Caller, query: AgentCatalogQuery = {}): Promise<JsonObject> {
     const found = (await this.listed(caller)).filter(({ card }) => matches(card, query));
     return { agents: sorted(found, query.q).map((listed) => this.entry(listed)) };
   }
@@ -58,9 +58,9 @@ export class Catalogue {
   }
 
   private async listed(caller: Caller): Promise<Listed[]> {
-    const sights = await this.cards.sights(caller);
+    const visibleAgents = await this.cards.visibleAgents(caller);
     return Promise.all(
-      sights.map(async ({ name, agent, facts }) => ({
+      visibleAgents.map(async ({ name, agent, facts }) => ({
         name,
         status: agent.health().status,
         card: facts && (await this.cards.agent(caller, name).catch(() => undefined)),
@@ -82,7 +82,7 @@ export class Catalogue {
   }
 }
 
-function matches(card: AgentCard | undefined, { capability, skill, tag, q }: CatalogueQuery): boolean {
+function matches(card: AgentCard | undefined, { capability, skill, tag, q }: AgentCatalogQuery): boolean {
   const skills = card?.skills ?? [];
   if (!card) return capability === undefined && skill === undefined && tag === undefined && q === undefined;
   if (capability !== undefined && !isCapableOf(card, capability)) return false;

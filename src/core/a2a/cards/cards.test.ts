@@ -60,9 +60,10 @@ describe('the card of an agent', () => {
   test('S-3, G-1: gRPC is declared while it is served, with the agent as tenant, where a version has tenants', async () => {
     const cards = cardsOf([planner], { grpc: () => 'gw.example.com:4601' });
     const of = async (agent?: string) =>
-      (agent === undefined ? await cards.front(nobody) : await cards.agent(nobody, agent)).supportedInterfaces.filter(
-        ({ protocolBinding }) => protocolBinding === 'GRPC',
-      );
+      (agent === undefined
+        ? await cards.routingAgent(nobody)
+        : await cards.agent(nobody, agent)
+      ).supportedInterfaces.filter(({ protocolBinding }) => protocolBinding === 'GRPC');
     expect(await of('planner')).toEqual([
       { url: 'gw.example.com:4601', protocolBinding: 'GRPC', protocolVersion: '1.0', tenant: 'planner' },
       { url: 'gw.example.com:4601', protocolBinding: 'GRPC', protocolVersion: '0.3' },
@@ -155,9 +156,9 @@ describe('the card of an agent', () => {
   });
 });
 
-describe('the card of the front agent', () => {
+describe('the card of the routing agent', () => {
   test('G-2: the union of skills, named and tagged by agent, each complete without its agent’s defaults', async () => {
-    const card = await cardsOf([planner, plain]).front(nobody);
+    const card = await cardsOf([planner, plain]).routingAgent(nobody);
     expect(card.skills.map(({ id }) => id)).toEqual(['planner.plan', 'planner.bare', 'plain.plain']);
     expect(card.skills[0]).toMatchObject({ tags: ['travel', 'planner'], inputModes: ['text/plain'] });
     expect(card.supportedInterfaces[0]?.url).toBe('https://gw.example.com/parley/a2a');
@@ -166,7 +167,7 @@ describe('the card of the front agent', () => {
   });
 
   test('an agent that cannot be reached is missing, and the card says so', async () => {
-    const card = await cardsOf([plain, away]).front(nobody);
+    const card = await cardsOf([plain, away]).routingAgent(nobody);
     expect(card.skills.map(({ id }) => id)).toEqual(['plain.plain']);
     const route = card.capabilities.extensions?.find(({ uri }) => uri === ROUTE);
     expect(route?.params).toEqual({ missing: ['away'] });
@@ -175,19 +176,19 @@ describe('the card of the front agent', () => {
   test('one that never answers does not keep the card waiting', async () => {
     const mute = new StaticAgent('mute', undefined);
     mute.facts = () => new Promise(() => {});
-    expect((await cardsOf([plain, mute]).front(nobody)).skills).toHaveLength(1);
+    expect((await cardsOf([plain, mute]).routingAgent(nobody)).skills).toHaveLength(1);
   });
 
   test('G-15: per caller; with nothing to show it is still a card', async () => {
     const cards = cardsOf([planner, plain], { admission: showing({ '': [], ann: ['plain'] }) });
-    expect((await cards.front(ann)).skills.map(({ id }) => id)).toEqual(['plain.plain']);
-    expect((await cards.front(nobody)).skills.map(({ id }) => id)).toEqual(['none']);
+    expect((await cards.routingAgent(ann)).skills.map(({ id }) => id)).toEqual(['plain.plain']);
+    expect((await cards.routingAgent(nobody)).skills.map(({ id }) => id)).toEqual(['none']);
   });
 
   test('S1-38: name, description and provider are configured', async () => {
     const provider = { organization: 'Acme', url: 'https://acme.example.com' };
-    const front = { name: 'Desk', description: 'Agents', version: '3', provider };
-    expect(await cardsOf([plain], { front }).front(nobody)).toMatchObject({ ...front });
+    const routingAgent = { name: 'Desk', description: 'Agents', version: '3', provider };
+    expect(await cardsOf([plain], { routingAgent }).routingAgent(nobody)).toMatchObject({ ...routingAgent });
   });
 });
 
@@ -202,7 +203,7 @@ describe('the extended card (S-60)', () => {
   test('G-15: shows everything this caller may use, which the public card need not', async () => {
     const admission = showing({ '': ['plain'], ann: ['plain', 'planner'] });
     const cards = cardsOf([planner, plain], { identified: true, admission });
-    expect((await cards.front(nobody)).skills).toHaveLength(1);
+    expect((await cards.routingAgent(nobody)).skills).toHaveLength(1);
     expect((await cards.extended(ann, undefined)).skills).toHaveLength(3);
     expect((await cards.extended(ann, 'planner')).name).toBe('Planner');
   });

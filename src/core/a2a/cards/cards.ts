@@ -1,4 +1,4 @@
-import { DECLARED, HTTP_BINDINGS } from '../../../protocol/a2a/declared-interfaces.js';
+import { DECLARED_VERSIONS, HTTP_BINDINGS } from '../../../protocol/a2a/declared-interfaces.js';
 import type {
   AgentCapabilities,
   AgentCard,
@@ -33,7 +33,7 @@ export interface CardsOptions {
   readonly identified: boolean;
   /** Whether webhooks are delivered. */
   readonly push: boolean;
-  readonly front: {
+  readonly routingAgent: {
     readonly name: string;
     readonly description: string;
     readonly version: string;
@@ -51,14 +51,14 @@ export interface CardsOptions {
   readonly patience?: number;
 }
 
-/** A skill as the front card has it, and its id at its agent. */
+/** A skill as the routing agent's card has it, and its id at its agent. */
 export interface UnionSkill {
   readonly skill: AgentSkill;
   readonly ownId: string;
 }
 
 /** What a caller sees of one agent. */
-export interface Sight {
+export interface VisibleAgent {
   readonly name: string;
   readonly agent: Agent;
   /** Undefined where the agent cannot be reached and never could. */
@@ -77,7 +77,7 @@ const LIMITS = { name: 200, line: 200, text: 4_000, skills: 500, list: 50 };
 
 const BEARER = 'bearer';
 
-/** The gateway's cards: for each agent, and for the front agent that stands before them all. */
+/** The gateway's cards: for each agent, and for the routing agent that stands before them all. */
 export class Cards {
   constructor(
     private readonly options: CardsOptions,
@@ -100,7 +100,7 @@ export class Cards {
     return visible(admission, caller, agents.names(), agentTarget);
   }
 
-  /** The URL of an agent here, or of the front agent; `within` is a path below it. */
+  /** The URL of an agent here, or of the routing agent; `within` is a path below it. */
   url(agent: string | undefined, within = ''): string {
     const base = this.options.base();
     const path = `a2a${agent === undefined ? '' : `/${encodeURIComponent(agent)}`}${within && `/${within}`}`;
@@ -118,12 +118,12 @@ export class Cards {
     return this.write(name, await this.facts(caller, await this.find(caller, name)));
   }
 
-  /** The card of the front agent: the skills of all that this caller may know of. */
-  async front(caller: Caller): Promise<AgentCard> {
-    const { front, extensions = [] } = this.options;
-    const sights = await this.sights(caller);
-    const missing = sights.filter(({ facts }) => !facts).map(({ name }) => name);
-    const cards = sights.flatMap(({ name, facts }) => (facts ? [{ name, card: facts.card }] : []));
+  /** The card of the routing agent: the skills of all that this caller may know of. */
+  async routingAgent(caller: Caller): Promise<AgentCard> {
+    const { routingAgent, extensions = [] } = this.options;
+    const visibleAgents = await this.visibleAgents(caller);
+    const missing = visibleAgents.filter(({ facts }) => !facts).map(({ name }) => name);
+    const cards = visibleAgents.flatMap(({ name, facts }) => (facts ? [{ name, card: facts.card }] : []));
     const skills = cards.flatMap(({ name, card }) => this.skills(name, card).map(({ skill }) => skill));
     const route: AgentExtension = {
       uri: ROUTE,
@@ -140,18 +140,18 @@ export class Cards {
       }
     }
     return {
-      name: plainLine(front.name, LIMITS.name),
-      description: plainText(front.description, LIMITS.text),
+      name: plainLine(routingAgent.name, LIMITS.name),
+      description: plainText(routingAgent.description, LIMITS.text),
       supportedInterfaces: this.interfaces(undefined),
-      ...(front.provider && { provider: { ...front.provider } }),
-      version: front.version,
-      ...(front.documentationUrl !== undefined && { documentationUrl: front.documentationUrl }),
+      ...(routingAgent.provider && { provider: { ...routingAgent.provider } }),
+      version: routingAgent.version,
+      ...(routingAgent.documentationUrl !== undefined && { documentationUrl: routingAgent.documentationUrl }),
       capabilities: this.capabilities([...foreign.values(), route, ...extensions]),
       ...this.security(),
       defaultInputModes: modes(cards.flatMap(({ card }) => card.defaultInputModes)),
       defaultOutputModes: modes(cards.flatMap(({ card }) => card.defaultOutputModes)),
       skills: skills.length > 0 ? skills : [NO_SKILL],
-      ...(front.iconUrl !== undefined && { iconUrl: front.iconUrl }),
+      ...(routingAgent.iconUrl !== undefined && { iconUrl: routingAgent.iconUrl }),
     };
   }
 
@@ -167,7 +167,7 @@ export class Cards {
       throw new ProtocolError('unauthorized', 'The extended card is for callers that prove who they are');
     }
     const cards = this.at(caller.gatewayUrl);
-    return agent === undefined ? cards.front(caller) : cards.agent(caller, agent);
+    return agent === undefined ? cards.routingAgent(caller) : cards.agent(caller, agent);
   }
 
   /** An agent's own card as it came, with what became of its signatures (G-13). */
@@ -177,7 +177,7 @@ export class Cards {
   }
 
   /** Every agent this caller may know of, each with what is known of it. */
-  async sights(caller: Caller): Promise<Sight[]> {
+  async visibleAgents(caller: Caller): Promise<VisibleAgent[]> {
     const { agents, patience = 3_000 } = this.options;
     return Promise.all(
       (await this.visible(caller)).flatMap((name) => {
@@ -198,7 +198,7 @@ export class Cards {
     return this.options.describe?.(name) || card.description || '';
   }
 
-  /** The skills of an agent as the front card has them: named by agent, and complete without the agent's defaults (G-2). */
+  /** The skills of an agent as the routing agent's card has them: named by agent, and complete without the agent's defaults (G-2). */
   skills(agent: string, card: AgentCard): readonly UnionSkill[] {
     const known = this.unions.get(card);
     if (known?.agent === agent) return known.skills;
@@ -272,10 +272,10 @@ export class Cards {
   private interfaces(agent: string | undefined): AgentInterface[] {
     const url = this.url(agent);
     const grpc = this.options.grpc();
-    return DECLARED.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
+    return DECLARED_VERSIONS.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
       const overHttp = HTTP_BINDINGS.map((protocolBinding) => ({ url, protocolBinding, protocolVersion }));
       if (grpc === undefined) return overHttp;
-      // Where a version has no tenant, metadata names the agent, and without it the front agent finds one.
+      // Where a version has no tenant, metadata names the agent, and without it the routing agent finds one.
       const tenant = agent === undefined || !tenants ? {} : { tenant: agent };
       return [...overHttp, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
     });

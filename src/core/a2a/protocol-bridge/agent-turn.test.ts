@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import { Cancellation } from '../../caller.js';
 import type { AgentAnswer } from '../gateway.js';
-import { hear } from './agent-turn.js';
+import { awaitTurn } from './agent-turn.js';
 
 const task = (state: Task['status']['state']): Task => ({ id: 't', contextId: 'c', status: { state } });
 
@@ -33,18 +33,18 @@ function stream(): { answer: AgentAnswer; say(event: StreamResponse): void; end(
   return { answer: { kind: 'stream', events: read() }, say: push, end: () => push(undefined), left: () => left };
 }
 
-const hearing = (cancellation = new Cancellation(), before?: Task['status']) => {
+const options = (cancellation = new Cancellation(), before?: Task['status']) => {
   const news: StreamResponse[] = [];
   return { cancellation, before, news, onNews: (event: StreamResponse) => news.push(event) };
 };
 
 test('hears all of a turn, and what came on the way', async () => {
   const { answer, say, end } = stream();
-  const ear = hearing();
+  const ear = options();
   say({ task: task('TASK_STATE_WORKING') });
   say({ statusUpdate: { taskId: 't', contextId: 'c', status: { state: 'TASK_STATE_COMPLETED' } } });
   end();
-  expect(await hear(Promise.resolve(answer), ear)).toMatchObject({
+  expect(await awaitTurn(Promise.resolve(answer), ear)).toMatchObject({
     kind: 'task',
     task: { id: 't', status: { state: 'TASK_STATE_COMPLETED' } },
   });
@@ -56,7 +56,7 @@ test('does not wait for an authorisation that it has to ask for, nor take the ol
   const before = task('TASK_STATE_AUTH_REQUIRED').status;
   say({ task: task('TASK_STATE_AUTH_REQUIRED') });
   say({ statusUpdate: { taskId: 't', contextId: 'c', status: { ...before, timestamp: '2026-01-01T00:00:00Z' } } });
-  const heard = await hear(Promise.resolve(answer), hearing(undefined, before));
+  const heard = await awaitTurn(Promise.resolve(answer), options(undefined, before));
   expect(heard).toMatchObject({ kind: 'task', task: { status: { timestamp: '2026-01-01T00:00:00Z' } } });
   expect(left()).toBe(true);
 });
@@ -68,7 +68,7 @@ test('whoever leaves need not wait, and learns of the task as soon as it is know
   const opening = new Promise<AgentAnswer>((resolve) => {
     open = resolve;
   });
-  const hearingIt = hear(opening, hearing(cancellation));
+  const hearingIt = awaitTurn(opening, options(cancellation));
   cancellation.cancel();
   const heard = await hearingIt;
   if (heard.kind !== 'left') throw new Error('it should have left');
@@ -82,6 +82,6 @@ test('whoever leaves need not wait, and learns of the task as soon as it is know
 test('whoever leaves what never began has nothing to cancel', async () => {
   const cancellation = new Cancellation();
   cancellation.cancel();
-  const heard = await hear(Promise.reject(new Error('away')), hearing(cancellation));
+  const heard = await awaitTurn(Promise.reject(new Error('away')), options(cancellation));
   expect(heard.kind === 'left' && (await heard.task)).toBeUndefined();
 });

@@ -33,7 +33,7 @@ import { complete, failed, type Outcome } from '../../gateway.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../../upstream.js';
 import type { Agent, Exchange } from '../agent.js';
 import type { AgentAnswer, AgentGateway } from '../gateway.js';
-import { hear } from './agent-turn.js';
+import { awaitTurn } from './agent-turn.js';
 
 /** How long a list of an agent's tools is good where nothing is heard of its card. */
 const LIST_TTL = 60_000;
@@ -163,7 +163,7 @@ export class AgentUpstream implements Upstream {
     const { caller, call } = talk;
     let steps = 0;
     const patience = new Patience(call.cancellation, call.timeouts?.callMax ?? this.callMax);
-    const heard = await hear(this.handle(caller, operation, request), {
+    const heard = await awaitTurn(this.handle(caller, operation, request), {
       cancellation: patience.over,
       before: before?.status,
       onNews: (event) => {

@@ -1,5 +1,5 @@
 import { isSettled, type StreamResponse, type Task } from '../../../protocol/a2a/model.js';
-import { fold } from '../../../protocol/a2a/task-events.js';
+import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { Cancellation } from '../../caller.js';
 import type { Events } from '../agent.js';
 
@@ -29,7 +29,7 @@ export class TaskRun {
   emit(event: StreamResponse): void {
     if (this.ended) return;
     this.events.push(event);
-    this.current = fold(this.current, event);
+    this.current = applyEvent(this.current, event);
     this.ended = isSettled(this.current.status.state);
     for (const wake of [...this.waiting]) wake();
   }

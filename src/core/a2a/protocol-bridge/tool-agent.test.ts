@@ -41,7 +41,7 @@ class Replicas {
 }
 
 /** Tasks as they are written, and two agents that write there what they are told to. */
-function house() {
+function testbed() {
   const key = randomBytes(32);
   const seal = new Seal({ active: { id: 'k', key }, find: () => key });
   const replicas = new Replicas();
@@ -94,7 +94,7 @@ const stateOn = async (agent: ToolAgent, { id }: Task): Promise<string> =>
   (await agent.getTask(GATEWAY, { id })).value.status.state;
 
 test('a task that one replica works on is known, canceled and over at the other', async () => {
-  const { begin, one, two, calls } = house();
+  const { begin, one, two, calls } = testbed();
   const first = await begin(one);
   expect(noteIn(first.metadata)).toBe('one');
   expect(await stateOn(two, first)).toBe('TASK_STATE_WORKING');
@@ -107,7 +107,7 @@ test('a task that one replica works on is known, canceled and over at the other'
 });
 
 test('the end of a task that nobody waits for is written; what a dead replica left has failed', async () => {
-  const { begin, one, two, calls, written, replicas } = house();
+  const { begin, one, two, calls, written, replicas } = testbed();
   const kept = await begin(one);
   calls[0]!.finish();
   await expect.poll(() => written.get(kept.id)!.status.state).toBe('TASK_STATE_COMPLETED');

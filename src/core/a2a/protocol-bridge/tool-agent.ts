@@ -25,10 +25,10 @@ import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '.
 import { taskForAgent } from '../tasks/task-ids.js';
 import type { AgentRecords, TaskKey } from '../tasks/task-records.js';
 import { TaskRun } from './task-run.js';
-import { callOf, ToolTurns, type ToolTurnsParts } from './tool-message-handler.js';
+import { callOf, ToolMessageHandler, type ToolMessageHandlerOptions } from './tool-message-handler.js';
 import { failure, moved, runnerOf, status, working } from './tool-status.js';
 
-export interface ToolAgentParts extends ToolTurnsParts {
+export interface ToolAgentOptions extends ToolMessageHandlerOptions {
   readonly name: string;
   readonly description: string | undefined;
   /** Names of tools as the gateway lists them, `*` standing for any characters. */
@@ -53,27 +53,27 @@ export class ToolAgent implements Agent {
   readonly name: string;
   /** The turns that are worked on, and those whose end is not written yet. */
   private readonly runs = new Map<string, TaskRun>();
-  private readonly turns: ToolTurns;
+  private readonly turns: ToolMessageHandler;
   private readonly patterns: readonly Glob[];
   private facing: AgentFacts | undefined;
   private readonly stops: (() => void)[];
   private closed = false;
 
-  constructor(private readonly parts: ToolAgentParts) {
-    this.name = parts.name;
-    this.turns = new ToolTurns(parts);
-    this.patterns = parts.tools.map(globOf);
+  constructor(private readonly options: ToolAgentOptions) {
+    this.name = options.name;
+    this.turns = new ToolMessageHandler(options);
+    this.patterns = options.tools.map(globOf);
     this.stops = [
-      parts.onToolsChanged(() => {
+      options.onToolsChanged(() => {
         this.facing = undefined;
       }),
-      parts.cluster.handle(`${CANCEL}:${parts.name}`, async (id) => {
+      options.cluster.handle(`${CANCEL}:${options.name}`, async (id) => {
         const run = this.runs.get(String(id));
         if (run) stop(run);
         return null;
       }),
-      parts.cluster.handle(
-        `${TASK}:${parts.name}`,
+      options.cluster.handle(
+        `${TASK}:${options.name}`,
         async (id) => (this.runs.get(String(id))?.task as unknown as JsonObject) ?? null,
       ),
     ];
@@ -81,7 +81,7 @@ export class ToolAgent implements Agent {
 
   private async tools(caller: Caller): Promise<Tool[]> {
     const call = { ...callOf('tools/list', RawObject.from({}), new Cancellation()), whole: true as const };
-    const outcome = await this.parts.gateway.call(caller, call);
+    const outcome = await this.options.gateway.call(caller, call);
     if (outcome.kind === 'error') throw outcome.error;
     const { tools } = outcome.kind === 'complete' ? outcome.result.value() : {};
     const definitions = Array.isArray(tools) ? tools.filter(isObject) : [];
@@ -123,7 +123,7 @@ export class ToolAgent implements Agent {
     const text = JSON.stringify(tools.map(({ definition }) => definition));
     return {
       name: this.name,
-      description: this.parts.description ?? `Calls the tools ${this.parts.tools.join(', ')}.`,
+      description: this.options.description ?? `Calls the tools ${this.options.tools.join(', ')}.`,
       supportedInterfaces: [],
       // The version changes with the tools.
       version: `1.0.0+${createHash('sha256').update(text).digest('hex').slice(0, 12)}`,
@@ -139,7 +139,7 @@ export class ToolAgent implements Agent {
   }
 
   onChanged(listener: () => void): () => void {
-    return this.parts.onToolsChanged(listener);
+    return this.options.onToolsChanged(listener);
   }
 
   /** A task is there before it is worked on, so that it can be asked for and canceled; whoever wants to wait waits for it. */
@@ -176,7 +176,7 @@ export class ToolAgent implements Agent {
     if (isInterrupted(task.status.state)) void this.turns.giveUp(caller, task);
     else {
       const runner = runnerOf(task);
-      const { cluster } = this.parts;
+      const { cluster } = this.options;
       if (runner !== undefined) await cluster.ask(runner, `${CANCEL}:${this.name}`, id).catch(() => {});
     }
     return { value: moved(task, 'TASK_STATE_CANCELED') };
@@ -197,7 +197,7 @@ export class ToolAgent implements Agent {
   }
 
   private async written(id: string): Promise<Task> {
-    const record = await this.parts.records.findUpstream(this.name, id);
+    const record = await this.options.records.findUpstream(this.name, id);
     if (!record) throw new ProtocolError('task_not_found', `Task not found: ${id}`);
     return taskForAgent(record.task, record);
   }
@@ -205,7 +205,7 @@ export class ToolAgent implements Agent {
   /** The task as the replica that works on it has it. */
   private async held(task: Task): Promise<Task | undefined> {
     const runner = runnerOf(task);
-    const { cluster } = this.parts;
+    const { cluster } = this.options;
     if (runner === undefined || runner === cluster.self || !(await cluster.alive(runner))) return undefined;
     try {
       const held = await cluster.ask(runner, `${TASK}:${this.name}`, task.id);
@@ -241,7 +241,7 @@ export class ToolAgent implements Agent {
     const tools = await this.tools(caller);
     const before = message.taskId === undefined ? undefined : await this.find(message.taskId);
     if (before) this.checkWaits(before);
-    const run = new TaskRun(working(before ?? newTask(message), message, this.parts.cluster.self));
+    const run = new TaskRun(working(before ?? newTask(message), message, this.options.cluster.self));
     const { id } = run.task;
     this.runs.set(id, run);
     void this.turns
@@ -263,7 +263,7 @@ export class ToolAgent implements Agent {
   /** Remembers how a turn ended until that is written: not everybody who began one stays to hear of it. */
   private async keep(run: TaskRun): Promise<void> {
     const { id } = run.task;
-    const { records, tell, cluster } = this.parts;
+    const { records, tell, cluster } = this.options;
     for (let look = 0; look < LOOKS.most && !this.closed && this.runs.get(id) === run; look++) {
       await sleep(backoff(look + 1, LOOKS), { ref: false });
       try {

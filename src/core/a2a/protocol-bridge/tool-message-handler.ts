@@ -11,11 +11,11 @@ import { type Caller, Cancellation } from '../../caller.js';
 import type { CallState } from '../../era-bridge/call-state.js';
 import { ALL_SERVERS, type Call, type Gateway, type Outcome, plainCall } from '../../gateway.js';
 import type { Seal } from '../../seal.js';
-import { noted, noteIn } from '../tasks/gateway-notes.js';
+import { gatewayNote, noteIn } from '../tasks/gateway-notes.js';
 import type { TaskRun } from './task-run.js';
 import { missing, names, progress, questionsOf, status, whichTool } from './tool-status.js';
 
-export interface ToolTurnsParts {
+export interface ToolMessageHandlerOptions {
   /** The MCP side. */
   readonly gateway: Gateway;
   readonly seal: Seal;
@@ -38,8 +38,8 @@ const CAPABILITIES = { elicitation: { form: {}, url: {} } };
  * A message to an agent that is made of tools: which tool is meant, is all there that it needs, and then the call. What
  * is missing and what the tool asks is asked of the client, and the next message goes on from there.
  */
-export class ToolTurns {
-  constructor(private readonly parts: ToolTurnsParts) {}
+export class ToolMessageHandler {
+  constructor(private readonly options: ToolMessageHandlerOptions) {}
 
   /** `before` is the task that the message goes on with. */
   async work(
@@ -85,7 +85,7 @@ export class ToolTurns {
     const call = callOf('tools/call', params, run.cancellation, (notification) => {
       if (notification.method === 'notifications/progress') run.emit(progress(run.task, notification.params));
     });
-    const outcome = await this.parts.gateway.call(asking(caller), { ...call, state, nested: true });
+    const outcome = await this.options.gateway.call(asking(caller), { ...call, state, nested: true });
     this.conclude(caller, run, tool, args, outcome);
   }
 
@@ -122,15 +122,15 @@ export class ToolTurns {
     waiting: Waiting,
     state: TaskState = 'TASK_STATE_INPUT_REQUIRED',
   ): void {
-    const sealed = this.parts.seal.close('state', caller.principal.key, waiting, this.parts.patience);
-    run.emit(status(run.task, state, parts, noted(sealed)));
+    const sealed = this.options.seal.close('state', caller.principal.key, waiting, this.options.patience);
+    run.emit(status(run.task, state, parts, gatewayNote(sealed)));
   }
 
   private waitingIn(caller: Caller, task: Task): Waiting | undefined {
     const sealed = noteIn(task.status.message?.metadata);
     if (typeof sealed !== 'string') return undefined;
     try {
-      return this.parts.seal.open('state', caller.principal.key, sealed) as Waiting;
+      return this.options.seal.open('state', caller.principal.key, sealed) as Waiting;
     } catch {
       throw new ProtocolError('unsupported_operation', 'The task waited too long for its answer');
     }
@@ -144,7 +144,7 @@ export class ToolTurns {
       const inputResponses = Object.fromEntries(Object.keys(asked).map((key) => [key, { action: 'cancel' }]));
       const params = RawObject.from({ name: tool, arguments: args, inputResponses });
       const call = callOf('tools/call', params, new Cancellation());
-      await this.parts.gateway.call(asking(caller), { ...call, state });
+      await this.options.gateway.call(asking(caller), { ...call, state });
     } catch {
       // It is given up by itself when its time is over.
     }

@@ -13,7 +13,7 @@ import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import type { InputRequests } from '../../../protocol/mcp/model.js';
 import { questionParts } from '../../../protocol/protocol-bridge/questions.js';
 import type { Tool } from '../../../protocol/protocol-bridge/tool-skill.js';
-import { noted, noteIn, withoutNote } from '../tasks/gateway-notes.js';
+import { gatewayNote, noteIn, withoutNote } from '../tasks/gateway-notes.js';
 
 /** What a status says of an error beside words. */
 const ERROR = `${PARLEY}/error/v1`;
@@ -33,7 +33,7 @@ export function working(task: Task, message: Message, runner: string): Task {
     ...task,
     status: { state: 'TASK_STATE_WORKING', timestamp: new Date().toISOString() },
     history: [...(task.history ?? []), ...(asked ? [withoutNote(asked)] : []), placed],
-    metadata: { ...task.metadata, ...noted(runner) },
+    metadata: { ...task.metadata, ...gatewayNote(runner) },
   };
 }
 

@@ -4,7 +4,7 @@ import { type Seal, SealBroken } from '../../seal.js';
 import type { Agent, Exchange } from '../agent.js';
 import type { TaskKey, TaskRecord } from '../tasks/task-records.js';
 
-export interface CallbackParts {
+export interface CallbacksOptions {
   readonly seal: Seal;
   /** Where agents reach this gateway; undefined where nobody knows. */
   publicUrl(): string | undefined;
@@ -30,17 +30,17 @@ export class CallbackRefused extends Error {
  * sealed: nothing has to be kept, any replica can tell, and an address without its token is worth nothing.
  */
 export class Callbacks {
-  constructor(private readonly parts: CallbackParts) {}
+  constructor(private readonly options: CallbacksOptions) {}
 
   /** Asks the agent to call back; false where it will not, so that its task has to be followed by stream or by asking. */
   async ask(agent: Agent, caller: Caller, record: TaskRecord, exchange: Exchange): Promise<boolean> {
-    const url = this.parts.publicUrl();
+    const url = this.options.publicUrl();
     if (url === undefined) return false;
     const facts = agent.known() ?? (await agent.facts().catch(() => undefined));
     if (facts?.can.push !== true) return false;
     const token = randomBytes(32).toString('base64url');
     const names = [record.agent, record.owner, record.id, digest(token).toString('base64url')];
-    const sealed = this.parts.seal.close('callback', '', names, this.parts.ttl);
+    const sealed = this.options.seal.close('callback', '', names, this.options.ttl);
     try {
       await agent.setCallback(
         caller,
@@ -69,7 +69,7 @@ export class Callbacks {
   address(sealed: string): { readonly key: TaskKey; proves(token: string | undefined): boolean } {
     let names: unknown;
     try {
-      names = this.parts.seal.open('callback', '', sealed);
+      names = this.options.seal.open('callback', '', sealed);
     } catch (error) {
       if (error instanceof SealBroken) throw new CallbackRefused(error.why);
       throw error;

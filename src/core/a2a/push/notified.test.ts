@@ -11,16 +11,16 @@ import {
 import type { SendMessageRequest, StreamResponse } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import { Seal } from '../../seal.js';
-import type { HallParts } from '../dispatcher.js';
-import { Pushes, type QueuedPush } from './push-notifications.js';
+import type { AgentDispatcherOptions } from '../dispatcher.js';
+import { PushNotifications, type QueuedPush } from './push-notifications.js';
 
 let rig: Rig;
 let core: Core;
-let parts: Partial<HallParts>;
+let parts: Partial<AgentDispatcherOptions>;
 
 beforeEach(async () => {
   rig = await startRig();
-  const pushes = new Pushes({
+  const pushes = new PushNotifications({
     records: rig.records,
     seal: new Seal(rig.state.keyring),
     dialect: () => ({ writeNotification: (event) => ({ body: event as object as never, contentType: 'x' }) }),
@@ -118,7 +118,7 @@ test('a task with a configuration is followed on by another replica when its own
   const own = new Channel();
   own.push({ task: task('t1', 'TASK_STATE_WORKING') });
   rig.one.onSubscribe = () => own;
-  core.hall.start();
+  core.dispatcher.start();
   // Never closed and never heard of again: it does not prolong its claim.
   await expect.poll(() => rig.one.count('SubscribeToTask'), { timeout: 5_000 }).toBe(1);
   own.push(status('t1', 'TASK_STATE_COMPLETED'));

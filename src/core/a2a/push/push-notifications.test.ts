@@ -5,7 +5,7 @@ import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../../
 import { type Caller, GATEWAY, principalOf } from '../../caller.js';
 import { Seal } from '../../seal.js';
 import type { PushRecord, TaskKey, TaskRecord } from '../tasks/task-records.js';
-import { Pushes, type QueuedPush } from './push-notifications.js';
+import { PushNotifications, type QueuedPush } from './push-notifications.js';
 
 const caller = (name: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject: name }) });
 const ALICE = caller('alice');
@@ -31,10 +31,10 @@ class Rows {
 }
 
 let rows: Rows;
-let pushes: Pushes;
+let pushes: PushNotifications;
 const active = { id: 'k', key: randomBytes(32) };
 const seal = new Seal({ active, find: (id) => (id === 'k' ? active.key : undefined) });
-const parts = (): ConstructorParameters<typeof Pushes>[0] => ({
+const parts = (): ConstructorParameters<typeof PushNotifications>[0] => ({
   records: rows,
   seal,
   dialect,
@@ -46,14 +46,14 @@ const parts = (): ConstructorParameters<typeof Pushes>[0] => ({
 
 beforeEach(() => {
   rows = new Rows();
-  pushes = new Pushes(parts());
+  pushes = new PushNotifications(parts());
 });
 
 const create = (config: TaskPushNotificationConfig) => pushes.create(ALICE, KEY, config, '1.0');
 
 describe('configurations', () => {
   test('S-50: all four operations and configurations of messages are refused where push is off', async () => {
-    const off = new Pushes({ ...parts(), enabled: false });
+    const off = new PushNotifications({ ...parts(), enabled: false });
     const refused = { reason: 'push_not_supported' };
     expect(() => off.check({ url: URL_1 })).toThrow(expect.objectContaining(refused));
     await expect(off.create(ALICE, KEY, { url: URL_1 }, '1.0')).rejects.toMatchObject(refused);

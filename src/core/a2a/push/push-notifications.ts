@@ -22,7 +22,7 @@ import {
 } from '../tasks/task-records.js';
 import { checkPushConfig } from './push-config.js';
 
-export interface PushParts {
+export interface PushNotificationsOptions {
   readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;
   readonly seal: Seal;
   dialect(id: DialectId): Pick<Dialect, 'writeNotification'>;
@@ -75,13 +75,13 @@ const byId = (a: PushRecord, b: PushRecord): number => (a.config.id < b.config.i
  * The push configurations of tasks and the notifications that follow from them. The URL and the secrets of a client stay
  * here: no agent sees them, they are kept sealed, and only their owner gets them back.
  */
-export class Pushes {
-  constructor(private readonly parts: PushParts) {}
+export class PushNotifications {
+  constructor(private readonly options: PushNotificationsOptions) {}
 
   /** Throws `invalid_params` for what `create` would refuse; for a configuration that comes along with a message. */
   check(config: TaskPushNotificationConfig): void {
     this.supported();
-    checkPushConfig(config, (url) => this.parts.checkUrl(url));
+    checkPushConfig(config, (url) => this.options.checkUrl(url));
   }
 
   /**
@@ -97,7 +97,7 @@ export class Pushes {
   ): Promise<TaskPushNotificationConfig> {
     this.check(given);
     const key = this.owned(caller, record);
-    const { records, seal, limit } = this.parts;
+    const { records, seal, limit } = this.options;
     const id = given.id || key.id;
     const known = await records.pushes(key);
     const before = known.find(({ config }) => config.id === id);
@@ -122,7 +122,7 @@ export class Pushes {
   async get(caller: Caller, record: TaskKey, { id }: PushConfigRequest): Promise<TaskPushNotificationConfig> {
     this.supported();
     const key = this.owned(caller, record);
-    const known = await this.parts.records.pushes(key);
+    const known = await this.options.records.pushes(key);
     // Old clients leave the id out: theirs is the one without a name of its own, or the first.
     const found = id ? known.find(({ config }) => config.id === id) : (known.find(isUnnamed) ?? known[0]);
     const opened = found && this.open(found);
@@ -139,7 +139,7 @@ export class Pushes {
       throw new ProtocolError('invalid_params', 'pageSize must be a whole number, 0 or more');
     const size = pageSize === 0 ? MOST_PER_PAGE : Math.min(pageSize, MOST_PER_PAGE);
     const after = this.readCursor(key, pageToken);
-    const rest = (await this.parts.records.pushes(key)).sort(byId).filter(({ config }) => config.id > after);
+    const rest = (await this.options.records.pushes(key)).sort(byId).filter(({ config }) => config.id > after);
     const page = rest.slice(0, size);
     const last = page.at(-1);
     return {
@@ -153,7 +153,7 @@ export class Pushes {
     this.supported();
     const key = this.owned(caller, record);
     if (!id) throw new ProtocolError('invalid_params', 'Which push configuration? Name its id');
-    await this.parts.records.removePush(key, id);
+    await this.options.records.removePush(key, id);
   }
 
   /**
@@ -161,14 +161,14 @@ export class Pushes {
    * its configuration (S-54); where that tells of a task by its snapshot, it is the newest one.
    */
   async notifications(record: TaskRecord, events: readonly NumberedEvent[]): Promise<QueuedNotification[]> {
-    if (this.parts.enabled === false || events.length === 0) return [];
+    if (this.options.enabled === false || events.length === 0) return [];
     const queued: QueuedNotification[] = [];
     const task = outwardTask(record.task);
-    for (const push of await this.parts.records.pushes(keyOf(record))) {
+    for (const push of await this.options.records.pushes(keyOf(record))) {
       if (push.disabled) continue;
       const registration = registrationOf(push);
       const lane = laneOf(record, push.config.id, registration);
-      const writer = this.parts.dialect(push.dialect);
+      const writer = this.options.dialect(push.dialect);
       for (const { seq, event } of events) {
         const { body, contentType } = writer.writeNotification(outwardEvent(event), task);
         const value: QueuedPush = {
@@ -191,7 +191,7 @@ export class Pushes {
   /** Asked before every attempt: nothing is delivered after a delete. */
   async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired'> {
     const found = await this.find(push);
-    if (!found) return (await this.parts.records.find(taskOf(push))) ? 'deleted' : 'expired';
+    if (!found) return (await this.options.records.find(taskOf(push))) ? 'deleted' : 'expired';
     if (found.disabled) return 'disabled';
     const opened = this.open(found);
     if (!opened) return 'disabled';
@@ -209,24 +209,24 @@ export class Pushes {
 
   /** Counts an attempt. */
   async attempted(push: QueuedPush, delivered: boolean): Promise<void> {
-    await this.parts.records.countPush(taskOf(push), push.config, delivered);
+    await this.options.records.countPush(taskOf(push), push.config, delivered);
   }
 
   /** Switches a configuration off that nobody listens to any more, or on again. */
   async disable(push: QueuedPush, disabled = true): Promise<void> {
     const found = await this.find(push);
     if (!found || found.disabled === disabled) return;
-    await this.parts.records.disablePush(found, disabled);
+    await this.options.records.disablePush(found, disabled);
   }
 
   private async find(push: QueuedPush): Promise<PushRecord | undefined> {
-    const known = await this.parts.records.pushes(taskOf(push));
+    const known = await this.options.records.pushes(taskOf(push));
     return known.find((found) => found.config.id === push.config && registrationOf(found) === push.registration);
   }
 
   private open({ key, secret }: PushRecord): Sealed | undefined {
     try {
-      return this.parts.seal.open('push', key.owner, secret) as Sealed;
+      return this.options.seal.open('push', key.owner, secret) as Sealed;
     } catch (error) {
       // Sealed with a key that was taken away: as good as gone.
       if (error instanceof SealBroken) return undefined;
@@ -235,7 +235,7 @@ export class Pushes {
   }
 
   private supported(): void {
-    if (this.parts.enabled === false)
+    if (this.options.enabled === false)
       throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
         outcome: 'not_executed',
       });
@@ -248,13 +248,13 @@ export class Pushes {
   }
 
   private writeCursor(key: TaskKey, after: string): string {
-    return this.parts.seal.close('cursor', key.owner, ['push', key.agent, key.id, after], CURSOR_LIFE);
+    return this.options.seal.close('cursor', key.owner, ['push', key.agent, key.id, after], CURSOR_LIFE);
   }
 
   private readCursor(key: TaskKey, token: string): string {
     if (token === '') return '';
     try {
-      const place = this.parts.seal.open('cursor', key.owner, token);
+      const place = this.options.seal.open('cursor', key.owner, token);
       if (Array.isArray(place) && place[0] === 'push' && place[1] === key.agent && place[2] === key.id)
         return String(place[3]);
     } catch (error) {

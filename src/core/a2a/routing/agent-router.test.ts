@@ -16,8 +16,8 @@ import type { Passed } from '../agent.js';
 import type { CardsOptions } from '../cards/cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { TaskRecord } from '../tasks/task-records.js';
-import { FRONT_DESK, noted, routeNote, withRoute } from './agent-router.js';
-import { buildFront } from './routing-agent.js';
+import { ROUTING_AGENT, routeNote, withRoute, withRouteNote } from './agent-router.js';
+import { buildRouter } from './routing-agent.js';
 
 const ann = callerNamed('ann');
 
@@ -37,7 +37,7 @@ const weather = new StaticAgent(
 );
 const travel = new StaticAgent(
   'travel',
-  cardOf('Travel desk', {
+  cardOf('Travel routingAgent', {
     defaultInputModes: ['text/plain', 'image/*'],
     skills: [
       { id: 'book', name: 'Book trips', description: 'Books flights and hotels', tags: ['flights', 'hotels'] },
@@ -105,7 +105,7 @@ function stand(agents = [weather, travel, sums], more: Partial<CardsOptions> = {
   const records = new Records();
   const handed: AgentCall[] = [];
   const answers: SendMessageResponse[] = [];
-  const router = buildFront({
+  const router = buildRouter({
     cards: cardsOf(agents, more),
     records,
     gateway: () => ({
@@ -259,7 +259,7 @@ describe('routing on the shared endpoint (G-4)', () => {
       yield { value: { task: { id: 't', status } } };
       yield { value: { statusUpdate: { taskId: 't', contextId: 'c', status } }, text: 'as it came' };
     })();
-    const answer = noted({ kind: 'stream', events }, decision);
+    const answer = withRouteNote({ kind: 'stream', events }, decision);
     const seen: Passed<StreamResponse>[] = [];
     for await (const event of answer.kind === 'stream' ? answer.events : []) seen.push(event);
     expect(seen[0]?.value.task?.metadata).toEqual({ [ROUTE]: { agent: 'sums', why: 'only' } });
@@ -274,32 +274,37 @@ describe('routing on the shared endpoint (G-4)', () => {
       [ROUTE]: { agent: 'sums', why: 'match', skillId: 'sums.solve' },
     });
     const answer: AgentAnswer = { kind: 'result', result: { value: { task }, text: '{}' } };
-    expect(noted(answer, decision)).toEqual({ kind: 'result', result: { value: { task: withRoute(task, decision) } } });
+    expect(withRouteNote(answer, decision)).toEqual({
+      kind: 'result',
+      result: { value: { task: withRoute(task, decision) } },
+    });
     expect(routeNote({ kind: 'ask', candidates: [] })).toEqual({ agent: null, why: 'ask' });
   });
 });
 
-describe('the desk (G-4)', () => {
+describe('the routing agent (G-4)', () => {
   const exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
 
   async function asked(text = 'hello', more: Partial<Message> = {}) {
     const made = stand();
-    const { desk } = made.router;
-    const { value } = await desk.send(ann, { value: { message: message(text, more) } }, exchange);
+    const { routingAgent } = made.router;
+    const { value } = await routingAgent.send(ann, { value: { message: message(text, more) } }, exchange);
     const task = value.task!;
-    made.records.add(FRONT_DESK, task.id, task.contextId!, task);
+    made.records.add(ROUTING_AGENT, task.id, task.contextId!, task);
     const answer = async (given: Message) => {
       const reply = { ...given, taskId: task.id };
-      return (await desk.send(ann, { value: { message: reply } }, exchange)).value.task!;
+      return (await routingAgent.send(ann, { value: { message: reply } }, exchange)).value.task!;
     };
-    return { ...made, desk, task, answer };
+    return { ...made, routingAgent, task, answer };
   }
 
   test('asks with a task that waits for input and lists who could be meant', async () => {
     const { task } = await asked('hello', { contextId: 'mine' });
     expect(task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
     expect(task.contextId).toBe('mine');
-    expect(task.status.message?.parts[0]?.text).toContain('- travel: Travel desk. The Travel desk agent');
+    expect(task.status.message?.parts[0]?.text).toContain(
+      '- travel: Travel routingAgent. The Travel routingAgent agent',
+    );
     expect(task.status.message?.parts[1]?.data).toMatchObject({
       question: 'agent',
       candidates: [{ agent: 'weather' }, { agent: 'travel' }, { agent: 'sums' }],
@@ -307,18 +312,18 @@ describe('the desk (G-4)', () => {
     expect(task.metadata?.[ROUTE]).toMatchObject({ why: 'ask', agent: null });
   });
 
-  test('what answers it goes to the desk, and nothing else of its context does', async () => {
+  test('what answers it goes to the routing agent, and nothing else of its context does', async () => {
     const { task, route } = await asked();
     expect(await route(message('sums', { taskId: task.id }))).toEqual({
       kind: 'agent',
-      agent: FRONT_DESK,
+      agent: ROUTING_AGENT,
       why: 'task',
     });
     expect(await route(message('rain', { contextId: task.contextId! }))).toMatchObject({ agent: 'weather' });
   });
 
   test.each([
-    ['the name in words', message('The travel desk, please')],
+    ['the name in words', message('The travel routingAgent, please')],
     ['the name alone', message('travel')],
     ['data', message([{ data: { agent: 'travel' } }])],
     ['a hint', message('that one', { metadata: { [ROUTE]: { skillId: 'travel.forecast' } } })],
@@ -363,13 +368,15 @@ describe('the desk (G-4)', () => {
   });
 
   test('its tasks are read, followed and canceled like any other', async () => {
-    const { desk, task } = await asked();
+    const { routingAgent, task } = await asked();
     const id = { id: task.id };
-    expect((await desk.getTask(ann, id, exchange)).value).toEqual(task);
+    expect((await routingAgent.getTask(ann, id, exchange)).value).toEqual(task);
     const events = [];
-    for await (const { value } of await desk.subscribe(ann, id, exchange)) events.push(value);
+    for await (const { value } of await routingAgent.subscribe(ann, id, exchange)) events.push(value);
     expect(events).toEqual([{ task }]);
-    expect((await desk.cancelTask(ann, id, exchange)).value.status.state).toBe('TASK_STATE_CANCELED');
-    await expect(desk.getTask(callerNamed('bob'), id, exchange)).rejects.toMatchObject({ reason: 'task_not_found' });
+    expect((await routingAgent.cancelTask(ann, id, exchange)).value.status.state).toBe('TASK_STATE_CANCELED');
+    await expect(routingAgent.getTask(callerNamed('bob'), id, exchange)).rejects.toMatchObject({
+      reason: 'task_not_found',
+    });
   });
 });

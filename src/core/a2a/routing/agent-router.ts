@@ -18,15 +18,15 @@ import type { AgentRecords } from '../tasks/task-records.js';
 import { accepts, modeOf } from './media-modes.js';
 import { type Passage, type Ranked, Ranking } from './ranking.js';
 
-/** The name under which the desk's own tasks are kept. No configured agent can have it. */
-export const FRONT_DESK = '';
+/** The name under which the routing agent's own tasks are kept. No configured agent can have it. */
+export const ROUTING_AGENT = '';
 
 /** An agent that might be meant. */
 export interface Candidate {
   readonly agent: string;
   readonly name: string;
   readonly description: string;
-  /** The skill that came closest, as the front card names it. */
+  /** The skill that came closest, as the routing agent's card names it. */
   readonly skillId?: string;
 }
 
@@ -34,25 +34,25 @@ export interface Candidate {
 export type RouteWhy = 'task' | 'context' | 'reference' | 'hint' | 'tenant' | 'only' | 'match';
 
 /**
- * Where a call of the front endpoint goes. `agent` may be `FRONT_DESK`: a follow-up to a question that the desk has put.
- * `ask`: nobody fits well enough, and the desk is to ask which agent is meant.
+ * Where a call of the router endpoint goes. `agent` may be `ROUTING_AGENT`: a follow-up to a question that the routing agent has put.
+ * `ask`: nobody fits well enough, and the routing agent is to ask which agent is meant.
  */
 export type RouteDecision =
   | { readonly kind: 'agent'; readonly agent: string; readonly why: RouteWhy; readonly skillId?: string }
   | { readonly kind: 'ask'; readonly candidates: readonly Candidate[] };
 
 /** Finds the agent for a call that names none. */
-export interface FrontRouter {
-  /** Asks and answers where nobody could be found. It is the agent of the name `FRONT_DESK`, and of every `ask`. */
-  readonly desk: Agent;
+export interface MessageRouter {
+  /** Asks and answers where nobody could be found. It is the agent of the name `ROUTING_AGENT`, and of every `ask`. */
+  readonly routingAgent: Agent;
   /** Throws `task_not_found`, `agent_not_found`, `content_type_not_supported` or `invalid_params` with candidates. */
   route(caller: Caller, call: AgentCall): Promise<RouteDecision>;
 }
 
-export interface FrontParts {
+export interface AgentRouterOptions {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findAll' | 'contextAgent'>;
-  readonly desk: Agent;
+  readonly routingAgent: Agent;
   /** From what score on a match is believed; a word that few skills share is worth more than this. */
   readonly threshold?: number;
 }
@@ -61,11 +61,11 @@ const THRESHOLD = 0.4;
 const MOST_CANDIDATES = 10;
 
 /** Routing by G-4: owner of the task, owner of the context, what the caller wishes, what fits, what comes closest. */
-export class Front implements FrontRouter {
-  constructor(private readonly parts: FrontParts) {}
+export class AgentRouter implements MessageRouter {
+  constructor(private readonly options: AgentRouterOptions) {}
 
-  get desk(): Agent {
-    return this.parts.desk;
+  get routingAgent(): Agent {
+    return this.options.routingAgent;
   }
 
   async route(caller: Caller, call: AgentCall): Promise<RouteDecision> {
@@ -89,7 +89,7 @@ export class Front implements FrontRouter {
 
   /** Whose task it is; a task of several agents needs a wish to choose by (G-5). */
   private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
-    const found = (await this.parts.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
+    const found = (await this.options.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
     const owners = await this.usable(caller, new Set(found));
     // What was begun with an agent that is gone, or not for this caller any more, is not for another agent.
     if (found.length > 0 && owners.length === 0) throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
@@ -103,14 +103,14 @@ export class Front implements FrontRouter {
   }
 
   private async byContext(caller: Caller, message: Message): Promise<RouteDecision | undefined> {
-    const { records } = this.parts;
+    const { records } = this.options;
     const { contextId, referenceTaskIds = [] } = message;
     const kept = contextId ? await records.contextAgent(caller.principal.key, contextId) : undefined;
     const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
     if (kept !== undefined && owner === undefined)
       throw new ProtocolError('agent_not_found', 'The agent of this context is not there', { outcome: 'not_executed' });
-    // The desk asks once; what follows in its context is routed like anything else.
-    if (owner !== undefined && owner !== FRONT_DESK) return { kind: 'agent', agent: owner, why: 'context' };
+    // The routing agent asks once; what follows in its context is routed like anything else.
+    if (owner !== undefined && owner !== ROUTING_AGENT) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
     for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
       for (const { agent } of await records.findAll(caller.principal.key, id)) if (agent) owners.add(agent);
@@ -119,12 +119,12 @@ export class Front implements FrontRouter {
     return agent !== undefined && another === undefined ? { kind: 'agent', agent, why: 'reference' } : undefined;
   }
 
-  /** Those of the agents that the caller may use still; the desk is for everybody. */
+  /** Those of the agents that the caller may use still; the routing agent is for everybody. */
   private async usable(caller: Caller, agents: Iterable<string>): Promise<string[]> {
     const named = [...agents];
     if (named.length === 0) return named;
-    const visible = await this.parts.cards.visible(caller);
-    return named.filter((agent) => agent === FRONT_DESK || visible.includes(agent));
+    const visible = await this.options.cards.visible(caller);
+    return named.filter((agent) => agent === ROUTING_AGENT || visible.includes(agent));
   }
 
   private async find(caller: Caller, request: JsonObject, message: Message, wish: Wish): Promise<RouteDecision> {
@@ -135,17 +135,17 @@ export class Front implements FrontRouter {
     const [only] = agents;
     if (only && agents.length === 1) return { kind: 'agent', agent: only.agent, why: 'only' };
     const [best] = ranked;
-    if (best && best.score >= (this.parts.threshold ?? THRESHOLD)) {
+    if (best && best.score >= (this.options.threshold ?? THRESHOLD)) {
       return { kind: 'agent', agent: best.key.agent, why: 'match', skillId: best.key.skillId };
     }
     return { kind: 'ask', candidates: agents.slice(0, MOST_CANDIDATES) };
   }
 
-  /** What the caller names: an agent, a tenant, a skill of the front card, or a skill that one agent only has. */
+  /** What the caller names: an agent, a tenant, a skill of the routing agent's card, or a skill that one agent only has. */
   private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
     const named = wish.agent ?? wish.tenant;
     if (named !== undefined) {
-      if (!(await this.parts.cards.visible(caller)).includes(named)) throw unknownAgent(named);
+      if (!(await this.options.cards.visible(caller)).includes(named)) throw unknownAgent(named);
       const skillId = wish.skillId === undefined ? {} : { skillId: wish.skillId };
       return { kind: 'agent', agent: named, why: wish.agent === undefined ? 'tenant' : 'hint', ...skillId };
     }
@@ -196,8 +196,8 @@ export class Front implements FrontRouter {
   }
 
   private async skills(caller: Caller): Promise<Choice[]> {
-    const { cards } = this.parts;
-    return (await cards.sights(caller)).flatMap(({ name, agent, facts }) => {
+    const { cards } = this.options;
+    return (await cards.visibleAgents(caller)).flatMap(({ name, agent, facts }) => {
       if (!facts) return [];
       const down = agent.health().status === 'down';
       return cards.skills(name, facts.card).map(({ skill, ownId }) => ({
@@ -288,13 +288,13 @@ export function routeNote(decision: RouteDecision): JsonObject {
 
 /** A task or a message with the decision written on it. */
 export function withRoute<T extends { metadata?: JsonObject }>(answer: T, decision: RouteDecision): T {
-  // What the desk answers says itself what became of it.
+  // What the routing agent answers says itself what became of it.
   if (hintIn(answer.metadata)) return answer;
   return { ...answer, metadata: { ...answer.metadata, [ROUTE]: routeNote(decision) } };
 }
 
 /** An answer to a message with the decision written on it: on the one thing answered, or on the first of a stream. */
-export function noted(answer: AgentAnswer, decision: RouteDecision): AgentAnswer {
+export function withRouteNote(answer: AgentAnswer, decision: RouteDecision): AgentAnswer {
   if (answer.kind === 'result') {
     return {
       ...answer,

@@ -5,7 +5,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
  * G-6: the gateways a message came through are listed in its request's metadata. A gateway that finds itself there, on its
  * way to the same agent, is part of a circle; one that finds too many others is at least far from where it began.
  */
-export class HopGuard {
+export class LoopGuard {
   /** `instance` names this gateway, all its replicas alike, and no other. */
   constructor(
     private readonly instance: string,

@@ -13,8 +13,8 @@ import { OpenAdmission } from '../../admission.js';
 import { Cancellation } from '../../caller.js';
 import { Pipeline } from '../../pipeline.js';
 import { Seal } from '../../seal.js';
-import { Hall } from '../dispatcher.js';
-import { buildFront } from './routing-agent.js';
+import { AgentDispatcher } from '../dispatcher.js';
+import { buildRouter } from './routing-agent.js';
 
 const ann = callerNamed('ann');
 const agents = ['weather', 'travel'].map(
@@ -27,13 +27,13 @@ const agents = ['weather', 'travel'].map(
 
 let data: string;
 let state: State;
-let hall: Hall;
+let dispatcher: AgentDispatcher;
 
 beforeAll(async () => {
   data = mkdtempSync(join(tmpdir(), 'parley-desk-'));
   state = await openState({ data });
   const records = agentRecords(state, { taskTtl: 60_000, shared: false });
-  hall = new Hall({
+  dispatcher = new AgentDispatcher({
     agents: directoryOf(...agents),
     admission: new OpenAdmission(() => true),
     pipeline: new Pipeline([]),
@@ -43,12 +43,12 @@ beforeAll(async () => {
     timeouts: { call: 5_000 },
     instance: 'here',
     log: SILENT,
-    router: buildFront({ cards: cardsOf(agents), records, gateway: () => hall }),
+    router: buildRouter({ cards: cardsOf(agents), records, gateway: () => dispatcher }),
   });
 });
 
 afterAll(async () => {
-  await hall.close();
+  await dispatcher.close();
   await state.close();
   rmSync(data, { recursive: true, force: true });
 });
@@ -59,7 +59,7 @@ const message = (text: string, more: Partial<Message> = {}): JsonObject => ({
 });
 
 const call = (request: JsonObject, operation: Operation, caller = ann) =>
-  hall.handle(caller, {
+  dispatcher.handle(caller, {
     agent: undefined,
     operation,
     request: { value: request },
@@ -73,7 +73,7 @@ async function ask(request: JsonObject, operation: Operation = 'SendMessage', ca
   return answer.result.value as JsonObject;
 }
 
-describe('the desk in its place (G-4, G-5)', () => {
+describe('the routing agent in its place (G-4, G-5)', () => {
   test('a message that fits nobody is asked about, and its answer goes to the agent named', async () => {
     const { task } = (await ask(message('hello'))) as { task: Task };
     expect(task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');

@@ -20,10 +20,10 @@ import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '.
 import type { Cards } from '../cards/cards.js';
 import type { AgentGateway } from '../gateway.js';
 import type { AgentRecords, TaskRecord } from '../tasks/task-records.js';
-import { type Candidate, FRONT_DESK, Front, type FrontRouter, hintIn } from './agent-router.js';
+import { AgentRouter, type Candidate, hintIn, type MessageRouter, ROUTING_AGENT } from './agent-router.js';
 import { wordsOf } from './ranking.js';
 
-export interface DeskParts {
+export interface RoutingAgentOptions {
   readonly records: Pick<AgentRecords, 'findUpstream'>;
   /** The agents a message could be for, the likeliest first. */
   candidates(caller: Caller, request: SendMessageRequest): Promise<readonly Candidate[]>;
@@ -33,7 +33,7 @@ export interface DeskParts {
 
 /** Nobody reads it but the core, which wants to know what an agent takes and gives. */
 const CARD: AgentCard = {
-  name: 'Front desk',
+  name: 'Routing agent',
   description: 'Asks which agent a message is for.',
   supportedInterfaces: [],
   version: '1',
@@ -44,14 +44,14 @@ const CARD: AgentCard = {
 };
 
 /**
- * The front agent's own voice: where it cannot tell which agent a message is for, it asks (G-4). Its task waits for an
+ * The routing agent's own voice: where it cannot tell which agent a message is for, it asks (G-4). Its task waits for an
  * answer that names one, takes the first message there as a new task, and ends with what came of it; from then on the
  * caller talks to that agent, by the ids of the agent's task.
  */
-export class FrontDesk implements Agent {
-  readonly name = FRONT_DESK;
+export class RoutingAgent implements Agent {
+  readonly name = ROUTING_AGENT;
 
-  constructor(private readonly parts: DeskParts) {}
+  constructor(private readonly options: RoutingAgentOptions) {}
 
   known(): AgentFacts {
     return {
@@ -100,7 +100,7 @@ export class FrontDesk implements Agent {
   }
 
   async setCallback(): Promise<void> {
-    throw new ProtocolError('push_not_supported', 'The desk posts nothing; the gateway does');
+    throw new ProtocolError('push_not_supported', 'The routing agent posts nothing; the gateway does');
   }
 
   async removeCallback(): Promise<void> {}
@@ -111,13 +111,13 @@ export class FrontDesk implements Agent {
 
   async close(): Promise<void> {}
 
-  /** The desk remembers nothing: what it knows of a task is what the core has kept of it. */
+  /** The routing agent remembers nothing: what it knows of a task is what the core has kept of it. */
   private async find(caller: Caller, id: string): Promise<TaskRecord> {
-    const record = await this.parts.records.findUpstream(FRONT_DESK, id);
+    const record = await this.options.records.findUpstream(ROUTING_AGENT, id);
     if (record?.owner !== caller.principal.key) {
       throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     }
-    // The record is in its client's words, and here the desk's own id is meant.
+    // The record is in its client's words, and here the routing agent's own id is meant.
     return { ...record, task: { ...record.task, id } };
   }
 
@@ -125,7 +125,7 @@ export class FrontDesk implements Agent {
     const id = randomUUID();
     const contextId = request.message.contextId || randomUUID();
     const first: Message = { ...request.message, taskId: id, contextId };
-    return question({ id, contextId }, [first], await this.parts.candidates(caller, request), false);
+    return question({ id, contextId }, [first], await this.options.candidates(caller, request), false);
   }
 
   private async answered(
@@ -142,7 +142,7 @@ export class FrontDesk implements Agent {
     ];
     const [first] = history;
     const asked = { ...request, message: first ?? request.message };
-    const candidates = await this.parts.candidates(caller, asked);
+    const candidates = await this.options.candidates(caller, asked);
     const chosen = chosenIn(request, candidates);
     if (chosen === undefined) return question(ids, history, candidates, true);
     const { taskId: _, contextId: __, ...fresh } = asked.message;
@@ -154,7 +154,7 @@ export class FrontDesk implements Agent {
     // Webhooks of the question's task are told by the gateway; the agent's task has none yet.
     delete handed.configuration?.taskPushNotificationConfig;
     delete handed.tenant;
-    const answer = await this.parts.gateway().handle(caller, {
+    const answer = await this.options.gateway().handle(caller, {
       agent: chosen,
       operation: 'SendMessage',
       request: { value: handed },
@@ -167,20 +167,20 @@ export class FrontDesk implements Agent {
   }
 }
 
-/** The front agent: the router and its desk. `gateway` is asked for when somebody has to be handed over. */
-export function buildFront(parts: {
+/** The routing agent: the router and its routing agent. `gateway` is asked for when somebody has to be handed over. */
+export function buildRouter(parts: {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findUpstream' | 'findAll' | 'contextAgent'>;
   readonly gateway: () => AgentGateway;
   readonly threshold?: number;
-}): FrontRouter {
-  const desk = new FrontDesk({
+}): MessageRouter {
+  const routingAgent = new RoutingAgent({
     records: parts.records,
-    candidates: (caller, request) => front.candidates(caller, request),
+    candidates: (caller, request) => router.candidates(caller, request),
     gateway: parts.gateway,
   });
-  const front = new Front({ ...parts, desk });
-  return front;
+  const router = new AgentRouter({ ...parts, routingAgent });
+  return router;
 }
 
 interface Ids {

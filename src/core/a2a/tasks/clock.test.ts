@@ -52,8 +52,8 @@ afterEach(async () => {
 test.each(JUMPS)(
   '%s by two hours: a task keeps its follower, and its subscribers elsewhere read along',
   async (_, by) => {
-    a.hall.start();
-    b.hall.start();
+    a.dispatcher.start();
+    b.dispatcher.start();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
     const own = await a.open('SendStreamingMessage', { message: message() });
@@ -67,7 +67,7 @@ test.each(JUMPS)(
     await sleep(1_500);
     expect(await follower('t1')).toBe(claimed);
     // A callback of a task that is followed is nothing new, wherever it comes in.
-    await b.hall.news({ agent: 'one', owner: 'alice', id: 't1' }, []);
+    await b.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, []);
     expect(rig.one.count('SubscribeToTask') + rig.one.count('GetTask')).toBe(0);
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(own))).toEqual(['a', 'COMPLETED']);

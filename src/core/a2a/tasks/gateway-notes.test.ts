@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
-import { noted, noteIn, outwardAnswer, outwardEvent, outwardTask } from './gateway-notes.js';
+import { gatewayNote, noteIn, outwardAnswer, outwardEvent, outwardTask } from './gateway-notes.js';
 
 const said = (metadata?: Message['metadata']): Message => ({
   messageId: 'm',
@@ -11,9 +11,9 @@ const said = (metadata?: Message['metadata']): Message => ({
 const task: Task = {
   id: 't',
   contextId: 'c',
-  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said(noted('sealed')) },
-  history: [said({ ...noted('old'), kept: 1 })],
-  metadata: { ...noted('replica'), progress: 2 },
+  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said(gatewayNote('sealed')) },
+  history: [said({ ...gatewayNote('old'), kept: 1 })],
+  metadata: { ...gatewayNote('replica'), progress: 2 },
 };
 const shown = {
   id: 't',
@@ -27,7 +27,7 @@ test('notes are read by the gateway and left out of what goes out', () => {
   expect(noteIn(task.metadata)).toBe('replica');
   expect(outwardTask(task)).toEqual(shown);
   expect(outwardEvent({ task })).toEqual({ task: shown });
-  const update = { taskId: 't', contextId: 'c', status: task.status, metadata: noted('replica') };
+  const update = { taskId: 't', contextId: 'c', status: task.status, metadata: gatewayNote('replica') };
   expect(outwardEvent({ statusUpdate: update })).toEqual({
     statusUpdate: { taskId: 't', contextId: 'c', status: shown.status },
   });

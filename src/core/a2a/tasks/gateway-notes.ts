@@ -10,7 +10,7 @@ import type { AgentAnswer } from '../gateway.js';
 /** Metadata of this name is such a note. */
 const NOTE = `${PARLEY}/note/v1`;
 
-export const noted = (note: JsonValue): JsonObject => ({ [NOTE]: note });
+export const gatewayNote = (note: JsonValue): JsonObject => ({ [NOTE]: note });
 export const noteIn = (metadata: JsonObject | undefined): JsonValue | undefined => metadata?.[NOTE];
 
 /** An event as it goes out; the same where there was nothing to leave out. */

@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { clientMintsIds } from '../../../protocol/a2a/client-task-ids.js';
+import { clientChoosesTaskIds } from '../../../protocol/a2a/client-task-ids.js';
 import type { Message, SendMessageRequest, Task, TaskPushNotificationConfig } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import { Recent } from '../../bounded-cache.js';
+import { BoundedCache } from '../../bounded-cache.js';
 import type { Caller } from '../../caller.js';
 import type { Agent, AgentFacts, Passed } from '../agent.js';
 import type { AgentCall } from '../gateway.js';
-import type { Pushes } from '../push/push-notifications.js';
-import type { HopGuard } from '../routing/loop-guard.js';
+import type { PushNotifications } from '../push/push-notifications.js';
+import type { LoopGuard } from '../routing/loop-guard.js';
 import { type A2aLimits, checkFollowUp, checkId, checkMessage, invalidAnswer, refuse, taskNotFound } from './checks.js';
 import { messageForAgent, taskForClient } from './task-ids.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';
 
 /** One message of a client, looked at and ready for its agent. */
-export interface Turn {
+export interface PreparedMessage {
   readonly caller: Caller;
   readonly call: AgentCall;
   readonly name: string;
@@ -32,11 +32,11 @@ export interface Turn {
   readonly returnImmediately: boolean;
 }
 
-export interface TurnParts {
+export interface MessagePreparerOptions {
   readonly records: AgentRecords;
   readonly limits: A2aLimits;
-  readonly hops: HopGuard;
-  readonly pushes: Pick<Pushes, 'check'> | undefined;
+  readonly hops: LoopGuard;
+  readonly pushes: Pick<PushNotifications, 'check'> | undefined;
   /** The time of day that replicas share. */
   readonly now: () => number;
 }
@@ -44,24 +44,24 @@ export interface TurnParts {
 const MOST_CONTEXTS = 10_000;
 
 /** Looks at messages before any agent does, and at what agents answer before anything is kept. */
-export class Turns {
+export class MessagePreparer {
   /** Whose a context is, as far as it was seen here: saves asking for it with every message. */
-  private readonly contexts = new Recent<string, string>(MOST_CONTEXTS);
+  private readonly contexts = new BoundedCache<string, string>(MOST_CONTEXTS);
 
-  constructor(private readonly parts: TurnParts) {}
+  constructor(private readonly options: MessagePreparerOptions) {}
 
-  async begin(caller: Caller, call: AgentCall, name: string, agent: Agent): Promise<Turn> {
+  async begin(caller: Caller, call: AgentCall, name: string, agent: Agent): Promise<PreparedMessage> {
     const sent = call.request.value as unknown as SendMessageRequest;
-    checkMessage(sent, this.parts.limits);
-    const metadata = this.parts.hops.next(sent, name);
+    checkMessage(sent, this.options.limits);
+    const metadata = this.options.hops.next(sent, name);
     const { message, configuration } = sent;
     const push = configuration?.taskPushNotificationConfig;
     if (push) this.checkPush(push);
     checkExtensions(agent.known() ?? (await agent.facts()), call);
     const taskId = message.taskId || undefined;
-    const record = taskId === undefined ? undefined : await this.parts.records.find(ownKey(caller, name, taskId));
+    const record = taskId === undefined ? undefined : await this.options.records.find(ownKey(caller, name, taskId));
     const chosenId = record ? undefined : taskId;
-    if (chosenId !== undefined && !clientMintsIds(call.dialect)) taskNotFound();
+    if (chosenId !== undefined && !clientChoosesTaskIds(call.dialect)) taskNotFound();
     if (record) checkFollowUp(message, record);
     const contextId = record?.contextId ?? (message.contextId || undefined);
     if (contextId !== undefined && !record) await this.checkContext(caller, name, contextId);
@@ -89,16 +89,16 @@ export class Turns {
   }
 
   /** The record of the task an agent answered with: the one that was gone on with, or a new one of the number 0. */
-  recordOf(turn: Turn, task: Pick<Task, 'id' | 'contextId' | 'status'>): TaskRecord {
-    const { record, caller, call, name } = turn;
+  recordOf(prepared: PreparedMessage, task: Pick<Task, 'id' | 'contextId' | 'status'>): TaskRecord {
+    const { record, caller, call, name } = prepared;
     checkId(task.id);
     const answered = task.contextId || undefined;
-    if (turn.contextId !== undefined && answered !== undefined && answered !== turn.contextId)
+    if (prepared.contextId !== undefined && answered !== undefined && answered !== prepared.contextId)
       invalidAnswer('The agent put the message into another context than the one it was sent to');
     if (record?.upstreamId === task.id) return record;
-    const now = this.parts.now();
-    const id = turn.chosenId ?? task.id;
-    const contextId = turn.contextId ?? answered ?? randomUUID();
+    const now = this.options.now();
+    const id = prepared.chosenId ?? task.id;
+    const contextId = prepared.contextId ?? answered ?? randomUUID();
     this.remember(name, contextId, caller.principal.key);
     return {
       ...{ agent: name, owner: caller.principal.key, id, upstreamId: task.id, contextId },
@@ -113,7 +113,7 @@ export class Turns {
   }
 
   /** A reply without a task. */
-  checkReply({ contextId: asked, name, caller }: Turn, { contextId }: Message): void {
+  checkReply({ contextId: asked, name, caller }: PreparedMessage, { contextId }: Message): void {
     if (!contextId) return;
     if (asked !== undefined && contextId !== asked)
       invalidAnswer('The agent replied in another context than it was asked');
@@ -121,32 +121,32 @@ export class Turns {
   }
 
   /** A task that was answered at once, for a client whose version knows nothing but tasks. */
-  finished(turn: Turn, reply: Message): TaskRecord {
+  finished(prepared: PreparedMessage, reply: Message): TaskRecord {
     const upstreamId = `direct/${randomUUID()}`;
-    const contextId = reply.contextId || turn.contextId;
-    const status = { state: 'TASK_STATE_COMPLETED', timestamp: new Date(this.parts.now()).toISOString() } as const;
-    const record = this.recordOf(turn, { id: upstreamId, status, ...(contextId && { contextId }) });
+    const contextId = reply.contextId || prepared.contextId;
+    const status = { state: 'TASK_STATE_COMPLETED', timestamp: new Date(this.options.now()).toISOString() } as const;
+    const record = this.recordOf(prepared, { id: upstreamId, status, ...(contextId && { contextId }) });
     const { id } = record;
     const named = { taskId: id, contextId: record.contextId };
     const task: Task = {
       ...{ id, contextId: record.contextId },
       status: { ...status, message: { ...reply, ...named } },
-      history: [{ ...turn.message, ...named }],
+      history: [{ ...prepared.message, ...named }],
     };
     return { ...record, task };
   }
 
   private checkPush(push: TaskPushNotificationConfig): void {
-    if (!this.parts.pushes)
+    if (!this.options.pushes)
       throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
         outcome: 'not_executed',
       });
-    this.parts.pushes.check(push);
+    this.options.pushes.check(push);
   }
 
   /** Tasks a message refers to are the caller's own, or none that this gateway knows of (G-22). */
   private references(caller: Caller, name: string, ids: readonly string[]): Promise<string[]> {
-    const { records } = this.parts;
+    const { records } = this.options;
     return Promise.all(
       ids.map(async (id) => {
         const own = await records.find(ownKey(caller, name, id));
@@ -160,7 +160,7 @@ export class Turns {
   private async checkContext(caller: Caller, agent: string, contextId: string): Promise<void> {
     const { key } = caller.principal;
     const known = this.contexts.get(`${agent}\0${contextId}`);
-    const owners = known === undefined ? await this.parts.records.contextOwners(agent, contextId) : [known];
+    const owners = known === undefined ? await this.options.records.contextOwners(agent, contextId) : [known];
     if (owners.length > 0 && !owners.includes(key)) refuse('There is no such context');
     if (known === undefined) this.remember(agent, contextId, key);
   }

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { Caller } from '../../caller.js';
 
 /** Counts open streams: one caller's greed is not to be the others' loss. */
-export class Slots {
+export class StreamSlots {
   private all = 0;
   private readonly perCaller = new Map<string, number>();
 

@@ -12,11 +12,11 @@ import {
   told,
 } from '../../../../test/support/scripted-agent.js';
 import type { SendMessageRequest, StreamResponse, Task } from '../../../protocol/a2a/model.js';
-import { fold } from '../../../protocol/a2a/task-events.js';
+import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../../caller.js';
-import type { Pushes } from '../push/push-notifications.js';
+import type { PushNotifications } from '../push/push-notifications.js';
 
 let rig: Rig;
 let core: Core;
@@ -100,7 +100,7 @@ describe('a stream', () => {
         written.push(...events.map(({ seq }) => seq));
         return [];
       },
-    } as unknown as Pushes;
+    } as unknown as PushNotifications;
     core = rig.core({ pushes });
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const taskPushNotificationConfig = { url: 'https://hooks.example/a' };
@@ -194,7 +194,7 @@ describe('a stream', () => {
     await read(events, 1);
     const ahead = task('t1', 'TASK_STATE_WORKING', { artifacts: [{ artifactId: 'a', parts: [{ text: 'x' }] }] });
     rig.one.tasks.set('t1', ahead);
-    await core.hall.news({ agent: 'one', owner: 'alice', id: 't1' }, [{ task: ahead }]);
+    await core.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, [{ task: ahead }]);
     expect(await core.call('CancelTask', { id: 't1' })).toMatchObject({ artifacts: [{}] });
     upstream.push(chunk('t1', 'x'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -311,7 +311,7 @@ describe('a database that is away', () => {
     away = false;
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(events))).toEqual(['COMPLETED']);
-    const whole = queued.reduce<Task | undefined>((made, event) => fold(made, event), undefined);
+    const whole = queued.reduce<Task | undefined>((made, event) => applyEvent(made, event), undefined);
     expect(whole?.artifacts?.[0]?.parts.map(({ text }) => text).join('')).toBe('x'.repeat(600));
     expect(await stored('t1')).toMatchObject({ seq: 602, task: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
@@ -532,7 +532,7 @@ describe('several replicas', () => {
     const own = new Channel();
     own.push({ task: working });
     rig.one.onSubscribe = () => own;
-    await gone.hall.close();
+    await gone.dispatcher.close();
     await expect.poll(() => rig.one.count('SubscribeToTask'), { timeout: 5_000 }).toBe(1);
     own.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(events))).toEqual(['COMPLETED']);
@@ -540,7 +540,7 @@ describe('several replicas', () => {
 
   test('a cancel at another replica ends a stream on which the agent says no more', async () => {
     const other = rig.core();
-    for (const { hall } of [core, other]) hall.start();
+    for (const { dispatcher } of [core, other]) dispatcher.start();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -582,7 +582,7 @@ describe('several replicas', () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     await read(await gone.open('SendStreamingMessage', { message: message() }), 1);
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_COMPLETED'));
-    core.hall.start();
+    core.dispatcher.start();
     // No close: it is simply not heard of again.
     await expect
       .poll(async () => (await stored('t1'))?.task.status.state, { timeout: 5_000 })

@@ -7,10 +7,10 @@ import { sleep } from '../../timing.js';
 import type { Agent, Exchange, Passed } from '../agent.js';
 import { checkId } from './checks.js';
 import { eventForClient, taskForClient } from './task-ids.js';
-import { type Feed, type Follower, isBusy, PATIENCE } from './task-log.js';
+import { isBusy, PATIENCE, type TaskFollower, type TaskLog } from './task-log.js';
 import type { AgentRecords } from './task-records.js';
 
-export interface FollowParts {
+export interface TaskFollowerOptions {
   readonly records: AgentRecords;
   readonly log: Log;
   readonly lease: number;
@@ -38,7 +38,7 @@ export const ownExchange = (cancellation = new Cancellation()): Exchange => ({
 
 const sameStatus = (a: TaskStatus, b: TaskStatus): boolean => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-abstract class Following implements Follower {
+abstract class BaseFollower implements TaskFollower {
   abstract readonly kind: 'agent' | 'tail';
   readonly persistent: boolean = false;
   protected stopped = false;
@@ -47,8 +47,8 @@ abstract class Following implements Follower {
   private wake: (() => void) | undefined;
 
   constructor(
-    protected readonly feed: Feed,
-    protected readonly parts: FollowParts,
+    protected readonly taskLog: TaskLog,
+    protected readonly options: TaskFollowerOptions,
     /** How the task stood before what is followed began: as long as it stands so, nothing has happened. */
     protected base: TaskStatus | undefined,
   ) {}
@@ -85,7 +85,7 @@ abstract class Following implements Follower {
 
   /** Whether the turn is over, and readers know it. One that waits for authorisation is held open for a while (S-63). */
   protected over(): boolean {
-    const { status } = this.feed.task;
+    const { status } = this.taskLog.task;
     if (isTerminal(status.state)) return true;
     if (this.base && sameStatus(this.base, status)) return false;
     if (status.state === 'TASK_STATE_INPUT_REQUIRED') return true;
@@ -95,9 +95,9 @@ abstract class Following implements Follower {
 
   protected hold(): void {
     this.holding ??= setTimeout(() => {
-      this.feed.end();
-      if (!this.feed.wanted) this.stop();
-    }, this.parts.hold);
+      this.taskLog.end();
+      if (!this.taskLog.wanted) this.stop();
+    }, this.options.hold);
   }
 
   protected done(): void {
@@ -131,7 +131,7 @@ function startingWith(first: Promise<IteratorResult<Passed<StreamResponse>>>, re
 }
 
 /** Follows a task at its agent, by a stream or by asking. */
-export class AgentFollower extends Following {
+export class AgentFollower extends BaseFollower {
   readonly kind = 'agent';
   private readonly began = performance.now();
   /**
@@ -141,15 +141,15 @@ export class AgentFollower extends Following {
   private snapshot: 'streamed' | 'asked' | 'passed' = 'streamed';
 
   constructor(
-    feed: Feed,
-    parts: FollowParts,
+    taskLog: TaskLog,
+    options: TaskFollowerOptions,
     private readonly agent: Agent,
     private readonly caller: Caller,
     base: TaskStatus | undefined,
     override readonly persistent: boolean,
     readonly cancellation = new Cancellation(),
   ) {
-    super(feed, parts, base);
+    super(taskLog, options, base);
   }
 
   get exchange(): Exchange {
@@ -175,7 +175,7 @@ export class AgentFollower extends Following {
         const early = await Promise.race([first, this.sleep(SNAPSHOT_WAIT)]);
         if (!early?.done) {
           if (early?.value.value.task) {
-            await this.feed.put(taskForClient({ value: early.value.value.task }, this.feed.record).value);
+            await this.taskLog.put(taskForClient({ value: early.value.value.task }, this.taskLog.record).value);
             return events;
           }
           await this.ask();
@@ -200,7 +200,7 @@ export class AgentFollower extends Following {
     let events: EventIterator;
     let first: IteratorResult<Passed<StreamResponse>>;
     try {
-      const { upstreamId } = this.feed.record;
+      const { upstreamId } = this.taskLog.record;
       const subscribed = await this.agent.subscribe(this.caller, { id: upstreamId }, this.exchange);
       events = subscribed[Symbol.asyncIterator]();
       first = await events.next();
@@ -215,23 +215,26 @@ export class AgentFollower extends Following {
   }
 
   private logRefusal({ cause }: SubscriptionRefused): void {
-    this.parts.log.debug({ err: cause, agent: this.agent.name }, 'the agent refused a subscription; polling its task');
+    this.options.log.debug(
+      { err: cause, agent: this.agent.name },
+      'the agent refused a subscription; polling its task',
+    );
   }
 
   /** Resolves when there is nothing more to follow. `opened` is a stream of the task's events. */
   async run(opened: EventIterator | undefined): Promise<void> {
-    const { feed } = this;
+    const { taskLog } = this;
     let off = (): void => {};
-    const look = (): void => void feed.recheck().catch(() => {});
+    const look = (): void => void taskLog.recheck().catch(() => {});
     const listening = setTimeout(() => {
-      off = this.parts.records.onMeddled(feed.record, look);
+      off = this.options.records.onMeddled(taskLog.record, look);
       look();
     }, LONG);
     try {
       if (opened) await this.read(opened);
-      if (!this.finished() && (!opened || feed.wanted)) await this.poll();
+      if (!this.finished() && (!opened || taskLog.wanted)) await this.poll();
     } catch (error) {
-      if (!this.stopped) feed.fail(error);
+      if (!this.stopped) taskLog.fail(error);
     } finally {
       clearTimeout(listening);
       off();
@@ -254,27 +257,27 @@ export class AgentFollower extends Following {
       events.return?.().catch(() => {});
     } catch (error) {
       if (error instanceof SubscriptionRefused) this.logRefusal(error);
-      else if (!this.stopped) this.feed.fail(error);
+      else if (!this.stopped) this.taskLog.fail(error);
     }
   }
 
   /** The agent closed its stream. Where the task does not rest, the agent is asked once what became of it (G-28). */
   private async closed(): Promise<void> {
     if (!this.finished()) await this.ask();
-    if (!this.feed.pushed) this.done();
-    this.feed.end();
+    if (!this.taskLog.pushed) this.done();
+    this.taskLog.end();
   }
 
   async take(event: Passed<StreamResponse>): Promise<void> {
     const { task, statusUpdate, artifactUpdate } = event.value;
     const named = task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId;
-    if (named !== undefined && named !== this.feed.record.upstreamId) {
+    if (named !== undefined && named !== this.taskLog.record.upstreamId) {
       checkId(named);
-      this.parts.log.warn({ agent: this.agent.name }, 'an agent told of another task in the stream of this one');
+      this.options.log.warn({ agent: this.agent.name }, 'an agent told of another task in the stream of this one');
       return;
     }
     if (this.snapshot !== 'streamed' && (await this.settledBySnapshot(event))) return;
-    await this.feed.publish(eventForClient(event, this.feed.record), () => !this.stopped);
+    await this.taskLog.publish(eventForClient(event, this.taskLog.record), () => !this.stopped);
   }
 
   /**
@@ -283,21 +286,21 @@ export class AgentFollower extends Following {
    * artifact that was appended to cannot be told apart for sure.
    */
   private async settledBySnapshot({ value }: Passed<StreamResponse>): Promise<boolean> {
-    const { feed } = this;
+    const { taskLog } = this;
     if (value.task) {
-      await feed.put(taskForClient({ value: value.task }, feed.record).value);
+      await taskLog.put(taskForClient({ value: value.task }, taskLog.record).value);
       return true;
     }
-    const event = eventForClient({ value }, feed.record).value;
+    const event = eventForClient({ value }, taskLog.record).value;
     if (this.snapshot === 'asked') {
-      if (includes(feed.record.task, event)) return true;
+      if (includes(taskLog.record.task, event)) return true;
       this.snapshot = 'passed';
     }
     if (value.statusUpdate && isSettled(value.statusUpdate.status.state)) {
       await this.ask().catch((error: unknown) => {
-        this.parts.log.debug({ err: error, agent: this.agent.name }, 'the agent did not tell the task at its end');
+        this.options.log.debug({ err: error, agent: this.agent.name }, 'the agent did not tell the task at its end');
       });
-      return includes(feed.record.task, event);
+      return includes(taskLog.record.task, event);
     }
     return false;
   }
@@ -306,7 +309,7 @@ export class AgentFollower extends Following {
     let wait = ASK.first;
     for (let failures = 0; !this.finished(); ) {
       await this.sleep(wait);
-      if (this.stopped || !this.feed.wanted) {
+      if (this.stopped || !this.taskLog.wanted) {
         this.done();
         return;
       }
@@ -317,7 +320,7 @@ export class AgentFollower extends Following {
       } catch (error) {
         if (this.stopped) return;
         failures += 1;
-        if (failures === FAILURES || !isAway(error)) this.feed.fail(error);
+        if (failures === FAILURES || !isAway(error)) this.taskLog.fail(error);
         // Whoever does not know its task any more is not going to.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') {
           this.done();
@@ -326,46 +329,46 @@ export class AgentFollower extends Following {
         wait = Math.min(wait * 2, ASK.longestFailing);
       }
     }
-    if (!this.stopped) this.feed.end();
+    if (!this.stopped) this.taskLog.end();
   }
 
   private async ask(): Promise<boolean> {
-    const { record } = this.feed;
+    const { record } = this.taskLog;
     const task = await this.agent.getTask(this.caller, { id: record.upstreamId }, this.exchange);
-    return this.feed.put(taskForClient(task, record).value);
+    return this.taskLog.put(taskForClient(task, record).value);
   }
 
   private finished(): boolean {
     if (this.stopped) return true;
     if (!this.over()) return false;
     this.done();
-    this.feed.end();
+    this.taskLog.end();
     return true;
   }
 }
 
 /** Reads what another replica writes of a task, and takes over when that one is gone. */
-export class TailFollower extends Following {
+export class ReplicaFollower extends BaseFollower {
   readonly kind = 'tail';
 
   constructor(
-    feed: Feed,
-    parts: FollowParts,
+    taskLog: TaskLog,
+    options: TaskFollowerOptions,
     /** Follows the task at its agent. */
     private readonly takeOver: () => void,
   ) {
-    super(feed, parts, feed.task.status);
+    super(taskLog, options, taskLog.task.status);
   }
 
   async run(): Promise<void> {
-    const { records, lease } = this.parts;
-    const { feed } = this;
+    const { records, lease } = this.options;
+    const { taskLog } = this;
     let changed = false;
-    const off = records.onChanged(feed.record, () => {
+    const off = records.onChanged(taskLog.record, () => {
       changed = true;
       this.poke();
     });
-    if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') this.hold();
+    if (taskLog.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') this.hold();
     let heard = performance.now();
     try {
       while (!this.stopped) {
@@ -379,7 +382,7 @@ export class TailFollower extends Following {
         if (!changed) await this.sleep(lease / 3);
       }
     } catch (error) {
-      if (!this.stopped) feed.fail(error);
+      if (!this.stopped) taskLog.fail(error);
     } finally {
       off();
       this.done();
@@ -388,12 +391,12 @@ export class TailFollower extends Following {
 
   /** True where there is nothing more to read. */
   private async look(): Promise<boolean> {
-    const { feed } = this;
+    const { taskLog } = this;
     await this.sync();
     if (this.stopped) return true;
     if (this.over()) {
       this.done();
-      feed.end();
+      taskLog.end();
       return true;
     }
     if (!(await this.orphaned())) return false;
@@ -404,21 +407,21 @@ export class TailFollower extends Following {
   }
 
   private async sync(): Promise<void> {
-    const { records } = this.parts;
-    const { feed } = this;
-    const before = feed.record.seq;
-    const record = await records.find(feed.record);
+    const { records } = this.options;
+    const { taskLog } = this;
+    const before = taskLog.record.seq;
+    const record = await records.find(taskLog.record);
     if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
     if (record.seq <= before) return;
     // Read after the record, the events reach at least as far; `adopt` leaves out those that go further.
-    await feed.adopt(record, await records.events(record, before));
+    await taskLog.adopt(record, await records.events(record, before));
   }
 
   /** A task that waits for its client needs no follower. */
   private async orphaned(): Promise<boolean> {
-    const { feed, parts } = this;
-    if (feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
-    return parts.records.claimOne(feed.record, parts.now() + parts.lease);
+    const { taskLog, options } = this;
+    if (taskLog.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
+    return options.records.claimOne(taskLog.record, options.now() + options.lease);
   }
 }
 

@@ -5,32 +5,32 @@
 import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';
 
-export interface Names {
+export interface TaskIds {
   /** As the client knows the task. */
   readonly id: string;
   /** As its agent does. */
   readonly upstreamId: string;
 }
 
-export const sameName = ({ id, upstreamId }: Names): boolean => id === upstreamId;
+export const sameName = ({ id, upstreamId }: TaskIds): boolean => id === upstreamId;
 
-export function taskForClient(task: Passed<Task>, names: Names): Passed<Task> {
+export function taskForClient(task: Passed<Task>, names: TaskIds): Passed<Task> {
   return sameName(names) ? task : { value: renameTask(task.value, names.upstreamId, names.id) };
 }
 
-export function taskForAgent(task: Task, names: Names): Task {
+export function taskForAgent(task: Task, names: TaskIds): Task {
   return sameName(names) ? task : renameTask(task, names.id, names.upstreamId);
 }
 
-export function eventForClient(event: Passed<StreamResponse>, names: Names): Passed<StreamResponse> {
+export function eventForClient(event: Passed<StreamResponse>, names: TaskIds): Passed<StreamResponse> {
   return sameName(names) ? event : { value: renameEvent(event.value, names.upstreamId, names.id) };
 }
 
-export function messageForAgent(message: Message, names: Names): Message {
+export function messageForAgent(message: Message, names: TaskIds): Message {
   return sameName(names) ? message : renameMessage(message, names.id, names.upstreamId);
 }
 
-export function messageForClient(message: Message, names: Names): Message {
+export function messageForClient(message: Message, names: TaskIds): Message {
   return sameName(names) ? message : renameMessage(message, names.upstreamId, names.id);
 }
 

@@ -1,18 +1,18 @@
 import { isSettled, isTerminal, type StreamResponse, type Task } from '../../../protocol/a2a/model.js';
-import { diff, fold } from '../../../protocol/a2a/task-events.js';
+import { applyEvent, diff } from '../../../protocol/a2a/task-events.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Log } from '../../../telemetry/log.js';
 import type { Cancellation } from '../../caller.js';
 import { Backoff, sleep } from '../../timing.js';
 import type { Passed } from '../agent.js';
-import type { Pushes } from '../push/push-notifications.js';
+import type { PushNotifications } from '../push/push-notifications.js';
 import { type A2aLimits, checkTask, invalidAnswer } from './checks.js';
-import { Reader } from './task-reader.js';
+import { TaskReader } from './task-reader.js';
 import type { AgentRecords, NumberedEvent, QueuedNotification, TaskChange, TaskRecord } from './task-records.js';
 
-export interface FeedParts {
+export interface TaskLogOptions {
   readonly records: AgentRecords;
-  readonly pushes: Pick<Pushes, 'notifications'> | undefined;
+  readonly pushes: Pick<PushNotifications, 'notifications'> | undefined;
   readonly limits: A2aLimits;
   readonly log: Log;
   /** How long a replica that follows a task may be silent before another takes it over, in milliseconds. */
@@ -21,8 +21,8 @@ export interface FeedParts {
   readonly now: () => number;
 }
 
-/** What tells a feed its news, beside the answers of calls. */
-export interface Follower {
+/** What tells a task log its news, beside the answers of calls. */
+export interface TaskFollower {
   /** `tail` reads what another replica writes; the others hold the claim to the task. */
   readonly kind: 'agent' | 'tail';
   /** Goes on to the end although nobody reads along: it is what a message began. */
@@ -32,12 +32,12 @@ export interface Follower {
   stop(): void;
 }
 
-/** Who looks after feeds. */
-export interface FeedKeeper {
-  /** Something ended that may have been the last reason to keep the feed. */
-  idle(feed: Feed): void;
+/** Who looks after task logs. */
+export interface TaskLogOwner {
+  /** Something ended that may have been the last reason to keep the task log. */
+  idle(taskLog: TaskLog): void;
   /** Another replica follows the task by now. */
-  lost(feed: Feed): void;
+  lost(taskLog: TaskLog): void;
 }
 
 /** Changes of this much time are written together; of more, where writing takes long. */
@@ -54,20 +54,20 @@ const MOST_CONFLICTS = 5;
  * and written. Progress is told at once and written behind; a state in which the task rests, and every change that a
  * webhook is to be notified of, is written before it is told.
  */
-export class Feed {
+export class TaskLog {
   /** Folded from all events so far; what is written and what is told may be a little behind. */
   record: TaskRecord;
-  follower: Follower | undefined;
+  follower: TaskFollower | undefined;
   /** Whether somebody is to be notified of changes. */
   pushed = false;
   /** Whether the agent calls back by itself when something changes. */
   called = false;
   /** Whether the claim to follow the task is written, as far as is known here. */
   held = false;
-  /** Calls that use this feed at the moment. */
+  /** Calls that use this task log at the moment. */
   users = 0;
   private told: Task;
-  private readonly readers = new Set<Reader>();
+  private readonly readers = new Set<TaskReader>();
   private readonly waiters = new Set<() => void>();
   /** The number of the last event that is written; 0 for a task that is not written at all. */
   private written: number;
@@ -85,8 +85,8 @@ export class Feed {
   /** A new task comes with the number 0, and with the snapshot that its first event is going to tell. */
   constructor(
     record: TaskRecord,
-    private readonly parts: FeedParts,
-    private readonly keeper: FeedKeeper,
+    private readonly options: TaskLogOptions,
+    private readonly keeper: TaskLogOwner,
   ) {
     this.record = record;
     this.told = record.task;
@@ -133,7 +133,7 @@ export class Feed {
       const before = this.record.task;
       // Nothing happens to a finished task (S1-40).
       if (this.record.seq > 0 && isTerminal(before.status.state)) return;
-      await this.become(this.fit(fold(before, event.value)), [event]);
+      await this.become(this.fit(applyEvent(before, event.value)), [event]);
     });
   }
 
@@ -149,7 +149,7 @@ export class Feed {
       }
       const before = this.record.task;
       if (isTerminal(before.status.state)) return false;
-      const after = this.fit(fold(before, { task }));
+      const after = this.fit(applyEvent(before, { task }));
       const events = diff(before, after);
       if (events.length === 0 && JSON.stringify(before) === JSON.stringify(after)) return false;
       await this.become(
@@ -172,8 +172,8 @@ export class Feed {
   }
 
   /** A reader that is told the task as it is, where asked, and then what happens. */
-  read(options: { snapshot: boolean; historyLength: number | undefined; left: () => void }): Reader {
-    const reader = new Reader({
+  read(options: { snapshot: boolean; historyLength: number | undefined; left: () => void }): TaskReader {
+    const reader = new TaskReader({
       historyLength: options.historyLength,
       snapshot: () => ({ value: { task: this.told } }),
       left: () => {
@@ -187,7 +187,7 @@ export class Feed {
     return reader;
   }
 
-  /** Resolves when the task rests, its feed ended, the time is over or nobody waits any more. */
+  /** Resolves when the task rests, its task log ended, the time is over or nobody waits any more. */
   rest(ms: number, cancellation: Cancellation): Promise<void> {
     if (isSettled(this.told.status.state)) return Promise.resolve();
     return new Promise((resolve) => {
@@ -231,7 +231,7 @@ export class Feed {
       .catch(() => {})
       .then(async () => {
         if (!this.held || this.follower?.kind !== 'agent') return;
-        const stored = await this.parts.records.find(this.record);
+        const stored = await this.options.records.find(this.record);
         if (stored && !stored.followedHere && this.held) await this.giveWay(stored);
       });
     return this.writing;
@@ -251,11 +251,11 @@ export class Feed {
   }
 
   private fit(task: Task): Task {
-    return checkTask(task, this.parts.limits);
+    return checkTask(task, this.options.limits);
   }
 
   private async become(task: Task, events: Passed<StreamResponse>[]): Promise<void> {
-    this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: this.parts.now() };
+    this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: this.options.now() };
     for (const { value } of events) this.unsaved.push(value);
     this.dirty = true;
     // The first event too: whoever learns of a task may ask for it anywhere.
@@ -276,7 +276,7 @@ export class Feed {
   }
 
   private async flushNow(): Promise<void> {
-    const end = performance.now() + this.parts.lease * PATIENCE;
+    const end = performance.now() + this.options.lease * PATIENCE;
     const retries = new Backoff({ ...RETRY, longest: RETRY.longest / 5 });
     for (;;) {
       try {
@@ -326,7 +326,7 @@ export class Feed {
           this.keeper.idle(this);
         },
         (error: unknown) => {
-          this.parts.log.warn({ err: error, agent: this.record.agent }, 'the progress of a task was not saved yet');
+          this.options.log.warn({ err: error, agent: this.record.agent }, 'the progress of a task was not saved yet');
           this.flushSoon(this.retries.next());
         },
       );
@@ -366,7 +366,7 @@ export class Feed {
     };
     const followedUntil = this.followedUntil(record);
     const held = this.held && this.follower?.kind === 'agent';
-    const saved = await this.parts.records.save({
+    const saved = await this.options.records.save({
       ...change,
       ...(followedUntil !== undefined && { followedUntil }),
       ...(held && { held }),
@@ -380,7 +380,7 @@ export class Feed {
     after: number,
     events: readonly NumberedEvent[],
   ): Promise<QueuedNotification[]> {
-    const { pushes } = this.parts;
+    const { pushes } = this.options;
     // A task that was not there before has no configurations but those that came along with it.
     if (!pushes || (after === 0 && !this.pushed)) return [];
     const queued = await pushes.notifications(record, events);
@@ -393,7 +393,7 @@ export class Feed {
     const { state } = task.status;
     if (isTerminal(state) || state === 'TASK_STATE_INPUT_REQUIRED') return null;
     const { follower } = this;
-    return follower && follower.kind !== 'tail' ? this.parts.now() + this.parts.lease : undefined;
+    return follower && follower.kind !== 'tail' ? this.options.now() + this.options.lease : undefined;
   }
 
   /**
@@ -404,7 +404,7 @@ export class Feed {
   private async reconcile(attempt: TaskRecord): Promise<void> {
     const isNew = this.written === 0;
     for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
-      const stored = await this.parts.records.find(this.record);
+      const stored = await this.options.records.find(this.record);
       if (!stored && !isNew) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
       // Not this caller's, or known to it by another name: the agent gives out ids that it has given before.
       if (!stored || stored.upstreamId !== this.record.upstreamId)
@@ -421,7 +421,7 @@ export class Feed {
         return;
       }
       const { task } = this.record;
-      const record = { ...stored, task, seq: stored.seq + 1, updatedAt: this.parts.now() };
+      const record = { ...stored, task, seq: stored.seq + 1, updatedAt: this.options.now() };
       this.record = record;
       this.unsaved = [];
       if (await this.save(record, stored.seq, [{ seq: record.seq, event: { task } }])) {
@@ -450,7 +450,7 @@ export class Feed {
   }
 
   private async missed(after: number, { seq: last }: TaskRecord): Promise<Passed<StreamResponse>[] | undefined> {
-    const events = await this.parts.records.events(this.record, after);
+    const events = await this.options.records.events(this.record, after);
     const news = events?.filter(({ seq }) => seq <= last);
     return news?.length === last - after ? news.map(({ event }) => ({ value: event })) : undefined;
   }

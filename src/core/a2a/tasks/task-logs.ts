@@ -2,12 +2,12 @@ import { isSettled, isTerminal, type StreamResponse, type TaskStatus } from '../
 import { ProtocolError } from '../../../protocol/errors.js';
 import { type Caller, type Cancellation, GATEWAY, ownerOf } from '../../caller.js';
 import type { Agent, Passed } from '../agent.js';
-import { AgentFollower, type FollowParts, isAway, ownExchange, TailFollower } from './task-follower.js';
+import { AgentFollower, isAway, ownExchange, ReplicaFollower, type TaskFollowerOptions } from './task-follower.js';
 import { taskForClient } from './task-ids.js';
-import { Feed, type FeedKeeper, type FeedParts, isBusy } from './task-log.js';
+import { isBusy, TaskLog, type TaskLogOptions, type TaskLogOwner } from './task-log.js';
 import { keyOf, type TaskKey, type TaskRecord } from './task-records.js';
 
-export interface FeedsParts extends FeedParts, FollowParts {
+export interface TaskLogsOptions extends TaskLogOptions, TaskFollowerOptions {
   agent(name: string): Agent | undefined;
 }
 
@@ -30,8 +30,8 @@ const nameOf = ({ agent, owner, id }: TaskKey): string => JSON.stringify([agent,
 const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: ownerOf(owner) });
 
 /** The tasks that something happens to in this process, and who tells of them. */
-export class Feeds {
-  private readonly feeds = new Map<string, Feed>();
+export class TaskLogs {
+  private readonly taskLogs = new Map<string, TaskLog>();
   /** Claims that are just being given up: whoever wants one of them waits for that. */
   private readonly leaving = new Map<string, Promise<void>>();
   private beat: NodeJS.Timeout | undefined;
@@ -39,85 +39,88 @@ export class Feeds {
   private closed = false;
   /** Claimed and not followed yet. */
   private readonly inheriting = new Map<string, TaskKey>();
-  private readonly keeper: FeedKeeper = { idle: (feed) => this.tidy(feed), lost: (feed) => this.lost(feed) };
+  private readonly keeper: TaskLogOwner = {
+    idle: (taskLog) => this.tidy(taskLog),
+    lost: (taskLog) => this.lost(taskLog),
+  };
 
-  constructor(private readonly parts: FeedsParts) {}
+  constructor(private readonly options: TaskLogsOptions) {}
 
-  get(key: TaskKey): Feed | undefined {
-    return this.feeds.get(nameOf(key));
+  get(key: TaskKey): TaskLog | undefined {
+    return this.taskLogs.get(nameOf(key));
   }
 
   /** Whether a replica, this one or another, follows the task, as far as its record tells. */
   claimed({ followedUntil }: TaskRecord): boolean {
-    return (followedUntil ?? 0) > this.parts.now();
+    return (followedUntil ?? 0) > this.options.now();
   }
 
-  /** The feed of a task, for the time of `work` at least. A new task's record has the number 0. */
-  async with<T>(record: TaskRecord, work: (feed: Feed) => Promise<T>): Promise<T> {
+  /** The task log of a task, for the time of `work` at least. A new task's record has the number 0. */
+  async with<T>(record: TaskRecord, work: (taskLog: TaskLog) => Promise<T>): Promise<T> {
     const name = nameOf(record);
-    const feed = this.feeds.get(name) ?? new Feed(record, this.parts, this.keeper);
-    this.feeds.set(name, feed);
-    feed.users += 1;
+    const taskLog = this.taskLogs.get(name) ?? new TaskLog(record, this.options, this.keeper);
+    this.taskLogs.set(name, taskLog);
+    taskLog.users += 1;
     try {
-      return await work(feed);
+      return await work(taskLog);
     } finally {
-      feed.users -= 1;
-      this.tidy(feed);
+      taskLog.users -= 1;
+      this.tidy(taskLog);
     }
   }
 
   /** From now on this replica follows the task; who did so before no longer does. */
-  attach(feed: Feed, agent: Agent, caller: Caller, how: Attachment = {}): AgentFollower {
-    feed.follower?.stop();
+  attach(taskLog: TaskLog, agent: Agent, caller: Caller, how: Attachment = {}): AgentFollower {
+    taskLog.follower?.stop();
     const { base, persistent = false, held = false, cancellation } = how;
-    const follower = new AgentFollower(feed, this.parts, agent, caller, base, persistent, cancellation);
-    feed.follower = follower;
-    feed.held = held;
+    const follower = new AgentFollower(taskLog, this.options, agent, caller, base, persistent, cancellation);
+    taskLog.follower = follower;
+    taskLog.held = held;
     return follower;
   }
 
   /** Nobody follows the task here from now on. */
-  release(feed: Feed): void {
-    const { follower } = feed;
+  release(taskLog: TaskLog): void {
+    const { follower } = taskLog;
     if (!follower) return;
     follower.stop();
-    feed.follower = undefined;
-    feed.held = false;
-    if (follower.kind === 'agent') void this.letGo(feed.record);
+    taskLog.follower = undefined;
+    taskLog.held = false;
+    if (follower.kind === 'agent') void this.letGo(taskLog.record);
   }
 
-  run(feed: Feed, follower: AgentFollower, opened: AsyncIterator<Passed<StreamResponse>> | undefined): void {
-    void follower.run(opened).finally(() => this.detach(feed, follower));
+  run(taskLog: TaskLog, follower: AgentFollower, opened: AsyncIterator<Passed<StreamResponse>> | undefined): void {
+    void follower.run(opened).finally(() => this.detach(taskLog, follower));
   }
 
-  async detach(feed: Feed, follower: AgentFollower): Promise<void> {
-    if (feed.follower !== follower) return;
-    feed.follower = undefined;
-    feed.held = false;
-    this.tidy(feed);
-    await this.letGo(feed.record);
+  async detach(taskLog: TaskLog, follower: AgentFollower): Promise<void> {
+    if (taskLog.follower !== follower) return;
+    taskLog.follower = undefined;
+    taskLog.held = false;
+    this.tidy(taskLog);
+    await this.letGo(taskLog.record);
   }
 
   /** The agent tells of the task by itself. It is looked after nevertheless, now and then: what it posts may get lost. */
-  async called(feed: Feed): Promise<void> {
-    await this.parts.records.remind(feed.record, this.parts.now() + LOOK.called);
+  async called(taskLog: TaskLog): Promise<void> {
+    await this.options.records.remind(taskLog.record, this.options.now() + LOOK.called);
   }
 
   /** The agent is away at this moment, and is asked later: the task is due for whoever looks next. */
-  async away(feed: Feed): Promise<void> {
-    await this.parts.records.remind(feed.record, this.parts.now());
+  async away(taskLog: TaskLog): Promise<void> {
+    await this.options.records.remind(taskLog.record, this.options.now());
   }
 
   /** Another replica follows the task by now: here it is read what that one writes. */
-  private lost(feed: Feed): void {
-    const { follower, record } = feed;
+  private lost(taskLog: TaskLog): void {
+    const { follower, record } = taskLog;
     if (follower?.kind !== 'agent') return;
     follower.stop();
-    feed.follower = undefined;
-    const agent = this.parts.agent(record.agent);
+    taskLog.follower = undefined;
+    const agent = this.options.agent(record.agent);
     const open = !isTerminal(record.task.status.state);
-    if (open && feed.heard && agent && !this.closed) this.tail(feed, agent, callerOf(record.owner))();
-    else this.tidy(feed);
+    if (open && taskLog.heard && agent && !this.closed) this.tail(taskLog, agent, callerOf(record.owner))();
+    else this.tidy(taskLog);
   }
 
   /** Gives up the claim to follow a task. */
@@ -125,9 +128,9 @@ export class Feeds {
     if (this.closed || record.seq === 0 || isTerminal(record.task.status.state)) return Promise.resolve();
     const name = nameOf(record);
     const leaving = this.dueAgain(record)
-      .then((due) => this.parts.records.letGo([keyOf(record)], due))
+      .then((due) => this.options.records.letGo([keyOf(record)], due))
       .catch((error: unknown) => {
-        this.parts.log.debug({ err: error }, 'a task that needs no follower was not let go; its claim lapses');
+        this.options.log.debug({ err: error }, 'a task that needs no follower was not let go; its claim lapses');
       })
       .finally(() => {
         if (this.leaving.get(name) === leaving) this.leaving.delete(name);
@@ -139,29 +142,29 @@ export class Feeds {
   /** Who is to be notified of a task may have registered at another replica, which may be gone by now. */
   private async dueAgain(record: TaskRecord): Promise<number | null> {
     if (isSettled(record.task.status.state)) return null;
-    return (await this.parts.records.pushes(record)).length > 0 ? this.parts.now() + LOOK.called : null;
+    return (await this.options.records.pushes(record)).length > 0 ? this.options.now() + LOOK.called : null;
   }
 
   /**
-   * Sees to it that the feed gets the task's news: from the agent, or from the replica that follows it already. Rejects
+   * Sees to it that the task log gets the task's news: from the agent, or from the replica that follows it already. Rejects
    * where the agent cannot be asked. Nothing is told before what this resolves with is called.
    */
-  async watch(feed: Feed, agent: Agent, caller: Caller): Promise<() => void> {
+  async watch(taskLog: TaskLog, agent: Agent, caller: Caller): Promise<() => void> {
     const nothing = (): void => {};
-    if (feed.follower?.active) return nothing;
-    this.release(feed);
-    await this.leaving.get(nameOf(feed.record));
-    const waits = feed.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED';
-    if (waits || !(await this.parts.records.claimOne(feed.record, this.parts.now() + this.parts.lease))) {
-      return feed.follower?.active ? nothing : this.tail(feed, agent, caller);
+    if (taskLog.follower?.active) return nothing;
+    this.release(taskLog);
+    await this.leaving.get(nameOf(taskLog.record));
+    const waits = taskLog.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED';
+    if (waits || !(await this.options.records.claimOne(taskLog.record, this.options.now() + this.options.lease))) {
+      return taskLog.follower?.active ? nothing : this.tail(taskLog, agent, caller);
     }
-    if (feed.follower?.active) return nothing;
-    const follower = this.attach(feed, agent, caller, { held: true });
+    if (taskLog.follower?.active) return nothing;
+    const follower = this.attach(taskLog, agent, caller, { held: true });
     try {
       const opened = await follower.open();
-      return () => this.run(feed, follower, opened);
+      return () => this.run(taskLog, follower, opened);
     } catch (error) {
-      await this.detach(feed, follower);
+      await this.detach(taskLog, follower);
       throw error;
     }
   }
@@ -172,7 +175,7 @@ export class Feeds {
     const round = (): void => {
       this.beating = this.beating.then(() => this.round());
     };
-    this.beat = setInterval(round, this.parts.lease / 3).unref();
+    this.beat = setInterval(round, this.options.lease / 3).unref();
     round();
   }
 
@@ -180,56 +183,56 @@ export class Feeds {
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.beat);
-    const feeds = [...this.feeds.values()];
+    const taskLogs = [...this.taskLogs.values()];
     const followed = [...this.followed(), ...this.inheriting.values()];
-    for (const feed of feeds) feed.follower?.stop();
+    for (const taskLog of taskLogs) taskLog.follower?.stop();
     await this.beating;
-    await Promise.all(feeds.map((feed) => feed.flush().catch(() => {})));
-    for (const feed of feeds) {
-      feed.drop();
-      feed.end();
+    await Promise.all(taskLogs.map((taskLog) => taskLog.flush().catch(() => {})));
+    for (const taskLog of taskLogs) {
+      taskLog.drop();
+      taskLog.end();
     }
-    await this.parts.records.letGo(followed, this.parts.now()).catch(() => {});
-    this.feeds.clear();
+    await this.options.records.letGo(followed, this.options.now()).catch(() => {});
+    this.taskLogs.clear();
   }
 
-  private tail(feed: Feed, agent: Agent, caller: Caller): () => void {
-    const follower = new TailFollower(feed, this.parts, () => {
-      if (feed.follower !== follower || this.closed) return;
-      const next = this.attach(feed, agent, caller, { held: true });
+  private tail(taskLog: TaskLog, agent: Agent, caller: Caller): () => void {
+    const follower = new ReplicaFollower(taskLog, this.options, () => {
+      if (taskLog.follower !== follower || this.closed) return;
+      const next = this.attach(taskLog, agent, caller, { held: true });
       next.open().then(
-        (opened) => this.run(feed, next, opened),
+        (opened) => this.run(taskLog, next, opened),
         (error: unknown) => {
-          feed.fail(error);
-          return this.detach(feed, next);
+          taskLog.fail(error);
+          return this.detach(taskLog, next);
         },
       );
     });
-    feed.follower = follower;
+    taskLog.follower = follower;
     return () =>
       void follower.run().finally(() => {
-        if (feed.follower === follower) feed.follower = undefined;
-        this.tidy(feed);
+        if (taskLog.follower === follower) taskLog.follower = undefined;
+        this.tidy(taskLog);
       });
   }
 
-  private tidy(feed: Feed): void {
-    if (feed.users > 0) return;
-    const { follower } = feed;
-    if (follower && !follower.persistent && !feed.wanted) follower.stop();
-    const name = nameOf(feed.record);
-    if (!feed.inUse && this.feeds.get(name) === feed) this.feeds.delete(name);
+  private tidy(taskLog: TaskLog): void {
+    if (taskLog.users > 0) return;
+    const { follower } = taskLog;
+    if (follower && !follower.persistent && !taskLog.wanted) follower.stop();
+    const name = nameOf(taskLog.record);
+    if (!taskLog.inUse && this.taskLogs.get(name) === taskLog) this.taskLogs.delete(name);
   }
 
   private followed(): TaskKey[] {
-    const own = [...this.feeds.values()].filter(({ follower, held, record }) => {
+    const own = [...this.taskLogs.values()].filter(({ follower, held, record }) => {
       return follower?.kind === 'agent' && held && !isTerminal(record.task.status.state);
     });
     return own.map(({ record }) => keyOf(record));
   }
 
   private async round(): Promise<void> {
-    const { records, lease, log, now } = this.parts;
+    const { records, lease, log, now } = this.options;
     try {
       const own = [...this.followed(), ...this.inheriting.values()];
       const lost = await records.keepFollowing(own, now() + lease);
@@ -250,12 +253,12 @@ export class Feeds {
 
   /** Claims what is followed here although nothing has been written of it since. */
   private async claim(): Promise<void> {
-    const { records, lease, now } = this.parts;
-    for (const feed of this.feeds.values()) {
-      const { follower, record } = feed;
-      const own = follower?.kind === 'agent' && follower.active && feed.kept && !feed.held;
+    const { records, lease, now } = this.options;
+    for (const taskLog of this.taskLogs.values()) {
+      const { follower, record } = taskLog;
+      const own = follower?.kind === 'agent' && follower.active && taskLog.kept && !taskLog.held;
       if (own && !isSettled(record.task.status.state) && (await records.claimOne(record, now() + lease)))
-        feed.held = feed.follower === follower;
+        taskLog.held = taskLog.follower === follower;
     }
   }
 
@@ -264,47 +267,50 @@ export class Feeds {
     this.inheriting.set(name, keyOf(record));
     let due: number | null | undefined;
     try {
-      due = await this.with(record, (feed) => this.takeOver(feed, record));
+      due = await this.with(record, (taskLog) => this.takeOver(taskLog, record));
     } catch (error) {
-      this.parts.log.debug({ err: error, agent: record.agent }, 'a task of another replica was not brought up to date');
+      this.options.log.debug(
+        { err: error, agent: record.agent },
+        'a task of another replica was not brought up to date',
+      );
       // Who was asked and refused is not asked again.
-      if (isAway(error)) due = this.parts.now() + LOOK.away;
+      if (isAway(error)) due = this.options.now() + LOOK.away;
       else if (error instanceof ProtocolError && !isBusy(error)) due = null;
     } finally {
       this.inheriting.delete(name);
     }
     // Where this fails its claim lapses, and the next round tries again.
-    if (due !== undefined && !this.closed) await this.parts.records.letGo([keyOf(record)], due).catch(() => {});
+    if (due !== undefined && !this.closed) await this.options.records.letGo([keyOf(record)], due).catch(() => {});
   }
 
   /**
    * A task whose replica is gone: followed on where somebody waits for its news, else just brought up to date. Returns when
    * it is to be looked at again; undefined where it is followed from now on.
    */
-  private async takeOver(feed: Feed, record: TaskRecord): Promise<number | null | undefined> {
-    const { records, now } = this.parts;
-    const agent = this.parts.agent(record.agent);
+  private async takeOver(taskLog: TaskLog, record: TaskRecord): Promise<number | null | undefined> {
+    const { records, now } = this.options;
+    const agent = this.options.agent(record.agent);
     if (!agent) return now() + LOOK.away;
     const caller = callerOf(record.owner);
-    if (feed.follower?.kind === 'agent' && feed.follower.active) {
-      feed.held = true;
+    if (taskLog.follower?.kind === 'agent' && taskLog.follower.active) {
+      taskLog.held = true;
       return undefined;
     }
-    if (record.seq > feed.record.seq) await feed.adopt(record, await records.events(record, feed.record.seq));
-    feed.pushed ||= (await records.pushes(record)).length > 0;
+    if (record.seq > taskLog.record.seq) await taskLog.adopt(record, await records.events(record, taskLog.record.seq));
+    taskLog.pushed ||= (await records.pushes(record)).length > 0;
     // The agent may have been asked to call back, and nobody may have heard it: the address may be a dead replica's own.
-    feed.called = false;
-    if (feed.wanted) {
-      const follower = this.attach(feed, agent, caller, { held: true });
+    taskLog.called = false;
+    if (taskLog.wanted) {
+      const follower = this.attach(taskLog, agent, caller, { held: true });
       const opened = await follower.open().catch((error: unknown) => {
-        if (!isAway(error)) feed.fail(error);
+        if (!isAway(error)) taskLog.fail(error);
         return undefined;
       });
-      this.run(feed, follower, opened);
+      this.run(taskLog, follower, opened);
       return undefined;
     }
     const task = await agent.getTask(caller, { id: record.upstreamId }, ownExchange());
-    await feed.put(taskForClient(task, record).value);
+    await taskLog.put(taskForClient(task, record).value);
     return null;
   }
 }

@@ -18,17 +18,17 @@ import { within } from '../../timing.js';
 import type { Agent, Exchange, Passed } from '../agent.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import { checkHistoryLength, refuse, withHistory } from './checks.js';
-import type { Slots } from './stream-slots.js';
+import type { StreamSlots } from './stream-slots.js';
 import { ownExchange } from './task-follower.js';
 import { taskForClient } from './task-ids.js';
-import type { Feed } from './task-log.js';
-import type { Feeds } from './task-logs.js';
+import type { TaskLog } from './task-log.js';
+import type { TaskLogs } from './task-logs.js';
 import type { AgentRecords, TaskFilter, TaskRecord } from './task-records.js';
 
-export interface LookupsParts {
+export interface TaskQueriesOptions {
   readonly records: AgentRecords;
-  readonly feeds: Feeds;
-  readonly slots: Slots;
+  readonly taskLogs: TaskLogs;
+  readonly slots: StreamSlots;
   readonly seal: Seal;
   readonly log: Log;
   /** How long an agent is waited for where what is known of its task would do as well. */
@@ -39,8 +39,8 @@ const PAGE = { standard: 50, most: 100 };
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 
 /** Tasks that are there: read, listed, watched and canceled. */
-export class Lookups {
-  constructor(private readonly parts: LookupsParts) {}
+export class TaskQueries {
+  constructor(private readonly options: TaskQueriesOptions) {}
 
   async get(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
     const { historyLength } = call.request.value as unknown as GetTaskRequest;
@@ -52,7 +52,7 @@ export class Lookups {
 
   async cancel(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
     const { metadata } = call.request.value as unknown as CancelTaskRequest;
-    const known = this.parts.feeds.get(record)?.task ?? record.task;
+    const known = this.options.taskLogs.get(record)?.task ?? record.task;
     const { state } = known.status;
     if (state === 'TASK_STATE_CANCELED') return answer({ value: known }, record);
     if (isTerminal(state)) {
@@ -64,19 +64,19 @@ export class Lookups {
     const request = { id: record.upstreamId, ...(metadata && { metadata }) };
     const exchange: Exchange = { ...call.exchange, cancellation: new Cancellation() };
     const given = named(await agent.cancelTask(caller, request, exchange), record);
-    return this.parts.feeds.with(record, async (feed) => answer(await this.take(feed, given), record));
+    return this.options.taskLogs.with(record, async (taskLog) => answer(await this.take(taskLog, given), record));
   }
 
   async subscribe(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
     const { historyLength } = call.request.value as unknown as SubscribeToTaskRequest & { historyLength?: number };
-    const { feeds, slots } = this.parts;
+    const { taskLogs, slots } = this.options;
     const release = slots.take(caller);
     try {
-      return await feeds.with(record, async (feed) => {
-        checkOpen(feed.task);
-        const start = await feeds.watch(feed, agent, caller);
-        checkOpen(feed.task);
-        const events = feed.read({ snapshot: true, historyLength, left: release });
+      return await taskLogs.with(record, async (taskLog) => {
+        checkOpen(taskLog.task);
+        const start = await taskLogs.watch(taskLog, agent, caller);
+        checkOpen(taskLog.task);
+        const events = taskLog.read({ snapshot: true, historyLength, left: release });
         events.until(call.exchange.cancellation);
         start();
         return { kind: 'stream', events, createdIn: record.dialect };
@@ -107,14 +107,14 @@ export class Lookups {
     const digest = createHash('sha256').update(JSON.stringify(filter)).digest('base64url').slice(0, 16);
     const after = this.readCursor(owner, request.pageToken, digest);
     // One more than asked for tells whether there is another page.
-    const found = await this.parts.records.list({ ...filter, ...(after && { after }), limit: pageSize + 1 });
+    const found = await this.options.records.list({ ...filter, ...(after && { after }), limit: pageSize + 1 });
     const page = found.records.slice(0, pageSize);
     const last = page.at(-1);
     return {
       tasks: page.map(({ task }) => listed(withHistory(task, historyLength), includeArtifacts)),
       nextPageToken:
         last && found.records.length > pageSize
-          ? this.parts.seal.close('cursor', owner, ['tasks', digest, placeOf(last)], CURSOR_LIFE)
+          ? this.options.seal.close('cursor', owner, ['tasks', digest, placeOf(last)], CURSOR_LIFE)
           : '',
       pageSize,
       totalSize: found.total,
@@ -125,20 +125,20 @@ export class Lookups {
   async refresh(caller: Caller, agent: Agent, record: TaskRecord): Promise<boolean> {
     const given = await this.asked(caller, agent, record, ownExchange());
     if (!given) return false;
-    await this.parts.feeds.with(record, (feed) => this.take(feed, given));
+    await this.options.taskLogs.with(record, (taskLog) => this.take(taskLog, given));
     return true;
   }
 
   /** The task as it stands: from the agent where it may have changed, and as it was last known where that is away. */
   private async current(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<Passed<Task>> {
-    const feed = this.parts.feeds.get(record);
-    if (feed && (feed.followed || isTerminal(feed.task.status.state))) return { value: feed.task };
+    const taskLog = this.options.taskLogs.get(record);
+    if (taskLog && (taskLog.followed || isTerminal(taskLog.task.status.state))) return { value: taskLog.task };
     if (isTerminal(record.task.status.state)) return { value: record.task };
     const given = await this.asked(caller, agent, record, call.exchange);
-    if (!given) return { value: this.parts.feeds.get(record)?.task ?? record.task };
+    if (!given) return { value: this.options.taskLogs.get(record)?.task ?? record.task };
     // Another replica follows the task and is going to write what has changed.
-    if (this.parts.feeds.claimed(record)) return given;
-    return this.parts.feeds.with(record, (own) => this.take(own, given));
+    if (this.options.taskLogs.claimed(record)) return given;
+    return this.options.taskLogs.with(record, (own) => this.take(own, given));
   }
 
   private async asked(
@@ -155,30 +155,32 @@ export class Lookups {
       .catch((error: unknown) => {
         // An agent that does not know its task any more is not going to: nobody should go on asking.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') throw error;
-        this.parts.log.debug({ err: error, agent: agent.name }, 'an agent did not say how its task stands');
+        this.options.log.debug({ err: error, agent: agent.name }, 'an agent did not say how its task stands');
         return undefined;
       });
     try {
       const late = (): void => cancellation.cancel('the agent took too long to say how its task stands');
-      return await within(asking, this.parts.refreshTime, { late });
+      return await within(asking, this.options.refreshTime, { late });
     } finally {
       off();
     }
   }
 
-  private async take(feed: Feed, given: Passed<Task>): Promise<Passed<Task>> {
+  private async take(taskLog: TaskLog, given: Passed<Task>): Promise<Passed<Task>> {
     // The agent's stream is going to bring the same, and what is appended must not be appended twice.
-    if (feed.followed && !isTerminal(given.value.status.state)) return given;
-    const changed = await feed.put(given.value);
-    if (changed && feed.task.status.state === 'TASK_STATE_INPUT_REQUIRED') feed.end();
+    if (taskLog.followed && !isTerminal(given.value.status.state)) return given;
+    const changed = await taskLog.put(given.value);
+    if (changed && taskLog.task.status.state === 'TASK_STATE_INPUT_REQUIRED') taskLog.end();
     // Text that says what is known anyway can go on as it came.
-    return !changed && !isTerminal(feed.task.status.state) && given.text !== undefined ? given : { value: feed.task };
+    return !changed && !isTerminal(taskLog.task.status.state) && given.text !== undefined
+      ? given
+      : { value: taskLog.task };
   }
 
   private readCursor(owner: string, token: string | undefined, digest: string): TaskFilter['after'] {
     if (token === undefined || token === '') return undefined;
     try {
-      const place = this.parts.seal.open('cursor', owner, token);
+      const place = this.options.seal.open('cursor', owner, token);
       if (Array.isArray(place) && place[0] === 'tasks' && place[1] === digest) return place[2] as TaskFilter['after'];
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;

@@ -6,7 +6,7 @@ import { outwardEvent } from './gateway-notes.js';
 
 type Event = Passed<StreamResponse>;
 
-export interface ReaderOptions {
+export interface TaskReaderOptions {
   /** The task as it was last told to readers. */
   readonly snapshot: () => Event;
   /** Called once, when nobody reads any more or there is nothing left to read. */
@@ -18,7 +18,7 @@ export interface ReaderOptions {
 const MOST_WAITING = 1_000;
 
 /** One open stream of a client. Leaving it is nobody else's business (S-42, G-25). */
-export class Reader implements AsyncIterableIterator<Event> {
+export class TaskReader implements AsyncIterableIterator<Event> {
   private waiting: Event[] = [];
   private behind = false;
   private over = false;
@@ -27,7 +27,7 @@ export class Reader implements AsyncIterableIterator<Event> {
   private gone = false;
   private off: (() => void) | undefined;
 
-  constructor(private readonly options: ReaderOptions) {}
+  constructor(private readonly options: TaskReaderOptions) {}
 
   /** Whoever is gone need not say so twice. */
   until(cancellation: Cancellation): void {

@@ -2,7 +2,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { type RpcMessage, writeError } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { META } from '../../../protocol/mcp/model.js';
-import type { Outlet } from '../reply-channel.js';
+import type { ReplyChannel } from '../reply-channel.js';
 
 /** Several messages of one POST: they run at the same time, and their answers leave together (HL-03). */
 export class Batch {
@@ -10,13 +10,13 @@ export class Batch {
 
   constructor(
     private readonly items: readonly (RpcMessage | ProtocolError)[],
-    private readonly outlet: Outlet,
+    private readonly channel: ReplyChannel,
   ) {}
 
-  async run(handle: (message: RpcMessage, outlet: Outlet) => Promise<void>): Promise<void> {
+  async run(handle: (message: RpcMessage, channel: ReplyChannel) => Promise<void>): Promise<void> {
     await Promise.all(this.items.map((item) => this.one(item, handle)));
     if (this.answers.length === 0) {
-      this.outlet.finish([], 202, []);
+      this.channel.finish([], 202, []);
       return;
     }
     const body: Buffer[] = [Buffer.from('[')];
@@ -25,12 +25,12 @@ export class Batch {
       body.push(...answer);
     }
     body.push(Buffer.from(']'));
-    this.outlet.finish(body, 200, []);
+    this.channel.finish(body, 200, []);
   }
 
   private async one(
     item: RpcMessage | ProtocolError,
-    handle: (message: RpcMessage, outlet: Outlet) => Promise<void>,
+    handle: (message: RpcMessage, channel: ReplyChannel) => Promise<void>,
   ): Promise<void> {
     if (item instanceof ProtocolError) {
       this.refuse(item);
@@ -42,8 +42,8 @@ export class Batch {
       return;
     }
     await handle(item, {
-      requestId: this.outlet.requestId,
-      send: (message) => this.outlet.send(message),
+      requestId: this.channel.requestId,
+      send: (message) => this.channel.send(message),
       finish: (message) => {
         if (message.length > 0) this.answers.push(message);
       },

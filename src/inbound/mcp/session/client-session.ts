@@ -9,7 +9,7 @@ import {
   type Subscription,
   type View,
 } from '../../../core/gateway.js';
-import { Flow } from '../../../core/notification-limiter.js';
+import { NotificationLimiter } from '../../../core/notification-limiter.js';
 import { sleep } from '../../../core/timing.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import {
@@ -39,12 +39,12 @@ import {
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { resultOf } from '../../../protocol/mcp/translate/result.js';
 import { experimentalTask, readTask } from '../../../protocol/mcp/translate/task.js';
-import { Encoder, isKnownError, type Outlet } from '../reply-channel.js';
-import type { ListFeeds } from './list-changes.js';
+import { Encoder, isKnownError, type ReplyChannel } from '../reply-channel.js';
+import type { ListChanges } from './list-changes.js';
 import { Questions } from './questions.js';
 import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
-import { UrlVisits } from './url-elicitations.js';
+import { UrlElicitations } from './url-elicitations.js';
 
 /** Before a client sets a level, its server chooses one (LOG-02). */
 const DEFAULT_LEVEL: LogLevel = 'info';
@@ -66,7 +66,7 @@ export interface SessionSetup {
   readonly logging: boolean;
   readonly tasks: SessionTasks;
   /** Where changed lists are heard of. */
-  readonly lists: ListFeeds;
+  readonly lists: ListChanges;
   /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
   readonly questionPrefix: string;
   /** Hands a message on to the replicas that may know what it means. */
@@ -136,10 +136,15 @@ export class ClientSession {
   }
 
   /**
-   * Takes a message; the outlet is where a request's messages go. The caller was authenticated for this message, and may
+   * Takes a message; the channel is where a request's messages go. The caller was authenticated for this message, and may
    * do less or more by now than when the session began.
    */
-  handle(principal: Principal, message: RpcMessage, outlet: Outlet, canAsk = this.setup.reachable): Promise<void> {
+  handle(
+    principal: Principal,
+    message: RpcMessage,
+    channel: ReplyChannel,
+    canAsk = this.setup.reachable,
+  ): Promise<void> {
     this.lastUsed = performance.now();
     if (principal !== this.caller.principal) this.caller = { ...this.caller, principal };
     switch (message.kind) {
@@ -148,19 +153,19 @@ export class ClientSession {
       case 'notification':
         return this.told(message);
       case 'request':
-        return this.request(message, outlet, canAsk);
+        return this.request(message, channel, canAsk);
     }
   }
 
-  private async request(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+  private async request(message: RpcRequest, channel: ReplyChannel, canAsk: boolean): Promise<void> {
     const { id, method, params } = message;
     try {
-      if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, outlet, canAsk);
-      else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, outlet, canAsk);
-      else this.encoder.result(outlet, id, method, resultOf(await this.own(message, outlet.requestId)));
+      if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, channel, canAsk);
+      else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, channel, canAsk);
+      else this.encoder.result(channel, id, method, resultOf(await this.own(message, channel.requestId)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
-      this.encoder.failure(outlet, id, method, error, params);
+      this.encoder.failure(channel, id, method, error, params);
     }
   }
 
@@ -228,20 +233,20 @@ export class ClientSession {
     return cancellation;
   }
 
-  private async taskResult({ id, method, params }: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+  private async taskResult({ id, method, params }: RpcRequest, channel: ReplyChannel, canAsk: boolean): Promise<void> {
     const cancellation = this.begin(id);
     try {
-      const send = canAsk ? (text: Buffer) => outlet.send(text) : this.setup.unsolicited;
+      const send = canAsk ? (text: Buffer) => channel.send(text) : this.setup.unsolicited;
       const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
       const { gateway, tasks } = this.setup;
       const taskId = this.taskId(method, params);
-      const call = plainCall(method, params, this.view, { requestId: outlet.requestId, id, cancellation });
+      const call = plainCall(method, params, this.view, { requestId: channel.requestId, id, cancellation });
       const result = await gateway.onTask(this.caller, call, taskId, () => tasks.result(taskId, ask, cancellation));
-      this.encoder.result(outlet, id, 'tools/call', result);
+      this.encoder.result(channel, id, 'tools/call', result);
     } catch (error) {
-      if (this.abandoned.has(id)) this.encoder.failure(outlet, id, 'tasks/result', stayedAway());
-      else if (cancellation.cancelled) outlet.finish([], 202, []);
-      else if (isKnownError(error)) this.encoder.failure(outlet, id, 'tasks/result', error);
+      if (this.abandoned.has(id)) this.encoder.failure(channel, id, 'tasks/result', stayedAway());
+      else if (cancellation.cancelled) channel.finish([], 202, []);
+      else if (isKnownError(error)) this.encoder.failure(channel, id, 'tasks/result', error);
       else throw error;
     } finally {
       this.running.delete(id);
@@ -256,17 +261,17 @@ export class ClientSession {
     return { ttl: typeof task['ttl'] === 'number' ? task['ttl'] : undefined };
   }
 
-  private async forward(message: RpcRequest, outlet: Outlet, canAsk: boolean): Promise<void> {
+  private async forward(message: RpcRequest, channel: ReplyChannel, canAsk: boolean): Promise<void> {
     const { id, method } = message;
     const cancellation = this.begin(id);
     try {
-      const outcome = await this.rounds(message, outlet, cancellation, canAsk);
-      if (this.abandoned.has(id)) this.encoder.failure(outlet, id, method, stayedAway(), message.params);
+      const outcome = await this.rounds(message, channel, cancellation, canAsk);
+      if (this.abandoned.has(id)) this.encoder.failure(channel, id, method, stayedAway(), message.params);
       // A cancelled request is not answered (CAN-01); its stream ends all the same.
-      else if (cancellation.cancelled) outlet.finish([], 202, []);
-      else if (outcome.kind === 'error') this.encoder.failure(outlet, id, method, outcome.error, message.params);
-      else if (outcome.kind === 'complete') this.encoder.result(outlet, id, method, outcome.result);
-      else if (outcome.kind === 'task') this.created(outlet, id, outcome.result);
+      else if (cancellation.cancelled) channel.finish([], 202, []);
+      else if (outcome.kind === 'error') this.encoder.failure(channel, id, method, outcome.error, message.params);
+      else if (outcome.kind === 'complete') this.encoder.result(channel, id, method, outcome.result);
+      else if (outcome.kind === 'task') this.created(channel, id, outcome.result);
       else throw new ProtocolError('not_bridgeable', 'The server answered with something this client cannot read');
     } finally {
       this.running.delete(id);
@@ -274,17 +279,17 @@ export class ClientSession {
     }
   }
 
-  private created(outlet: Outlet, id: Id, result: RawObject): void {
+  private created(channel: ReplyChannel, id: Id, result: RawObject): void {
     const view = readTask(result.value());
     if (!view) throw new ProtocolError('internal', 'The task could not be read');
     this.setup.tasks.follow(view.taskId, (params) => this.announce({ method: 'notifications/tasks/status', params }));
-    this.encoder.result(outlet, id, 'tasks/create', resultOf({ task: experimentalTask(view) }));
+    this.encoder.result(channel, id, 'tasks/create', resultOf({ task: experimentalTask(view) }));
   }
 
   /** Calls until the answer is there: a question in between is put to the client on the call's own stream (BR-04). */
   private async rounds(
     message: RpcRequest,
-    outlet: Outlet,
+    channel: ReplyChannel,
     cancellation: Cancellation,
     canAsk: boolean,
   ): Promise<Outcome> {
@@ -294,18 +299,18 @@ export class ClientSession {
     const task = this.taskOf(message.params);
     let params = message.params;
     let state: CallState | undefined;
-    const visits = new UrlVisits();
+    const urlElicitations = new UrlElicitations();
     let silent = 0;
     let returned = false;
-    const flow = new Flow(cancellation, (notification) => {
+    const limiter = new NotificationLimiter(cancellation, (notification) => {
       const text = this.encoder.notification(notification, token);
       // A task's token stays good after its call was answered (PRG-02).
       if (task) this.setup.unsolicited(text);
-      else outlet.send(text);
+      else channel.send(text);
     });
     for (let round = 0; ; round++) {
       const said = await this.setup.gateway.call(caller, {
-        requestId: outlet.requestId,
+        requestId: channel.requestId,
         id: message.id,
         method,
         params,
@@ -313,17 +318,17 @@ export class ClientSession {
         view: this.view,
         wantsProgress: token !== undefined,
         logLevel: this.level,
-        cancellation: flow.cancellation,
+        cancellation: limiter.cancellation,
         header: undefined,
         ...(task && { task }),
-        polling: (retry) => outlet.poll?.(retry),
+        polling: (retry) => channel.poll?.(retry),
         notify: (notification) => {
-          if (task || !cancellation.cancelled) flow.notify(notification);
+          if (task || !cancellation.cancelled) limiter.notify(notification);
         },
       });
-      const outcome = flow.settle(said);
+      const outcome = limiter.settle(said);
       if (outcome.kind !== 'input_required' || cancellation.cancelled) {
-        for (const elicitationId of visits.ids())
+        for (const elicitationId of urlElicitations.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
         if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
         // What waits for an answer at the server hears that none will come.
@@ -338,7 +343,7 @@ export class ClientSession {
         throw new ProtocolError('not_bridgeable', 'The server kept asking without coming to an end');
       }
       if (silent > 0) await sleep(SILENT_PAUSE);
-      const answers = await this.askAll(asked, outlet, cancellation, visits);
+      const answers = await this.askAll(asked, channel, cancellation, urlElicitations);
       returned = cancellation.cancelled;
       params = message.params.edit({ inputResponses: silent > 0 ? undefined : JSON.stringify(answers) });
       ({ state } = outcome);
@@ -347,18 +352,18 @@ export class ClientSession {
 
   private async askAll(
     asked: InputRequests,
-    outlet: Outlet,
+    channel: ReplyChannel,
     cancellation: Cancellation,
-    visits: UrlVisits,
+    urlElicitations: UrlElicitations,
   ): Promise<InputResponses> {
     const answers: InputResponses = {};
-    const send = (message: Buffer): void => outlet.send(message);
+    const send = (message: Buffer): void => channel.send(message);
     await Promise.all(
       Object.entries(asked).map(async ([key, question]) => {
-        const repeated = await visits.repeated(question);
+        const repeated = await urlElicitations.repeated(question);
         const visitId = randomUUID();
         answers[key] = repeated ?? (await this.questions.ask(question, send, cancellation, visitId));
-        if (!repeated && answers[key]['action'] === 'accept') visits.agreed(question, visitId);
+        if (!repeated && answers[key]['action'] === 'accept') urlElicitations.agreed(question, visitId);
       }),
     );
     return answers;

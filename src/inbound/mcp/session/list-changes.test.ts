@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import type { Admission } from '../../../core/admission.js';
 import { type Caller, GATEWAY, principalOf } from '../../../core/caller.js';
 import { ALL_SERVERS, type Deliver, type Gateway } from '../../../core/gateway.js';
-import { ListFeeds } from './list-changes.js';
+import { ListChanges } from './list-changes.js';
 
 const callerOf = (subject: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject }) });
 const CHANGED = { method: 'notifications/tools/list_changed', params: {} };
@@ -13,10 +13,10 @@ function feedsOf(admission: Pick<Admission, 'sees'>) {
     opened.push(deliver);
     return { honoured: {}, close: () => {} };
   };
-  const feeds = new ListFeeds({ listen } as Gateway, admission);
+  const subscriptions = new ListChanges({ listen } as Gateway, admission);
   const follow = (subject: string) => {
     const heard: string[] = [];
-    const stop = feeds.follow(ALL_SERVERS, {
+    const stop = subscriptions.follow(ALL_SERVERS, {
       caller: () => callerOf(subject),
       hear: ({ method }) => void heard.push(method),
     });

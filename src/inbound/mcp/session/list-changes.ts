@@ -11,7 +11,7 @@ interface Listener {
   hear(notification: Notification): void;
 }
 
-interface Feed {
+interface SharedSubscription {
   readonly listeners: Set<Listener>;
   readonly subscription: Promise<Subscription>;
 }
@@ -22,8 +22,8 @@ const ALL_LISTS: SubscriptionFilter = Object.fromEntries(LIST_KINDS.map((kind) =
  * Changed lists, for all sessions with the same view and capabilities: one subscription serves them all, and each session
  * hears of the servers that its caller may know of.
  */
-export class ListFeeds {
-  private readonly feeds = new Map<string, Feed>();
+export class ListChanges {
+  private readonly subscriptions = new Map<string, SharedSubscription>();
 
   constructor(
     private readonly gateway: Gateway,
@@ -34,28 +34,29 @@ export class ListFeeds {
   follow(view: View, listener: Listener): () => void {
     const set = capabilitySet(listener.caller().capabilities);
     const key = `${set} ${view.key}`;
-    const feed = this.feeds.get(key) ?? this.open(key, { ...GATEWAY, capabilities: declarationOf(set) }, view);
-    feed.listeners.add(listener);
+    const shared =
+      this.subscriptions.get(key) ?? this.open(key, { ...GATEWAY, capabilities: declarationOf(set) }, view);
+    shared.listeners.add(listener);
     return () => {
-      if (!feed.listeners.delete(listener) || feed.listeners.size > 0) return;
-      if (this.feeds.get(key) === feed) this.feeds.delete(key);
-      feed.subscription.then((subscription) => subscription.close()).catch(() => {});
+      if (!shared.listeners.delete(listener) || shared.listeners.size > 0) return;
+      if (this.subscriptions.get(key) === shared) this.subscriptions.delete(key);
+      shared.subscription.then((subscription) => subscription.close()).catch(() => {});
     };
   }
 
-  private open(key: string, caller: Caller, view: View): Feed {
+  private open(key: string, caller: Caller, view: View): SharedSubscription {
     const listeners = new Set<Listener>();
     const call = plainCall('subscriptions/listen', RawObject.from({ notifications: ALL_LISTS }), view);
     const subscription = this.gateway.listen(caller, call, ALL_LISTS, (notification, server) => {
       for (const listener of [...listeners]) this.tell(listeners, listener, notification, server);
     });
-    const feed: Feed = { listeners, subscription };
-    this.feeds.set(key, feed);
+    const shared: SharedSubscription = { listeners, subscription };
+    this.subscriptions.set(key, shared);
     // The next session tries again.
     subscription.catch(() => {
-      if (this.feeds.get(key) === feed) this.feeds.delete(key);
+      if (this.subscriptions.get(key) === shared) this.subscriptions.delete(key);
     });
-    return feed;
+    return shared;
   }
 
   private tell(

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { LOG_LIMITS, LoggedStream } from './event-log.js';
-import { Absence } from './reconnect-window.js';
+import { ReconnectWindow } from './reconnect-window.js';
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -11,7 +11,7 @@ afterEach(() => {
 
 const absent = (stream?: LoggedStream) => {
   const over = vi.fn();
-  return { absence: new Absence({ window: 1_000, stream: () => stream, over }), over };
+  return { absence: new ReconnectWindow({ window: 1_000, stream: () => stream, over }), over };
 };
 const SINK = { event: () => {}, end: () => {} };
 

@@ -1,6 +1,6 @@
 import type { LoggedStream } from './event-log.js';
 
-export interface AbsenceOptions {
+export interface ReconnectWindowOptions {
   /** How long the client may be away, in milliseconds. */
   readonly window: number;
   /** The stream of the reply, once there is one: a client that comes back reads on there. */
@@ -13,13 +13,13 @@ export interface AbsenceOptions {
  * A client that lost the connection of its call may come back for the answer (HL-09). The call runs on for that long and
  * no longer, so that calls of clients that never come back do not pile up at the servers.
  */
-export class Absence {
+export class ReconnectWindow {
   private timer: NodeJS.Timeout | undefined;
   private readonly began = performance.now();
   private done = false;
 
   /** Begins when the connection of the request is closed. */
-  constructor(private readonly options: AbsenceOptions) {
+  constructor(private readonly options: ReconnectWindowOptions) {
     this.wait(options.window);
   }
 

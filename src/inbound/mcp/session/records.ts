@@ -6,7 +6,7 @@ export interface SessionRecord {
   readonly key: string;
   /** The owner. Its roles are not kept: they are established again with every request. */
   readonly principal: StoredOwner;
-  /** The part of the catalogue it was opened on. */
+  /** The part of the catalog it was opened on. */
   readonly view?: Selection;
   /** The one server it was opened on, if it was one; older versions of the gateway know nothing else of a view. */
   readonly server?: string;

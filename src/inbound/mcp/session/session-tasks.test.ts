@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Admission } from '../../../core/admission.js';
 import { type Caller, GATEWAY, principalOf } from '../../../core/caller.js';
-import type { HostedTasks, TaskRecord } from '../../../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { Seal } from '../../../core/seal.js';
 import { SessionTasks } from './session-tasks.js';
 
@@ -10,8 +10,14 @@ const ada: Caller = { ...GATEWAY, principal: principalOf({ subject: 'ada' }) };
 const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 
-const recordOf = (server: string): TaskRecord =>
-  ({ taskId: `of ${server}`, server, status: 'working', createdAt: '', lastUpdatedAt: '' }) as unknown as TaskRecord;
+const recordOf = (server: string): HostedTaskRecord =>
+  ({
+    taskId: `of ${server}`,
+    server,
+    status: 'working',
+    createdAt: '',
+    lastUpdatedAt: '',
+  }) as unknown as HostedTaskRecord;
 
 const listed = async (admission: Pick<Admission, 'sees'>): Promise<unknown[]> => {
   const tasks = { list: async () => ['a', 'b'].map(recordOf) } as unknown as HostedTasks;

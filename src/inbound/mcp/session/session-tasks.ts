@@ -1,6 +1,6 @@
 import { type Admission, serverTarget, visible } from '../../../core/admission.js';
 import type { Caller, Cancellation } from '../../../core/caller.js';
-import type { HostedTasks, TaskRecord } from '../../../core/era-bridge/hosted-tasks.js';
+import type { HostedTaskRecord, HostedTasks } from '../../../core/era-bridge/hosted-tasks.js';
 import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
@@ -108,7 +108,7 @@ export class SessionTasks {
 }
 
 /** Exactly what the call itself would have been answered with. */
-function outcomeOf(record: TaskRecord): RawObject {
+function outcomeOf(record: HostedTaskRecord): RawObject {
   if (record.result)
     return RawObject.from({ ...record.result, _meta: relatedTo(record.taskId, record.result['_meta']) });
   const { error } = record;

@@ -65,13 +65,13 @@ function sessionsOver(records: SessionRecords, callers: Caller[]): Sessions<Carr
   return sessions;
 }
 
-const OUTLET = { send: () => {}, finish: () => {} };
+const CHANNEL = { send: () => {}, finish: () => {} };
 const ada = (...roles: string[]): Principal => principalOf({ subject: 'ada', roles });
 
 async function call(sessions: Sessions<Carrier>, id: string, principal: Principal, n: number): Promise<void> {
   const { session } = await sessions.find(id, principal, ALL_SERVERS, carrier);
   const params = RawObject.from({ name: 'x' });
-  await session.handle(principal, { kind: 'request', id: n, method: 'tools/call', params } as never, OUTLET as never);
+  await session.handle(principal, { kind: 'request', id: n, method: 'tools/call', params } as never, CHANNEL as never);
 }
 
 const rolesOf = (callers: readonly Caller[]): (readonly string[])[] => callers.map(({ principal }) => principal.roles);

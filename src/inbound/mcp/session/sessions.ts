@@ -18,10 +18,10 @@ import {
   revisionOf,
 } from '../../../protocol/mcp/revisions/index.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
-import { projectImplementation } from '../../../protocol/mcp/translate/items.js';
+import { translateImplementation } from '../../../protocol/mcp/translate/items.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
 import { ClientSession } from './client-session.js';
-import { ListFeeds } from './list-changes.js';
+import { ListChanges } from './list-changes.js';
 import type { SessionProgress, SessionRecord, SessionRecords } from './records.js';
 import { type Evictable, type SessionLimits, sessionToEvict } from './session-limits.js';
 import { SessionTasks } from './session-tasks.js';
@@ -128,13 +128,13 @@ export class Sessions<C extends Carrier> {
   private readonly opened = new Map<string, Entry<C>>();
   private readonly sweeper: NodeJS.Timeout;
   private readonly cluster: Cluster;
-  private readonly lists: ListFeeds;
+  private readonly lists: ListChanges;
   /** Sessions that are being opened, and count already. */
   private readonly opening = new Set<Evictable>();
 
   constructor(private readonly options: SessionsOptions) {
     this.cluster = options.cluster ?? ALONE;
-    this.lists = new ListFeeds(options.gateway, options.admission);
+    this.lists = new ListChanges(options.gateway, options.admission);
     this.cluster.onTold(MESSAGE, (payload) => {
       const { key, message } = payload as JsonObject;
       this.entries.get(String(key))?.session.overhear(readMessage(message as JsonObject));
@@ -194,7 +194,7 @@ export class Sessions<C extends Carrier> {
       result: {
         protocolVersion: revision.date,
         capabilities: { ...encodeServerCapabilities(capabilities, revision), ...tasks },
-        serverInfo: projectImplementation(this.options.info, revision.expresses),
+        serverInfo: translateImplementation(this.options.info, revision.expresses),
         ...(instructions !== undefined && { instructions }),
         ...metaOf(missing),
       },

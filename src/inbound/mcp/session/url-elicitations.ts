@@ -7,41 +7,41 @@ const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 5_000;
 const MOST_TRIES = 6;
 
-interface Visit {
+interface UrlElicitation {
   readonly id: string;
   readonly question: InputRequest;
   tries: number;
 }
 
 /**
- * URLs a client agreed to open during one call. A modern server asks again until the visit is over; its client of
+ * URLs a client agreed to open during one call. A modern server asks again until the elicitation is over; its client of
  * 2025-11-25 is asked once, and the call is tried again for it (mcp.md 4.5).
  */
-export class UrlVisits {
-  private readonly visits = new Map<string, Visit>();
+export class UrlElicitations {
+  private readonly elicitations = new Map<string, UrlElicitation>();
 
   /** How to answer a question without asking: undefined where the client has to be asked. */
   async repeated(question: InputRequest): Promise<JsonObject | undefined> {
-    const visit = this.visits.get(urlOf(question) ?? '');
-    if (!visit) return undefined;
-    if (++visit.tries > MOST_TRIES) throw this.giveUp();
-    await sleep(backoff(visit.tries, { first: FIRST_PAUSE, longest: LONGEST_PAUSE }));
+    const elicitation = this.elicitations.get(urlOf(question) ?? '');
+    if (!elicitation) return undefined;
+    if (++elicitation.tries > MOST_TRIES) throw this.giveUp();
+    await sleep(backoff(elicitation.tries, { first: FIRST_PAUSE, longest: LONGEST_PAUSE }));
     return { action: 'accept' };
   }
 
   agreed(question: InputRequest, id: string): void {
     const url = urlOf(question);
-    if (url !== undefined) this.visits.set(url, { id, question, tries: 0 });
+    if (url !== undefined) this.elicitations.set(url, { id, question, tries: 0 });
   }
 
-  /** The visits that are over once the server no longer asks for them. */
+  /** The elicitations that are over once the server no longer asks for them. */
   ids(): string[] {
-    return [...this.visits.values()].map(({ id }) => id);
+    return [...this.elicitations.values()].map(({ id }) => id);
   }
 
   /** The client may come back later with the same call. */
   private giveUp(): UpstreamRpcError {
-    const elicitations = [...this.visits.values()].map(({ id, question }) => ({
+    const elicitations = [...this.elicitations.values()].map(({ id, question }) => ({
       ...question.params,
       mode: 'url',
       elicitationId: id,

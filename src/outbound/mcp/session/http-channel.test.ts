@@ -12,7 +12,7 @@ import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { httpTarget } from '../../http/index.js';
 import type { UpstreamContext } from '../context.js';
-import { ownCall } from '../gateway-call.js';
+import { gatewayCall } from '../gateway-call.js';
 import { HttpChannel } from './http-channel.js';
 import { LegacySession } from './session.js';
 
@@ -62,7 +62,7 @@ async function open(
 it('lets go of a reply that does not end after its answer', async () => {
   const legacy = await open((message, res) => message.method === 'slack' && beginStream(res, eventFor(message)));
   for (let i = 0; i < 5; i++)
-    expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+    expect(await legacy.request(GATEWAY, gatewayCall('slack'))).toMatchObject({ kind: 'complete' });
   expect(server!.connections.size).toBeGreaterThanOrEqual(5);
   // That of the handshake is free.
   await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(2);
@@ -81,7 +81,7 @@ it('lets go of a reply whose answer came on another stream', async () => {
   );
   await expect.poll(() => unsolicited, patiently).toBeDefined();
   for (let i = 0; i < 5; i++)
-    expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+    expect(await legacy.request(GATEWAY, gatewayCall('slack'))).toMatchObject({ kind: 'complete' });
   // That of the handshake, and the stream.
   await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(3);
   expect(unsolicited!.destroyed).toBe(false);
@@ -95,10 +95,10 @@ it('keeps the connection of an answer whose reply ends soon', async () => {
   });
   await sleep(200);
   const { opened } = server!;
-  await legacy.request(GATEWAY, ownCall('soon'));
+  await legacy.request(GATEWAY, gatewayCall('soon'));
   // Longer than a reply that goes on is given.
   await sleep(1_500);
-  await legacy.request(GATEWAY, ownCall('soon'));
+  await legacy.request(GATEWAY, gatewayCall('soon'));
   expect(server!.opened).toBe(opened);
 });
 
@@ -146,7 +146,7 @@ it('does not hammer a server that asks for a reply to be resumed at once', async
     res.end();
     return true;
   });
-  void legacy.request(GATEWAY, ownCall('slack'));
+  void legacy.request(GATEWAY, gatewayCall('slack'));
   await expect.poll(() => asked, patiently).toBeGreaterThan(1);
   await sleep(1_000);
   expect(asked).toBeLessThanOrEqual(100);
@@ -193,7 +193,7 @@ it('resumes a reply from an event whose id is not ASCII', async () => {
     }
     return call === message || req.method === 'GET';
   });
-  expect(await legacy.request(GATEWAY, ownCall('slack'))).toMatchObject({ kind: 'complete' });
+  expect(await legacy.request(GATEWAY, gatewayCall('slack'))).toMatchObject({ kind: 'complete' });
   expect(asked).toEqual(['世-1']);
 });
 

@@ -26,9 +26,9 @@ import {
 import { EventStream } from '../event-stream.js';
 import { type PostEvents, post } from '../post.js';
 import { refusal } from '../refusal.js';
-import { Grace } from '../reply-end-timer.js';
+import { ReplyEndTimer } from '../reply-end-timer.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { Speakers } from './session-callers.js';
+import { SessionCallers } from './session-callers.js';
 
 const DEFAULT_RETRY = 1_000;
 const MIN_RETRY = 100;
@@ -60,7 +60,7 @@ export class HttpChannel implements Channel {
   private readonly open_ = new Map<Abortable, Ticket | undefined>();
   /** The headers of every POST with one credential, until one of them changes. */
   private posting: { readonly as: Credential; readonly headers: readonly string[] } | undefined;
-  private readonly speakers: Speakers;
+  private readonly speakers: SessionCallers;
   private readonly timers = new Set<NodeJS.Timeout>();
   private closed = false;
 
@@ -71,7 +71,7 @@ export class HttpChannel implements Channel {
     /** A session that another process opened. */
     adopted?: string,
   ) {
-    this.speakers = new Speakers(context, holder);
+    this.speakers = new SessionCallers(context, holder);
     this.sessionId = adopted;
   }
 
@@ -374,7 +374,7 @@ class Reply implements PostEvents, Abortable {
   private wait: number | undefined;
   private type: string | undefined;
   private streamed = false;
-  private grace: Grace | undefined;
+  private grace: ReplyEndTimer | undefined;
   private expiry: NodeJS.Timeout | undefined;
 
   constructor(
@@ -414,7 +414,7 @@ class Reply implements PostEvents, Abortable {
 
   message(text: Buffer | GappedText): void {
     this.channel.received(text, this.ticket, this.type);
-    if (this.streamed && this.ticket?.done) this.grace ??= new Grace(this);
+    if (this.streamed && this.ticket?.done) this.grace ??= new ReplyEndTimer(this);
   }
 
   eventId(id: string): void {

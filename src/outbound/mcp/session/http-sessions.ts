@@ -25,14 +25,14 @@ import {
   withoutCredential,
 } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
-import { unlessCancelled } from '../reject-on-cancel.js';
+import { rejectOnCancel } from '../reject-on-cancel.js';
 import { HttpChannel } from './http-channel.js';
 import { LeasePool } from './lease-pool.js';
 import { readPortable } from './portable-call.js';
 import { LegacySession } from './session.js';
 import { SessionExpired } from './session-errors.js';
 import type { SessionEvents } from './session-options.js';
-import { Watching } from './session-watch.js';
+import { SessionWatch } from './session-watch.js';
 import { SseChannel } from './sse-channel.js';
 
 export interface HttpSessionsOptions {
@@ -74,7 +74,7 @@ export class HttpSessions implements Peer {
   private readonly sessions = new Map<string, Kept>();
   private readonly pools = new Map<string, LeasePool>();
   /** What the shared session of each credential is watched for. */
-  private readonly watching = new Map<string, Watching>();
+  private readonly watching = new Map<string, SessionWatch>();
   /** The key of the gateway's own credential, once it is known. */
   private own: string | undefined;
   /** The sessions that list for clients with capabilities, once they are open. */
@@ -102,7 +102,7 @@ export class HttpSessions implements Peer {
   private requestOnce(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const holder = this.holder(caller);
     if (!(holder instanceof Promise)) return this.requestAs(holder, call);
-    return unlessCancelled(holder, call.cancellation).then((known) => this.requestAs(known, call));
+    return rejectOnCancel(holder, call.cancellation).then((known) => this.requestAs(known, call));
   }
 
   private requestAs(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
@@ -110,7 +110,7 @@ export class HttpSessions implements Peer {
     if (!interactive) return requestOn(this.shared(holder, call.method), holder, call);
     if (this.transport !== undefined) return this.interactive(holder, call);
     const found = Promise.resolve(this.canonical(holder));
-    return unlessCancelled(found, call.cancellation).then(() => this.interactive(holder, call));
+    return rejectOnCancel(found, call.cancellation).then(() => this.interactive(holder, call));
   }
 
   private interactive(holder: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
@@ -198,10 +198,10 @@ export class HttpSessions implements Peer {
     });
   }
 
-  private watchingOf(credential: string): Watching {
+  private watchingOf(credential: string): SessionWatch {
     const known = this.watching.get(credential);
     if (known) return known;
-    const watching = new Watching();
+    const watching = new SessionWatch();
     this.watching.set(credential, watching);
     return watching;
   }
@@ -403,7 +403,7 @@ export class HttpSessions implements Peer {
 
 function requestOn(session: Kept, { caller }: CredentialHolder, call: UpstreamCall): Promise<Outcome> {
   if (session instanceof LegacySession) return session.request(caller, call);
-  return unlessCancelled(session, call.cancellation).then((opened) => opened.request(caller, call));
+  return rejectOnCancel(session, call.cancellation).then((opened) => opened.request(caller, call));
 }
 
 /** Does something with a session once it is open; nothing where it does not open. */

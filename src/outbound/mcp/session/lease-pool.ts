@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import { CredentialError } from '../context.js';
-import { unlessCancelled } from '../reject-on-cancel.js';
+import { rejectOnCancel } from '../reject-on-cancel.js';
 import type { LegacySession } from './session.js';
 
 /** The part of a session that a pool looks at. */
@@ -104,7 +104,7 @@ export class LeasePool<S extends Leased = LegacySession> {
 
   private openFor(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
     const opening = this.open(open);
-    return unlessCancelled(opening, cancellation).catch((error: unknown) => {
+    return rejectOnCancel(opening, cancellation).catch((error: unknown) => {
       // A session whose call was cancelled meanwhile goes to the next.
       opening.then((session) => this.release(session)).catch(() => {});
       throw error;

@@ -2,14 +2,14 @@ import { expect, it } from 'vitest';
 import { Cancellation, GATEWAY } from '../../../core/caller.js';
 import { complete, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import { RawObject } from '../../../protocol/jsonrpc/raw.js';
-import { ownCall } from '../gateway-call.js';
-import { TRAFFIC_LIMITS, Traffic } from '../server-traffic.js';
+import { gatewayCall } from '../gateway-call.js';
+import { SERVER_TRAFFIC_LIMITS, ServerTraffic } from '../server-traffic.js';
 import { PendingCall, type PendingHost } from './pending.js';
 
 const sink = () => ({ notify: () => {}, cancellation: new Cancellation() });
 
 /** A call that waits for the answer to its question, and whose server answers all the same. */
-async function answeredWhileParked(traffic: Traffic, bytes: number): Promise<ParkedCall> {
+async function answeredWhileParked(traffic: ServerTraffic, bytes: number): Promise<ParkedCall> {
   const host = {
     server: { name: 'old' },
     traffic,
@@ -21,7 +21,7 @@ async function answeredWhileParked(traffic: Traffic, bytes: number): Promise<Par
     portable: () => undefined,
   } satisfies PendingHost;
   const asked = await new Promise<Outcome>((resolve) => {
-    const call = new PendingCall(host, GATEWAY, ownCall('tools/call'), resolve);
+    const call = new PendingCall(host, GATEWAY, gatewayCall('tools/call'), resolve);
     const release = call.room(10)!;
     call.ask(1, { method: 'roots/list' }, release);
     setTimeout(() => call.finish(complete(RawObject.from({ text: 'x'.repeat(bytes) }))), 50);
@@ -32,7 +32,7 @@ async function answeredWhileParked(traffic: Traffic, bytes: number): Promise<Par
 }
 
 it('keeps answers that come while their callers are asked, up to a number of bytes', async () => {
-  const traffic = new Traffic({ ...TRAFFIC_LIMITS, keptAnswers: { count: 100, bytes: 1_000 } });
+  const traffic = new ServerTraffic({ ...SERVER_TRAFFIC_LIMITS, keptAnswers: { count: 100, bytes: 1_000 } });
   const calls = await Promise.all([400, 400, 400].map((bytes) => answeredWhileParked(traffic, bytes)));
   const outcomes = await Promise.all(calls.map((call) => call.resume(sink(), {})));
   expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['complete', 'complete', 'error']);

@@ -1,7 +1,7 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
 import { Quota, type Release } from '../../../core/quota.js';
-import { Bucket } from '../../../core/token-bucket.js';
+import { TokenBucket } from '../../../core/token-bucket.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
@@ -19,7 +19,7 @@ import {
 import { nextId } from '../../request-ids.js';
 import { type Server, timedOut, tooMuch } from '../context.js';
 import { Deadline } from '../deadline.js';
-import type { Traffic } from '../server-traffic.js';
+import type { ServerTraffic } from '../server-traffic.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
 
@@ -28,7 +28,7 @@ export interface PendingHost {
   readonly server: Server;
   readonly timeouts: { readonly call: number; readonly callMax: number };
   /** What all calls to the server share. */
-  readonly traffic: Traffic;
+  readonly traffic: ServerTraffic;
   /** `release` is called once the server has the answer. */
   answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void;
   refuse(id: Id, question: InputRequest, reason: string, release: Release): void;
@@ -64,8 +64,8 @@ export class PendingCall implements Ticket, ParkedCall {
   private asking = 0;
   /** Made with the first question, which most calls never ask. */
   private open: Quota | undefined;
-  private questionRate: Bucket | undefined;
-  private unwantedRate: Bucket | undefined;
+  private questionRate: TokenBucket | undefined;
+  private unwantedRate: TokenBucket | undefined;
   private releaseKept: Release | undefined;
   private readonly used = new Set<string>();
   private held: Notification | undefined;
@@ -236,7 +236,7 @@ export class PendingCall implements Ticket, ParkedCall {
   /** Room for one more question of this call and its answer; undefined, and the call is ended, where there is none. */
   room(bytes: number): Release | undefined {
     const { traffic } = this.host;
-    this.questionRate ??= new Bucket(traffic.limits.questions);
+    this.questionRate ??= new TokenBucket(traffic.limits.questions);
     this.open ??= new Quota(traffic.limits.openPerCall, traffic.questions);
     const release = this.questionRate.take(1) ? this.open.take(bytes) : undefined;
     if (!release) this.giveUp(tooMuch(this.host.server, 'questions'), 'too many questions');
@@ -245,7 +245,7 @@ export class PendingCall implements Ticket, ParkedCall {
 
   /** A message on the stream of this call that nobody waits for. */
   unwanted(): void {
-    this.unwantedRate ??= new Bucket(this.host.traffic.limits.unwantedPerCall);
+    this.unwantedRate ??= new TokenBucket(this.host.traffic.limits.unwantedPerCall);
     if (!this.unwantedRate.take(1)) this.giveUp(tooMuch(this.host.server, 'messages'), 'too many messages');
   }
 

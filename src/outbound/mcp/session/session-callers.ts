@@ -24,7 +24,7 @@ export interface Outgoing {
  * The callers that share one session because their credentials have the same key. A request carries the credential of
  * its own caller. All other messages carry the credential of any of them that still has it.
  */
-export class Speakers {
+export class SessionCallers {
   readonly key: string;
   /** The latest first, one for each principal. */
   private callers: readonly Caller[];

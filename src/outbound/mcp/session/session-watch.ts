@@ -16,7 +16,7 @@ const LIST_CAPABILITY = {
 } as const;
 
 /** What a handshake-era session is watched for: its unsolicited notifications, and resources subscribed by count. */
-export class Watching implements SessionEvents {
+export class SessionWatch implements SessionEvents {
   private readonly listeners = new Set<Listener>();
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private readonly subscribed = new Map<string, number>();

@@ -48,8 +48,8 @@ import {
 import { stampParams } from '../../../protocol/mcp/translate/meta.js';
 import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/translate/task.js';
 import { invalidReply, type Server } from '../context.js';
-import { ownCall } from '../gateway-call.js';
-import { FLOODED, type Traffic } from '../server-traffic.js';
+import { gatewayCall } from '../gateway-call.js';
+import { FLOODED, type ServerTraffic } from '../server-traffic.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
 import type { HttpChannel } from './http-channel.js';
@@ -124,7 +124,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.options.context;
   }
 
-  get traffic(): Traffic {
+  get traffic(): ServerTraffic {
     return this.options.context.traffic;
   }
 
@@ -277,7 +277,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   /** A request of the gateway itself; rejects with what went wrong. */
   async own(method: string, params: JsonObject = {}, timeouts?: UpstreamCall['timeouts']): Promise<JsonObject> {
-    const outcome = await this.dispatch(GATEWAY, { ...ownCall(method, params), ...(timeouts && { timeouts }) });
+    const outcome = await this.dispatch(GATEWAY, { ...gatewayCall(method, params), ...(timeouts && { timeouts }) });
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error

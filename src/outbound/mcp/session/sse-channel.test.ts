@@ -3,7 +3,7 @@ import { afterEach, expect, it } from 'vitest';
 import { beginStream, type LooseServer, startLoose } from '../../../../test/support/loose-server.js';
 import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
-import { ownCall } from '../gateway-call.js';
+import { gatewayCall } from '../gateway-call.js';
 import { LegacySession } from './session.js';
 import { SseChannel } from './sse-channel.js';
 
@@ -45,7 +45,7 @@ async function open(call: number, after: (method: string | undefined) => number 
 it('lets go of replies to what it sent that do not end', async () => {
   const legacy = await open(2_000);
   for (let i = 0; i < 5; i++) legacy.tell('notifications/anything');
-  await Promise.all(Array.from({ length: 5 }, () => legacy.request(GATEWAY, ownCall('ping'))));
+  await Promise.all(Array.from({ length: 5 }, () => legacy.request(GATEWAY, gatewayCall('ping'))));
   // Only the stream stays.
   await expect.poll(() => server!.connections.size, patiently).toBe(1);
   expect(legacy.ended).toBe(false);
@@ -53,7 +53,7 @@ it('lets go of replies to what it sent that do not end', async () => {
 
 it('does not let go of a request that is still under way', async () => {
   const legacy = await open(1_500, (method) => (method === 'slow' ? 4_000 : 0));
-  const slow = { ...ownCall('slow'), timeouts: { call: 30_000, callMax: 30_000 } };
+  const slow = { ...gatewayCall('slow'), timeouts: { call: 30_000, callMax: 30_000 } };
   expect(await legacy.request(GATEWAY, slow)).toMatchObject({ kind: 'complete' });
 });
 

@@ -16,7 +16,7 @@ import { EventStream } from '../event-stream.js';
 import { post } from '../post.js';
 import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { Speakers } from './session-callers.js';
+import { SessionCallers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
 
@@ -29,7 +29,7 @@ export class SseChannel implements Channel {
   private endpoint: HttpTarget | undefined;
   /** The POSTs under way, and when it is time to look at each again. */
   private readonly posts = new Map<Abortable, NodeJS.Timeout>();
-  private readonly speakers: Speakers;
+  private readonly speakers: SessionCallers;
   private closed = false;
 
   constructor(
@@ -37,7 +37,7 @@ export class SseChannel implements Channel {
     private readonly url: string,
     holder: CredentialHolder,
   ) {
-    this.speakers = new Speakers(context, holder);
+    this.speakers = new SessionCallers(context, holder);
   }
 
   async open(events: ChannelEvents): Promise<void> {

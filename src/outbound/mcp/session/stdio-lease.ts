@@ -3,13 +3,13 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
 import type { UpstreamContext } from '../context.js';
-import type { ModernPipe } from '../modern-stdio.js';
+import type { ModernStdio } from '../modern-stdio.js';
 import type { LegacySession } from './session.js';
 import { asProtocolError } from './stdio-problem.js';
 
 /** The processes of one server, each with what is spoken on its pipes. */
-export type SessionSupervisor = Supervisor<LegacySession | ModernPipe>;
-export type Lease = ChildLease<LegacySession | ModernPipe>;
+export type SessionSupervisor = Supervisor<LegacySession | ModernStdio>;
+export type Lease = ChildLease<LegacySession | ModernStdio>;
 
 /** A lease for one call: waited for only so long, and only while somebody wants the answer. */
 export async function leaseFor<S>(

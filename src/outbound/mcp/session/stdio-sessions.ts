@@ -13,7 +13,7 @@ import { isInteractive } from '../../../protocol/mcp/translate/input.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './session.js';
-import type { Watching } from './session-watch.js';
+import type { SessionWatch } from './session-watch.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
 import { asProtocolError } from './stdio-problem.js';
 
@@ -22,7 +22,7 @@ export class StdioSessions implements Peer {
   constructor(
     private readonly context: UpstreamContext,
     private readonly supervisor: SessionSupervisor,
-    private readonly watching: Watching,
+    private readonly watching: SessionWatch,
     /** How long a call may wait for a process. */
     private readonly patience: number,
   ) {}

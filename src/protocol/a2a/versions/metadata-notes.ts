@@ -15,7 +15,7 @@ export const STATE = `${PARLEY}/state`;
 export const WRAPPED = 'data_part_compat';
 
 /** Metadata with notes added; undefined where there is nothing at all. */
-export function noted(metadata: JsonValue | undefined, notes: JsonObject): JsonObject | undefined {
+export function withNotes(metadata: JsonValue | undefined, notes: JsonObject): JsonObject | undefined {
   const made: JsonObject = isObject(metadata) ? { ...metadata } : {};
   for (const [key, value] of Object.entries(notes)) if (value !== undefined) made[key] = value;
   return Object.keys(made).length > 0 || isObject(metadata) ? made : undefined;
@@ -40,7 +40,7 @@ export function restoredState(
   const note = metadata?.[STATE];
   if (metadata === undefined || note === undefined) {
     if (state !== undefined || typeof wire !== 'string') return { state: state ?? 'TASK_STATE_UNSPECIFIED', metadata };
-    return { state: 'TASK_STATE_UNSPECIFIED', metadata: noted(metadata, { [STATE]: wire }) };
+    return { state: 'TASK_STATE_UNSPECIFIED', metadata: withNotes(metadata, { [STATE]: wire }) };
   }
   const meant = stateOf(note);
   if (meant === undefined || state === undefined) return { state: state ?? 'TASK_STATE_UNSPECIFIED', metadata };

@@ -1,18 +1,18 @@
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { isObject } from '../model.js';
 import type { Expresses } from '../revisions/index.js';
-import { projectAnnotations } from './items.js';
+import { translateAnnotations } from './items.js';
 
 /** A content block in the words of an older revision; what it has no word for becomes the nearest thing it has. */
-export function projectBlock(block: JsonValue, to: Expresses): JsonValue {
+export function translateBlock(block: JsonValue, to: Expresses): JsonValue {
   if (!isObject(block)) return block;
   const type = block['type'];
   if (type === 'audio' && !to.audio) return audioAsResource(block);
   if (type === 'resource_link' && !to.resourceLinks) return linkAsText(block);
   const out: JsonObject = { ...block };
   if (!to.itemMeta) delete out['_meta'];
-  projectAnnotations(out, to);
-  if (type === 'resource' && isObject(out['resource'])) out['resource'] = projectContents(out['resource'], to);
+  translateAnnotations(out, to);
+  if (type === 'resource' && isObject(out['resource'])) out['resource'] = translateContents(out['resource'], to);
   if (type === 'resource_link') {
     if (!to.icons) delete out['icons'];
     if (!to.titles) delete out['title'];
@@ -21,7 +21,7 @@ export function projectBlock(block: JsonValue, to: Expresses): JsonValue {
 }
 
 /** The contents of a resource, as `resources/read` and embedded resources carry them. */
-export function projectContents(contents: JsonValue, to: Expresses): JsonValue {
+export function translateContents(contents: JsonValue, to: Expresses): JsonValue {
   if (to.itemMeta || !isObject(contents)) return contents;
   const { _meta: _, ...rest } = contents;
   return rest;

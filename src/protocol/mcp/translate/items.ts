@@ -3,13 +3,13 @@ import { type Implementation, isObject, type ListMethod } from '../model.js';
 import type { Expresses } from '../revisions/index.js';
 
 /** Leaves out what the reader's revision has no word for; fields no revision knows pass (mcp.md 1.7). */
-export function projectItem(method: ListMethod, item: JsonObject, to: Expresses): JsonObject {
+export function translateItem(method: ListMethod, item: JsonObject, to: Expresses): JsonObject {
   const out: JsonObject = { ...item };
   if (!to.titles) delete out['title'];
   if (!to.icons) delete out['icons'];
   if (!to.itemMeta) delete out['_meta'];
   if (method === 'tools/list') projectTool(out, to);
-  else projectAnnotations(out, to);
+  else translateAnnotations(out, to);
   if (method === 'prompts/list' && !to.titles && Array.isArray(out['arguments'])) {
     out['arguments'] = out['arguments'].map(withoutTitle);
   }
@@ -33,14 +33,14 @@ function withoutTitle(value: JsonValue): JsonValue {
   return rest;
 }
 
-export function projectAnnotations(holder: JsonObject, to: Expresses): void {
+export function translateAnnotations(holder: JsonObject, to: Expresses): void {
   const annotations = holder['annotations'];
   if (to.lastModified || !isObject(annotations) || !('lastModified' in annotations)) return;
   const { lastModified: _, ...rest } = annotations;
   holder['annotations'] = rest;
 }
 
-export function projectImplementation(info: Implementation, to: Expresses): Implementation {
+export function translateImplementation(info: Implementation, to: Expresses): Implementation {
   const out: Implementation = { ...info };
   if (!to.titles) delete out['title'];
   if (!to.icons) delete out['icons'];

@@ -2,7 +2,7 @@ import { joined, type Piece, textOf } from '../../jsonrpc/pieces.js';
 import { type Edits, type JsonObject, type JsonValue, RawObject } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
-import { projectBlock, projectContents } from './content.js';
+import { translateBlock, translateContents } from './content.js';
 
 /** The words a revision may lack, as they stand in the bytes; absent, nothing has to be looked at. */
 const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
@@ -58,10 +58,10 @@ function projectMembers(method: string, result: RawObject, to: Expresses): Edits
       return projectToolResult(result, to);
     case 'prompts/get':
       return projectList(result, 'messages', to, (message) =>
-        isObject(message) ? { ...message, content: projectBlock(message['content'] ?? null, to) } : message,
+        isObject(message) ? { ...message, content: translateBlock(message['content'] ?? null, to) } : message,
       );
     case 'resources/read':
-      return projectList(result, 'contents', to, (contents) => projectContents(contents, to));
+      return projectList(result, 'contents', to, (contents) => translateContents(contents, to));
     default:
       return {};
   }
@@ -69,7 +69,7 @@ function projectMembers(method: string, result: RawObject, to: Expresses): Edits
 
 function projectToolResult(result: RawObject, to: Expresses): Edits {
   const edits: Record<string, string | Buffer | undefined> = projectList(result, 'content', to, (block) =>
-    projectBlock(block, to),
+    translateBlock(block, to),
   );
   const structured = result.has('structuredContent');
   if (

@@ -7,7 +7,7 @@ import { type NEWEST, revisionOf } from '../revisions/index.js';
 import { decodeClientCapabilities, encodeClientCapabilities } from './capabilities.js';
 import { encodeFailure } from './failure.js';
 import { declares, decodeInputRequest, encodeInputRequest, requiredCapability } from './input.js';
-import { projectItem } from './items.js';
+import { translateItem } from './items.js';
 import { encodeResult } from './result.js';
 import { experimentalTask, type TaskView } from './task.js';
 
@@ -109,7 +109,7 @@ describe('items of lists', () => {
     [D, ['name', 'title', 'icons', 'annotations', 'execution', 'inputSchema', '_meta', 'vendor']],
     [E, ['name', 'title', 'icons', 'annotations', 'inputSchema', 'outputSchema', '_meta', 'vendor']],
   ] as const)('show to $date what it knows', (revision, keys) => {
-    expect(Object.keys(projectItem('tools/list', tool, revision.expresses)).sort()).toEqual([...keys].sort());
+    expect(Object.keys(translateItem('tools/list', tool, revision.expresses)).sort()).toEqual([...keys].sort());
   });
 });
 

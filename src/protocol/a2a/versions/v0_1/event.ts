@@ -10,7 +10,7 @@ import {
 import { opened } from '../any-event.js';
 import { firstIsTask } from '../first-event.js';
 import { sessionId } from '../ids.js';
-import { noted } from '../metadata-notes.js';
+import { withNotes } from '../metadata-notes.js';
 import { camel, objectAt, optionalFlag, optionalText, Unreadable } from '../tolerant.js';
 import { LastStatus, type ReadEvent, readEvent as readLaterEvent } from '../v0_3/event.js';
 import { Numbers, readChunk, readStatus, readTask, stateFor, taskOfMessage, writeChunk, writeStatus } from './task.js';
@@ -65,7 +65,7 @@ export function eventReader(context: StreamContext): EventReader {
 
 function writeStatusUpdate(update: TaskStatusUpdateEvent, final: boolean): JsonObject {
   const { taskId, contextId: _context, status, metadata, ...rest } = update;
-  const about = noted(metadata, stateFor(status.state).note);
+  const about = withNotes(metadata, stateFor(status.state).note);
   return { id: taskId, status: writeStatus(status), final, ...(about !== undefined && { metadata: about }), ...rest };
 }
 

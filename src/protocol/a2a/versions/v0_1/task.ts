@@ -10,7 +10,7 @@ import {
   type TaskStatus,
 } from '../../model.js';
 import { contentId, historyIds, sessionId } from '../ids.js';
-import { noted, restoredState, STATE } from '../metadata-notes.js';
+import { restoredState, STATE, withNotes } from '../metadata-notes.js';
 import {
   camel,
   filled,
@@ -164,7 +164,7 @@ export function readTask(wire: JsonValue | undefined, place: string): Task {
 export function writeTask(task: Task): JsonObject {
   const { id, contextId, status, artifacts, history, metadata, ...rest } = task;
   const numbers = new Numbers();
-  const about = noted(metadata, stateFor(status.state).note);
+  const about = withNotes(metadata, stateFor(status.state).note);
   return {
     id,
     ...filled({ sessionId: contextId }),

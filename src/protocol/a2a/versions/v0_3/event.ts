@@ -9,7 +9,7 @@ import {
   type TaskStatusUpdateEvent,
 } from '../../model.js';
 import { firstIsTask } from '../first-event.js';
-import { noted } from '../metadata-notes.js';
+import { withNotes } from '../metadata-notes.js';
 import { camel, filled, objectAt, optionalFlag, optionalText, textAt, Unreadable } from '../tolerant.js';
 import { readArtifact, readMessage, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
@@ -92,7 +92,7 @@ function names(wire: JsonObject, place: string, context: StreamContext): { taskI
 
 export function writeStatusUpdate(update: TaskStatusUpdateEvent, final: boolean, shape: Shape): JsonObject {
   const { taskId, contextId, status, metadata, ...rest } = update;
-  const about = noted(metadata, stateNote(status.state));
+  const about = withNotes(metadata, stateNote(status.state));
   const members: JsonObject = {
     taskId,
     contextId,

@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Artifact, Message, Role } from '../../model.js';
-import { noted, WRAPPED, without } from '../metadata-notes.js';
+import { WRAPPED, withNotes, without } from '../metadata-notes.js';
 import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
 import { readPart, type Shape, unwrapNoted, wrappedParts, writePart, writeProtoPart } from './part.js';
 
@@ -70,7 +70,7 @@ export function writeMessage(message: Message, shape: Shape): JsonObject {
 
 function withWrapped(metadata: JsonObject | undefined, parts: Message['parts']): JsonObject | undefined {
   const wrapped = wrappedParts(parts);
-  return wrapped.length === 0 ? metadata : noted(metadata, { [WRAPPED]: wrapped });
+  return wrapped.length === 0 ? metadata : withNotes(metadata, { [WRAPPED]: wrapped });
 }
 
 export function readArtifact(wire: JsonValue | undefined, place: string, shape: Shape): Artifact {

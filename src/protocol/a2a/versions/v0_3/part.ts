@@ -1,6 +1,6 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Part } from '../../model.js';
-import { FILENAME, MEDIA_TYPE, noted, WRAPPED, without } from '../metadata-notes.js';
+import { FILENAME, MEDIA_TYPE, WRAPPED, withNotes, without } from '../metadata-notes.js';
 import { base64, camel, objectAt, optionalText, Unreadable } from '../tolerant.js';
 
 /** The two JSON shapes of 0.3: its JSON Schema, and the ProtoJSON of its proto. */
@@ -67,7 +67,7 @@ function withMetadata(part: Part, metadata: JsonObject | undefined): Part {
 export function writePart(part: Part, discriminator: 'kind' | 'type' = 'kind'): JsonObject {
   const { text, raw, url, data, metadata, filename, mediaType, ...rest } = part;
   const about = (notes: JsonObject): JsonObject => {
-    const made = noted(metadata, notes);
+    const made = withNotes(metadata, notes);
     return made === undefined ? {} : { metadata: made };
   };
   if (text !== undefined) {

@@ -1,7 +1,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { TASK_STATES, type Task, type TaskState, type TaskStatus } from '../../model.js';
 import { contentId, historyIds } from '../ids.js';
-import { noted, restoredState, STATE } from '../metadata-notes.js';
+import { restoredState, STATE, withNotes } from '../metadata-notes.js';
 import { camel, filled, listAt, objectAt, textAt, utc } from '../tolerant.js';
 import { readArtifact, readMessage, withoutEmpty, writeArtifact, writeMessage } from './message.js';
 import type { Shape } from './part.js';
@@ -82,7 +82,7 @@ function ofSession({ sessionId, ...rest }: JsonObject): JsonObject {
 
 export function writeTask(task: Task, shape: Shape): JsonObject {
   const { id, contextId, status, artifacts, history, metadata, ...rest } = task;
-  const about = noted(metadata, stateNote(status.state));
+  const about = withNotes(metadata, stateNote(status.state));
   const members: JsonObject = {
     id,
     ...filled({ contextId }),
