@@ -29,7 +29,7 @@ export async function joinReplicas({ state: { db } }: Config, { bus }: State, lo
   return {
     shared: true,
     cluster: mailbox,
-    streams: new BusStreams(bus, presence, log),
+    streams: new BusStreams(bus, presence, log, mailbox),
     leave: async () => {
       mailbox.close();
       await presence.leave();

@@ -6,6 +6,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { FaultyBus } from '../../test/support/faulty.js';
 import { Cancellation } from '../core/caller.js';
 import { ReplicaGone } from '../core/cluster.js';
+import { LOG_LIMITS, LoggedStream } from '../inbound/mcp/session/event-log.js';
+import type { EventSink, Resumable } from '../inbound/mcp/session/shared-streams.js';
 import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, openState, type State } from '../state/index.js';
@@ -44,7 +46,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
       () => presence.leave(),
       () => mailbox.close(),
     );
-    return { presence, mailbox, streams: new BusStreams(own, presence, SILENT) };
+    return { presence, mailbox, streams: new BusStreams(own, presence, SILENT, mailbox) };
   };
 
   /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
@@ -144,6 +146,95 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     expect(heard).toEqual(texts.map((text, i) => `${name}.${i + 2} ${text}`));
     expect(await insist(() => b.streams.find('other session', name, 1))).toBeUndefined();
   }, 60_000);
+});
+
+describe('a stream without a copy on the bus', () => {
+  let folder: string;
+  let state: State;
+  const stops: (() => unknown)[] = [];
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
+    state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
+  });
+  afterEach(async () => {
+    for (const stop of stops.splice(0).reverse()) await stop();
+    await state.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const replica = async (name: string): Promise<{ leave(): Promise<void>; streams: BusStreams }> => {
+    const presence = await Presence.enter(state.bus, name, LEASE, () => {});
+    const mailbox = await Mailbox.open(state.bus, presence, SILENT, { watchEvery: 50 });
+    const leave = async (): Promise<void> => {
+      mailbox.close();
+      await presence.leave();
+    };
+    stops.push(leave);
+    return { leave, streams: new BusStreams(state.bus, presence, SILENT, mailbox) };
+  };
+
+  const read = (stream: Resumable, after: number): { heard: string[]; ended: Promise<unknown>; sink: EventSink } => {
+    const heard: string[] = [];
+    let end = (_: unknown): void => {};
+    const ended = new Promise((resolve) => {
+      end = resolve;
+    });
+    const sink: EventSink = { event: (id, data) => heard.push(`${id} ${Buffer.concat(data)}`), end };
+    stream.connect(sink, after);
+    return { heard, ended, sink };
+  };
+  const text = (n: number): Buffer[] => [Buffer.from(`event ${n}`)];
+
+  test('is read at the replica that makes it, while it grows, and is left when its reader leaves', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
+    a.streams.serve((session, id) => (session === 'mine' && id === stream.id ? stream : undefined));
+    for (let n = 1; n <= 3; n++) stream.append(text(n));
+    expect(await b.streams.find('other', stream.id, 1)).toBeUndefined();
+    expect(await b.streams.find('mine', 'a-0-s1', 1)).toBeUndefined();
+    expect(await b.streams.find('mine', stream.id, 4)).toBeUndefined();
+    const left = read((await b.streams.find('mine', stream.id, 3))!, 3);
+    await expect.poll(() => stream.connected).toBe(true);
+    const again = (await b.streams.find('mine', stream.id, 0))!;
+    // The reader before has lost its place to this one.
+    await left.ended;
+    const { heard, ended } = read(again, 0);
+    await expect.poll(() => heard.length).toBe(3);
+    for (let n = 4; n <= 50; n++) {
+      stream.append(text(n));
+      if (n % 10 === 0) await sleep(20);
+    }
+    stream.finish();
+    await ended;
+    expect(heard).toEqual(Array.from({ length: 50 }, (_, i) => `a-0-s0.${i + 1} event ${i + 1}`));
+    expect(left.heard).toEqual([]);
+  });
+
+  test('is disconnected at its maker when the client leaves the other replica', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
+    a.streams.serve(() => stream);
+    stream.append(text(1));
+    const found = (await b.streams.find('mine', stream.id, 1))!;
+    const { sink } = read(found, 1);
+    await expect.poll(() => stream.connected).toBe(true);
+    found.disconnect(sink);
+    await expect.poll(() => stream.connected).toBe(false);
+  });
+
+  test('ends for its readers when its maker leaves, and is unknown then', async () => {
+    const [a, b] = [await replica('a'), await replica('b')];
+    await sleep(2_100);
+    const stream = new LoggedStream('a-0-s0', LOG_LIMITS);
+    a.streams.serve(() => stream);
+    stream.append(text(1));
+    const { heard, ended } = read((await b.streams.find('mine', stream.id, 0))!, 0);
+    await expect.poll(() => heard.length).toBe(1);
+    await a.leave();
+    await ended;
+    await expect.poll(() => b.streams.find('mine', stream.id, 0)).toBeUndefined();
+  });
 });
 
 test('replicas that are gone leave nothing behind at those that stay', async () => {

@@ -1,6 +1,6 @@
+import type { Cluster } from '../core/cluster.js';
 import { sleep } from '../core/timing.js';
 import type { Resumable, SharedStreams, StreamCopy } from '../inbound/mcp/session/shared-streams.js';
-import { ProtocolError } from '../protocol/errors.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, type EventId, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
@@ -8,6 +8,7 @@ import type { Log } from '../telemetry/log.js';
 import type { Presence } from './presence.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
+import { type FindStream, relayedStream, serveStreams } from './stream-relay.js';
 import { QueueBudget, StreamWriter } from './stream-writer.js';
 import { unreachable } from './unreachable.js';
 
@@ -23,7 +24,13 @@ export class BusStreams implements SharedStreams {
     private readonly bus: Bus,
     private readonly presence: Presence,
     private readonly log: Log,
+    /** Where makers are asked for streams that the Bus has no copy of. */
+    private readonly cluster?: Cluster,
   ) {}
+
+  serve(find: FindStream): void {
+    if (this.cluster) serveStreams(this.cluster, find);
+  }
 
   /** Begins with the maker, which a reader has to know even where the beginning of a stream is no longer kept. */
   prefix(): string {
@@ -41,14 +48,22 @@ export class BusStreams implements SharedStreams {
   }
 
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {
+    const maker = stream.slice(0, stream.indexOf('-'));
+    const copied = await this.copied(session, stream, maker, after);
+    if (copied || !this.cluster) return copied;
+    // Most replies are finished before they are shared, and a copy that fell too far behind is dropped.
+    return relayedStream({ cluster: this.cluster, maker, session, stream }, after);
+  }
+
+  /** The copy on the Bus, where it holds everything that is asked for. */
+  private async copied(session: string, stream: string, maker: string, after: number): Promise<Resumable | undefined> {
     // Streams are numbered from 1.
     if (after < 1) return undefined;
     const { bus, presence } = this;
     const name = streamOf(session, stream);
-    const maker = stream.slice(0, stream.indexOf('-'));
     try {
       const last = await this.caughtUp(name, maker, after);
-      if (!last) return undefined;
+      if (!last || last.seq < after) return undefined;
       const newest = await newestEntry(bus, name);
       // Reading once now finds out whether everything asked for is still there.
       const [next] = await bus.read(name, `${last.epoch}-${after}`, 1);
@@ -56,12 +71,7 @@ export class BusStreams implements SharedStreams {
       if (!next && newest?.kind === 'x') return newest.text !== '' && after === last.seq ? OVER : undefined;
       return new StreamReader({ bus, presence, name, stream, epoch: last.epoch, maker, request: newest?.request });
     } catch (error) {
-      if (isStateError(error, 'gap')) {
-        throw new ProtocolError(
-          'event_not_found',
-          'The events behind this Last-Event-ID are no longer kept; start again',
-        );
-      }
+      if (isStateError(error, 'gap')) return undefined;
       throw isStateError(error) ? unreachable('not_executed') : error;
     }
   }

@@ -201,15 +201,15 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     }
   });
 
-  test('14: what was kept for its time is refused then', async () => {
+  test('14: a copy that expired is read at the maker, which keeps it for its own time', async () => {
     const mine = await open();
     const events = await run(a, mine, 'old', { count: 5 });
     await expectResumable(mine.headers, events);
     await expireAll();
-    for (const at of others) expect(await served(at, mine.headers, events.map(idOf))).toEqual([]);
+    await expectResumable(mine.headers, events);
   });
 
-  test('14: a stream that expires under its readers ends for them, and its maker has the rest', async () => {
+  test('14: a stream that expires under its readers ends for them, and every replica brings the rest', async () => {
     const mine = await open();
     const key = `expires ${engine} ${count}`;
     const cut = await call(a, mine, key, { count: 40, every: 100 });
@@ -222,9 +222,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     await Promise.all(readers.map((reader) => reader.end()));
     await eventually(() => counted.over.includes(key), Boolean);
     for (const [i, reader] of readers.entries()) {
-      const last = idOf(reader.events.at(-1));
-      expect(await served(others[i]!, mine.headers, [last])).toEqual([]);
-      const rest = await get(a, mine.headers, last);
+      const rest = await get(others[i]!, mine.headers, idOf(reader.events.at(-1)));
       await rest.end();
       const all = [...heard, ...heardFrom(reader, rest)];
       expect(progressOf(all)).toEqual(upTo(40));

@@ -29,7 +29,7 @@ import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { EventLog, LoggedStream } from './session/event-log.js';
 import type { Carrier, Sessions } from './session/sessions.js';
-import type { SharedStreams } from './session/shared-streams.js';
+import type { Resumable, SharedStreams } from './session/shared-streams.js';
 
 /** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
 export class HttpCarrier implements Carrier {
@@ -61,6 +61,11 @@ export class HttpCarrier implements Carrier {
 
   followed(stream: string): void {
     this.events?.followed(stream);
+  }
+
+  /** A stream of the session that is made here. */
+  stream(id: string): Resumable | undefined {
+    return this.events?.here(id);
   }
 
   /** The session spoke over this connection. */
@@ -109,7 +114,9 @@ const exchangeOf = ({ req, res, principal, headers: base }: RequestContext, view
 
 /** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
 export class McpHttpEndpoint {
-  constructor(private readonly options: McpHttpEndpointOptions) {}
+  constructor(private readonly options: McpHttpEndpointOptions) {
+    options.shared?.serve?.((session, stream) => options.sessions.carrierOf(session)?.stream(stream));
+  }
 
   /** The routes of the endpoint at one path; `viewOf` tells which part of the catalog is served there. */
   routes(path: string, viewOf: (context: RequestContext) => View): Route[] {

@@ -325,7 +325,8 @@ export class EventLog implements StreamHost {
     return { stream, seq };
   }
 
-  private here(id: string): Resumable | undefined {
+  /** A stream that is made here. */
+  here(id: string): Resumable | undefined {
     return this.streams.get(id) ?? this.finished.find((reply) => reply.id === id)?.stream;
   }
 }

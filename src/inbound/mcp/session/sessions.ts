@@ -340,6 +340,11 @@ export class Sessions<C extends Carrier> {
     );
   }
 
+  /** What carries the messages of a session that is in use here. */
+  carrierOf(key: string): C | undefined {
+    return this.entries.get(key)?.carrier;
+  }
+
   /** Lets the replica that makes a stream know that its client reads on here. */
   follow({ key }: ClientSession, stream: string): void {
     this.cluster.tell(FOLLOWED, { key, stream }).catch(() => {});

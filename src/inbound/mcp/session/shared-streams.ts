@@ -29,6 +29,8 @@ export interface SharedStreams {
   prefix(): string;
   /** `endedElsewhere` is called even after everything was taken: what was kept of the stream here no longer counts. */
   open(session: string, stream: string, request: Id | undefined, endedElsewhere: () => void): StreamCopy;
-  /** A stream that another replica made; undefined where there is none. Throws where it no longer holds what is asked for. */
+  /** A stream that another replica made; undefined where nobody holds what is asked for. */
   find(session: string, stream: string, after: number): Promise<Resumable | undefined>;
+  /** Lets other replicas read streams made here, also those that were not shared. */
+  serve?(find: (session: string, stream: string) => Resumable | undefined): void;
 }
