@@ -1,4 +1,4 @@
-import { LOCAL, type Principal } from '../core/caller.js';
+import { ANONYMOUS, LOCAL, type Principal } from '../core/caller.js';
 import { ProtocolError } from '../protocol/errors.js';
 
 /** The client's certificate, checked against `tls.clientCa`. */
@@ -63,6 +63,9 @@ export interface Authenticator {
 
 /** Everybody is the local operator: on pipes, and at an address of this machine where no authentication is configured. */
 export const OPEN: Authenticator = { enabled: false, authenticate: () => LOCAL };
+
+/** For paths that serve everybody alike: nobody is asked for an identity. */
+export const ANYBODY: Authenticator = { enabled: false, authenticate: () => ANONYMOUS };
 
 /** Several ways to authenticate: the first that knows the caller counts, and a stranger is told of all of them. */
 export function anyOf(authenticators: readonly Authenticator[]): Authenticator {

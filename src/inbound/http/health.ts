@@ -1,6 +1,7 @@
 import { ANONYMOUS, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { within } from '../../core/timing.js';
+import { ANYBODY } from '../../identity/authenticator.js';
 import { sendJson } from './reply.js';
 import type { ErrorFormat, RequestContext, Route } from './route.js';
 
@@ -52,10 +53,17 @@ export class Health {
     });
     return [
       route('/health', 'Status of the gateway, its storage and its servers', (context) => this.summary(context)),
-      route('/_health/live', 'Liveness: the process answers', (context) => this.live(context)),
-      route('/_health/ready', 'Readiness: the gateway accepts calls and its storage answers', (context) =>
-        this.ready(context),
-      ),
+      {
+        ...route('/_health/live', 'Liveness: the process answers', (context) => this.live(context)),
+        // An authenticator that waits for another service must not make the process look dead.
+        authenticator: ANYBODY,
+      },
+      {
+        ...route('/_health/ready', 'Readiness: the gateway accepts calls and its storage answers', (context) =>
+          this.ready(context),
+        ),
+        authenticator: ANYBODY,
+      },
     ];
   }
 

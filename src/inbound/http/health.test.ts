@@ -1,0 +1,38 @@
+import { afterEach, expect, test } from 'vitest';
+import { Health } from './health.js';
+import { Origins } from './origin.js';
+import { sendText } from './reply.js';
+import type { ErrorFormat } from './route.js';
+import { RouteTable } from './route-table.js';
+import { HttpServer } from './server.js';
+
+const TEXT: ErrorFormat = {
+  name: 'text',
+  write: ({ res, headers }, error) => sendText(res, error.row.http, headers, 'text/plain', error.message),
+};
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+test('liveness and readiness do not wait for an authenticator that never answers', async () => {
+  const health = new Health({
+    catalog: { servers: [], upstream: () => undefined },
+    version: '0',
+    sessions: () => 0,
+    storage: async () => ({ ok: true, db: { ok: true }, bus: { ok: true } }),
+    knows: () => true,
+  });
+  health.accepting = true;
+  const server = new HttpServer({
+    authenticator: { enabled: true, authenticate: () => new Promise(() => {}) },
+    origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
+    routes: new RouteTable({ routes: health.routes(TEXT), errors: TEXT }),
+    failed: () => {},
+  });
+  const { port } = await server.listen('127.0.0.1', 0);
+  closing.push(() => server.close(Promise.resolve()));
+  for (const path of ['/_health/live', '/_health/ready'])
+    expect((await fetch(`http://127.0.0.1:${port}${path}`)).status).toBe(200);
+});
