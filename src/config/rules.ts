@@ -54,13 +54,13 @@ export function completeAgent(name: string, agent: WrittenAgent, config: Config,
 }
 
 /** What the rules look at: the whole file, or the configuration that an entry joins. */
-type Surroundings = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
+type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
 
 class Rules {
   readonly #problems: Problems;
 
   constructor(
-    private readonly config: Surroundings,
+    private readonly config: ConfigWithTimeouts,
     private readonly reading: Reading,
   ) {
     this.#problems = reading.problems;
