@@ -89,7 +89,7 @@ Paste into a client
   test('sends nobody to a page that asks for a token, and says so where there are no servers', () => {
     const text = summaryText({ ...summary, upstreams: [], page: undefined }, PLAIN);
     expect(text).toContain('\nThere are no servers.\n');
-    expect(text).toContain('  For other clients see README.md.\n');
+    expect(text).toContain('  For other clients see docs/clients.md.\n');
     expect(text).not.toContain('Agents');
   });
 

@@ -13,7 +13,9 @@ export function summaryText({ upstreams, endpoints, paste, page }: Summary, styl
     [
       heading('Paste into a client'),
       columns(paste.map(({ title, text }) => [title, text])),
-      page === undefined ? '  For other clients see README.md.' : `  For other clients open ${page} in a browser.`,
+      page === undefined
+        ? '  For other clients see docs/clients.md.'
+        : `  For other clients open ${page} in a browser.`,
     ].join('\n'),
   ]
     .map((part) => `\n${part}\n`)

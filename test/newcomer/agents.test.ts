@@ -1,4 +1,4 @@
-/** What the README shows of agents, done as it is written there. */
+/** Runs the examples of docs/agents.md as they are written there. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,9 +10,8 @@ import { BIN, type RunningGateway, startGateway } from '../support/gateway.js';
 import { CARDS, message, rpc, startAgent, task, type WireAgent } from './peers/a2a.js';
 import { callTool, type Json } from './peers/wire.js';
 
-const README = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-const SECTION = README.split('\n## Agents\n')[1]!.split('\n## ')[0]!;
-const [HINT, CALL, MESSAGE] = [...SECTION.matchAll(/```json\n([\s\S]*?)```/g)].map(
+const PAGE = readFileSync(new URL('../../docs/agents.md', import.meta.url), 'utf8');
+const [HINT, CALL, MESSAGE] = [...PAGE.matchAll(/```json\n([\s\S]*?)```/g)].map(
   ([, json]) => JSON.parse(json!) as Json,
 );
 const V1 = { 'a2a-version': '1.0' };
@@ -53,7 +52,7 @@ afterAll(async () => {
 });
 
 test('the curl line shows the front card in the quickstart', async () => {
-  const [line] = /(?<=`)curl [^`]+(?=`)/.exec(SECTION)!;
+  const [line] = /(?<=`)curl [^`]+(?=`)/.exec(PAGE)!;
   const folder = mkdtempSync(join(tmpdir(), 'parley-card-'));
   const env = { PATH: process.env['PATH'] ?? '', HOME: folder, PARLEY_LISTEN: '127.0.0.1:0' };
   const child = spawn(process.execPath, [BIN, 'serve'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'ignore'] });

@@ -1,4 +1,4 @@
-/** What somebody who has just cloned the project does, in the order of the README. */
+/** The steps of the README in a fresh clone, in its order. */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
@@ -147,8 +147,9 @@ describe('npm start', () => {
   }
 });
 
-describe('the curl lines of the README', () => {
-  const lines = readFileSync(path.join(ROOT, 'README.md'), 'utf8').match(/^curl .*$/gm) ?? [];
+describe('the curl lines of docs/clients.md and the README', () => {
+  const linesOf = (name: string): string[] => readFileSync(path.join(ROOT, name), 'utf8').match(/^curl .*$/gm) ?? [];
+  const lines = linesOf('docs/clients.md');
 
   /** As pasted, but for the port, which another program may have. */
   async function paste(line: string): Promise<{ result: Record<string, unknown> }> {
@@ -157,8 +158,9 @@ describe('the curl lines of the README', () => {
     return JSON.parse(stdout);
   }
 
-  test('are three', () => {
+  test('are three, and the README has the second', () => {
     expect(lines).toHaveLength(3);
+    expect(linesOf('README.md')).toEqual([lines[1]]);
   });
 
   test('list the tools', async () => {

@@ -1,6 +1,6 @@
 /**
- * What does not cross the gateway. Each line of that section of the README names one of these tests. The peers are made
- * of plain messages, because the SDKs would not let them misbehave.
+ * What does not cross the gateway. Each line of that section of docs/compatibility.md names one of these tests. The peers
+ * are made of plain messages, because the SDKs would not let them misbehave.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

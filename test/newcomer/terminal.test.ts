@@ -133,7 +133,7 @@ Stop with Ctrl-C.
     const token = 'fP7xQ2mT9vLc4RjW8sKd3NbZ6yHg5UeA';
     const { output } = await started({ servers: { units: UNITS }, auth: { tokens: [{ name: 'ada', token }] } });
     expect(output).toContain('--header "Authorization: Bearer YOUR_TOKEN"');
-    expect(output).toContain('For other clients see README.md.');
+    expect(output).toContain('For other clients see docs/clients.md.');
     expect(output).not.toContain(token);
   });
 
