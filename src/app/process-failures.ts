@@ -3,7 +3,7 @@ import { ThrottledLog } from '../telemetry/throttled-log.js';
 
 /**
  * Logs failures that no code takes, with their stack, and ends the process where its state could be wrong
- * (docs/decisions/failures-that-nobody-takes.md). Returns how to stop.
+ * (docs/decisions/unhandled-failures.md). Returns how to stop.
  */
 export function watchFailures(log: Log, end: (code: number) => void = (code) => process.exit(code)): () => void {
   const throttledLog = new ThrottledLog(log);
