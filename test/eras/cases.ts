@@ -515,7 +515,7 @@ const attempt =
 
 const ELICITATION = /elicitation/i;
 const SAMPLING = /sampling/i;
-const NO_ONE = /elicitation|sampling|roots|belongs to no request|nobody to ask/i;
+const NO_ONE = /elicitation|sampling|roots|belongs to no request|no client can be asked/i;
 
 const BRIDGE_CASES: readonly Case[] = [
   {

@@ -200,7 +200,7 @@ it('a storm on the stream beside the calls is closed for a while, and said', asy
     );
     // Not opened again at once.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
-    expect(other.gateway.log()).toContain('not listened to for a while');
+    expect(other.gateway.log()).toContain('ignoring messages outside of calls for a while');
     await other.wellBehaved();
   } finally {
     await other.close();

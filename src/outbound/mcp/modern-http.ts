@@ -223,7 +223,7 @@ class Exchange implements PostEvents {
       if (message.id !== undefined && message.id !== this.id) {
         this.context.log.warn(
           { server: this.context.name },
-          'dropped an answer to a request that was not sent on this stream',
+          'dropped a response to a request that was not sent on this stream',
         );
         this.unwanted();
         return;
@@ -343,7 +343,7 @@ export class Stream implements PostEvents {
     const { traffic, log, name } = this.context;
     if (!traffic.allows(byteLength(text))) {
       const pauseMs = traffic.flooded();
-      log.warn({ server: name, pauseMs }, 'a server is not listened to for a while: too many messages');
+      log.warn({ server: name, pauseMs }, 'ignoring messages outside of calls for a while: the server sent too many');
       this.finish(FLOODED);
       return;
     }

@@ -206,7 +206,7 @@ export class ModernStdio {
     }
     const waiting = this.waiting.get(message.id as number);
     if (!waiting) {
-      this.context.log.warn({ server: this.context.name }, 'dropped an answer to a request that is not under way');
+      this.context.log.warn({ server: this.context.name }, 'dropped a response to an unknown request');
       return false;
     }
     if (message.error) {

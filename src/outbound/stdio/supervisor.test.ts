@@ -477,7 +477,7 @@ describe('Supervisor: restarts', () => {
     expect(supervisor.health()).toMatchObject({ state: 'failed', retryInMs: 60_000, restarts: 4 });
     const refused = await failure(supervisor.acquire());
     expect(refused).toMatchObject({ retryAfterMs: 60_000, exit: { code: 1 } });
-    expect(refused.message).toMatch(/failed 5 times in a row and is left alone for 60 s; last: .*code 1/);
+    expect(refused.message).toMatch(/failed 5 times in a row and is not restarted for 60 s; last error: .*code 1/);
     await expect(supervisor.sibling(async () => {})).rejects.toMatchObject({ reason: 'failed' });
 
     clock.advance(60_000);

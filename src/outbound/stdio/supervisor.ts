@@ -36,17 +36,17 @@ interface Waiter<S> {
   reject(error: unknown): void;
 }
 
-/** How soon a start is tried again after there were no descriptors for it. */
+/** Pause before the next start after the process had no file descriptors left (EMFILE). */
 const SCARCE_MS = 500;
-/** Lines of a server's output that are logged in a second, at the level debug. */
+/** Output lines of a server that are logged per second, at level debug. */
 const MAX_LOGGED = 200;
-/** Waiting changes nothing about these. */
+/** Start failures that a retry cannot cure. */
 const MISCONFIGURED: readonly string[] = ['not_found', 'not_executable', 'bad_cwd', 'invalid'];
 
 /**
- * Everything about the processes of one configured command: starts them when somebody asks, shares them or leases them
- * exclusively from a small warm pool, restarts with growing pauses what ends on its own, gives up for a while on what
- * keeps failing, and stops what nobody uses. What is said to a child is up to `open` and its session.
+ * Manages the processes of one configured command. It starts a process on demand, hands out shared and exclusive leases
+ * from a small pool, restarts a process that ends on its own after growing pauses, stops restarting for a while after
+ * repeated failures, and stops unused processes. The messages to a child belong to `open` and its session.
  */
 export class Supervisor<S> {
   readonly name: string;
@@ -57,14 +57,14 @@ export class Supervisor<S> {
   readonly #policy: RestartPolicy;
   readonly #log: Log | undefined;
   readonly #slots = new Set<Slot<S>>();
-  /** Every process that is not yet reaped, pooled or not. */
+  /** Every process that is not yet reaped, whether in the pool or not. */
   readonly #children = new Set<Child>();
   #waiters: Waiter<S>[] = [];
-  /** Keys whose child died in somebody's hands: they are brought back without being asked for (STD-09). */
+  /** Keys whose child ended while it was leased. Their child is restarted without a new request (STD-09). */
   readonly #wanted = new Set<string>();
   #notBefore = Number.NEGATIVE_INFINITY;
   #failed = false;
-  /** Why the last start was hopeless: nobody is kept waiting for the next. */
+  /** The last start failure, where a retry cannot cure it: requests are refused at once until the pause is over. */
   #hopeless: StdioError | undefined;
   #cancelPause: (() => void) | undefined;
   #endedOnItsOwn = false;
@@ -90,9 +90,9 @@ export class Supervisor<S> {
   }
 
   /**
-   * A session on a running child. Waits while one starts, while a pause after a failure lasts, and while all are taken;
-   * `signal` ends the waiting. Rejects with the cause when the start it waited for fails, and at once while the command
-   * is given up on (`failed`) or cannot be started as it is configured.
+   * Leases a session on a running child. Waits while a child starts, during the pause after a failure, and while all
+   * children are leased; `signal` ends the wait. Rejects with the cause when the awaited start fails. Rejects at once in
+   * the state `failed` and where the command cannot be started as configured.
    */
   acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
     return new Promise((resolve, reject) => {
@@ -123,7 +123,7 @@ export class Supervisor<S> {
     });
   }
 
-  /** Runs `use` with a child of its own that is stopped afterwards: for a question that may cost the child its life. */
+  /** Runs `use` with a separate child and stops that child afterwards: for a request that may end the process. */
   async sibling<R>(use: (start: Start) => Promise<R>): Promise<R> {
     if (this.#closed) throw this.#closedError();
     if (this.#failing()) throw this.#failedError();
@@ -131,13 +131,13 @@ export class Supervisor<S> {
     let over = false;
     try {
       return await use((events) => {
-        if (over || child !== undefined) throw new Error('a sibling is started once');
+        if (over || child !== undefined) throw new Error('a sibling can be started only once');
         child = this.#startChild(events, () => true);
         return child;
       });
     } finally {
       over = true;
-      // Its answer is known: nobody has to wait for its end.
+      // Not awaited: the result is known already.
       void child?.stop();
     }
   }
@@ -166,12 +166,12 @@ export class Supervisor<S> {
     };
   }
 
-  /** What its processes wrote last, with secrets hidden. */
+  /** The last output lines of the processes, with secrets hidden. */
   output(): readonly OutputLine[] {
     return this.#output.lines().map((line) => ({ ...line, text: this.#report.hide(line.text) }));
   }
 
-  /** Stops all children and refuses everybody, now and later. Resolves when the last process is reaped. */
+  /** Stops all children and rejects all present and later requests. Resolves when the last process is reaped. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#cancelPause?.();
@@ -187,7 +187,7 @@ export class Supervisor<S> {
     await Promise.all([...this.#children].map((child) => child.stop()));
   }
 
-  /** Gives to each waiter in turn what is there, and starts what is missing. The one place that decides. */
+  /** Leases available children to the waiters in order and starts missing ones. All such decisions are made here. */
   #serve(): void {
     if (this.#closed) return;
     const waiting: Waiter<S>[] = [];
@@ -200,7 +200,7 @@ export class Supervisor<S> {
         continue;
       }
       waiting.push(waiter);
-      // With a single child, shared calls that kept overtaking would never let an exclusive one in.
+      // With a single child, later shared requests must not overtake an exclusive one: it would never get its turn.
       if (this.#max === 1) behind = true;
       const need = missing.get(waiter.key) ?? { shared: false, exclusive: 0 };
       if (waiter.exclusive) need.exclusive++;
@@ -226,7 +226,7 @@ export class Supervisor<S> {
     for (const slot of this.#slots) {
       if (slot.state !== 'ready' || slot.key !== key || slot.exclusive || !slot.child?.alive) continue;
       if (exclusive && slot.shared > 0) continue;
-      // Shared calls stay together and the last used goes first, so that the others are free, or idle long enough.
+      // Prefers the child with most shared leases, then the last used: other children stay free or become idle.
       if (
         best === undefined ||
         slot.shared > best.shared ||
@@ -250,13 +250,13 @@ export class Supervisor<S> {
 
   #startIfAllowed(key: string): void {
     if (this.#clock.now() < this.#notBefore) return;
-    // A child has just died and its exit is being read: the pause that follows from it comes first.
+    // A child has just ended and its exit is not handled yet. The exit decides about the pause before the next start.
     if (this.#count((slot) => slot.state === 'ready' && !slot.child?.alive) > 0) return;
     if (this.#slots.size < this.#max) void this.#start(key);
     else if (this.#count((slot) => slot.state === 'ending') === 0) this.#makeRoom();
   }
 
-  /** The child of another key that was unused longest has to go. */
+  /** Stops the child that was unused for the longest time. */
   #makeRoom(): void {
     let oldest: Slot<S> | undefined;
     for (const slot of this.#slots) {
@@ -297,7 +297,7 @@ export class Supervisor<S> {
     let cancel = limit();
     const start: Start = (events, { expendable = false } = {}) => {
       if (slot.state !== 'opening') throw this.#closedError();
-      if (slot.child?.alive) throw new Error('a session has one child at a time');
+      if (slot.child?.alive) throw new Error('a session can have only one child at a time');
       cancel();
       cancel = limit();
       const opening = () => slot.state === 'opening';
@@ -314,7 +314,7 @@ export class Supervisor<S> {
     };
 
     try {
-      // `async` so that a throwing `open` is a rejecting one.
+      // The `async` function turns an exception of `open` into a rejection.
       const opened = (async () => this.#options.open(start, { key, signal: abort.signal, become }))();
       slot.session = await Promise.race([opened, failure]);
       if (slot.state !== 'opening') throw this.#closedError();
@@ -367,11 +367,11 @@ export class Supervisor<S> {
   #wrote(pid: number, stream: OutputLine['stream'], text: string): void {
     this.#output.add({ at: Date.now(), pid, stream, text });
     if (stream === 'process' || !this.#log?.isLevelEnabled('debug')) return;
-    // A server that floods its stderr must not flood the log of the gateway as well.
+    // A server that floods its stderr must not flood the gateway's log.
     const second = Math.floor(this.#clock.now() / 1000);
     if (this.#logging.second !== second) this.#logging = { second, lines: 0 };
     if (++this.#logging.lines > MAX_LOGGED) return;
-    const left = this.#logging.lines === MAX_LOGGED ? { note: 'further lines of this second are left out' } : {};
+    const left = this.#logging.lines === MAX_LOGGED ? { note: 'omitting further lines of this second' } : {};
     this.#log?.debug(
       { server: this.name, pid, [stream]: this.#report.hide(text), ...left },
       'output of a stdio server',
@@ -388,13 +388,13 @@ export class Supervisor<S> {
     const reason = error instanceof StdioError ? error.reason : undefined;
     const scarce = reason === 'resources' && ((error as StdioError).cause as NodeJS.ErrnoException)?.code === 'EMFILE';
     this.#hopeless = scarce || (reason && MISCONFIGURED.includes(reason)) ? (error as StdioError) : undefined;
-    // Without descriptors nothing can be started, which says nothing about this command (fault 10).
+    // Missing file descriptors are not a failure of this command (fault 10).
     if (scarce) this.#rest(SCARCE_MS);
     else this.#pause(0);
     this.#refuse(slot.key, error);
   }
 
-  /** Called once for every pooled child that is gone, whatever the reason. */
+  /** Called once for every pooled child that has ended, for any reason. */
   #exited(slot: Slot<S>, info: ExitInfo): void {
     this.#lastExit = info;
     if (slot.state === 'opening') {
@@ -426,13 +426,13 @@ export class Supervisor<S> {
     if (failed) {
       this.#notBefore = this.#clock.now() + pauseMs;
       this.#cancelPause?.();
-      this.#log?.debug(fields, 'stdio server failed and is left alone');
-      // Only a new request leaves this state, and not before the cool-down is over.
+      this.#log?.debug(fields, 'stdio server failed repeatedly: not restarted during the pause');
+      // Only a new request after the end of the pause leaves this state.
       this.#wanted.clear();
       for (const key of new Set(this.#waiters.map((waiter) => waiter.key))) this.#refuse(key, this.#failedError());
       return;
     }
-    this.#log?.debug(fields, 'stdio server ended and is restarted after a pause');
+    this.#log?.debug(fields, 'stdio server ended: restarting after the pause');
     this.#rest(pauseMs);
   }
 
@@ -449,7 +449,7 @@ export class Supervisor<S> {
     return this.#failed && this.#clock.now() < this.#notBefore;
   }
 
-  /** Tells those who wait for this key, unless a child of theirs is there, or coming, that they may still get. */
+  /** Rejects the waiters of this key, unless a child of this key runs or starts: they may still get that one. */
   #refuse(key: string, error: unknown): void {
     if (this.#count((slot) => slot.key === key && slot.state !== 'ending') > 0) return;
     const refused = this.#waiters.filter((waiter) => waiter.key === key);
@@ -493,7 +493,7 @@ export class Supervisor<S> {
     const reap = () => {
       if (slot.state !== 'ready' || slot.shared > 0 || slot.exclusive) return;
       if (this.#count((other) => other.state === 'ready') <= (this.#options.keep ?? 0)) return this.#idle(slot);
-      this.#log?.debug({ server: this.name, pid: slot.child?.pid }, 'unused child process is stopped');
+      this.#log?.debug({ server: this.name, pid: slot.child?.pid }, 'stopping an unused child process');
       this.#end(slot);
     };
     slot.cancelIdle = this.#clock.after(this.#idleMs, reap, true);
@@ -514,11 +514,11 @@ export class Supervisor<S> {
 
   #failedError(): StdioError {
     const retryAfterMs = Math.max(0, this.#notBefore - this.#clock.now());
-    const failed = `it failed ${this.#policy.failures} times in a row and is left alone for ${Math.ceil(retryAfterMs / 1000)} s`;
-    return new StdioError('failed', `${failed}; last: ${this.#lastError ?? 'unknown'}`, {
+    const failed = `it failed ${this.#policy.failures} times in a row and is not restarted for ${Math.ceil(retryAfterMs / 1000)} s`;
+    return new StdioError('failed', `${failed}; last error: ${this.#lastError ?? 'unknown'}`, {
       exit: this.#lastExit,
       retryAfterMs,
-      summary: this.#lastSummary === undefined ? failed : `${failed}; last: ${this.#lastSummary}`,
+      summary: this.#lastSummary === undefined ? failed : `${failed}; last error: ${this.#lastSummary}`,
     });
   }
 

@@ -58,23 +58,26 @@ import type { PortableCall, PortableSession } from './portable-call.js';
 import { HandshakeRefused, SessionExpired } from './session-errors.js';
 import type { SessionOptions } from './session-options.js';
 
-const LAST_WORDS = 1_000;
+/** Milliseconds that messages still being sent get before an adopted session is left. */
+const LEAVE_DELAY = 1_000;
 
-/** A client is asked in the middle of these only (MRTR-01); a task is one of them that takes its time. */
+/** A server may ask its client only during these requests (MRTR-01). `tasks/result` is such a request run as a task. */
 const ASKABLE: readonly string[] = [...INTERACTIVE_METHODS, 'tasks/result'];
 
-/** A server that heard of a cancellation either answers soon or never. */
-const MOMENT = 500;
+/** Milliseconds to wait for answers to cancelled calls. A server either answers soon after a cancellation or never. */
+const CANCEL_GRACE = 500;
 
-/** A session with a server of the handshake era: opened once, spoken on by many calls. */
+/** A session with a legacy server: opened once, used by many calls. */
 export class LegacySession implements PendingHost, ChannelEvents {
   private readonly pending = new Map<Id, PendingCall>();
   private readonly elicitations = new Elicitations();
-  /** Calls that were given up and not answered: the server may still speak of them, and nothing would tell. */
-  private readonly ghosts = new Map<Id, string | undefined>();
+  /**
+   * Cancelled calls without an answer, each with the client session of its caller. The server may still send messages
+   * about them, and such messages name no call.
+   */
+  private readonly unanswered = new Map<Id, string | undefined>();
   private level: LogLevel | undefined;
   private over = false;
-  /** Calls under way, parked ones included; the pool asks before it reuses or reaps. */
   revision!: Revision;
   description!: ServerDescription;
   lastUsed = performance.now();
@@ -88,14 +91,14 @@ export class LegacySession implements PendingHost, ChannelEvents {
       await session.handshake();
     } catch (error) {
       session.over = true;
-      // Not waited for: the end of a process must not be heard before what it said.
+      // Not awaited: the caller must see the error of the server before the end of its process.
       void options.channel.close().catch(() => {});
       throw error;
     }
     return session;
   }
 
-  /** Speaks on a session that another process opened, for the one call that waits there. */
+  /** Takes over one waiting call of a session that another process opened. */
   static adopt(
     options: SessionOptions & { readonly channel: HttpChannel },
     record: PortableCall,
@@ -111,8 +114,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
     session.pending.set(call.id, call);
     const late = sleep(options.context.timeouts.connect, { ref: false });
     call.ready = Promise.race([options.channel.resumeReply(call), call.over, late]);
-    // Others may wait on the same session, so it is not ended; what is still being sent gets a moment.
-    void call.over.then(() => setTimeout(() => options.channel.portable.leave(), LAST_WORDS).unref());
+    // The session stays open, because other calls may wait on it. Messages still being sent get a short time.
+    void call.over.then(() => setTimeout(() => options.channel.portable.leave(), LEAVE_DELAY).unref());
     return call;
   }
 
@@ -136,19 +139,20 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return this.over;
   }
 
-  /** Whether the server can say something unasked at the moment. */
+  /** Whether messages that belong to no request can arrive at the moment. */
   get hears(): boolean {
     return !this.over && this.options.channel.hears;
   }
 
+  /** Number of calls under way, parked calls included. */
   get inFlight(): number {
     return this.pending.size;
   }
 
-  /** Whether the server has come to the end of every call it was sent, or does within a moment. */
+  /** Waits a short time for the answers to cancelled calls. True when the server has answered all of them. */
   async quiet(): Promise<boolean> {
-    for (let waited = 0; this.ghosts.size > 0 && waited < MOMENT; waited += 50) await sleep(50);
-    return this.ghosts.size === 0;
+    for (let waited = 0; this.unanswered.size > 0 && waited < CANCEL_GRACE; waited += 50) await sleep(50);
+    return this.unanswered.size === 0;
   }
 
   get correlates(): boolean {
@@ -174,7 +178,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     });
     const revision = revisionOf(result['protocolVersion']);
     if (revision?.era !== 'legacy') {
-      // LIFE-08: no session can be kept in a version of another era, or of none we know.
+      // LIFE-08: a session needs a known legacy revision.
       const answered = JSON.stringify(result['protocolVersion']);
       throw new HandshakeRefused(
         -32602,
@@ -192,13 +196,13 @@ export class LegacySession implements PendingHost, ChannelEvents {
       revision: revision.date,
     };
     channel.established(revision);
-    // Servers set up what they offer to this client when they hear this, so nothing may overtake it.
+    // No message may overtake this one: on receipt, servers register the features they offer to this client.
     const initialized = writeNotification('notifications/initialized');
     if (channel.sendFirst) await channel.sendFirst(initialized);
     else channel.send(initialized);
     if (!this.options.listen) return;
     const listening = channel.listen();
-    // A question that comes before its stream is open is lost with most servers, and its call never ends.
+    // Most servers drop a question that they send before this stream is open, and the call then never ends.
     if (isInteractive(capabilities)) await listening;
   }
 
@@ -211,7 +215,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (call.logLevel !== undefined && this.description.capabilities.logging) await this.raiseLevel(call.logLevel);
     if (call.after) await this.elicitations.completed(call.after, call.cancellation);
     if (!call.params.has('task')) return this.dispatch(caller, call, caller);
-    // A call that becomes a task is cancelled as a task, and so not before it is one (CAN-02).
+    // A call that becomes a task is cancelled with tasks/cancel (CAN-02), which needs the id of the task.
     const outcome = await this.dispatch(caller, { ...call, cancellation: new Cancellation() }, caller);
     const created = outcome.kind === 'complete' ? readExperimentalTask(outcome.result.value()) : undefined;
     if (!created) return outcome;
@@ -220,19 +224,19 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return failed(new ProtocolError('cancelled', 'The request was cancelled'));
   }
 
-  /** Waits for a task's result; what the server asks meanwhile comes on that request (TSKL-05, TSKL-07). */
+  /** Waits for the result of a task. The server sends its questions as part of this request (TSKL-05, TSKL-07). */
   private follow(caller: Caller, call: UpstreamCall, taskId: string): Promise<Outcome> {
     return this.dispatch(caller, { ...call, method: 'tasks/result', params: RawObject.from({ taskId }) }, caller);
   }
 
-  /** A caller whose credential has the key of this session's uses it from here on. */
+  /** Adds a caller to this session. The credential of the caller must have the key of the session's credential. */
   admit(caller: Caller): void {
     this.options.channel.admit?.(caller);
   }
 
-  /** `speaker` is the caller whose credential the request carries; left out for requests of the gateway itself. */
+  /** `speaker` is the caller whose credential the request carries; absent for requests of the gateway itself. */
   private dispatch(caller: Caller, call: UpstreamCall, speaker?: Caller): Promise<Outcome> {
-    // It may have waited for this session, and its caller have gone meanwhile: the server need not hear of it at all.
+    // The caller may have cancelled the call while the call waited for this session. Then nothing is sent.
     if (call.cancellation.cancelled)
       return Promise.resolve(
         failed(new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'not_executed' })),
@@ -268,20 +272,20 @@ export class LegacySession implements PendingHost, ChannelEvents {
     );
   }
 
-  /** One session has one level, the most verbose anybody asked for; each call filters for itself. */
+  /** A session has one log level: the most verbose one that any call asked for. Each call filters its own messages. */
   private async raiseLevel(level: LogLevel): Promise<void> {
     if (this.level !== undefined && atLeast(level, this.level)) return;
     this.level = level;
     await this.own('logging/setLevel', { level }).catch(() => {});
   }
 
-  /** A request of the gateway itself; rejects with what went wrong. */
+  /** Sends a request of the gateway itself. Rejects with the error of the server or of the connection. */
   async own(method: string, params: JsonObject = {}, timeouts?: UpstreamCall['timeouts']): Promise<JsonObject> {
     const outcome = await this.dispatch(GATEWAY, { ...gatewayCall(method, params), ...(timeouts && { timeouts }) });
     if (outcome.kind === 'complete') return outcome.result.value();
     throw outcome.kind === 'error'
       ? outcome.error
-      : invalidReply(this.server, `asked something in the middle of ${method}`);
+      : invalidReply(this.server, `sent a question during ${method}, which allows none`);
   }
 
   tell(method: string, params?: JsonObject): void {
@@ -318,7 +322,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
-  // What the channel tells.
+  // Events of the channel.
 
   message(text: Buffer | GappedText, ticket: Ticket | undefined): void {
     let messages: RpcMessage[];
@@ -349,7 +353,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
-  /** A message that no call waits for. A server that sends too many of them is not listened to for a while. */
+  /** Counts a message that no call waits for. Pauses or ends the connection of a server that sends too many of them. */
   private unwanted(ticket: Ticket | undefined, bytes: number): void {
     if (ticket instanceof PendingCall) {
       ticket.unwanted();
@@ -358,7 +362,10 @@ export class LegacySession implements PendingHost, ChannelEvents {
     const { context, channel, events } = this.options;
     if (this.over || context.traffic.allows(bytes)) return;
     const pauseMs = context.traffic.flooded();
-    context.log.warn({ server: this.name, pauseMs }, 'a server is not listened to for a while: too many messages');
+    context.log.warn(
+      { server: this.name, pauseMs },
+      'ignoring messages outside of calls for a while: the server sent too many',
+    );
     if (channel.pauseListening) channel.pauseListening(pauseMs);
     else {
       this.finish(FLOODED);
@@ -368,13 +375,13 @@ export class LegacySession implements PendingHost, ChannelEvents {
     }
   }
 
-  /** False where no call waited for it. */
+  /** Returns false where no call waits for the response. */
   private response(message: RpcResponse, ticket: Ticket | undefined): boolean {
-    // An error without an id can only mean the request it came back to.
+    // An error without an id belongs to the request on whose stream it arrived.
     const call = message.id === undefined ? (ticket as PendingCall | undefined) : this.pending.get(message.id);
     if (!call || (ticket && ticket !== call)) {
-      if (message.id !== undefined && this.ghosts.delete(message.id)) return true;
-      this.options.context.log.warn({ server: this.name }, 'dropped an answer to a request that is not under way');
+      if (message.id !== undefined && this.unanswered.delete(message.id)) return true;
+      this.options.context.log.warn({ server: this.name }, 'dropped a response to an unknown request');
       return false;
     }
     const { lacking } = call;
@@ -384,12 +391,12 @@ export class LegacySession implements PendingHost, ChannelEvents {
       const { code, message: text, data } = message.error;
       call.fail(new UpstreamRpcError(code, text, data));
     } else call.finish({ kind: 'complete', result: message.result! });
-    // It came beside the reply, and nothing will end that now.
+    // The answer arrived outside the reply stream of the call. The server will not end that stream.
     if (!ticket) this.options.channel.drop?.(call);
     return true;
   }
 
-  /** True where a call waited for it. */
+  /** Returns true where a call waits for the notification. */
   private notification(method: string, params: JsonObject, ticket: Ticket | undefined): boolean {
     switch (method) {
       case 'notifications/progress': {
@@ -426,7 +433,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return false;
   }
 
-  /** A log line belongs to its call; one that comes beside all calls is for the client this session is dedicated to. */
+  /** Passes a log message to its call. One outside of all calls goes to the client that has this session to itself. */
   private logged(notification: Notification, ticket: Ticket | undefined): boolean {
     const call = this.attribute(ticket);
     if (call) return call.log(notification);
@@ -434,41 +441,42 @@ export class LegacySession implements PendingHost, ChannelEvents {
     return false;
   }
 
-  /** The call a message belongs to: told by the stream it came on, or the only one it can be (mcp.md 4.1). */
+  /** Finds the call of a message: by the stream it arrived on, or because only one call is possible (mcp.md 4.1). */
   private attribute(ticket: Ticket | undefined): PendingCall | undefined {
     if (ticket instanceof PendingCall) return ticket;
     if (this.correlates || this.pending.size !== 1) return undefined;
     const [only] = this.pending.values();
-    return only && this.unhaunted(only);
+    return only && this.unlessAmbiguous(only);
   }
 
-  /** What a call that was given up still says may reach the client that gave it up, and nobody else. */
-  private unhaunted(only: PendingCall): PendingCall | undefined {
-    for (const session of this.ghosts.values()) {
+  /** Returns the call unless the message may belong to a cancelled call of another client. */
+  private unlessAmbiguous(only: PendingCall): PendingCall | undefined {
+    for (const session of this.unanswered.values()) {
       if (session === undefined || session !== only.caller.session) return undefined;
     }
     return only;
   }
 
   /**
-   * The one call that a question beside all replies can belong to. Many servers ask that way in the middle of a call. A
-   * client that can be asked outside of its calls is asked there.
+   * The only call to which a question outside of all reply streams can belong. Many servers send the questions of a
+   * call that way. A client that accepts questions outside of its calls gets the question there instead.
    */
   private onlyAskable(): PendingCall | undefined {
     if (!this.correlates || this.options.events.unsolicited) return undefined;
     const askable = [...this.pending.values()].filter(({ call }) => ASKABLE.includes(call.method));
     const [only] = askable;
-    return only && askable.length === 1 ? this.unhaunted(only) : undefined;
+    return only && askable.length === 1 ? this.unlessAmbiguous(only) : undefined;
   }
 
   private question(message: RpcRequest, ticket: Ticket | undefined, bytes: number): void {
     const { id, method } = message;
     const call = this.attribute(ticket) ?? this.onlyAskable();
     if (!call) this.unwanted(ticket, bytes);
-    // Questions beyond the limit are not answered: the answers are what a flood of them costs most.
+    // Questions beyond the limit get no answer: in a flood of questions, sending answers is the largest cost.
     const release = call ? call.room(bytes) : this.traffic.questions.take(bytes);
     if (!release) {
-      if (call) this.options.context.log.warn({ server: this.name }, 'ended a call whose server asked too much');
+      if (call)
+        this.options.context.log.warn({ server: this.name }, 'ended a call: its server sent too many questions');
       return;
     }
     if (method === 'ping') {
@@ -481,7 +489,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
       return;
     }
     if (call && !ASKABLE.includes(call.call.method)) {
-      this.replyError(id, -32602, `A client cannot be asked in the middle of ${call.call.method}`, release);
+      this.replyError(id, -32602, `A server cannot ask its client during ${call.call.method}`, release);
       return;
     }
     const capabilities = call?.caller.capabilities ?? this.options.capabilities;
@@ -491,7 +499,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
       this.replyError(id, -32601, `The client did not declare the capability for ${method}`, release);
     } else if (call) call.ask(id, request, release, questionName(message.params.value()));
     else if (this.options.events.unsolicited) this.unsolicited(id, request, release);
-    else this.replyError(id, -32602, `${method} belongs to no request of a client, so there is nobody to ask`, release);
+    else this.replyError(id, -32602, `${method} belongs to no request of a client, so no client can be asked`, release);
   }
 
   private unsolicited(id: Id, request: InputRequest, release: Release): void {
@@ -535,7 +543,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
     this.options.events.gap();
   }
 
-  // What a pending call asks of its session.
+  // Methods for pending calls.
 
   answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void {
     const failure = response[INPUT_FAILURE];
@@ -551,7 +559,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
 
   cancelUpstream(call: PendingCall, reason: string | undefined): void {
     if (call.call.method === 'tasks/result') {
-      // A task is cancelled as a task (CAN-02).
+      // A task is cancelled with tasks/cancel (CAN-02).
       const { taskId } = call.call.params.value();
       this.own('tasks/cancel', { taskId }).catch(() => {});
     }
@@ -559,8 +567,8 @@ export class LegacySession implements PendingHost, ChannelEvents {
     if (call.call.method !== 'initialize')
       this.tell('notifications/cancelled', { requestId: call.id, ...(reason && { reason }) });
     this.options.channel.drop?.(call);
-    this.ghosts.set(call.id, call.caller.session);
-    setTimeout(() => this.ghosts.delete(call.id), this.timeouts.call).unref();
+    this.unanswered.set(call.id, call.caller.session);
+    setTimeout(() => this.unanswered.delete(call.id), this.timeouts.call).unref();
   }
 
   forget(call: PendingCall): void {
