@@ -67,7 +67,10 @@ function paths(): { readonly path: string; readonly url: string; readonly routes
   });
 }
 
-/** The callbacks of agents: their callers prove themselves by the address, which `push-door.test.ts` tests. */
+/**
+ * The callbacks of agents, whose callers prove themselves by the address (`callback-endpoint.test.ts`), and the probes of
+ * orchestrators, which serve everybody alike.
+ */
 const ownCallers = (routes: readonly Entry[]): boolean => routes[0]!.authenticator !== undefined;
 
 const allowOf = (routes: readonly Entry[]): string =>
@@ -88,9 +91,9 @@ const EXPECTED: Readonly<Record<string, string>> = { mcp: 'jsonrpc', 'a2a-jsonrp
 const expectedFormat = ({ errors: { name } }: Entry): string => EXPECTED[name] ?? name;
 
 describe('every route', () => {
-  it('has the callers of the gateway, but for the callbacks of agents', () => {
+  it('has the callers of the gateway, but for the callbacks of agents and the probes', () => {
     const own = new Set(paths().flatMap(({ path, routes }) => (ownCallers(routes) ? [path] : [])));
-    expect([...own]).toEqual(['/a2a/push/{address}']);
+    expect([...own].sort()).toEqual(['/_health/live', '/_health/ready', '/a2a/push/{address}']);
   });
 
   it('is described in one line', () => {
