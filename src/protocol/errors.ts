@@ -97,7 +97,8 @@ export const ERRORS = {
   session_required: row(-32000, -32600, -32600, 400, 400, 'FAILED_PRECONDITION'),
   session_not_found: row(-32000, -32600, -32600, 404, 404, 'NOT_FOUND'),
   stream_conflict: row(-32000, -32600, -32600, 409, 409, 'ABORTED'),
-  event_not_found: row(-32000, -32600, -32600, 404, 404, 'NOT_FOUND'),
+  // Not 404: on a request with a session id, 404 makes clients open a new session (HLC-02).
+  event_not_found: row(-32000, -32600, -32600, 400, 400, 'INVALID_ARGUMENT'),
   rate_limited: row(-32000, -32603, -32603, 429, 429, 'RESOURCE_EXHAUSTED'),
   overloaded: row(-32000, -32603, -32603, 503, 503, 'UNAVAILABLE'),
   upstream_timeout: row(-32603, -32603, -32603, 200, 504, 'DEADLINE_EXCEEDED'),

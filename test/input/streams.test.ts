@@ -146,8 +146,9 @@ describe('case 13: a client that stops reading', () => {
       method: 'GET',
       headers: { ...session.headers, accept: 'text/event-stream', 'last-event-id': ids[1]! },
     });
-    expect(early.status).toBe(404);
-    expect(early.json.error.data.reason).toBe('event_not_found');
+    expect(early.status).toBe(200);
+    const refusal = JSON.parse(/^data: (.*)$/m.exec(early.body)![1]!);
+    expect(refusal).toMatchObject({ id: 9, error: { data: { reason: 'event_not_found', outcome: 'unknown' } } });
     expect(world.echo.cancelled).not.toContain('stalled legacy');
     expect(world.memory() - before).toBeLessThan(96);
     await session.end();

@@ -353,8 +353,9 @@ describe('large answers', () => {
     const gone = new Client();
     const headers = { ...session.headers, accept: 'text/event-stream', 'last-event-id': first };
     const res = await gone.begin('GET', headers);
-    expect(res.statusCode).toBe(404);
-    expect(JSON.parse(await whole(res))).toMatchObject({ error: { data: { reason: 'event_not_found' } } });
+    expect(res.statusCode).toBe(200);
+    const refusal = JSON.parse(/^data: (.*)$/m.exec(await whole(res))![1]!);
+    expect(refusal).toMatchObject({ id: 1, error: { data: { reason: 'event_not_found', outcome: 'unknown' } } });
     gone.close();
 
     const message = { jsonrpc: '2.0', id: 3, method: 'tools/call', params: params('both', 'proxied', 100_000) };

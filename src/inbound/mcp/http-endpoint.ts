@@ -20,13 +20,14 @@ import type { InboundResponse } from '../http/response.js';
 import type { Method, RequestContext, Route } from '../http/route.js';
 import { STREAM_AGE } from '../http/stream.js';
 import { sendPage } from './html-page.js';
-import { connect, ModernReplyChannel, RETRY, SessionReplyChannel } from './http-reply-channels.js';
+import { answerLost, connect, ModernReplyChannel, RETRY, SessionReplyChannel } from './http-reply-channels.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernRequestHandler } from './modern-requests.js';
 import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
 import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
+import { requestOf } from './session/event-ids.js';
 import { EventLog, LoggedStream } from './session/event-log.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
@@ -349,14 +350,30 @@ export class McpHttpEndpoint {
     const headers = [...withVersion(base, session.revision), 'Vary', 'Accept'];
     const last = req.header(HEADER.lastEventId);
     if (last !== undefined) {
-      const { stream, seq } = await carrier.log.find(last);
-      connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
-      if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
+      await this.resume(context, session, carrier, last, headers);
       return;
     }
     const { general } = carrier.log;
     if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
     connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
+  }
+
+  private async resume(
+    { res }: Exchange,
+    session: ClientSession,
+    carrier: HttpCarrier,
+    last: string,
+    headers: readonly string[],
+  ): Promise<void> {
+    try {
+      const { stream, seq } = await carrier.log.find(last);
+      connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
+      if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
+    } catch (error) {
+      const request = requestOf(last);
+      if (!(error instanceof ProtocolError) || error.reason !== 'event_not_found' || request === undefined) throw error;
+      answerLost(res, headers, request);
+    }
   }
 
   /** The replica that makes the stream has to know that somebody reads it, for as long as that is so. */

@@ -1,4 +1,6 @@
-import type { Id } from '../../protocol/jsonrpc/message.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Id, writeError } from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { EVENT_STREAM, writeEvent, writePriming, writeRetry } from '../../protocol/sse/writer.js';
 import type { Accepted } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
@@ -138,7 +140,7 @@ export class SessionReplyChannel implements ReplyChannel {
 
   /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
   private answerAtOnce(message: readonly Buffer[]): void {
-    const reply = this.log.whole(message, this.connection);
+    const reply = this.log.whole(message, this.connection, this.request);
     const body = [Buffer.from(writePriming(reply.before, RETRY)), ...writeEvent(message, { id: reply.event })];
     sendBody(this.res, 200, [...this.headers, ...NOT_STORED], EVENT_STREAM, body);
   }
@@ -151,6 +153,17 @@ export class SessionReplyChannel implements ReplyChannel {
 }
 
 const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];
+
+/** Answers a request whose reply cannot be resumed: its client would wait for the reply until its own timeout. */
+export function answerLost(res: InboundResponse, headers: readonly string[], request: Id): void {
+  const lost = new ProtocolError(
+    'event_not_found',
+    'The reply to this request is no longer kept. The request may have been executed: look before you send it again',
+    { outcome: 'unknown' },
+  );
+  const error = { code: lost.row.legacy, message: lost.message, data: lost.data as JsonObject };
+  sendBody(res, 200, [...headers, ...NOT_STORED], EVENT_STREAM, writeEvent([writeError(request, error)]));
+}
 
 /** Sends a logged stream over one connection, from event `after` on. */
 export function connect(

@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 import { lasting, lengthOf } from '../../../protocol/jsonrpc/pieces.js';
-import { eventId, type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
+import { eventId, requestPart } from './event-ids.js';
+import { type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
 /** What one stream of a session may keep for a client that lost its connection. */
@@ -230,24 +231,24 @@ export class EventLog implements StreamHost {
     return this.messages?.connected === true;
   }
 
-  private name(kind: 'r' | 's'): string {
-    return `${this.prefix}${kind}${this.next++}`;
+  private name(kind: 'r' | 's', request: Id | undefined): string {
+    return `${this.prefix}${requestPart(request)}${kind}${this.next++}`;
   }
 
   /** A stream for the reply to a request; one that may be resumed elsewhere is shared. */
   open(request?: Id, share = false): LoggedStream {
     const shared = share ? this.shared : undefined;
-    const id = this.name(shared ? 'r' : 's');
+    const id = this.name(shared ? 'r' : 's', request);
     const copy = shared?.open(this.session, id, request, () => this.endedElsewhere(stream));
     const stream: LoggedStream = new LoggedStream(id, this.limits, copy, this);
     this.streams.set(id, stream);
     return stream;
   }
 
-  /** A reply that leaves in one piece over `connection`. It is not shared: there is nothing to miss elsewhere. */
-  whole(message: readonly Buffer[], connection?: object): WholeReply {
+  /** A reply that leaves in one piece over `connection`. It is not shared: other replicas ask this one for it. */
+  whole(message: readonly Buffer[], connection?: object, request?: Id): WholeReply {
     const size = lengthOf(message);
-    const reply = new WholeReply(this, this.name('s'), lasting(message, size), size, this.until(), connection);
+    const reply = new WholeReply(this, this.name('s', request), lasting(message, size), size, this.until(), connection);
     this.keep(reply);
     return reply;
   }
@@ -318,10 +319,11 @@ export class EventLog implements StreamHost {
 
   /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */
   async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
-    const match = /^([A-Za-z0-9-]{1,64})\.(\d{1,9})$/.exec(lastEventId);
+    const match = /^([A-Za-z0-9-]{1,128})\.(\d{1,9})$/.exec(lastEventId);
     const seq = Number(match?.[2]);
     const stream = match && (this.here(match[1]!) ?? (await this.shared?.find(this.session, match[1]!, seq)));
-    if (!stream) throw new ProtocolError('event_not_found', 'Nothing is known about this Last-Event-ID; start again');
+    if (!stream)
+      throw new ProtocolError('event_not_found', 'Nothing is kept behind this Last-Event-ID; the session goes on');
     return { stream, seq };
   }
 

@@ -1,4 +1,5 @@
 import { ProtocolError } from '../../../protocol/errors.js';
+import { eventId } from './event-ids.js';
 import type { EventSink, Resumable } from './shared-streams.js';
 
 /** A reply that is over, still there for a client that may have missed its end. */
@@ -13,10 +14,8 @@ export interface Finished {
   readonly owner: { forget(reply: Finished): void };
 }
 
-export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
-
 export const noLongerKept = (): ProtocolError =>
-  new ProtocolError('event_not_found', 'The events behind this Last-Event-ID are no longer kept; start again');
+  new ProtocolError('event_not_found', 'The events behind this Last-Event-ID are no longer kept; the session goes on');
 
 /** A reply of one event that was sent whole: most are, so it is no more than its text. */
 export class WholeReply implements Finished, Resumable {

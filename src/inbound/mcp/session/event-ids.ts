@@ -1,0 +1,23 @@
+import type { Id } from '../../../protocol/jsonrpc/message.js';
+
+/** Longer ids of requests, in bytes, are left out of event ids. */
+const MOST_BYTES = 40;
+
+export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
+
+/**
+ * The part of a stream's name that says which request the stream answers. A replica that finds nothing behind an event
+ * id can still answer the request with an error, and the client does not wait for a reply that never comes.
+ */
+export function requestPart(request: Id | undefined): string {
+  if (typeof request === 'number') return Number.isSafeInteger(request) && request >= 0 ? `n${request}-` : '';
+  if (request === undefined || request === '' || Buffer.byteLength(request) > MOST_BYTES) return '';
+  return `t${Buffer.from(request).toString('hex')}-`;
+}
+
+/** The request whose reply has this event; undefined where the id does not say. */
+export function requestOf(event: string): Id | undefined {
+  const match = /-(?:n(\d{1,16})|t((?:[0-9a-f]{2}){1,40}))-[a-z]\d{1,9}\.\d{1,9}$/.exec(event);
+  if (match?.[1] !== undefined) return Number(match[1]);
+  return match?.[2] === undefined ? undefined : Buffer.from(match[2], 'hex').toString('utf8');
+}
