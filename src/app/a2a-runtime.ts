@@ -23,7 +23,7 @@ import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
 import { WebhookSender } from '../outbound/webhooks/sender.js';
 import { dialect } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { type Outbox, Registry, type State, wallMs } from '../state/index.js';
+import { type Outbox, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 import type { McpRuntime } from './mcp-runtime.js';
@@ -75,7 +75,7 @@ export class A2aRuntime {
     const { config, state, replica, seal, authenticator, mcp, log, info } = options;
     const { admission, pipeline } = mcp;
     const { a2a, publicUrl } = config;
-    const registry = new Registry<Entry>(state.db, state.bus);
+    const registry = state.registry as Registry<Entry>;
     this.egress = new Egress(config.egress);
     this.guarded = new HttpClient({
       connectTimeout: config.timeouts.connect,
@@ -252,7 +252,7 @@ export class A2aRuntime {
 
 /** One key for all replicas, sealed where they all look. */
 function cardKeys(state: State, seal: Seal): CardKeys {
-  const registry = new Registry<CardKeyRecord>(state.db, state.bus);
+  const registry = state.registry as Registry<CardKeyRecord>;
   return new CardKeys({
     store: {
       load: async () => {

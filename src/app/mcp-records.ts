@@ -11,7 +11,7 @@ import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Verdict } from '../protocol/mcp/probe.js';
 import { isTerminal } from '../protocol/mcp/translate/task.js';
-import { isStateError, Sessions as SessionRows, type State, wallMs } from '../state/index.js';
+import { isStateError, type Sessions as SessionRows, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
 /** How long a task of the gateway may run and its outcome is kept. */
@@ -38,8 +38,8 @@ export const storing =
 const stored = storing('What has to be kept');
 
 /** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
-export function sessionRecords({ db }: State, cluster: Cluster): SessionRecords {
-  const store = new SessionRows<SessionRecord>(db);
+export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRecords {
+  const store = sessions as SessionRows<SessionRecord>;
   const until = (idle: number): number => wallMs() + idle;
   return {
     create: async (record, idle) => {

@@ -21,11 +21,11 @@ import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { Registry, type State } from '../state/index.js';
+import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import { pipelineOf } from './pipeline.js';
-import { Registrations } from './registrations.js';
+import { type Entry, Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 
 /** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
@@ -92,7 +92,7 @@ export class McpRuntime {
     const { catalog } = this;
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registrations('server', config.servers, {
-      registry: new Registry(state.db, state.bus),
+      registry: state.registry as Registry<Entry>,
       live: options.live,
       audit: state.audit,
       log,

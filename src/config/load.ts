@@ -12,7 +12,7 @@ import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { showConfig } from './show.js';
 
 /** Looked for in the working directory, in this order, when no file is named. */
-export const DEFAULT_FILES = ['parley.yaml', 'parley.yml', 'parley.json'] as const;
+const DEFAULT_FILES = ['parley.yaml', 'parley.yml', 'parley.json'] as const;
 
 export interface LoadOptions {
   /** As given with `--config`; relative to `cwd`. */
@@ -47,7 +47,7 @@ export function loadConfig(options: LoadOptions = {}): Loaded {
 }
 
 /** The file that `loadConfig` would take by itself. */
-export function findConfigFile(cwd: string): string | undefined {
+function findConfigFile(cwd: string): string | undefined {
   return DEFAULT_FILES.map((name) => path.join(cwd, name)).find((candidate) => existsSync(candidate));
 }
 

@@ -15,7 +15,7 @@ export interface Principal {
 }
 
 /** The issuer of callers that the gateway itself knows: by its configuration, or because they started it. */
-export const OWN_ISSUER = 'parley';
+const OWN_ISSUER = 'parley';
 export const ADMIN_ROLE = 'admin';
 
 type Identity = Pick<Principal, 'subject'> & Partial<Pick<Principal, 'issuer' | 'scopes' | 'roles' | 'tenant'>>;

@@ -13,7 +13,7 @@ export interface NotificationLimits {
   readonly flood: Allowance;
 }
 
-export const NOTIFICATION_LIMITS: NotificationLimits = {
+const NOTIFICATION_LIMITS: NotificationLimits = {
   events: { burst: 1_000, second: 100 },
   bytes: { burst: 32 * 1024 * 1024, second: 4 * 1024 * 1024 },
   flood: { burst: 20_000, second: 1_000 },

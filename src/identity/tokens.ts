@@ -8,10 +8,10 @@ export interface TokenFinding {
   readonly message: string;
 }
 
-export const TOKEN_MIN_LENGTH = 16;
-export const TOKEN_GOOD_LENGTH = 32;
+const TOKEN_MIN_LENGTH = 16;
+const TOKEN_GOOD_LENGTH = 32;
 export const TOKEN_MIN_ENTROPY = 64;
-export const TOKEN_MIN_DISTINCT = 8;
+const TOKEN_MIN_DISTINCT = 8;
 
 /** What to do about any finding. */
 export const TOKEN_FIX = 'use a random one, such as the output of: openssl rand -hex 32';

@@ -124,7 +124,6 @@ export class ScriptedAgent implements Agent {
     return this.onSubscribe(request.id);
   }
   async setCallback(): Promise<void> {}
-  async removeCallback(): Promise<void> {}
   health(): AgentHealth {
     return { status: 'up' };
   }

@@ -70,7 +70,6 @@ export class StaticAgent implements Agent {
   cancelTask = async (): Promise<never> => this.none();
   subscribe = async (): Promise<never> => this.none();
   setCallback = async (): Promise<void> => {};
-  removeCallback = async (): Promise<void> => {};
   health = (): AgentHealth => ({ status: this.status });
   close = async (): Promise<void> => {};
 

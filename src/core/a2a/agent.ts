@@ -69,7 +69,6 @@ export interface Agent {
   subscribe(caller: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events>;
   /** Asks the agent to post news of a task to us. */
   setCallback(caller: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void>;
-  removeCallback(caller: Caller, taskId: string, id: string, exchange: Exchange): Promise<void>;
   health(): AgentHealth;
   close(): Promise<void>;
 }

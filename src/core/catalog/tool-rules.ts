@@ -44,10 +44,6 @@ export class ToolRules {
     return this.offers(own) ? (this.names.get(own) ?? own) : undefined;
   }
 
-  isRenamed(own: string): boolean {
-    return this.names.has(own);
-  }
-
   /** The own name of the tool that is offered under a name, as far as the rules tell; undefined where none can be. */
   ownerOf(name: string): string | undefined {
     const own = this.owners.get(name) ?? (this.names.has(name) ? undefined : name);

@@ -46,9 +46,6 @@ function agent(can: Partial<AgentFacts['can']>, refuse = false): Agent {
       if (refuse) throw new Error('no');
       config = given;
     },
-    removeCallback: async () => {
-      throw new Error('no');
-    },
   } as unknown as Agent;
 }
 
@@ -120,7 +117,6 @@ describe('asking an agent to call back', () => {
     const seal = new Seal({ active: key, find: () => key.key });
     const nowhere = new Callbacks({ seal, publicUrl: () => undefined, ttl: 1 });
     expect(await nowhere.ask(agent({ push: true }), GATEWAY, record!, EXCHANGE)).toBe(false);
-    await expect(callbacks.drop(agent({}), GATEWAY, record!, EXCHANGE)).resolves.toBeUndefined();
   });
 });
 

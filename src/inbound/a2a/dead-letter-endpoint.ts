@@ -10,7 +10,7 @@ export interface DeadLetterBox {
   replay(id: string, owner: string | undefined): Promise<boolean>;
 }
 
-export const DEAD_LETTERS = '/a2a/push/dead';
+const DEAD_LETTERS = '/a2a/push/dead';
 
 /** Notifications that were given up: `GET` shows them, `POST …/<id>` sends one again. */
 export class DeadLetterEndpoint {

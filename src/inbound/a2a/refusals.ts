@@ -57,7 +57,7 @@ export function sendRpcError(
 }
 
 /** Whether the client is to be answered in the media type of A2A (G-27). */
-export function wantsA2aJson({ req }: Pick<RequestContext, 'req'>): boolean {
+function wantsA2aJson({ req }: Pick<RequestContext, 'req'>): boolean {
   const [accept, sent] = [req.header('accept'), req.header('content-type')];
   return accept?.toLowerCase().includes(A2A_JSON) === true || sent?.toLowerCase().startsWith(A2A_JSON) === true;
 }

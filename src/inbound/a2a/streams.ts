@@ -45,7 +45,7 @@ export interface StreamReply {
   readonly lines: boolean;
 }
 
-export const NDJSON = 'application/x-ndjson';
+const NDJSON = 'application/x-ndjson';
 
 export const wantsLines = (accept: string | undefined): boolean => accept?.toLowerCase().includes(NDJSON) === true;
 

@@ -8,7 +8,7 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;
 
 /** How long an event that may be the last is held. */
-export const HOLD = 100;
+const HOLD = 100;
 
 /**
  * The events of a stream as a client reads them. Old versions mark the last event: one that may be the last is held for a

@@ -195,5 +195,5 @@ const tooLarge = (limit: number): ProtocolError =>
 
 const endedEarly = (): ProtocolError => new ProtocolError('invalid_request', 'The body ended early');
 
-export const tooSlow = (time: number): ProtocolError =>
+const tooSlow = (time: number): ProtocolError =>
   new ProtocolError('request_timeout', `A request has ${time / 1_000} seconds to arrive ("timeouts.request")`, CLOSE);

@@ -92,15 +92,6 @@ export class RemoteAgent implements Agent {
     await this.call(caller, 'CreateTaskPushNotificationConfig', { value: config }, exchange);
   }
 
-  /** Agents before 0.2.5 cannot forget a callback: whoever receives it does. */
-  async removeCallback(caller: Caller, taskId: string, id: string, exchange: Exchange): Promise<void> {
-    try {
-      await this.call(caller, 'DeleteTaskPushNotificationConfig', { value: { taskId, id } }, exchange);
-    } catch (error) {
-      if (!(error instanceof ProtocolError) || !FORGOTTEN.has(error.reason)) throw error;
-    }
-  }
-
   async close(): Promise<void> {
     this.options.cards.close();
     for (const wire of this.wires.values()) wire.close?.();
@@ -256,12 +247,4 @@ const NO_ANSWER: ReadonlySet<string> = new Set([
   'upstream_timeout',
   'invalid_agent_response',
   'cancelled',
-]);
-
-/** What an agent that has no such callback, or no way to name one, answers. */
-const FORGOTTEN: ReadonlySet<string> = new Set([
-  'unsupported_operation',
-  'push_not_supported',
-  'method_not_found',
-  'task_not_found',
 ]);

@@ -38,7 +38,7 @@ export function proxyRule(setting: string | undefined, env: Environment = proces
 }
 
 /** The setting of a server that is reached directly, whatever the environment says. */
-export const NO_PROXY = 'none';
+const NO_PROXY = 'none';
 
 function fromEnvironment(env: Environment, name: string): ForwardProxy | undefined {
   const value = env[name] ?? env[name.toUpperCase()];

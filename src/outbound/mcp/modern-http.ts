@@ -108,7 +108,7 @@ export class ModernHttp implements ModernWire {
   async close(): Promise<void> {}
 }
 
-export function standardHeaders(revision: Revision, method: string, params: RawObject): string[] {
+function standardHeaders(revision: Revision, method: string, params: RawObject): string[] {
   const headers = [
     'content-type',
     'application/json',

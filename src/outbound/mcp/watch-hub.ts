@@ -172,7 +172,7 @@ function concerns(filter: SubscriptionFilter, event: WatchEvent): boolean {
   );
 }
 
-export function intersect(wanted: SubscriptionFilter, confirmed: SubscriptionFilter): SubscriptionFilter {
+function intersect(wanted: SubscriptionFilter, confirmed: SubscriptionFilter): SubscriptionFilter {
   const out: SubscriptionFilter = {};
   for (const kind of LIST_KINDS) if (wanted[kind] && confirmed[kind]) out[kind] = true;
   const uris = (wanted.resourceSubscriptions ?? []).filter((uri) => confirmed.resourceSubscriptions?.includes(uri));

@@ -14,7 +14,7 @@ export interface Post {
 }
 
 /** Of an answer's body so much is read for the sake of the connection, and then no more. */
-export const BODY_LIMIT = 64 * 1024;
+const BODY_LIMIT = 64 * 1024;
 /** … and for no longer than this. */
 const DRAIN_MS = 1_000;
 

@@ -36,7 +36,7 @@ export interface RpcResponse {
 
 export type RpcMessage = RpcRequest | RpcNotification | RpcResponse;
 
-export const NO_PARAMS = RawObject.from({});
+const NO_PARAMS = RawObject.from({});
 
 export function isId(value: unknown): value is Id {
   return typeof value === 'string' || (typeof value === 'number' && Number.isSafeInteger(value));

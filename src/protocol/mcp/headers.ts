@@ -8,7 +8,6 @@ export const HEADER = {
   name: 'mcp-name',
   session: 'mcp-session-id',
   lastEventId: 'last-event-id',
-  paramPrefix: 'mcp-param-',
 } as const;
 
 const NAME_SOURCE: Readonly<Record<string, string>> = {

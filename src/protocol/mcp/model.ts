@@ -23,8 +23,6 @@ export const HOP_META: ReadonlySet<string> = new Set<string>([
   META.progressToken,
 ]);
 
-export const TRACE_META = ['traceparent', 'tracestate', 'baggage'] as const;
-
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 
 export type ListMethod = 'tools/list' | 'resources/list' | 'resources/templates/list' | 'prompts/list';
@@ -46,7 +44,7 @@ export const INTERACTIVE_METHODS: readonly string[] = ['tools/call', 'prompts/ge
 
 export const TASK_METHODS: readonly string[] = ['tasks/get', 'tasks/update', 'tasks/cancel'];
 
-export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
+const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const isLogLevel = (value: unknown): value is LogLevel => LOG_LEVELS.includes(value as LogLevel);

@@ -8,7 +8,7 @@ import { contentOf, textOf } from './content.js';
 import { TOOLS_EXTENSION } from './tool-skill.js';
 
 /** The tool for a message that is about no skill in particular. */
-export const CONVERSATION = 'send_message';
+const CONVERSATION = 'send_message';
 
 const TEXT_LIMIT = 4_000;
 

@@ -75,11 +75,15 @@ describe('the card of an agent', () => {
   });
 
   test('G-12: capabilities are what the gateway delivers, extensions what passes it and its own', async () => {
-    const cards = cardsOf([planner], { forwardable: (uri) => !uri.endsWith('/methods') });
+    const cards = cardsOf([planner]);
     const { capabilities } = await cards.agent(nobody, 'planner');
     expect(capabilities).toMatchObject({ streaming: true, pushNotifications: true });
     expect(capabilities).not.toHaveProperty('extendedAgentCard');
-    expect(capabilities.extensions?.map(({ uri }) => uri)).toEqual(['https://example.com/ext/a', ORIGIN]);
+    expect(capabilities.extensions?.map(({ uri }) => uri)).toEqual([
+      'https://example.com/ext/a',
+      'https://example.com/ext/methods',
+      ORIGIN,
+    ]);
     expect(capabilities.extensions?.[0]).toEqual({
       uri: 'https://example.com/ext/a',
       required: true,

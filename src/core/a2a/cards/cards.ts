@@ -43,8 +43,6 @@ export interface CardsOptions {
   };
   /** What an agent is for, where the operator knows better than its card. */
   readonly describe?: (agent: string) => string | undefined;
-  /** Extensions of agents that do not work through the gateway are left out of its cards; all do unless told otherwise. */
-  readonly forwardable?: (uri: string) => boolean;
   /** Extensions of the gateway's own on every card, beside those named here. */
   readonly extensions?: readonly AgentExtension[];
   /** How long a card of several agents waits for one that nothing is known of yet, in milliseconds. */
@@ -308,8 +306,7 @@ export class Cards {
    * one that is named: the others speak of the hop they were written for.
    */
   private passing(card: AgentCard, own?: string): AgentExtension[] {
-    const { forwardable = () => true } = this.options;
-    const passes = (uri: string): boolean => uri === own || (!uri.startsWith(PARLEY) && forwardable(uri));
+    const passes = (uri: string): boolean => uri === own || !uri.startsWith(PARLEY);
     const given = Array.isArray(card.capabilities?.extensions) ? card.capabilities.extensions : [];
     return given
       .filter(({ uri }) => typeof uri === 'string' && uri !== '' && passes(uri))

@@ -220,10 +220,6 @@ export class ToolAgent implements Agent {
     return Promise.reject(new ProtocolError('push_not_supported', 'The gateway follows its own tasks'));
   }
 
-  removeCallback(): Promise<void> {
-    return Promise.resolve();
-  }
-
   health(): AgentHealth {
     return { status: 'up' };
   }

@@ -13,7 +13,7 @@ export interface CallbacksOptions {
 }
 
 /** The gateway's own configuration at an agent; a task has one. */
-export const CALLBACK_ID = 'parley';
+const CALLBACK_ID = 'parley';
 /** The path of callbacks; what follows is sealed. */
 export const CALLBACK_PATH = '/a2a/push';
 
@@ -58,11 +58,6 @@ export class Callbacks {
     } catch {
       return false;
     }
-  }
-
-  /** The agent need not call any more. What comes nevertheless finds its task finished. */
-  async drop(agent: Agent, caller: Caller, record: TaskRecord, exchange: Exchange): Promise<void> {
-    await agent.removeCallback(caller, record.upstreamId, CALLBACK_ID, exchange).catch(() => {});
   }
 
   /** The task an address is for. Throws `CallbackRefused`. */

@@ -103,8 +103,6 @@ export class RoutingAgent implements Agent {
     throw new ProtocolError('push_not_supported', 'The routing agent posts nothing; the gateway does');
   }
 
-  async removeCallback(): Promise<void> {}
-
   health(): AgentHealth {
     return { status: 'up' };
   }

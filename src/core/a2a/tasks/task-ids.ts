@@ -12,7 +12,7 @@ export interface TaskIds {
   readonly upstreamId: string;
 }
 
-export const sameName = ({ id, upstreamId }: TaskIds): boolean => id === upstreamId;
+const sameName = ({ id, upstreamId }: TaskIds): boolean => id === upstreamId;
 
 export function taskForClient(task: Passed<Task>, names: TaskIds): Passed<Task> {
   return sameName(names) ? task : { value: renameTask(task.value, names.upstreamId, names.id) };

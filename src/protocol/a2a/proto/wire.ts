@@ -3,7 +3,7 @@
 export const VARINT = 0;
 export const FIXED64 = 1;
 export const BYTES = 2;
-export const FIXED32 = 5;
+const FIXED32 = 5;
 
 export class ProtoSyntaxError extends Error {
   override readonly name = 'ProtoSyntaxError';

@@ -21,9 +21,6 @@ export const NEWEST_LEGACY = LEGACY.at(-1)!;
 export const NEWEST_MODERN = MODERN.at(-1)!;
 export const NEWEST = REVISIONS.at(-1)!;
 
-/** The revision assumed when a client of Streamable HTTP names none (HL-17). */
-export const UNNAMED = r20250326;
-
 /** The revision of the HTTP+SSE transport. */
 export const HTTP_SSE = r20241105;
 

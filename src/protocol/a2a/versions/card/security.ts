@@ -2,7 +2,7 @@
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { camel, entriesOf, filled } from '../tolerant.js';
 
-export const FLOWS = ['authorizationCode', 'clientCredentials', 'deviceCode', 'implicit', 'password'] as const;
+const FLOWS = ['authorizationCode', 'clientCredentials', 'deviceCode', 'implicit', 'password'] as const;
 /** What 0.3 has; the device code came with 1.0. */
 const OLD_FLOWS: readonly string[] = ['authorizationCode', 'clientCredentials', 'implicit', 'password'];
 

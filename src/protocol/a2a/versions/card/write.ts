@@ -95,7 +95,7 @@ function oldSkill(skill: AgentSkill): JsonObject {
 }
 
 /** Interfaces for readers of a style: one of each binding they know, in the card's order. */
-export function interfacesFor(style: CardStyle, interfaces: readonly AgentInterface[]): AgentInterface[] {
+function interfacesFor(style: CardStyle, interfaces: readonly AgentInterface[]): AgentInterface[] {
   const known = interfaces.filter(
     ({ protocolBinding }) =>
       bindingOf(protocolBinding) && (style !== '0.1' || bindingOf(protocolBinding) === 'JSONRPC'),

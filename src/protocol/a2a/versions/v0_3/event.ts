@@ -90,7 +90,7 @@ function names(wire: JsonObject, place: string, context: StreamContext): { taskI
   };
 }
 
-export function writeStatusUpdate(update: TaskStatusUpdateEvent, final: boolean, shape: Shape): JsonObject {
+function writeStatusUpdate(update: TaskStatusUpdateEvent, final: boolean, shape: Shape): JsonObject {
   const { taskId, contextId, status, metadata, ...rest } = update;
   const about = withNotes(metadata, stateNote(status.state));
   const members: JsonObject = {

@@ -86,7 +86,7 @@ function writeConfiguration(configuration: SendMessageConfiguration, shape: Shap
 }
 
 /** `id`, or the proto's `name`. */
-export function readTaskId(params: JsonObject): { id: string; rest: JsonObject } {
+function readTaskId(params: JsonObject): { id: string; rest: JsonObject } {
   const { id, taskId, name, ...rest } = camel(params);
   const named = optionalText(id, 'id') ?? optionalText(taskId, 'taskId') ?? optionalText(name, 'name');
   return { id: readName(textAt(named, 'id')).task, rest };

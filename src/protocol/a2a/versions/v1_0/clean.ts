@@ -51,7 +51,7 @@ function isMessage(wire: JsonValue | undefined): wire is Message {
   );
 }
 
-export function isArtifact(wire: JsonValue | undefined): wire is Artifact {
+function isArtifact(wire: JsonValue | undefined): wire is Artifact {
   return (
     isObject(wire) &&
     camel(wire) === wire &&
@@ -66,7 +66,7 @@ function isState(state: JsonValue | undefined): boolean {
   return STATES.has(state) || (typeof state === 'string' && /^TASK_STATE_(?!CANCELLED$)[A-Z_]+$/.test(state));
 }
 
-export function isStatus(wire: JsonValue | undefined): wire is TaskStatus {
+function isStatus(wire: JsonValue | undefined): wire is TaskStatus {
   return (
     isObject(wire) &&
     camel(wire) === wire &&
