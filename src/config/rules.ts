@@ -18,8 +18,10 @@ type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
 type CallerToken = WrittenConfig['auth']['tokens'][number];
 
-/** Names that are endpoints below /a2a. */
-const RESERVED_AGENTS: ReadonlySet<string> = new Set(['agents', 'agent', 'push', 'rpc', 'tasks', 'v1']);
+/** The paths of the gateway itself below /a2a, which no agent can have as a name. A test compares them with the routes. */
+export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
+  ...['agent', 'agents', 'extendedagentcard', 'message', 'push', 'rpc', 'tasks', 'v1'],
+]);
 
 /**
  * What only several keys together can tell. Puts together what depends on each other. It also runs when a key could not
@@ -261,7 +263,7 @@ class Rules {
   }
 
   private agentName(name: string, agent: WrittenAgent, key: string): void {
-    if (RESERVED_AGENTS.has(name)) {
+    if (RESERVED_AGENTS.has(name.toLowerCase())) {
       const message = `${show(name)} is taken: /a2a/${name} is an endpoint of its own`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-agent`, this.at(key));
     }

@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { RESERVED_AGENTS } from '../../config/rules.js';
+import { CALLBACK_PATH } from '../../core/a2a/push/callbacks.js';
 import { LOCAL } from '../../core/caller.js';
 import type { Operation } from '../../protocol/a2a/model.js';
 import type { Route } from '../http/route.js';
@@ -116,4 +118,10 @@ describe('where things are beneath /a2a', () => {
     expect(find('/a2along')).toEqual({ missing: 'not_found' });
     expect(find('/mcp')).toEqual({ missing: 'not_found' });
   });
+});
+
+it('no agent can have the name of a path that the gateway serves itself', () => {
+  const paths = [...endpoint.routes().map(({ path }) => path), CALLBACK_PATH, '/a2a/agents'];
+  const segments = paths.flatMap((path) => /^\/a2a\/(\w+)(?:\/|$)/.exec(path)?.[1]?.toLowerCase() ?? []);
+  expect(new Set(segments)).toEqual(RESERVED_AGENTS);
 });
