@@ -3,7 +3,7 @@
  * are empty, so a signature is good if it fits either (§1.4). Hashing and signing are elsewhere.
  */
 import { isObject, type JsonObject, type JsonValue } from '../jsonrpc/raw.js';
-import { CARD_SCHEMA, type Members } from './card-schema.js';
+import { cardMembers, type Member } from './card-schema.js';
 import { entriesOf } from './versions/tolerant.js';
 
 /** RFC 8785. Numbers and strings are as JSON.stringify writes them; members are sorted by their UTF-16 code units. */
@@ -51,54 +51,48 @@ const isDefault = (value: JsonValue): boolean =>
 
 /** By the rules: what is required is there, what is optional is there if set, all else unless it is the default. */
 function exact(wire: JsonObject, message: string): JsonObject {
-  const members = CARD_SCHEMA[message] as Members;
+  const members = cardMembers(message);
   const made: JsonObject = {};
   for (const [name, value] of entriesOf(wire)) {
-    const member = members[name];
+    const member = members.get(name);
     if (value === undefined || value === null) continue;
     // A member that the proto does not know is part of what was signed all the same.
     if (!member) made[name] = value;
-    else if (member.presence !== 'plain' || !isDefault(value)) made[name] = each(value, member.type, exact);
+    else if (member.presence !== 'plain' || !isDefault(value)) made[name] = each(value, member, exact);
   }
-  for (const [name, { presence, type }] of Object.entries(members)) {
-    if (presence === 'required' && made[name] === undefined) made[name] = defaultOf(type);
+  for (const [name, member] of members) {
+    if (member.presence === 'required' && made[name] === undefined) made[name] = defaultOf(member);
   }
   return made;
 }
 
-function defaultOf(type: Members[string]['type']): JsonValue {
-  if (type === 'text') return '';
-  if (type === 'texts') return [];
-  return typeof type === 'object' && type.many ? [] : {};
+function defaultOf({ shape, message }: Member): JsonValue {
+  if (shape === 'many') return [];
+  return shape === 'one' && message === undefined ? '' : {};
 }
 
 /** Only what the proto knows, without defaults that it does not write. */
 function known(wire: JsonObject, message: string): JsonObject {
-  const members = CARD_SCHEMA[message] as Members;
   const made: JsonObject = {};
-  for (const [name, { presence, type }] of Object.entries(members)) {
+  for (const [name, member] of cardMembers(message)) {
     const value = wire[name];
-    if (value === undefined || value === null || (presence === 'plain' && isDefault(value))) continue;
-    made[name] = each(value, type, known);
+    if (value === undefined || value === null || (member.presence === 'plain' && isDefault(value))) continue;
+    made[name] = each(value, member, known);
   }
   return made;
 }
 
 function each(
   value: JsonValue,
-  type: Members[string]['type'],
+  { shape, message }: Member,
   change: (wire: JsonObject, message: string) => JsonObject,
 ): JsonValue {
-  if (typeof type !== 'object') return value;
-  const { one, many, map } = type;
-  if (one !== undefined) return isObject(value) ? change(value, one) : value;
-  if (many !== undefined) {
-    return Array.isArray(value) ? value.map((item) => (isObject(item) ? change(item, many) : item)) : value;
-  }
-  if (map === undefined || !isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, isObject(item) ? change(item, map) : item]),
-  );
+  if (message === undefined) return value;
+  const changed = <T>(item: T): T | JsonObject => (isObject(item) ? change(item, message) : item);
+  if (shape === 'one') return changed(value);
+  if (shape === 'many') return Array.isArray(value) ? value.map(changed) : value;
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, changed(item)]));
 }
 
 /** Without anything that is empty, at any depth, as both SDKs do it. */

@@ -1,102 +1,63 @@
 /**
- * Which members of a 1.0 card are required, optional or neither, by its proto: that decides what a canonical card says
- * of a member that holds its default (§8.4.1).
+ * The members of a 1.0 card: their types come from the proto tables, their presence is listed here. Presence decides whether a
+ * canonical card contains a member that holds its default (§8.4.1).
  */
-interface Member {
-  /** Required members are always there; optional ones where somebody set them; others where they are not the default. */
+import { type Field, fieldOf } from './proto/message.js';
+import { V1 } from './proto/schemas.js';
+
+export interface Member extends Omit<Field, 'type' | 'number'> {
+  /** Required members are always written; optional members where they are set; plain members unless they hold the default. */
   readonly presence: 'required' | 'optional' | 'plain';
-  readonly type: 'text' | 'flag' | 'struct' | 'texts' | 'textMap' | { readonly [K in 'one' | 'many' | 'map']?: string };
+  /** The message that the member consists of; undefined for a scalar. */
+  readonly message: string | undefined;
 }
-export type Members = Readonly<Record<string, Member>>;
 
-const required = (type: Member['type']): Member => ({ presence: 'required', type });
-const optional = (type: Member['type']): Member => ({ presence: 'optional', type });
-const plain = (type: Member['type']): Member => ({ presence: 'plain', type });
-
-const flow = (needed: readonly string[]): Members => ({
-  ...Object.fromEntries(needed.map((name) => [name, required('text')])),
-  refreshUrl: plain('text'),
-  scopes: required('textMap'),
-});
-const looseFlow = (name: string): Members => ({
-  [name]: plain('text'),
-  refreshUrl: plain('text'),
-  scopes: plain('textMap'),
-});
-
-export const CARD_SCHEMA: Readonly<Record<string, Members>> = {
-  AgentCard: {
-    name: required('text'),
-    description: required('text'),
-    supportedInterfaces: required({ many: 'AgentInterface' }),
-    provider: optional({ one: 'AgentProvider' }),
-    version: required('text'),
-    documentationUrl: optional('text'),
-    capabilities: required({ one: 'AgentCapabilities' }),
-    securitySchemes: plain({ map: 'SecurityScheme' }),
-    securityRequirements: plain({ many: 'SecurityRequirement' }),
-    defaultInputModes: required('texts'),
-    defaultOutputModes: required('texts'),
-    skills: required({ many: 'AgentSkill' }),
-    iconUrl: optional('text'),
-  },
-  AgentInterface: {
-    url: required('text'),
-    protocolBinding: required('text'),
-    tenant: plain('text'),
-    protocolVersion: required('text'),
-  },
-  AgentProvider: { url: required('text'), organization: required('text') },
-  AgentCapabilities: {
-    streaming: optional('flag'),
-    pushNotifications: optional('flag'),
-    extensions: plain({ many: 'AgentExtension' }),
-    extendedAgentCard: optional('flag'),
-  },
-  AgentExtension: {
-    uri: plain('text'),
-    description: plain('text'),
-    required: plain('flag'),
-    params: optional('struct'),
-  },
-  AgentSkill: {
-    id: required('text'),
-    name: required('text'),
-    description: required('text'),
-    tags: required('texts'),
-    examples: plain('texts'),
-    inputModes: plain('texts'),
-    outputModes: plain('texts'),
-    securityRequirements: plain({ many: 'SecurityRequirement' }),
-  },
-  SecurityRequirement: { schemes: plain({ map: 'StringList' }) },
-  StringList: { list: plain('texts') },
-  SecurityScheme: {
-    apiKeySecurityScheme: optional({ one: 'APIKeySecurityScheme' }),
-    httpAuthSecurityScheme: optional({ one: 'HTTPAuthSecurityScheme' }),
-    oauth2SecurityScheme: optional({ one: 'OAuth2SecurityScheme' }),
-    openIdConnectSecurityScheme: optional({ one: 'OpenIdConnectSecurityScheme' }),
-    mtlsSecurityScheme: optional({ one: 'MutualTlsSecurityScheme' }),
-  },
-  APIKeySecurityScheme: { description: plain('text'), location: required('text'), name: required('text') },
-  HTTPAuthSecurityScheme: { description: plain('text'), scheme: required('text'), bearerFormat: plain('text') },
-  OAuth2SecurityScheme: {
-    description: plain('text'),
-    flows: required({ one: 'OAuthFlows' }),
-    oauth2MetadataUrl: plain('text'),
-  },
-  OpenIdConnectSecurityScheme: { description: plain('text'), openIdConnectUrl: required('text') },
-  MutualTlsSecurityScheme: { description: plain('text') },
-  OAuthFlows: {
-    authorizationCode: optional({ one: 'AuthorizationCodeOAuthFlow' }),
-    clientCredentials: optional({ one: 'ClientCredentialsOAuthFlow' }),
-    implicit: optional({ one: 'ImplicitOAuthFlow' }),
-    password: optional({ one: 'PasswordOAuthFlow' }),
-    deviceCode: optional({ one: 'DeviceCodeOAuthFlow' }),
-  },
-  AuthorizationCodeOAuthFlow: { ...flow(['authorizationUrl', 'tokenUrl']), pkceRequired: plain('flag') },
-  ClientCredentialsOAuthFlow: flow(['tokenUrl']),
-  ImplicitOAuthFlow: looseFlow('authorizationUrl'),
-  PasswordOAuthFlow: looseFlow('tokenUrl'),
-  DeviceCodeOAuthFlow: flow(['deviceAuthorizationUrl', 'tokenUrl']),
+const REQUIRED: Readonly<Record<string, readonly string[]>> = {
+  AgentCard: [
+    ...['name', 'description', 'supportedInterfaces', 'version', 'capabilities'],
+    ...['defaultInputModes', 'defaultOutputModes', 'skills'],
+  ],
+  AgentInterface: ['url', 'protocolBinding', 'protocolVersion'],
+  AgentProvider: ['url', 'organization'],
+  AgentSkill: ['id', 'name', 'description', 'tags'],
+  APIKeySecurityScheme: ['location', 'name'],
+  HTTPAuthSecurityScheme: ['scheme'],
+  OAuth2SecurityScheme: ['flows'],
+  OpenIdConnectSecurityScheme: ['openIdConnectUrl'],
+  AuthorizationCodeOAuthFlow: ['authorizationUrl', 'tokenUrl', 'scopes'],
+  ClientCredentialsOAuthFlow: ['tokenUrl', 'scopes'],
+  DeviceCodeOAuthFlow: ['deviceAuthorizationUrl', 'tokenUrl', 'scopes'],
 };
+
+const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
+  AgentCard: ['provider', 'documentationUrl', 'iconUrl'],
+  AgentCapabilities: ['streaming', 'pushNotifications', 'extendedAgentCard'],
+  AgentExtension: ['params'],
+  SecurityScheme: [
+    ...['apiKeySecurityScheme', 'httpAuthSecurityScheme', 'oauth2SecurityScheme'],
+    ...['openIdConnectSecurityScheme', 'mtlsSecurityScheme'],
+  ],
+  OAuthFlows: ['authorizationCode', 'clientCredentials', 'implicit', 'password', 'deviceCode'],
+};
+
+const known = new Map<string, ReadonlyMap<string, Member>>();
+
+/** The members of a message that a card consists of. */
+export function cardMembers(message: string): ReadonlyMap<string, Member> {
+  let members = known.get(message);
+  if (members === undefined) {
+    members = new Map(
+      Object.entries(V1.messages[message] ?? {}).map(([name, text]) => [name, memberOf(message, name, text)]),
+    );
+    known.set(message, members);
+  }
+  return members;
+}
+
+function memberOf(message: string, name: string, text: string): Member {
+  const { shape, type } = fieldOf(name, text);
+  const listed = (names: Readonly<Record<string, readonly string[]>>): boolean =>
+    names[message]?.includes(name) === true;
+  const presence = listed(REQUIRED) ? 'required' : listed(OPTIONAL) ? 'optional' : 'plain';
+  return { name, shape, presence, message: V1.messages[type] && type };
+}

@@ -18,7 +18,7 @@ export interface Schema {
   readonly enums: Readonly<Record<string, readonly string[]>>;
 }
 
-interface Field {
+export interface Field {
   readonly name: string;
   readonly number: number;
   readonly type: string;
@@ -196,7 +196,7 @@ export class Codec {
   }
 }
 
-function fieldOf(name: string, text: string): Field {
+export function fieldOf(name: string, text: string): Field {
   const [number, type = ''] = text.split(' ');
   const shape = type.endsWith('[]') ? 'many' : type.startsWith('<') ? 'map' : 'one';
   return { name, number: Number(number), type: type.replace(/\[\]$|[<>]/g, ''), shape };
