@@ -4,15 +4,15 @@ import { columns } from '../telemetry/style.js';
 export interface Flag {
   readonly name: string;
   readonly short?: string;
-  /** What stands for the value in the help; a flag without it takes none. */
+  /** The placeholder of the value in the help; undefined for a flag without a value. */
   readonly value?: string;
   readonly description: string;
 }
 
 export interface Command {
-  /** As typed, words separated by a space. */
+  /** The words of the command, separated by a space. */
   readonly name: 'serve' | 'stdio' | 'logs' | 'config check';
-  /** What follows its name and has to. */
+  /** The required argument after the name. */
   readonly operand?: string;
   readonly summary: string;
   readonly details: string;
@@ -24,7 +24,7 @@ const CONFIG: Flag = {
   name: 'config',
   short: 'c',
   value: 'FILE',
-  description: 'The configuration, YAML or JSON. Default: parley.yaml, parley.yml or parley.json here.',
+  description: 'The YAML or JSON file. Default: parley.yaml, parley.yml or parley.json in this folder.',
 };
 const HELP: Flag = { name: 'help', short: 'h', description: 'Show this help.' };
 const VERSION: Flag = { name: 'version', short: 'V', description: 'Show the version.' };
@@ -36,26 +36,26 @@ export const COMMANDS: readonly Command[] = [
     name: 'serve',
     summary: 'Serve the gateway over HTTP.',
     details:
-      'Puts the configured MCP servers and A2A agents behind one endpoint: MCP at /mcp, A2A at /a2a, a page for people\n' +
-      'at /. Without a configuration it starts a quickstart with two example servers. On a terminal it shows the state of\n' +
-      'each server, then a line for each change; with log.level debug also one for each call.\n' +
-      'Stops at SIGINT and SIGTERM, after outstanding calls have finished. SIGHUP reads the configuration again:\n' +
-      'servers, agents and log.level change at once, the log names keys that need a restart.',
+      'Serves the configured MCP servers at /mcp, the A2A agents at /a2a, and an info page at /. Without a configuration it\n' +
+      'serves a quickstart with two example servers. On a terminal it shows the state of each server, then one line for\n' +
+      'each change; with log.level debug also one line for each call.\n' +
+      'SIGINT and SIGTERM stop it after the running calls have finished. SIGHUP reads the configuration again: servers,\n' +
+      'agents and log.level change at once, and the log names keys that need a restart.',
     flags: [CONFIG, HELP],
     examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
   },
   {
     name: 'stdio',
-    summary: 'Serve the same gateway on stdin and stdout.',
+    summary: 'Serve the gateway on stdin and stdout.',
     details:
-      'MCP only, for clients that start their servers as programs. Opens no port, and ends when stdin closes. The log\n' +
-      'goes to stderr. SIGHUP reads the configuration again.',
+      'For MCP clients that start their servers as programs. It opens no port, ends when stdin closes, and writes the log\n' +
+      'to stderr. SIGHUP reads the configuration again.',
     flags: [
       CONFIG,
       {
         name: 'server',
         value: 'NAME',
-        description: 'Serve this server only, under its own names. Default: all of them.',
+        description: 'Serve this server only, with its own names. Default: all servers.',
       },
       HELP,
     ],
@@ -63,27 +63,27 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'config check',
-    summary: 'Check the configuration and show what is in effect.',
+    summary: 'Check the configuration and show it with all defaults.',
     details:
-      'Prints the configuration with all defaults and environment variables applied and with secrets masked. Problems\n' +
-      'go to stderr, each with its key, its value and what to do. Ends with 0 when it can be used and with 1 when not.',
-    flags: [CONFIG, { name: 'json', description: 'Print one JSON object, problems included, on stdout.' }, HELP],
+      'Prints the configuration with all defaults and environment variables, and with secrets masked. Errors go to\n' +
+      'stderr, each with its key, its value and the fix. The exit code is 0 for a valid configuration and 1 otherwise.',
+    flags: [CONFIG, { name: 'json', description: 'Print one JSON object on stdout, errors included.' }, HELP],
     examples: ['parley config check', 'parley config check --config .vscode/mcp.json --json'],
   },
   {
     name: 'logs',
     operand: 'SERVER',
-    summary: 'Show what the process of a server wrote last.',
+    summary: "Show the last log lines of a server's process.",
     details:
-      'Asks the running gateway for the last lines that a server started by it wrote to stderr, and when its processes\n' +
-      'started and ended. Secrets of its environment are masked. With auth, a token with admin: true is needed.\n' +
-      'GET /servers/SERVER/logs answers the same as JSON.',
+      'Asks the running gateway for the last lines that the process of a server wrote to stderr, and for the times when\n' +
+      'its processes started and ended. Secrets of its environment are masked. With auth, it needs a token with\n' +
+      'admin: true. GET /servers/SERVER/logs answers the same as JSON.',
     flags: [
       CONFIG,
       {
         name: 'url',
         value: 'URL',
-        description: 'The gateway. Default: the address that the configuration listens on.',
+        description: 'The URL of the gateway. Default: the listen address of the configuration.',
       },
       { name: 'json', description: 'Print one JSON object.' },
       HELP,
@@ -97,12 +97,12 @@ export function helpText(command?: Command): string {
   if (command === undefined) {
     const rows = COMMANDS.map((known): [string, string] => [usageOf(known), known.summary]);
     return [
-      'Parley puts many MCP servers and A2A agents behind one endpoint and speaks every version of both to either side.',
+      'Parley is a gateway: it puts many MCP servers and A2A agents behind one endpoint, for clients of every version.',
       'Usage: parley <command> [options]',
       `Commands:\n${columns(rows)}`,
       `Options:\n${columns(TOP_FLAGS.map(flagRow))}`,
-      'Every key of the configuration can also be set by a PARLEY_* variable; see docs/configuration.md.\n' +
-        'parley <command> --help tells more about a command.\n',
+      'A PARLEY_* environment variable exists for every key of the configuration; see docs/configuration.md.\n' +
+        'parley <command> --help describes a command.\n',
     ].join('\n\n');
   }
   return [

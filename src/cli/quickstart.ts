@@ -34,7 +34,7 @@ export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
     `Endpoint\n${columns([
       ['all servers', endpoint],
       ...names.map((name): Row => [`${name} alone`, `${endpoint}/${name}`]),
-      ['A2A agent', `${url}/a2a/desk`],
+      ['A2A agent', `${url}/a2a/helper`],
     ])}`,
     `Tools\n${columns([
       ...offer.servers.map(({ name, tools }): Row => [name, tools.join('  ')]),

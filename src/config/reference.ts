@@ -2,7 +2,7 @@ import { keyVariables, oldNames, words } from './environment.js';
 import type { Field, Fields } from './field.js';
 import { SCHEMA } from './schema.js';
 
-/** The text of docs/configuration.md. Written from the schema, so that it cannot say anything else than the code does. */
+/** The text of docs/configuration.md. It is generated from the schema, so the two always agree. */
 export function renderReference(): string {
   const sections = Object.entries(SCHEMA.fields).filter(([, field]) => hasParts(field));
   const plain = Object.entries(SCHEMA.fields).filter(([, field]) => !hasParts(field));
@@ -12,8 +12,9 @@ export function renderReference(): string {
     table(plain.map(([name, field]) => row(name, `PARLEY_${words(name)}`, field))),
     ...sections.flatMap(([name, field]) => section(name, field)),
     '## All environment variables',
-    'Beside the names below: `PARLEY_CONFIG` names the configuration file where `--config` does not, and ' +
-      `\`PARLEY_INPUT_<ID>\` answers an editor's \`\${input:id}\`. Names of other programs work too; Parley's own win.`,
+    'In addition: `PARLEY_CONFIG` names the configuration file if there is no `--config`, and ' +
+      `\`PARLEY_INPUT_<ID>\` is the value of an editor's \`\${input:id}\`. The last rows are variables of other programs; ` +
+      'a `PARLEY_` variable wins over them.',
     variables(),
   ]
     .join('\n\n')
@@ -24,9 +25,9 @@ const INTRODUCTION = `# Configuration
 
 <!-- Generated from src/config/schema.ts by scripts/generate-config-reference.mjs. Change it there. -->
 
-\`parley serve --config FILE\` reads YAML or JSON (comments and trailing commas are fine). Without \`--config\` it takes
-\`parley.yaml\`, \`parley.yml\` or \`parley.json\` from the working directory. \`parley config check\` shows what is in effect,
-with secrets masked, and everything that is wrong, with the key, the value and what to do.
+\`parley serve --config FILE\` reads YAML or JSON; comments and trailing commas are allowed. Without \`--config\` it reads
+\`parley.yaml\`, \`parley.yml\` or \`parley.json\` in the working directory. \`parley config check\` shows the configuration in
+effect, with secrets masked, and every error with its key, its value and the fix.
 
 \`\`\`yaml
 listen: 127.0.0.1:4600
@@ -35,25 +36,25 @@ servers:
   files: { command: npx, args: [-y, some-server], env: { KEY: "\${KEY}" } }
 \`\`\`
 
-**Environment.** Every key can be set by a variable, which wins over the file: \`PARLEY_\` and the words of the key joined
-by underscores, such as \`PARLEY_TIMEOUTS_CALL_MAX=20m\` or \`PARLEY_SERVERS_WEATHER_URL=https://…\`. Lists of plain values
-are separated by commas; lists, maps and whole sections may be given as JSON. Empty variables count as not set.
+**Environment.** An environment variable exists for every key and wins over the file. Its name is \`PARLEY_\` and the words of
+the key, joined by underscores: \`PARLEY_TIMEOUTS_CALL_MAX=20m\`, \`PARLEY_SERVERS_WEATHER_URL=https://…\`. Commas separate
+the values of a simple list. Lists, maps and whole sections may be JSON. An empty variable counts as not set.
 
-**Values.** \`\${NAME}\` in a string is replaced by that environment variable, \`\${NAME:-default}\` gives a default, \`$\${\` is a
-literal \`\${\`. A variable that is not set is an error. \`\${parleyFolder}\` is the folder Parley is installed in. A
-*duration* is a number with a unit (\`500ms\`, \`30s\`, \`10m\`, \`1h\`), a *size* likewise (\`512KiB\`, \`4MiB\`). A relative
-*path* starts at the file it is written in, or at the working directory when it comes from a variable or is a default. A
-*secret* is never shown.
+**Values.** \`\${NAME}\` in a string is replaced by the environment variable \`NAME\`; \`\${NAME:-default}\` has a default; \`$\${\`
+stands for \`\${\` itself. A variable that is not set and has no default is an error. \`\${parleyFolder}\` is the folder where
+Parley is installed. A *duration* is a number with a unit (\`500ms\`, \`30s\`, \`10m\`, \`1h\`), and so is a *size* (\`512KiB\`,
+\`4MiB\`). A relative *path* in a file starts at the folder of that file; in a variable or a default it starts at the working
+directory. A *secret* is never shown.
 
-**Changes.** \`SIGHUP\` reads the file again. Servers and agents that were added, changed or removed are applied and the others
-keep running; \`log.level\` changes too. The log names the other keys that changed: they take effect at the next start. A file
-with an error changes nothing, and the log says what is wrong with it.
+**Changes.** \`SIGHUP\` reads the file again. Parley adds, changes and removes servers and agents, while the others keep running,
+and applies \`log.level\`. The log names other changed keys; these take effect at the next start. If the file has an error,
+nothing changes, and the log names the error.
 
 **Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
 \`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
 \`static_headers\`, \`auth_type\`, \`os.environ/NAME\`, \`allowed_tools\`, \`disallowed_tools\`, \`includeTools\`, \`excludeTools\`
-and \`disabledTools\` are understood; what has no counterpart is ignored with a warning. Characters a server's name may
-not hold become dashes; underscores stay.`;
+and \`disabledTools\` are understood; Parley ignores other keys with a warning. Characters that a server's name may not
+contain become dashes; underscores stay.`;
 
 interface Row {
   readonly key: string;

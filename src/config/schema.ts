@@ -26,29 +26,28 @@ const headers = map(
   { description: 'Headers sent with every request to `url`.', keys: 'header' },
 );
 
-/** How long it takes to reach a server where nothing is said: a command may have to be fetched before it starts. */
+/** Defaults for reaching a server: a command may have to be downloaded before it starts. */
 export const CONNECT = { url: 5_000, command: 60_000 } as const;
 const CONNECT_DESCRIPTION =
-  'How long a connection to a `url` may take, or a `command` from its start until it answers; npx and uvx may have to ' +
-  'fetch the program first.';
+  'Time limit for connecting to a `url`, or for a `command` to start and answer, including a download by npx or uvx.';
 
 /** Overrides of `timeouts` for one server or agent. */
 const ownTimeouts = (connect: string) =>
-  group('Times for this one only; what is left out is taken from `timeouts`.', {
+  group('Time limits for this one only; the others come from `timeouts`.', {
     connect: duration({ description: connect }),
-    call: duration({ description: 'How long a call may be silent; progress starts it anew.' }),
-    callMax: duration({ description: 'How long a call may take in all, progress or not.' }),
+    call: duration({ description: 'Time limit for a call without any message; progress restarts the time.' }),
+    callMax: duration({ description: 'Time limit for a whole call, with or without progress.' }),
   });
 
-/** How TLS is spoken to one server or agent. */
+/** TLS toward one server or agent. */
 const ownTls = group(
-  'TLS toward `url`, where what the system trusts is not enough; files that change are read again.',
+  'TLS toward `url`, if it needs its own authorities or a client certificate; changed files are read again.',
   {
-    ca: pemText({ description: 'The authorities trusted here (PEM), instead of those of the system.' }),
-    cert: pemText({ description: 'The certificate the gateway shows (PEM), with those that sign it.' }),
+    ca: pemText({ description: 'Trusted authorities (PEM), instead of those of the system.' }),
+    cert: pemText({ description: 'The client certificate of the gateway (PEM), with its intermediate certificates.' }),
     key: pemText({ description: 'The private key of `cert` (PEM).' }),
     serverName: text({
-      description: 'The name its certificate has to carry, where that is not the host of `url`.',
+      description: 'The name in the certificate of the server, if it is not the host of `url`.',
       pattern: /^[A-Za-z0-9.-]+$/,
       what: 'is not a name',
       fix: 'write a host name, such as mcp.example.com',
@@ -58,38 +57,37 @@ const ownTls = group(
 
 const ownProxy = proxyUrl({
   description:
-    'The forward proxy that leads to `url`, or `none`; where it is left out `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` ' +
-    'decide.',
+    'The forward proxy for `url`, or `none`; the default comes from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`.',
 });
 
 /** Names of tools as their server has them. */
 const ownTool = text({
-  description: 'One name, `*` standing for any characters.',
+  description: 'One name; `*` matches any characters.',
   pattern: /\S/,
   what: 'is empty',
   fix: "name a tool as the server itself does, without the server's name, such as forecast or read_*",
 });
 
-const offeredTools = group('Which of its tools are offered, and under which names.', {
+const offeredTools = group('The tools that the gateway offers, and their names.', {
   allow: list(ownTool, {
-    description: 'Its tools that are offered, by their own names; `*` stands for any characters. All of them if empty.',
+    description: "Tools to offer, by the server's names; `*` matches any characters. Empty means all.",
   }),
-  deny: list(ownTool, { description: 'Its tools that are not offered, though `allow` may name them.' }),
+  deny: list(ownTool, { description: "Tools to hide, by the server's names; wins over `allow`." }),
   rename: map(
     text({
-      description: 'The name it is offered under.',
+      description: 'The new name.',
       pattern: /^[A-Za-z0-9_.-]{1,128}$/,
       what: 'is not a name for a tool',
       fix: 'write up to 128 letters, digits, underscores, dashes and dots',
     }),
-    { description: "Other names for its tools, by their own names; the server's name is put in front.", keys: 'tool' },
+    { description: "New names for tools, by the server's names; the prefix is added to the new name.", keys: 'tool' },
   ),
 });
 
-const server = group('One MCP server: an HTTP endpoint (`url`) or a program spoken to over stdio (`command`).', {
+const server = group('One MCP server: an HTTP endpoint (`url`) or a program that speaks over stdio (`command`).', {
   url: httpUrl({ description: "The server's MCP endpoint." }),
   command: text({
-    description: 'The program to start; it is run as it is, without a shell.',
+    description: 'The program to start, without a shell.',
     pattern: /\S/,
     what: 'is empty',
     fix: 'name a program, such as npx, uvx, node or docker',
@@ -101,23 +99,27 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
     dropsNull: true,
   }),
   envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
-  cwd: filePath({ description: "The program's working directory; the gateway's own where it is left out." }),
+  cwd: filePath({ description: "The program's working directory; default: that of the gateway." }),
   headers,
   transport: oneOf(['auto', 'http', 'sse'], {
     default: 'auto',
-    description: 'How `url` is spoken to: detected, Streamable HTTP only, or the older HTTP+SSE only.',
+    description: 'The transport of `url`: detected, Streamable HTTP only, or the older HTTP+SSE only.',
   }),
   revision: oneOf(['auto', 'modern', 'legacy', ...REVISION_DATES] as readonly string[], {
     default: 'auto',
-    description: 'The MCP revision to speak: detected, the newest of an era, or exactly one.',
+    description: 'The MCP revision of the server: detected, the newest of an era, or exactly one.',
   }),
-  invocation: flag({ default: true, description: 'Whether its tools may be called; they are listed either way.' }),
-  enabled: flag({ default: true, description: 'Whether the server takes part at all.' }),
+  invocation: flag({
+    default: true,
+    description: 'Whether callers may call its tools; the tools are listed in any case.',
+  }),
+  enabled: flag({ default: true, description: '`false` switches the server off.' }),
   pool: integer({
     default: 4,
     min: 1,
     max: 256,
-    description: 'How many sessions are kept for calls that may ask something back.',
+    description:
+      'Number of sessions for calls during which the server may ask the client a question (stdio and HTTP+SSE).',
   }),
   proxy: ownProxy,
   tls: ownTls,
@@ -126,49 +128,53 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program spok
 });
 
 const toolPattern = text({
-  description: 'One name, `*` standing for any characters.',
+  description: 'One name; `*` matches any characters.',
   pattern: /\S/,
   what: 'is empty',
   fix: 'name a tool as the gateway lists it, such as weather__forecast or weather__*',
 });
 
-const agent = group('One A2A agent: where it is (`url`), or the MCP tools it is made of (`tools`).', {
+const agent = group('One A2A agent: a remote agent (`url`), or a set of MCP tools (`tools`).', {
   url: httpUrl({ description: "The agent's base URL, or the URL of its card." }),
   tools: list(toolPattern, {
-    description: 'MCP tools of this gateway that are its skills; the gateway itself is the agent then.',
+    description: 'MCP tools of this gateway that become the skills of the agent; the gateway itself is the agent.',
   }),
   version: oneOf(['auto', ...VERSIONS] as readonly string[], {
     default: 'auto',
-    description: 'The A2A version to speak: what its card says, or exactly one.',
+    description: 'The A2A version of the agent: the one on its card, or exactly one.',
   }),
   binding: oneOf(['auto', 'jsonrpc', 'rest', 'grpc'], {
     default: 'auto',
-    description: 'The binding to speak: the first its card offers, or exactly one.',
+    description: 'The binding to use: the first on its card, or exactly one.',
   }),
   headers,
-  description: text({ description: 'What it is for, where its card should say something else.' }),
+  description: text({ description: 'Replaces the description on the card.' }),
   signatures: oneOf(['ignore', 'verify', 'require'], {
     default: 'verify',
-    description: 'What becomes of signatures on its card: not looked at, checked and recorded, or needed.',
+    description:
+      'Signatures on its card: `ignore` does not check them, `verify` records the result, `require` refuses an unsigned card.',
   }),
-  keys: text({ description: 'The keys its card is signed with: a JWKS as URL, path or JSON.' }),
-  mcp: flag({ default: true, description: 'Whether its skills are MCP tools too.' }),
-  enabled: flag({ default: true, description: 'Whether the agent takes part at all.' }),
+  keys: text({ description: 'The public keys of the signatures on its card: a JWKS as URL, path or JSON.' }),
+  mcp: flag({ default: true, description: 'Whether MCP clients see its skills as tools.' }),
+  enabled: flag({ default: true, description: '`false` switches the agent off.' }),
   proxy: ownProxy,
   tls: ownTls,
-  timeouts: ownTimeouts('How long a connection may take.'),
+  timeouts: ownTimeouts('Time limit for connecting.'),
 });
 
 const callerToken = group('A caller and its token.', {
   name: text({
     required: true,
-    description: "The caller's name: what sessions, tasks and log lines belong to.",
+    description: "The caller's name, which owns its sessions and tasks and appears in the log.",
     pattern: /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/,
     what: 'is not a name for a caller',
     fix: 'write up to 64 letters, digits, dots, dashes, underscores or @, starting with a letter or digit',
   }),
-  token: secret({ required: true, description: 'What it sends as `Authorization: Bearer`; at least 16 characters.' }),
-  admin: flag({ default: false, description: 'Whether it may also use the administrative routes.' }),
+  token: secret({
+    required: true,
+    description: 'The token that the caller sends as `Authorization: Bearer`; at least 16 characters.',
+  }),
+  admin: flag({ default: false, description: 'Whether the caller may use the administrative routes.' }),
 });
 
 const NAMES = 'letters, digits, dashes and single underscores';
@@ -177,32 +183,34 @@ const NAMES = 'letters, digits, dashes and single underscores';
 export const SCHEMA = group('', {
   listen: listenAddress({
     default: '127.0.0.1:4600',
-    description: 'Where to listen; any address but loopback needs `auth`.',
+    description: 'The address to listen on; an address other than loopback needs `auth`.',
   }),
-  publicUrl: httpUrl({ description: 'The URL callers reach the gateway under, when it stands behind a proxy.' }),
+  publicUrl: httpUrl({ description: 'The URL of the gateway for clients, if there is a proxy in front of it.' }),
   tls: group(
-    'TLS on `listen`: HTTPS, where each client speaks HTTP/2 or HTTP/1.1 as it prefers. Without it the gateway speaks ' +
-      'plain HTTP. Changed files are taken into use within seconds, and at once on SIGHUP; a file that cannot be used ' +
-      'is logged, and the certificate in use stays.',
+    'TLS on `listen`: HTTPS with HTTP/2 and HTTP/1.1. Without it the gateway speaks plain HTTP. The gateway loads changed ' +
+      'files within seconds, and at once on SIGHUP. If a new file is invalid, the gateway logs the error and keeps the ' +
+      'old certificate.',
     {
-      cert: filePath({ description: 'The certificate of the gateway in PEM form, and after it those that sign it.' }),
-      key: filePath({ description: 'The private key of `cert` in PEM form.' }),
+      cert: filePath({
+        description: 'The certificate of the gateway (PEM), followed by its intermediate certificates.',
+      }),
+      key: filePath({ description: 'The private key of `cert` (PEM).' }),
       clientCa: filePath({
         description:
-          'The authorities (PEM) that sign the certificates of clients; a certificate of another authority is refused ' +
-          'in the handshake.',
+          'The authorities (PEM) that sign client certificates; the handshake fails with a certificate of any other ' +
+          'authority.',
       }),
       clientCertificate: oneOf(['required', 'optional'], {
         default: 'required',
-        description: 'Whether `clientCa` makes a certificate necessary, or leaves it to the client to show one.',
+        description: 'With `clientCa`: whether every client needs a certificate.',
       }),
     },
   ),
   trustedProxies: list(addressRange({ description: 'One address or network.' }), {
     description:
-      'Addresses and networks of the proxies in front of the gateway, such as `10.0.0.0/8`. Only from there ' +
-      '`X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `Forwarded` count; the proxy has to remove what its own ' +
-      'clients send of them.',
+      'Addresses and networks of the proxies in front of the gateway, such as `10.0.0.0/8`. The gateway reads ' +
+      '`X-Forwarded-For`, `-Proto`, `-Host`, `-Port` and `Forwarded` from these addresses only. The proxy must remove ' +
+      'these headers from the requests of its own clients.',
   }),
   data: filePath({ default: './.parley', description: 'The folder of the embedded state.' }),
   servers: map(server, {
@@ -213,81 +221,104 @@ export const SCHEMA = group('', {
     description: `The A2A agents behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
-  grpc: group('The gRPC endpoint for A2A; closed unless it has an address.', {
-    listen: listenAddress({ description: 'Where to listen; any address but loopback needs `auth`.' }),
-    publicAddress: listenAddress({ description: 'The host and port callers reach it under, for cards.' }),
+  grpc: group('The gRPC endpoint for A2A; off unless `listen` is set.', {
+    listen: listenAddress({ description: 'The address to listen on; an address other than loopback needs `auth`.' }),
+    publicAddress: listenAddress({
+      description: 'Host and port of the gRPC endpoint for clients, written into agent cards.',
+    }),
   }),
   a2a: group('The A2A endpoints.', {
     enabled: flag({
       default: true,
-      description: 'Whether they are open at all.',
+      description: 'Whether the gateway serves A2A.',
       oldNames: ['A2A_GATEWAY_ENABLED'],
     }),
-    publicCards: flag({ default: true, description: 'Whether cards are read by everybody, `auth` or not.' }),
-    name: text({ default: 'Parley', description: "The name on the gateway's own card." }),
+    publicCards: flag({ default: true, description: 'Whether callers without a token may read agent cards.' }),
+    name: text({ default: 'Parley', description: "The name on the routing agent's card." }),
     description: text({
       default: 'A gateway to the agents behind it; each message goes to the one that suits it.',
-      description: "The description on the gateway's own card.",
+      description: "The description on the routing agent's card.",
     }),
-    organization: text({ description: "The provider on the gateway's own card." }),
+    organization: text({ description: "The provider on the routing agent's card." }),
     organizationUrl: httpUrl({ description: "The provider's URL." }),
-    documentationUrl: httpUrl({ description: 'Where documentation is, for cards.' }),
+    documentationUrl: httpUrl({ description: "The URL of the documentation on the routing agent's card." }),
     errorProfile: oneOf([...ERROR_PROFILES] as readonly ErrorProfile[], {
       default: ERROR_PROFILES[0],
-      description: 'Whose HTTP and gRPC statuses errors have: those of the newest patch, or of the one before.',
+      description: 'The A2A patch version that defines the HTTP and gRPC status of each error.',
     }),
     maxHops: integer({
       default: 8,
       min: 1,
       max: 100,
-      description: 'The most gateways a message may have come through.',
+      description: 'Maximum number of gateways on the way of a message.',
     }),
-    taskTtl: duration({ default: '72h', description: 'How long a task is kept after its last change.' }),
-    parts: integer({ default: 1000, min: 1, max: 100_000, description: 'The most parts of a message or artifact.' }),
-    artifacts: integer({ default: 1000, min: 1, max: 100_000, description: 'The most artifacts of a task.' }),
-    history: integer({ default: 1000, min: 1, max: 100_000, description: 'The most messages of a history kept.' }),
-    streams: integer({ default: 100, min: 1, max: 100_000, description: 'The most streams a caller may have open.' }),
-    pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'The most webhooks of a task.' }),
+    taskTtl: duration({ default: '72h', description: 'How long a task is stored after its last change.' }),
+    parts: integer({
+      default: 1000,
+      min: 1,
+      max: 100_000,
+      description: 'Maximum number of parts in a message or artifact.',
+    }),
+    artifacts: integer({ default: 1000, min: 1, max: 100_000, description: 'Maximum number of artifacts in a task.' }),
+    history: integer({
+      default: 1000,
+      min: 1,
+      max: 100_000,
+      description: 'Maximum number of messages in the history of a task.',
+    }),
+    streams: integer({
+      default: 100,
+      min: 1,
+      max: 100_000,
+      description: 'Maximum number of open streams of a caller.',
+    }),
+    pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'Maximum number of webhooks of a task.' }),
   }),
-  egress: group('Where the gateway may go on behalf of callers and cards: webhooks, keys, interfaces of agents.', {
+  egress: group('Rules for URLs that come from callers and agent cards: webhooks, keys, interfaces of agents.', {
     allowPrivate: flag({
       default: false,
-      description: 'Whether addresses of this machine and of private networks are allowed.',
+      description: 'Whether these URLs may lead to this machine and to private networks.',
     }),
     ports: list(integer({ min: 1, max: 65_535, description: 'One port.' }), {
-      description: 'Ports allowed beside 80 and 443.',
+      description: 'Allowed ports in addition to 80 and 443.',
     }),
     proxy: proxyUrl({
       description:
-        'The forward proxy for these addresses, which is asked for tunnels to addresses that were checked and never for ' +
-        'names; proxies of the environment are not used here.',
+        'The forward proxy for these URLs; the gateway opens tunnels to IP addresses that it has checked, never to ' +
+        'names, and ignores the proxies of the environment.',
     }),
   }),
-  naming: group('How tools and prompts of several servers are told apart.', {
+  naming: group('Names of tools and prompts at the endpoint for all servers.', {
     separator: oneOf(['__', '.', '-'], {
       default: '__',
-      description: "Stands between the server's name and the tool's.",
+      description: "The text between the server's name and the tool's name.",
     }),
     prefix: oneOf(['always', 'conflict', 'never'], {
       default: 'always',
-      description: "When the server's name is put in front.",
+      description: "When a name starts with the server's name; `conflict` means if two servers have the name.",
     }),
   }),
-  timeouts: group('How long things may take.', {
+  timeouts: group('Time limits.', {
     connect: duration({ preset: '`5s`, a command `60s`', description: CONNECT_DESCRIPTION }),
-    call: duration({ default: '60s', description: 'How long a call may be silent; progress starts it anew.' }),
-    callMax: duration({ default: '10m', description: 'How long a call may take in all, progress or not.' }),
-    drain: duration({ default: '30s', description: 'How long outstanding calls may take to finish at a stop.' }),
-    head: duration({ default: '5s', description: "How long the head of a client's request, or its TLS, may take." }),
-    request: duration({ default: '30s', description: "How long all of a client's request may take to arrive." }),
+    call: duration({
+      default: '60s',
+      description: 'Time limit for a call without any message; progress restarts the time.',
+    }),
+    callMax: duration({ default: '10m', description: 'Time limit for a whole call, with or without progress.' }),
+    drain: duration({ default: '30s', description: 'Time for running calls to finish when the gateway stops.' }),
+    head: duration({
+      default: '5s',
+      description: "Time limit for the head of a client's request, and for its TLS handshake.",
+    }),
+    request: duration({ default: '30s', description: "Time limit for receiving a client's whole request." }),
     idle: duration({
       default: '75s',
       description:
-        'How long a connection is kept for the next request of its client; keep it above the idle time of a load ' +
-        'balancer in front (60s at Amazon and in nginx, 600s at Google), or calls fail now and then.',
+        'How long an idle connection of a client stays open; set it higher than the idle time of a load balancer in ' +
+        'front (60s at Amazon and in nginx, 600s at Google); otherwise calls fail now and then.',
     }),
   }),
-  limits: group('How large things may be.', {
+  limits: group('Limits on sizes and numbers.', {
     body: size({ default: '4MiB', description: 'The largest request body.' }),
     event: size({ default: '4MiB', description: 'The largest message of an event stream or of a stdio server.' }),
     depth: integer({ default: 64, min: 8, max: 1000, description: 'The deepest nesting of a JSON message.' }),
@@ -295,168 +326,175 @@ export const SCHEMA = group('', {
       default: 100_000,
       min: 1000,
       max: 10_000_000,
-      description: 'The most objects, arrays and members of objects in a JSON message, counted together.',
+      description: 'Maximum number of objects, arrays and object members in a JSON message, counted together.',
     }),
-    batch: integer({ default: 50, min: 1, max: 1000, description: 'The most messages in a JSON-RPC batch.' }),
-    pageSize: integer({ default: 1000, min: 1, max: 10_000, description: 'The most entries on one page of a list.' }),
+    batch: integer({ default: 50, min: 1, max: 1000, description: 'Maximum number of messages in a JSON-RPC batch.' }),
+    pageSize: integer({
+      default: 1000,
+      min: 1,
+      max: 10_000,
+      description: 'Maximum number of entries on one page of a list.',
+    }),
     connections: integer({
       default: 10_000,
       min: 1,
       max: 1_000_000,
-      description: 'The most connections open at once; beyond it the one that is idle for the longest time is closed.',
+      description:
+        'Maximum number of open connections; at the limit the gateway closes the connection that was idle for longest.',
     }),
     connectionsPerAddress: integer({
       default: 1000,
       min: 1,
       max: 1_000_000,
       description:
-        'The most connections of one address (in IPv6 of one /64 network); `trustedProxies` are exempt, and of each ' +
-        'client behind one the requests under way are bounded instead.',
+        'Maximum number of connections from one address (IPv6: one /64 network); for each client behind one of the ' +
+        '`trustedProxies` it limits the concurrent requests instead.',
     }),
     callsPerCaller: integer({
       default: 2000,
       min: 1,
       max: 1_000_000,
-      description: 'The most calls of one caller under way at once, where callers are told apart (`auth`).',
+      description: 'Maximum number of concurrent calls of one caller; applies with `auth`.',
     }),
     callsPerSession: integer({
       default: 500,
       min: 1,
       max: 1_000_000,
-      description: 'The most calls of one session under way at once, in revisions that have sessions.',
+      description: 'Maximum number of concurrent calls of one session, in revisions with sessions.',
     }),
     callsPerServer: integer({
       default: 5000,
       min: 1,
       max: 1_000_000,
-      description: 'The most calls to one server under way at once.',
+      description: 'Maximum number of concurrent calls to one server.',
     }),
     head: size({ default: '16KiB', description: "The largest head of a client's request." }),
     unread: size({
       default: '128MiB',
       description:
-        'The most bytes of answers that wait for clients to read them, of all clients together; beyond it the slowest ' +
-        'readers are cut.',
+        'Maximum number of bytes that wait for slow clients, for all clients together; beyond it the gateway closes the ' +
+        'connections of the slowest readers.',
     }),
   }),
-  auth: group('Who may call; without it everyone on this machine may, and nobody else.', {
-    tokens: list(callerToken, { description: 'The callers that are known by a bearer token.' }),
+  auth: group('The callers. Without `auth` every program on this machine may call, and nobody else.', {
+    tokens: list(callerToken, { description: 'Callers with a bearer token.' }),
   }),
   hosts: list(hostName({ description: 'One host.' }), {
-    description: 'Host names accepted beside the one listened on and that of `publicUrl`.',
+    description: 'Accepted `Host` names, in addition to those of `listen` and `publicUrl`.',
   }),
   origins: list(webOrigin({ any: false, description: 'One origin.' }), {
-    description: 'Origins of web pages accepted beside those of this machine.',
+    description: 'Accepted origins of web pages, in addition to those of this machine.',
   }),
-  cors: group('What browsers are told about pages of other origins.', {
+  cors: group('CORS headers for web pages of other origins.', {
     origins: list(webOrigin({ any: true, description: 'One origin, or `*`.' }), {
       default: ['*'],
-      description: 'Origins whose pages may read answers.',
+      description: 'Origins whose pages may read the answers.',
     }),
     credentials: flag({
       default: false,
-      description: 'Whether those pages may send cookies; not together with the origin `*`.',
+      description: 'Whether these pages may send cookies; not allowed with the origin `*`.',
     }),
   }),
-  session: group('Sessions of clients that speak a revision with sessions.', {
-    idle: duration({ default: '30m', description: 'How long an unused session is kept.' }),
+  session: group('Sessions of clients whose revision has sessions.', {
+    idle: duration({ default: '30m', description: 'How long an idle session stays open.' }),
     max: integer({
       default: 10_000,
       min: 1,
       max: 1_000_000,
-      description: 'The most sessions of one process; beyond it the session that was idle for longest ends.',
+      description: 'Maximum number of sessions of a process; at the limit the session that was idle for longest ends.',
     }),
     maxPerCaller: integer({
       default: 1_000,
       min: 1,
       max: 1_000_000,
-      description: 'The most sessions of one caller in a process, where callers are told apart (`auth`).',
+      description: 'Maximum number of sessions of one caller in a process; applies with `auth`.',
     }),
     resumeWindow: duration({
       default: '10m',
       description:
-        'How long a call runs on whose client lost its connection; a client that comes back in time gets the answer.',
+        'How long a call runs on after its client lost the connection; a client that returns in time gets the answer.',
     }),
     clientTermination: flag({ default: true, description: 'Whether a client may end its session with DELETE.' }),
   }),
   mcp: group('The MCP endpoints.', {
     enabled: flag({
       default: true,
-      description: 'Whether they are open at all.',
+      description: 'Whether the gateway serves MCP.',
       oldNames: ['MCP_GATEWAY_ENABLED'],
     }),
     strictAccept: flag({
       default: false,
-      description: 'Refuse requests whose `Accept` lacks one of the two media types the revision asks for.',
+      description: 'Refuse requests whose `Accept` lacks one of the two media types that the revision requires.',
     }),
     versionNegotiation: oneOf(['lenient', 'strict'], {
       default: 'lenient',
-      description: 'Whether an unknown revision in `initialize` is answered with the newest one or with an error.',
+      description:
+        'The answer to an unknown revision in `initialize`: `lenient` offers the newest revision, `strict` is an error.',
     }),
     invocation: flag({
       default: true,
-      description: 'Whether tools may be called at all; false switches calls off for every server.',
+      description: '`false` switches tool calls off for every server.',
       oldNames: ['LLMROUTER_ENABLE_MCP_TOOL_INVOCATION'],
     }),
     sse: flag({
       default: true,
-      description: 'Whether the HTTP+SSE endpoints are open.',
+      description: 'Whether the gateway serves HTTP+SSE.',
       oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
     }),
     legacyMode: flag({
       default: false,
-      description: 'Answer the HTTP+SSE endpoints as if they were not there, so that clients fall back to plain HTTP.',
+      description: 'Answer 404 at the HTTP+SSE endpoints, so that clients fall back to Streamable HTTP.',
       oldNames: ['MCP_SSE_LEGACY_MODE'],
     }),
   }),
-  bridge: group('Questions a server asks its client in the middle of a call.', {
-    roots: flag({ default: true, description: 'Let servers ask for the roots of a client that has them.' }),
-    sampling: flag({ default: true, description: 'Let servers use the model of a client that offers it.' }),
-    logging: flag({ default: true, description: "Pass servers' log messages on to clients that want them." }),
-    parkTtl: duration({ default: '10m', description: 'How long a parked call waits for the answer to its question.' }),
-    maxParked: integer({ default: 1000, min: 0, max: 100_000, description: 'The most parked calls in all.' }),
+  bridge: group('Questions that a server asks its client during a call.', {
+    roots: flag({ default: true, description: 'Let servers ask for the roots of a client.' }),
+    sampling: flag({ default: true, description: 'Let servers use the model of a client (sampling).' }),
+    logging: flag({ default: true, description: 'Pass log messages of servers on to clients that want them.' }),
+    parkTtl: duration({ default: '10m', description: 'How long a parked call waits for the answer of the client.' }),
+    maxParked: integer({ default: 1000, min: 0, max: 100_000, description: 'Maximum number of parked calls.' }),
     maxParkedPerCaller: integer({
       default: 100,
       min: 0,
       max: 100_000,
-      description: 'The most parked calls of a caller.',
+      description: 'Maximum number of parked calls of a caller.',
     }),
     maxParkedPerServer: integer({
       default: 500,
       min: 0,
       max: 100_000,
-      description: 'The most parked calls at a server.',
+      description: 'Maximum number of parked calls at a server.',
     }),
     maxTasks: integer({
       default: 10_000,
       min: 0,
       max: 1_000_000,
-      description: 'The most calls that run as tasks of the gateway.',
+      description: 'Maximum number of calls that run as tasks of the gateway.',
     }),
     maxTasksPerCaller: integer({
       default: 1000,
       min: 0,
       max: 1_000_000,
-      description: 'The most calls of a caller that run as tasks of the gateway.',
+      description: 'Maximum number of calls of a caller that run as tasks of the gateway.',
     }),
   }),
-  policy: group('What needs a yes from a person first.', {
-    approve: group('Calls the caller is asked to approve before they run.', {
+  policy: group('Calls that a person has to approve.', {
+    approve: group('Calls that need approval before they run.', {
       tools: list(toolPattern, {
-        description: 'Names of tools, as the gateway lists them; `*` stands for any characters.',
+        description: "Tools that need approval, by the names in the gateway's lists; `*` matches any characters.",
       }),
-      destructive: flag({ default: false, description: 'Every tool that declares `destructiveHint`.' }),
+      destructive: flag({ default: false, description: 'Whether every tool with `destructiveHint` needs approval.' }),
     }),
   }),
-  state: group('Where state is kept that must outlive a process; embedded in `data` unless said otherwise.', {
+  state: group('Storage of state that outlives a process. Default: an embedded database in `data`.', {
     db: urlField(
       ['postgres:', 'postgresql:'],
       'URL',
       'write a postgres:// URL, or leave the key out for the embedded database',
-      { description: 'A PostgreSQL database, for several replicas.' },
+      { description: 'A PostgreSQL database; several replicas need it.' },
     ),
     bus: urlField(['redis:', 'rediss:'], 'URL', 'write a redis:// or rediss:// URL, or leave the key out', {
-      description: 'A Redis or Valkey server, for several replicas.',
+      description: 'A Redis or Valkey server for streams and leases, beside `db`; default: `db`.',
     }),
     keys: list(
       secret({
@@ -465,37 +503,37 @@ export const SCHEMA = group('', {
         what: 'is not a key',
         fix: 'write at least 32 visible characters, such as the output of: openssl rand -base64 32',
       }),
-      { description: 'Keys of the sealed values, the same on every replica: the first seals, each of them opens.' },
+      { description: 'Keys for sealed values, the same on every replica. The first key seals; every key opens.' },
     ),
-    retention: group('How long records are kept that nothing else ends.', {
+    retention: group('How long records without an expiry are kept.', {
       auditDays: integer({
         default: 365,
         min: 0,
         max: 36_500,
-        description: 'Days an audit record is kept; 0 for ever.',
+        description: 'Days to keep an audit record; 0 keeps it for ever.',
       }),
       deadDeliveryDays: integer({
         default: 30,
         min: 0,
         max: 36_500,
-        description: 'Days a webhook is kept that could not be delivered; 0 for ever.',
+        description: 'Days to keep a webhook delivery that failed for good; 0 keeps it for ever.',
       }),
     }),
   }),
   explainFailures: oneOf(['auto', 'always', 'never'], {
     default: 'auto',
     description:
-      'Whether callers read the URL of a failed server, its answer, or the output of its process; `auto` is while `auth` ' +
-      'is off.',
+      'Whether errors show callers the URL of a failed server, its answer, or the output of its process; `auto` does so ' +
+      'without `auth` only.',
   }),
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',
-      description: 'The least severe level that is written; calls are `info` in JSON and `debug` in text.',
+      description: 'The lowest level to write; calls have the level `info` in JSON and `debug` in text.',
     }),
     format: oneOf(['auto', 'text', 'json'], {
       default: 'auto',
-      description: 'Lines for people or for programs; `auto` is text on a terminal.',
+      description: 'The format of log lines; `auto` is text on a terminal and JSON otherwise.',
     }),
   }),
 });

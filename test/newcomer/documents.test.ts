@@ -134,6 +134,14 @@ test('docs/testing.md names every script that tests or measures, and documents n
   }
 });
 
+test('docs/testing.md describes the folders of test/', () => {
+  const named = [...read('docs/testing.md').matchAll(/`test\/([\w-]+)`/g)].map((match) => match[1]!);
+  const folders = readdirSync(path.join(ROOT, 'test'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'fixtures' && entry.name !== 'support')
+    .map((entry) => entry.name);
+  expect(named.sort()).toEqual(folders.sort());
+});
+
 test('README.md tells that npm test leaves tests out, and where their scripts are', () => {
   const section = sectionOf(README, 'Tests');
   expect(section).toContain('`npm test` leaves out');
@@ -169,6 +177,14 @@ test.each(DOCUMENTS)('the links of %s have targets', (name) => {
     if (/^https?:/.test(target!)) continue;
     if (target!.startsWith('#')) expect(headings).toContain(target!.slice(1));
     else expect(existsSync(path.join(ROOT, path.dirname(name), target!.replace(/#.*/, ''))), target).toBe(true);
+  }
+});
+
+// docs/extending.md also names files that the reader is going to write; test/extending checks that page.
+test.each(DOCUMENTS.filter((name) => name !== 'docs/extending.md'))('the files that %s names exist', (name) => {
+  for (const [, file] of read(name).matchAll(/`((?:[\w.-]+\/)+[\w.-]+\.(?:ts|mjs|js|md|yaml))`/g)) {
+    const places = [ROOT, path.join(ROOT, 'src')].map((folder) => path.join(folder, file!));
+    expect(places.some(existsSync), file).toBe(true);
   }
 });
 

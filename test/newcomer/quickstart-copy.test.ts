@@ -81,7 +81,7 @@ test('the copy is valid and serves the same tools, which work', async () => {
     await client.callTool({ name: 'units__convert', arguments: { value: 1, from: 'mile', to: 'km' } }),
   ).toMatchObject({ content: [{ text: '1 mile = 1.609344 km' }] });
   await client.close();
-  const card = (await (await fetch(`${url}/a2a/desk/.well-known/agent-card.json`)).json()) as { skills: unknown[] };
+  const card = (await (await fetch(`${url}/a2a/helper/.well-known/agent-card.json`)).json()) as { skills: unknown[] };
   expect(card.skills).toHaveLength(4);
 });
 
