@@ -3,58 +3,58 @@ import type { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.j
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 
-/** A request under way, as the channel sees it. */
+/** The part of a pending request that the channel uses. */
 export interface Ticket {
   readonly done: boolean;
-  /** The last event id of its reply stream: from there the stream can be resumed. */
+  /** The last event id of the reply stream. The stream can be resumed after it. */
   lastEventId: string | undefined;
-  /** The server closed the reply stream to be asked again later, which the channel does. */
+  /** The server closed the reply stream for now. The channel resumes it after `retry` milliseconds. */
   polling(retry: number): void;
 }
 
 export interface ChannelEvents {
-  /** A message came in; `ticket` is the request on whose own stream it came, where the transport tells. */
+  /** A message arrived. `ticket` is the request whose reply stream carried it, where the transport has such streams. */
   message(text: Buffer | GappedText, ticket: Ticket | undefined): void;
-  /** A request will not be answered on this channel. */
+  /** The channel will deliver no answer to this request. */
   lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void;
-  /** The server no longer knows the session: nothing sent on it was accepted from here on (HL-14). */
+  /** The server no longer knows the session and did not accept this request (HL-14). */
   expired(ticket: Ticket | undefined): void;
-  /** The channel is gone, with everything on it. */
+  /** The connection ended, and with it all requests under way. */
   closed(why: string): void;
   /** Unsolicited messages may have been missed. */
   gap(): void;
 }
 
-/** One way to carry the messages of a handshake-era session. */
+/** A transport for the messages of a legacy session. */
 export interface Channel {
-  /** Whether replies carry the request they belong to; otherwise only one interactive call may be under way. */
+  /** Whether messages show the request they belong to. If not, only one interactive call may run at a time. */
   readonly correlates: boolean;
-  /** Whether messages that belong to no request would arrive at the moment. */
+  /** Whether messages that belong to no request can arrive at the moment. */
   readonly hears: boolean;
   open(events: ChannelEvents): Promise<void>;
   /**
-   * `taken` is called when the server has the message, or never will. Where the transport carries credentials, the message
-   * carries the one of `caller`; without `caller`, the one of any caller of the session.
+   * `taken` is called when the server has accepted the message, and when sending has failed. Where the transport
+   * carries credentials, the message carries that of `caller`, or without `caller` that of any caller of the session.
    */
   send(message: Buffer, ticket?: Ticket, taken?: () => void, caller?: Caller): void;
-  /** A caller uses the session from here on, beside those before. */
+  /** Adds a caller to the session. */
   admit?(caller: Caller): void;
-  /** Sends what must be taken before anything that follows, where the transport does not keep the order itself. */
+  /** Sends a message and waits until the server has accepted it. Present where the transport keeps no order. */
   sendFirst?(message: Buffer): Promise<void>;
-  /** The handshake is over: from here on the channel names the session and its version. */
+  /** The handshake is complete: later messages carry the session id and the protocol version. */
   established(revision: Revision): void;
   /**
-   * Starts to receive messages that belong to no request, where that takes a step of its own. Resolves when the server has
-   * agreed or refused, and does not wait for long.
+   * Starts to receive messages that belong to no request, where the transport has a separate stream for them. Resolves
+   * when the server has accepted or refused the stream, or after a short time.
    */
   listen(): Promise<void>;
-  /** Stops to receive them for so many milliseconds, and goes on with calls; absent where calls share their connection. */
+  /** Stops to receive such messages for a time. Calls continue. Absent where calls use the same connection. */
   pauseListening?(milliseconds: number): void;
-  /** Ends the connection because of what the server did: whoever opens it anew waits a while. */
+  /** Ends the connection because the server misbehaves. A new connection is opened only after a pause. */
   giveUp?(why: string): void;
-  /** Nobody waits for this request any more; a server that was told so never ends its reply. */
+  /** Closes the reply stream of a cancelled request. Servers do not end the reply to such a request. */
   drop?(ticket: Ticket): void;
-  /** The session as another process can speak on it, and this one without ending it. */
+  /** The session as another process can take it over. `leave` closes the connections and keeps the session open. */
   readonly portable?: { readonly session: string | undefined; readonly credential: string; leave(): void };
   close(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 import type { Cancellation } from '../../../core/caller.js';
 
-/** How long a call waits for word of what it was told to finish first; then it is made, and the server decides. */
+/** How long a repeated call waits for its elicitations. After that the call is sent, and the server decides. */
 const PATIENCE = 20_000;
 const REMEMBERED = 1_000;
 
-/** Elicitations in URL mode that the server said are complete: the word to go on (mcp.md 4.5). */
+/** Completed elicitations in URL mode. A call that depends on one continues after its completion (mcp.md 4.5). */
 export class Elicitations {
   private readonly done = new Set<string>();
   private readonly waiting = new Set<() => void>();
@@ -16,7 +16,7 @@ export class Elicitations {
     for (const check of [...this.waiting]) check();
   }
 
-  /** Resolves when all are complete, or when waiting is no use any more. */
+  /** Resolves when all elicitations are complete, when the call is cancelled, or after a time limit. */
   completed(ids: readonly string[], cancellation: Cancellation): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {

@@ -39,7 +39,7 @@ const answerTo = ({ id }: Posted): object => ({ jsonrpc: '2.0', id, result: {} }
 const eventFor = (message: Posted): string => `data: ${JSON.stringify(answerTo(message))}\n\n`;
 const patiently = { timeout: 20_000 };
 
-/** A session with a server that answers as it should, but where `special` says that it did. */
+/** Opens a session with a correct server. `special` returns true for requests that it answers itself. */
 async function open(
   special: (...heard: Parameters<Answer>) => boolean | undefined,
   { listen = false, ...timeouts }: Partial<UpstreamContext['timeouts']> & { listen?: boolean } = {},
@@ -59,16 +59,16 @@ async function open(
   return session;
 }
 
-it('lets go of a reply that does not end after its answer', async () => {
+it('closes a reply stream that stays open after its answer', async () => {
   const legacy = await open((message, res) => message.method === 'slack' && beginStream(res, eventFor(message)));
   for (let i = 0; i < 5; i++)
     expect(await legacy.request(GATEWAY, gatewayCall('slack'))).toMatchObject({ kind: 'complete' });
   expect(server!.connections.size).toBeGreaterThanOrEqual(5);
-  // That of the handshake is free.
+  // The connection of the handshake is idle.
   await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(2);
 });
 
-it('lets go of a reply whose answer came on another stream', async () => {
+it('closes a reply stream whose answer came on another stream', async () => {
   let unsolicited: ServerResponse | undefined;
   const legacy = await open(
     (message, res, req) => {
@@ -82,12 +82,12 @@ it('lets go of a reply whose answer came on another stream', async () => {
   await expect.poll(() => unsolicited, patiently).toBeDefined();
   for (let i = 0; i < 5; i++)
     expect(await legacy.request(GATEWAY, gatewayCall('slack'))).toMatchObject({ kind: 'complete' });
-  // That of the handshake, and the stream.
+  // The connection of the handshake and the GET stream stay open.
   await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(3);
   expect(unsolicited!.destroyed).toBe(false);
 });
 
-it('keeps the connection of an answer whose reply ends soon', async () => {
+it('keeps the connection of a reply stream that ends soon after its answer', async () => {
   const legacy = await open((message, res) => {
     if (message.method !== 'soon') return false;
     setTimeout(() => res.end(), 100);
@@ -96,20 +96,20 @@ it('keeps the connection of an answer whose reply ends soon', async () => {
   await sleep(200);
   const { opened } = server!;
   await legacy.request(GATEWAY, gatewayCall('soon'));
-  // Longer than a reply that goes on is given.
+  // Longer than the time after which an open reply stream is closed.
   await sleep(1_500);
   await legacy.request(GATEWAY, gatewayCall('soon'));
   expect(server!.opened).toBe(opened);
 });
 
-it('waits only so long for word that a notification was taken', async () => {
+it('stops waiting for the acceptance of a notification after a time limit', async () => {
   const legacy = await open(({ method }) => method === 'notifications/cancelled', { call: 2_000 });
   for (let i = 0; i < 5; i++) legacy.tell('notifications/cancelled', { requestId: i });
   await expect.poll(() => server!.opened, patiently).toBeGreaterThanOrEqual(5);
   await expect.poll(() => server!.connections.size, patiently).toBeLessThanOrEqual(2);
 });
 
-it('waits only so long for word that a session was deleted', async () => {
+it('stops waiting for the deletion of a session after a time limit', async () => {
   let deleting: ServerResponse | undefined;
   const legacy = await open((_, res, req) => {
     if (req.method === 'DELETE') deleting = res;
@@ -120,7 +120,7 @@ it('waits only so long for word that a session was deleted', async () => {
   await expect.poll(() => deleting!.destroyed, patiently).toBe(true);
 });
 
-it.each(['3000000000', '0'])('does not hammer a server that asks to be asked again in %s ms', async (retry) => {
+it.each(['3000000000', '0'])('limits the retry time of %s ms that a server sends', async (retry) => {
   let asked = 0;
   await open(
     (_, res, req) => {
@@ -137,7 +137,7 @@ it.each(['3000000000', '0'])('does not hammer a server that asks to be asked aga
   expect(asked).toBeLessThanOrEqual(100);
 });
 
-it('does not hammer a server that asks for a reply to be resumed at once', async () => {
+it('waits before it resumes a reply that a server wants resumed at once', async () => {
   let asked = 0;
   const legacy = await open((message, res, req) => {
     if (req.method !== 'GET' && message.method !== 'slack') return false;
@@ -152,7 +152,7 @@ it('does not hammer a server that asks for a reply to be resumed at once', async
   expect(asked).toBeLessThanOrEqual(100);
 });
 
-/** A header as its bytes were meant. */
+/** The `Last-Event-ID` header decoded as UTF-8. */
 const lastEventId = ({ headers }: IncomingMessage): string | undefined => {
   const value = headers['last-event-id'];
   return typeof value === 'string' ? Buffer.from(value, 'latin1').toString() : undefined;
@@ -162,7 +162,7 @@ it.each([
   ['世-1', '世-1'],
   ['é', 'é'],
   ['\x01', undefined],
-])('listens again from the event %j', async (id, expected) => {
+])('resumes the GET stream after the event %j', async (id, expected) => {
   const asked: (string | undefined)[] = [];
   await open(
     (_, res, req) => {
@@ -197,7 +197,7 @@ it('resumes a reply from an event whose id is not ASCII', async () => {
   expect(asked).toEqual(['世-1']);
 });
 
-it('sends nothing before the server has taken the end of the handshake', async () => {
+it('sends no request before the server has accepted notifications/initialized', async () => {
   const heard: string[] = [];
   let initialize = (_: ServerResponse): void => {};
   const initialized = new Promise<ServerResponse>((resolve) => {
@@ -217,7 +217,7 @@ it('sends nothing before the server has taken the end of the handshake', async (
   expect(heard.at(-1)).toBe('tools/list');
 });
 
-it('goes on with a server that never takes it', patiently, async () => {
+it('continues with a server that never accepts notifications/initialized', patiently, async () => {
   const opened = await open((message) => message.method === 'notifications/initialized');
   await expect(opened.own('tools/list')).resolves.toEqual({});
 });

@@ -38,16 +38,16 @@ const ACCEPT_PATIENCE = 1_000;
 const LISTEN_PATIENCE = 500;
 const POSTING = ['content-type', 'application/json', 'accept', 'application/json, text/event-stream'];
 
-/** The wait a server asks for: neither none at all, nor more than a timer can hold. */
+/** Limits the retry time of a server to a range that is neither a busy loop nor too long for a timer. */
 const bounded = (retry: number): number => Math.min(MAX_RETRY, Math.max(MIN_RETRY, retry));
 
-/** Control characters: an id with one of them fits in no header, and so is no point to resume from. */
+/** Control characters. An event id with one of them fits in no header, so a stream cannot be resumed after it. */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\uffff]/;
 
-/** The header that names the last event, whose id is sent as its bytes in UTF-8. */
+/** The `Last-Event-ID` header. The id is sent as UTF-8 bytes. */
 const after = (id: string): [string, string] => ['Last-Event-ID', Buffer.from(id).toString('latin1')];
 
-/** Streamable HTTP of 2025-03-26 to 2025-11-25: a POST per message, replies on its own stream, a GET stream beside. */
+/** Legacy Streamable HTTP: one POST per message, the reply in the response, other messages on a GET stream. */
 export class HttpChannel implements Channel {
   readonly correlates = true;
   private events!: ChannelEvents;
@@ -56,9 +56,9 @@ export class HttpChannel implements Channel {
   private unsolicited: EventStream | undefined;
   /** Whether the stream for messages that belong to no request is open. */
   hears = false;
-  /** What is under way, and the request whose reply it carries. */
-  private readonly open_ = new Map<Abortable, Ticket | undefined>();
-  /** The headers of every POST with one credential, until one of them changes. */
+  /** Open HTTP requests, each with the MCP request whose reply it carries. */
+  private readonly inFlight = new Map<Abortable, Ticket | undefined>();
+  /** The headers of POST requests with one credential; built again when the credential or a header changes. */
   private posting: { readonly as: Credential; readonly headers: readonly string[] } | undefined;
   private readonly speakers: SessionCallers;
   private readonly timers = new Set<NodeJS.Timeout>();
@@ -68,14 +68,14 @@ export class HttpChannel implements Channel {
     private readonly context: UpstreamContext,
     private readonly target: HttpTarget,
     holder: CredentialHolder,
-    /** A session that another process opened. */
+    /** The id of a session that another process opened. */
     adopted?: string,
   ) {
     this.speakers = new SessionCallers(context, holder);
     this.sessionId = adopted;
   }
 
-  /** Runs with the credential of the next request: at once, where it is at hand. */
+  /** Calls `run` with the credential of the next request, without a delay where the credential is known. */
   private authorized(run: (credential: Credential) => void, refused: (error: ProtocolError) => void): void {
     const given = this.speakers.credential();
     if (!(given instanceof Promise)) {
@@ -90,7 +90,7 @@ export class HttpChannel implements Channel {
     );
   }
 
-  /** The session is over where its callers have other credentials by now. */
+  /** Ends the session where its callers have changed their credentials. */
   private use(credential: Credential | undefined, run: (credential: Credential) => void): void {
     if (credential) run(credential);
     else this.events.expired(undefined);
@@ -116,7 +116,7 @@ export class HttpChannel implements Channel {
     return headers;
   }
 
-  /** A server that takes its time to accept a message does not hold up the rest for long. */
+  /** Waits only a short time, so that a slow server does not delay the messages that follow. */
   sendFirst(message: Buffer): Promise<void> {
     const accepted = new Promise<void>((resolve) => this.send(message, undefined, resolve));
     return within(accepted, ACCEPT_PATIENCE);
@@ -137,18 +137,18 @@ export class HttpChannel implements Channel {
     const reply = new Reply(this, ticket, taken);
     const target = inLane(this.target, credential.key);
     reply.wire = post(this.context.http, target, this.posting.headers, message, reply, this.context.limits);
-    // A request is given up by whoever waits for it.
+    // A request needs no timer here: its call has one.
     if (!ticket) reply.expireIn(this.context.timeouts.call);
-    this.open_.set(reply, ticket);
+    this.inFlight.set(reply, ticket);
   }
 
   drop(ticket: Ticket): void {
-    for (const [wire, carried] of this.open_) if (carried === ticket) wire.abort();
+    for (const [wire, carried] of this.inFlight) if (carried === ticket) wire.abort();
   }
 
   /** Called by the reply stream of a POST. */
   forget(reply: Abortable): void {
-    this.open_.delete(reply);
+    this.inFlight.delete(reply);
   }
 
   accepted(headers: HttpHeaders): void {
@@ -168,7 +168,7 @@ export class HttpChannel implements Channel {
     else if (ticket) this.events.lost(ticket, refusal(this.context, status, headers, body));
   }
 
-  /** The reply ended before its answer came: resumed where the server gave event ids, lost otherwise (HLC-06, HLC-07). */
+  /** The reply ended before the answer. Resumes it where the server sent event ids (HLC-06, HLC-07). */
   ended(ticket: Ticket | undefined, failure: HttpFailure | undefined, retry: number | undefined): void {
     if (!ticket || ticket.done || this.closed) return;
     if (failure && !failure.sent) this.events.lost(ticket, unconnected(this.context, failure.error));
@@ -187,7 +187,7 @@ export class HttpChannel implements Channel {
     this.resume(ticket, retry, 0);
   }
 
-  /** Asks for the rest of a reply whose first part another process has read; resolves once it comes. */
+  /** Resumes a reply whose first part another process has read. Resolves when the rest starts to arrive. */
   resumeReply(ticket: Ticket): Promise<void> {
     return new Promise((resolve) => this.resume(ticket, 0, 0, resolve));
   }
@@ -201,7 +201,7 @@ export class HttpChannel implements Channel {
       let wait = retry;
       let progressed = false;
       const again = (why: string): void => {
-        this.open_.delete(handle);
+        this.inFlight.delete(handle);
         if (ticket.done || this.closed) return;
         if (!progressed && attempt >= RESUMES)
           this.events.lost(ticket, broken(this.context, `failed before it answered: ${why}`));
@@ -225,7 +225,7 @@ export class HttpChannel implements Channel {
             wait = milliseconds;
           },
           refused: (status) => {
-            this.open_.delete(handle);
+            this.inFlight.delete(handle);
             if (status === 404) this.events.expired(undefined);
             this.events.lost(ticket, broken(this.context, `could not resume its reply (HTTP ${status})`));
           },
@@ -235,16 +235,16 @@ export class HttpChannel implements Channel {
       );
       const handle: Abortable = {
         abort: () => {
-          this.open_.delete(handle);
+          this.inFlight.delete(handle);
           stream.close();
         },
       };
-      this.open_.set(handle, ticket);
+      this.inFlight.set(handle, ticket);
     };
     this.later(retry, () => this.authorized(ask, lost));
   }
 
-  /** Some servers answer with nothing at all until there is something to say. */
+  /** Waits only a short time: some servers send no response headers before their first message. */
   listen(): Promise<void> {
     return within(new Promise<void>((resolve) => this.listenFrom(undefined, 0, resolve)), LISTEN_PATIENCE);
   }
@@ -254,9 +254,9 @@ export class HttpChannel implements Channel {
     this.unsolicited?.close();
     this.unsolicited = undefined;
     this.hears = false;
-    // A stream that answers a message which is no request has nothing to say either.
-    for (const wire of [...this.open_.keys()]) if (wire instanceof Reply && wire.stray) wire.abort();
-    // What came in between is not asked for again.
+    // Also closes streams in reply to messages that are not requests: no call needs them.
+    for (const wire of [...this.inFlight.keys()]) if (wire instanceof Reply && wire.stray) wire.abort();
+    // Starts without an event id: messages sent during the pause are not requested again.
     if (listened) this.later(milliseconds, () => this.listenFrom(undefined, 1));
   }
 
@@ -298,7 +298,7 @@ export class HttpChannel implements Channel {
           opened = true;
           this.hears = true;
           answered?.();
-          // Without an event id to resume from, what was sent in between is gone.
+          // Without an event id, messages sent since the last stream are lost.
           if (attempt > 0 && lastEventId === undefined) this.events.gap();
         },
         event: (_, data) => this.events.message(data, undefined),
@@ -311,7 +311,7 @@ export class HttpChannel implements Channel {
         refused: (status) => {
           answered?.();
           if (status === 404 && this.sessionId !== undefined) this.events.expired(undefined);
-          // 405: the server has nothing to say unasked (HL-07). A resume point it no longer knows is dropped.
+          // On 405 the server offers no such stream (HL-07). The refusal may also concern the event id: try without it.
           else if (lastEventId !== undefined) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
           else if (status >= 500) this.later(wait, () => this.listenFrom(undefined, attempt + 1));
         },
@@ -340,7 +340,7 @@ export class HttpChannel implements Channel {
     this.hears = false;
     for (const timer of this.timers) clearTimeout(timer);
     this.unsolicited?.close();
-    for (const wire of this.open_.keys()) wire.abort();
+    for (const wire of this.inFlight.keys()) wire.abort();
   }
 
   async close(): Promise<void> {
@@ -351,7 +351,7 @@ export class HttpChannel implements Channel {
     const credential = given instanceof Promise ? await given.catch(() => undefined) : given;
     if (!credential) return;
     await new Promise<void>((resolve) => {
-      // HLC-03: the server may free the session at once; whether it does is its business.
+      // HLC-03: DELETE lets the server free the session at once. The server may refuse it.
       const timer = setTimeout(() => {
         wire.abort();
         resolve();
@@ -380,11 +380,11 @@ class Reply implements PostEvents, Abortable {
   constructor(
     private readonly channel: HttpChannel,
     private readonly ticket: Ticket | undefined,
-    /** Called when the server has taken the message, or never will. */
+    /** Called when the server has accepted the message, and when sending has failed. */
     private readonly taken?: () => void,
   ) {}
 
-  /** A stream in reply to a message that is no request. */
+  /** Whether this is a stream in reply to a message that is not a request. */
   get stray(): boolean {
     return this.streamed && this.ticket === undefined;
   }

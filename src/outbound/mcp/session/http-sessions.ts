@@ -39,13 +39,13 @@ export interface HttpSessionsOptions {
   readonly context: UpstreamContext;
   readonly url: string;
   readonly offer: Revision;
-  /** The transport to use; found out by trying where undefined. */
+  /** The transport to use. Where undefined, the first connection detects it. */
   readonly transport: 'http' | 'sse' | undefined;
-  /** How many sessions are lent to interactive calls where the transport does not tell requests apart. */
+  /** Maximum number of sessions for interactive calls where messages do not show the request they belong to. */
   readonly pool: number;
   readonly idle: number;
   found(transport: 'http' | 'sse'): void;
-  /** A list of clients with some capabilities changed. */
+  /** A list changed at the server, for clients with the capabilities of the event. */
   overheard(event: WatchEvent): void;
 }
 
@@ -56,28 +56,28 @@ const listingKey = (capabilities: ClientCapabilities, credential: string): strin
 const CANONICAL = 'canonical||';
 const canonicalKey = (credential: string): string => `${CANONICAL}${credential}`;
 
-/** The credential of a shared session, by its key; undefined for other sessions. */
+/** The credential key of a shared session; undefined for other sessions. */
 const sharedBy = (key: string): string | undefined =>
   key.startsWith(CANONICAL) ? key.slice(CANONICAL.length) : undefined;
 
-/** Calls that may wait for each session of a pool. */
+/** Maximum number of calls that wait, per session of a pool. */
 const MOST_WAITING = 100;
 
-/** A session, or one that is being opened. A call on an open session waits for nothing. */
+/** A session, or the promise of one that is being opened. A call on an open session needs no await. */
 type Kept = LegacySession | Promise<LegacySession>;
 
 const QUIET: SessionEvents = { changed: () => {}, gap: () => {}, ended: () => {} };
 
-/** The sessions with one server of the handshake era over HTTP. */
+/** The sessions with one legacy server over HTTP. */
 export class HttpSessions implements Peer {
   private transport: 'http' | 'sse' | undefined;
   private readonly sessions = new Map<string, Kept>();
   private readonly pools = new Map<string, LeasePool>();
-  /** What the shared session of each credential is watched for. */
+  /** The watches on the shared session of each credential. */
   private readonly watching = new Map<string, SessionWatch>();
   /** The key of the gateway's own credential, once it is known. */
   private own: string | undefined;
-  /** The sessions that list for clients with capabilities, once they are open. */
+  /** The open sessions that fetch lists for clients with capabilities. */
   private readonly listing = new Map<string, LegacySession>();
   private readonly sweeper: NodeJS.Timeout;
 
@@ -91,7 +91,7 @@ export class HttpSessions implements Peer {
     try {
       const first = await this.requestOnce(caller, call);
       if (first.kind !== 'error' || !(first.error instanceof SessionExpired)) return first;
-      // The server said it never took the request, so a new session may carry it (HLC-02).
+      // The server did not accept the request, so it may be sent again on a new session (HLC-02).
       return await this.requestOnce(caller, call);
     } catch (error) {
       if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return failed(error);
@@ -117,7 +117,7 @@ export class HttpSessions implements Peer {
     return this.transport === 'sse' ? this.lease(holder, call) : requestOn(this.dedicated(holder), holder, call);
   }
 
-  /** The caller with the key of its credential: sessions of one credential are not used with another. */
+  /** The caller with the key of its credential. A session is used with one credential only. */
   private holder(caller: Caller): CredentialHolder | Promise<CredentialHolder> {
     const { context } = this.options;
     const given = credentialOf(context, caller);
@@ -143,7 +143,7 @@ export class HttpSessions implements Peer {
       });
       this.pools.set(key, pool);
     }
-    // A session is opened with the credential of the call that needs it: an earlier caller may have another one by now.
+    // Opens with the credential of this call: an earlier caller may have changed its credential since.
     const open = (): Promise<LegacySession> => this.open(holder, capabilities, false, QUIET);
     return pool.use(call.cancellation, open, async (session) => {
       session.admit(caller);
@@ -152,7 +152,7 @@ export class HttpSessions implements Peer {
     });
   }
 
-  /** The session of calls that cannot be asked anything: one for all, but a client with a session keeps its own. */
+  /** The session for calls without questions: shared by all callers, except clients that have their own session. */
   private shared(holder: CredentialHolder, method: string): Kept {
     const { caller } = holder;
     if (caller.session !== undefined) return this.dedicated(holder);
@@ -172,14 +172,14 @@ export class HttpSessions implements Peer {
   private openFor(holder: CredentialHolder): Promise<LegacySession> {
     const { caller } = holder;
     const { ask, tell } = caller;
-    // A client with a session of its own hears what the server says beside its calls. For others, questions and word that
-    // an elicitation is complete come that way.
+    // A client with its own session gets the server's messages outside of its calls. For other clients, questions and
+    // completions of elicitations arrive there.
     const listen = tell !== undefined || isInteractive(caller.capabilities);
     const events: SessionEvents = {
       ...QUIET,
       ...(ask && { unsolicited: ask }),
       ...(tell && { logged: tell }),
-      // A client that was given the ids with -32042 is told under them.
+      // The client knows these elicitation ids from error -32042.
       ...(tell &&
         caller.revision.expresses.urlElicitationError && {
           completed: (elicitationId: string) =>
@@ -206,21 +206,21 @@ export class HttpSessions implements Peer {
     return watching;
   }
 
-  /** The session for what concerns no caller. */
+  /** The session for requests of the gateway itself. */
   private async ownSession(): Promise<LegacySession> {
     const holder = await this.holder(GATEWAY);
     this.own = holder.key;
     return this.canonical(holder);
   }
 
-  /** Whether the server can tell of changed lists at the moment, on the session that lists for these capabilities. */
+  /** Whether list changes can arrive at the moment, on the session that fetches lists for these capabilities. */
   hears(capabilities: ClientCapabilities): boolean {
     if (this.own === undefined) return false;
     if (isEmpty(capabilities)) return this.watching.get(this.own)?.hears === true;
     return this.listing.get(listingKey(capabilities, this.own))?.hears === true;
   }
 
-  /** The session that lists for clients with capabilities: servers choose by them what they show. */
+  /** The session that fetches lists for clients with capabilities. Servers choose their list items by them. */
   private listingFor(holder: CredentialHolder, given: ClientCapabilities): Kept {
     const capabilities = sharedCapabilities(given);
     const key = listingKey(capabilities, holder.key);
@@ -262,7 +262,7 @@ export class HttpSessions implements Peer {
     return opening;
   }
 
-  /** Uses the session that another caller with the same credential is opening. */
+  /** Waits for a session that another caller with the same credential is opening. */
   private async join(
     opening: Promise<LegacySession>,
     holder: CredentialHolder,
@@ -270,7 +270,7 @@ export class HttpSessions implements Peer {
     open: () => Promise<LegacySession>,
   ): Promise<LegacySession> {
     const session = await opening.catch((error: unknown) => {
-      // The caller that opens the session has lost its credential, which is no answer to this one.
+      // The opening caller has lost its credential. This caller may still have one.
       if (error instanceof CredentialError) return undefined;
       throw error;
     });
@@ -301,7 +301,7 @@ export class HttpSessions implements Peer {
         listen,
         events,
       });
-    // Over the older transport every message comes on the one stream that the flood came on.
+    // HTTP+SSE has one stream for all messages, so a new connection waits until the pause after the flood is over.
     const rest = this.transport === 'sse' ? context.traffic.resting : 0;
     if (rest > 0) throw resting(context, rest);
     if (this.transport) return over(this.transport);
@@ -319,7 +319,7 @@ export class HttpSessions implements Peer {
     return session;
   }
 
-  /** Only Streamable HTTP can resume a reply, so only there a call was written down. */
+  /** Continues a stored call. Only calls over Streamable HTTP are stored, because only there a reply can be resumed. */
   adopt(value: JsonValue, caller: Caller): ParkedCall | undefined {
     const record = readPortable(value);
     if (!record) return undefined;
@@ -351,7 +351,7 @@ export class HttpSessions implements Peer {
     return this.watchingOf(holder.key).listen(await this.canonical(holder), filter, deliver, lost);
   }
 
-  /** A client's roots changed: the sessions that are its own are told. */
+  /** Notifies the sessions of a client that its roots changed. */
   rootsChanged(owner: string): void {
     for (const [key, opening] of this.sessions) {
       if (key.startsWith(`${owner}|`))
@@ -359,7 +359,7 @@ export class HttpSessions implements Peer {
     }
   }
 
-  /** The client whose session this was is gone. */
+  /** Closes the sessions of a client that has ended. */
   release(owner: string): void {
     for (const [key, opening] of this.sessions) {
       if (!key.startsWith(`${owner}|`)) continue;
@@ -373,7 +373,7 @@ export class HttpSessions implements Peer {
     for (const [key, opening] of this.sessions) {
       const shared = sharedBy(key);
       if (shared !== undefined && (shared === this.own || this.watching.get(shared)?.watched)) continue;
-      // One that is being opened is in use.
+      // A session that is being opened counts as in use.
       if (!(opening instanceof LegacySession) || opening.inFlight > 0 || opening.lastUsed > before) continue;
       this.sessions.delete(key);
       this.listing.delete(key);
@@ -406,14 +406,14 @@ function requestOn(session: Kept, { caller }: CredentialHolder, call: UpstreamCa
   return rejectOnCancel(session, call.cancellation).then((opened) => opened.request(caller, call));
 }
 
-/** Does something with a session once it is open; nothing where it does not open. */
+/** Runs `work` when the session is open. Does nothing where opening fails. */
 async function whenOpen(opening: Kept, work: (session: LegacySession) => void | Promise<void>): Promise<void> {
   try {
     await work(await opening);
   } catch {}
 }
 
-/** SSE-04: an endpoint that does not take a POST may be the older transport's. */
+/** SSE-04: an endpoint that refuses POST may serve HTTP+SSE. */
 function maybeSse(error: unknown): boolean {
   const status =
     error instanceof UpstreamRpcError

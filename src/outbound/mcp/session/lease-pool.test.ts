@@ -27,7 +27,7 @@ const pool = (options: { max?: number; maxWaiting?: number; patience?: number } 
     opened.push(session);
     return Promise.resolve(session);
   };
-  /** A call that holds its session until it is told to end. */
+  /** Starts a call that holds its session until the test ends it. */
   const hold = (opens = open) => {
     const cancellation = new Cancellation();
     let end = (): void => {};
@@ -43,7 +43,7 @@ const pool = (options: { max?: number; maxWaiting?: number; patience?: number } 
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('calls that wait for a session', () => {
-  it('get it in the order in which they came', async () => {
+  it('get sessions in order of arrival', async () => {
     const { leases, opened, hold } = pool();
     const first = hold();
     const session = await first.started;
@@ -58,7 +58,7 @@ describe('calls that wait for a session', () => {
     expect(opened).toHaveLength(1);
   });
 
-  it('are bounded', async () => {
+  it('are limited in number', async () => {
     const { hold } = pool();
     await hold().started;
     hold().started.catch(() => {});
@@ -69,7 +69,7 @@ describe('calls that wait for a session', () => {
     });
   });
 
-  it('leave when they are cancelled', async () => {
+  it('leave the queue when they are cancelled', async () => {
     const { leases, hold } = pool();
     const first = hold();
     await first.started;
@@ -82,14 +82,14 @@ describe('calls that wait for a session', () => {
     await last.started;
   });
 
-  it('wait no longer than they may', async () => {
+  it('fail after the time limit', async () => {
     const { leases, hold } = pool({ patience: 10 });
     await hold().started;
     await expect(hold().started).rejects.toMatchObject({ reason: 'upstream_timeout' });
     expect(leases.waiting).toBe(0);
   });
 
-  it('end with the pool, and so does a session in use when its call is over', async () => {
+  it('end when the pool closes; a session in use ends with its call', async () => {
     const { leases, opened, hold } = pool();
     const first = hold();
     await first.started;
@@ -104,7 +104,7 @@ describe('calls that wait for a session', () => {
     expect(opened[0]!.ended).toBe(true);
   });
 
-  it('get a new session where the one before has ended', async () => {
+  it('get a new session where the released one has ended', async () => {
     const { opened, hold } = pool();
     const first = hold();
     (await first.started).ended = true;
@@ -133,7 +133,7 @@ describe('calls that wait for a session', () => {
     expect(await next.started).toBe(session);
   });
 
-  it('get a session although the call before them has no credential to open one with', async () => {
+  it('get a session although the call before them lacks a credential to open one', async () => {
     const { opened, hold } = pool();
     const first = hold();
     (await first.started).ended = true;

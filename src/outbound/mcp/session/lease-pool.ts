@@ -4,22 +4,22 @@ import { CredentialError } from '../context.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
 import type { LegacySession } from './session.js';
 
-/** The part of a session that a pool looks at. */
+/** The members of a session that a pool uses. */
 export type Leased = Pick<LegacySession, 'ended' | 'quiet' | 'close' | 'lastUsed'>;
 
 export interface LeasePoolOptions {
   /** The name of the server, for errors. */
   readonly name: string;
-  /** The most sessions at a time. */
+  /** Maximum number of sessions. */
   readonly max: number;
-  /** The most calls that wait for a session. */
+  /** Maximum number of calls that wait for a session. */
   readonly maxWaiting: number;
   /** How long a call waits for a session, in milliseconds. */
   readonly patience: number;
 }
 
 interface Waiter<S> {
-  /** It was cancelled, or its time is over. */
+  /** Whether the call was cancelled or its waiting time is over. */
   left: boolean;
   /** Opens a session for this call. */
   readonly open: () => Promise<S>;
@@ -28,12 +28,12 @@ interface Waiter<S> {
 }
 
 /**
- * Sessions lent to one call at a time, for transports whose messages do not say which request they belong to: a question
- * on such a session can only come from the call that holds it. They stay warm between calls.
+ * Sessions leased to one call at a time, for transports whose messages do not show the request they belong to: a
+ * question on such a session can only belong to the call that holds it. Sessions stay open between calls.
  */
 export class LeasePool<S extends Leased = LegacySession> {
   private readonly idle: S[] = [];
-  /** Those that wait, in the order in which they came. */
+  /** Waiting calls, in order of arrival. */
   private readonly waiters = new Set<Waiter<S>>();
   private size = 0;
   private closed = false;
@@ -44,7 +44,7 @@ export class LeasePool<S extends Leased = LegacySession> {
     return this.waiters.size;
   }
 
-  /** Runs a call on a session of its own; `open` opens one for this call where none is idle. */
+  /** Runs a call on a leased session. `open` opens a session for this call where none is idle. */
   async use<R>(
     cancellation: Cancellation,
     open: () => Promise<S>,
@@ -55,7 +55,7 @@ export class LeasePool<S extends Leased = LegacySession> {
     const release = (): void => {
       if (released) return;
       released = true;
-      // The next call could not be told from one that goes on although it was cancelled (BR-17).
+      // Closes a session on which a cancelled call still runs: its messages look like those of the next call (BR-17).
       void session
         .quiet()
         .then(async (quiet) => {
@@ -96,7 +96,7 @@ export class LeasePool<S extends Leased = LegacySession> {
       throw this.refusal('upstream_unavailable', 'is no longer served');
     } catch (error) {
       this.size--;
-      // A call without a credential says nothing about those that wait behind it.
+      // Other waiting calls may have a credential.
       if (error instanceof CredentialError) this.openForNext();
       throw error;
     }
@@ -105,7 +105,7 @@ export class LeasePool<S extends Leased = LegacySession> {
   private openFor(cancellation: Cancellation, open: () => Promise<S>): Promise<S> {
     const opening = this.open(open);
     return rejectOnCancel(opening, cancellation).catch((error: unknown) => {
-      // A session whose call was cancelled meanwhile goes to the next.
+      // The call was cancelled while its session opened: the next call gets the session.
       opening.then((session) => this.release(session)).catch(() => {});
       throw error;
     });
@@ -133,7 +133,7 @@ export class LeasePool<S extends Leased = LegacySession> {
         },
       };
       const timer = setTimeout(
-        () => waiter.reject(this.refusal('upstream_timeout', `had no session to spare within ${patience / 1_000} s`)),
+        () => waiter.reject(this.refusal('upstream_timeout', `had no free session within ${patience / 1_000} s`)),
         patience,
       );
       this.waiters.add(waiter);
@@ -144,7 +144,7 @@ export class LeasePool<S extends Leased = LegacySession> {
     });
   }
 
-  /** Whether no session was lent since a moment of `performance.now()`. */
+  /** Whether no session was leased since `before`, a time of `performance.now()`. */
   unusedSince(before: number): boolean {
     if (this.size > this.idle.length || this.waiters.size > 0) return false;
     return this.idle.every(({ lastUsed }) => lastUsed <= before);
@@ -173,7 +173,7 @@ export class LeasePool<S extends Leased = LegacySession> {
   private openForNext(): void {
     const [waiter] = this.waiters;
     if (!waiter) return;
-    // It no longer counts as waiting; where it is cancelled meanwhile, the session goes to the next.
+    // The call no longer counts as waiting. If it is cancelled now, the next call gets the session.
     this.waiters.delete(waiter);
     this.open(waiter.open).then((opened) => {
       if (waiter.left) this.release(opened);
@@ -181,7 +181,7 @@ export class LeasePool<S extends Leased = LegacySession> {
     }, waiter.reject);
   }
 
-  /** Ends the sessions that are idle and the calls that wait; a session in use is ended when its call is over. */
+  /** Ends idle sessions and rejects waiting calls. A session in use ends with its call. */
   async close(): Promise<void> {
     this.closed = true;
     for (const waiter of [...this.waiters]) waiter.reject(this.refusal('upstream_unavailable', 'is no longer served'));

@@ -8,7 +8,7 @@ import { PendingCall, type PendingHost } from './pending.js';
 
 const sink = () => ({ notify: () => {}, cancellation: new Cancellation() });
 
-/** A call that waits for the answer to its question, and whose server answers all the same. */
+/** A parked call whose server answers before the client has answered the server's question. */
 async function answeredWhileParked(traffic: ServerTraffic, bytes: number): Promise<ParkedCall> {
   const host = {
     server: { name: 'old' },
@@ -26,12 +26,12 @@ async function answeredWhileParked(traffic: ServerTraffic, bytes: number): Promi
     call.ask(1, { method: 'roots/list' }, release);
     setTimeout(() => call.finish(complete(RawObject.from({ text: 'x'.repeat(bytes) }))), 50);
   });
-  if (asked.kind !== 'input_required' || !asked.parked) throw new Error('it did not ask');
+  if (asked.kind !== 'input_required' || !asked.parked) throw new Error('the call did not park');
   await asked.parked.over;
   return asked.parked;
 }
 
-it('keeps answers that come while their callers are asked, up to a number of bytes', async () => {
+it('keeps answers to parked calls up to a limit in bytes', async () => {
   const traffic = new ServerTraffic({ ...SERVER_TRAFFIC_LIMITS, keptAnswers: { count: 100, bytes: 1_000 } });
   const calls = await Promise.all([400, 400, 400].map((bytes) => answeredWhileParked(traffic, bytes)));
   const outcomes = await Promise.all(calls.map((call) => call.resume(sink(), {})));
@@ -39,7 +39,7 @@ it('keeps answers that come while their callers are asked, up to a number of byt
   expect(outcomes.find(({ kind }) => kind === 'error')).toMatchObject({
     error: { reason: 'overloaded', detail: { outcome: 'unknown', data: { server: 'old' } } },
   });
-  // Those that were fetched, or given up, make room.
+  // Fetched and abandoned answers free their room.
   const [next] = await Promise.all([answeredWhileParked(traffic, 900)]);
   next!.abandon('expired');
   const last = await answeredWhileParked(traffic, 900);

@@ -23,19 +23,19 @@ import type { ServerTraffic } from '../server-traffic.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
 
-/** What a pending call needs of the session it runs on. */
+/** The session of a pending call, reduced to the members that the call uses. */
 export interface PendingHost {
   readonly server: Server;
   readonly timeouts: { readonly call: number; readonly callMax: number };
-  /** What all calls to the server share. */
+  /** Shared by all calls to the server. */
   readonly traffic: ServerTraffic;
   /** `release` is called once the server has the answer. */
   answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void;
   refuse(id: Id, question: InputRequest, reason: string, release: Release): void;
-  /** Tells the server that nobody waits for this call any more. */
+  /** Tells the server that the gateway no longer waits for this call. */
   cancelUpstream(call: PendingCall, reason: string | undefined): void;
   forget(call: PendingCall): void;
-  /** The session, where another process can speak on it. */
+  /** The session, where another process can take it over. */
   portable(): PortableSession | undefined;
 }
 
@@ -45,12 +45,12 @@ interface Question {
   readonly release: Release;
 }
 
-/** Siblings of a question come within milliseconds; they are asked together (mcp.md 4.4). */
+/** Questions that arrive within this many milliseconds go to the client together (mcp.md 4.4). */
 const BATCH_WINDOW = 5;
 
 /**
- * One request on a handshake-era session, from sending to its single outcome. When the server asks something in the
- * middle, the call parks: whoever waits is given the questions, and `resume` takes the answers back to the same call.
+ * One request on a legacy session, from sending to its single outcome. When the server sends questions during the
+ * request, the call parks: the waiting caller gets the questions, and `resume` returns the answers to the same call.
  */
 export class PendingCall implements Ticket, ParkedCall {
   lastEventId: string | undefined;
@@ -62,19 +62,19 @@ export class PendingCall implements Ticket, ParkedCall {
   private batch: NodeJS.Timeout | undefined;
   private readonly asked = new Map<string, Question>();
   private asking = 0;
-  /** Made with the first question, which most calls never ask. */
+  /** Created with the first question; most calls have none. */
   private open: Quota | undefined;
   private questionRate: TokenBucket | undefined;
   private unwantedRate: TokenBucket | undefined;
   private releaseKept: Release | undefined;
   private readonly used = new Set<string>();
   private held: Notification | undefined;
-  /** What the server asked for in vain: a failure that follows is the lack of it. */
+  /** Capabilities that the server asked for and the client lacks. If the call then fails, they are the reported cause. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
-  /** Nothing is answered before the reply is read again: what follows the answer may come at once, and once only. */
+  /** Resolves when the reply is read again. Answers wait for it: the server sends its reaction to them only once. */
   ready: Promise<void> | undefined;
-  /** It is written down somewhere, and the session it waits on must not be ended. */
+  /** Whether the call is stored for other processes. Its session must then stay open. */
   carried = false;
   private ending: { readonly promise: Promise<void>; resolve(): void } | undefined;
 
@@ -90,7 +90,7 @@ export class PendingCall implements Ticket, ParkedCall {
     this.attend(call.cancellation);
   }
 
-  /** A call that another process parked. */
+  /** Continues a call that another process parked. */
   static adopted(host: PendingHost, record: PortableCall): PendingCall {
     const { method, taskId, wantsProgress, capabilities, questions, timeouts } = record;
     const call: UpstreamCall = {
@@ -140,8 +140,8 @@ export class PendingCall implements Ticket, ParkedCall {
   get over(): Promise<void> {
     if (!this.ending) {
       let resolve = (): void => {};
-      const promise = new Promise<void>((settle) => {
-        resolve = settle;
+      const promise = new Promise<void>((done) => {
+        resolve = done;
       });
       this.ending = { promise, resolve };
       if (this.done) resolve();
@@ -169,7 +169,7 @@ export class PendingCall implements Ticket, ParkedCall {
     this.finish(failed(error));
   }
 
-  /** The one outcome. Where nobody waits at the moment, it is kept for the next `resume`. */
+  /** Sets the single outcome of the call. Without a waiting caller, the outcome is kept for the next `resume`. */
   finish(outcome: Outcome): void {
     if (this.done) return;
     this.finished = this.waiter ? outcome : this.kept(outcome);
@@ -179,10 +179,10 @@ export class PendingCall implements Ticket, ParkedCall {
     this.asked.clear();
     this.host.forget(this);
     this.ending?.resolve();
-    this.hand(outcome);
+    this.settle(outcome);
   }
 
-  /** The outcome as it is kept while nobody waits for it: what is kept is bounded in bytes. */
+  /** Keeps the outcome until the caller asks for it. Beyond the quota of kept bytes, an error is kept instead. */
   private kept(outcome: Outcome): Outcome {
     if (outcome.kind !== 'complete' && outcome.kind !== 'task') return outcome;
     this.releaseKept = this.host.traffic.keptAnswers.take(outcome.result.size);
@@ -191,7 +191,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return failed(
       new ProtocolError(
         'overloaded',
-        `Server "${name}" answered while its question waited, and too many such answers are kept`,
+        `Server "${name}" answered while its question was open, and the gateway keeps too many such answers`,
         { outcome: 'unknown', data: { server: name } },
       ),
     );
@@ -201,18 +201,18 @@ export class PendingCall implements Ticket, ParkedCall {
     this.finish(failed(error));
   }
 
-  private hand(outcome: Outcome): void {
+  private settle(outcome: Outcome): void {
     const { waiter } = this;
     this.waiter = undefined;
     waiter?.(outcome);
   }
 
-  /** The server let go of the reply and will be asked again. */
+  /** The server closed the reply stream. The channel resumes it. */
   polling(retry: number): void {
     this.call.polling?.(retry);
   }
 
-  /** False where nobody waits for it. */
+  /** Returns false where the caller did not ask for progress. */
   progress(notification: Notification): boolean {
     if (!this.call.wantsProgress || this.done) return false;
     if (this.parked) {
@@ -224,7 +224,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return true;
   }
 
-  /** False where nobody waits for it. */
+  /** Returns false where the caller did not ask for log messages of this level. */
   log(notification: Notification): boolean {
     const level = notification.params['level'];
     const { logLevel } = this.call;
@@ -233,7 +233,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return true;
   }
 
-  /** Room for one more question of this call and its answer; undefined, and the call is ended, where there is none. */
+  /** Reserves room for one more question and its answer. Ends the call and returns undefined where there is none. */
   room(bytes: number): Release | undefined {
     const { traffic } = this.host;
     this.questionRate ??= new TokenBucket(traffic.limits.questions);
@@ -243,16 +243,16 @@ export class PendingCall implements Ticket, ParkedCall {
     return release;
   }
 
-  /** A message on the stream of this call that nobody waits for. */
+  /** Counts a message on the stream of this call that the caller did not ask for. */
   unwanted(): void {
     this.unwantedRate ??= new TokenBucket(this.host.traffic.limits.unwantedPerCall);
     if (!this.unwantedRate.take(1)) this.giveUp(tooMuch(this.host.server, 'messages'), 'too many messages');
   }
 
-  /** The server asks something while it works on this call. */
+  /** Handles a question that the server sends during this call. */
   ask(id: Id, request: InputRequest, release: Release, name?: string): void {
-    // An answer may come with the call already, before anybody asked.
-    const given = name === undefined ? undefined : this.givenAnswer(name);
+    // The call may already contain the answer.
+    const given = name === undefined ? undefined : this.answerInCall(name);
     if (given) {
       this.host.answer(id, request, given, release);
       return;
@@ -262,7 +262,7 @@ export class PendingCall implements Ticket, ParkedCall {
     if (!this.parked) this.batch ??= setTimeout(() => this.park(), BATCH_WINDOW);
   }
 
-  private givenAnswer(name: string): JsonObject | undefined {
+  private answerInCall(name: string): JsonObject | undefined {
     const responses = this.call.params.get('inputResponses');
     const answer = isObject(responses) && Object.hasOwn(responses, name) ? responses[name] : undefined;
     if (!isObject(answer) || this.used.has(name)) return undefined;
@@ -270,7 +270,7 @@ export class PendingCall implements Ticket, ParkedCall {
     return answer;
   }
 
-  /** The server takes a question back. */
+  /** The server withdraws a question. */
   withdraw(id: Id): void {
     for (const [key, question] of this.asked) {
       if (question.id !== id) continue;
@@ -284,7 +284,7 @@ export class PendingCall implements Ticket, ParkedCall {
     if (this.done || this.asked.size === 0) return;
     this.parked = true;
     this.unattend();
-    this.hand(this.questions());
+    this.settle(this.questions());
   }
 
   private questions(): Outcome {

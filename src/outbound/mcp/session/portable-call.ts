@@ -1,14 +1,14 @@
-/** A parked call written down, so that another process can go on with it (mcp.md 4.4, "portable park"). */
+/** The stored form of a parked call. Another process can continue the call from it (mcp.md 4.4, "portable park"). */
 
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, type InputRequest, isObject } from '../../../protocol/mcp/model.js';
 
-/** Where the call waits: a session any process may speak on, in its revision. */
+/** The session of the call. Any process can use the session by its id. */
 export interface PortableSession {
   readonly session: string;
   readonly revision: string;
-  /** The key of the credential that the session was opened with. */
+  /** The key of the credential with which the session was opened. */
   readonly credential?: string | undefined;
 }
 
@@ -18,9 +18,9 @@ export interface PortableCall extends PortableSession {
   readonly method: string;
   readonly taskId?: string;
   readonly wantsProgress: boolean;
-  /** What the caller declared. */
+  /** The capabilities that the caller declared. */
   readonly capabilities: ClientCapabilities;
-  /** The reply is resumed behind this event. */
+  /** The reply is resumed after this event. */
   readonly lastEventId: string;
   readonly questions: readonly { readonly key: string; readonly id: Id; readonly request: InputRequest }[];
   readonly timeouts?: { readonly call: number; readonly callMax: number };
@@ -30,7 +30,7 @@ const VERSION = 1;
 
 export const writePortable = (call: PortableCall): JsonValue => ({ v: VERSION, ...call }) as unknown as JsonValue;
 
-/** Undefined for what another version wrote. */
+/** Returns undefined for a record of another format version. */
 export function readPortable(value: JsonValue): PortableCall | undefined {
   if (!isObject(value) || value['v'] !== VERSION) return undefined;
   const { v: _, ...call } = value as JsonObject;

@@ -4,16 +4,16 @@ import { type CredentialContext, type CredentialHolder, credentialOf, withoutCre
 import type { ChannelEvents, Ticket } from './channel.js';
 import { SessionExpired } from './session-errors.js';
 
-/** So many callers of one session are remembered. */
-const MOST = 8;
+/** Maximum number of remembered callers per session. */
+const MAX_CALLERS = 8;
 
 /** A message that a channel wants to send. */
 export interface Outgoing {
-  /** The request that the message is, where it is one. */
+  /** The request, where the message is a request. */
   readonly ticket: Ticket | undefined;
-  /** Called where the message is not going to be sent. */
+  /** Called where the message cannot be sent. */
   readonly taken: (() => void) | undefined;
-  /** The caller whose credential the message carries; without one, that of any caller of the session. */
+  /** The caller whose credential the message carries. Without it, any caller of the session is used. */
   readonly caller: Caller | undefined;
   readonly events: Pick<ChannelEvents, 'lost' | 'expired'>;
   post(credential: Credential): void;
@@ -22,11 +22,11 @@ export interface Outgoing {
 
 /**
  * The callers that share one session because their credentials have the same key. A request carries the credential of
- * its own caller. All other messages carry the credential of any of them that still has it.
+ * its own caller. Every other message carries the credential of any caller that still has a credential with that key.
  */
 export class SessionCallers {
   readonly key: string;
-  /** The latest first, one for each principal. */
+  /** Latest caller first, one per principal. */
   private callers: readonly Caller[];
 
   constructor(
@@ -37,14 +37,14 @@ export class SessionCallers {
     this.callers = [caller];
   }
 
-  /** A caller whose credential has the key uses the session from here on. */
+  /** Adds a caller whose credential has the key of the session. */
   admit(caller: Caller): void {
     if (this.callers[0] === caller) return;
     const others = this.callers.filter(({ principal }) => principal.key !== caller.principal.key);
-    this.callers = [caller, ...others.slice(0, MOST - 1)];
+    this.callers = [caller, ...others.slice(0, MAX_CALLERS - 1)];
   }
 
-  /** The credential of the next message; undefined where the caller, or every one of them, has another one by now. */
+  /** The credential of the next message; undefined where the caller (or each caller) has changed its credential. */
   credential(caller?: Caller): Credential | undefined | Promise<Credential | undefined> {
     const [latest] = this.callers;
     const asked = caller ?? latest;
@@ -57,7 +57,7 @@ export class SessionCallers {
     return caller ? given.then((obtained) => (obtained.key === this.key ? obtained : undefined)) : this.search(given);
   }
 
-  /** Posts a message with its credential: at once, where that is at hand. Tells the session where there is none. */
+  /** Posts a message with its credential, without a delay where that is known. Without one, informs the session. */
   send(message: Outgoing): void {
     const { caller, ticket, taken, events } = message;
     const given = this.credential(caller);
@@ -83,12 +83,12 @@ export class SessionCallers {
       return;
     }
     taken?.();
-    // The caller of a request has another credential by now; the session goes on for the others.
+    // The caller of this request has changed its credential. The session stays open for the other callers.
     if (ticket && caller) events.lost(ticket, new SessionExpired(this.context.name));
     else events.expired(ticket);
   }
 
-  /** Asks for one caller after the other; `first` is the credential of the latest. */
+  /** Asks for the credential of one caller after the other. `first` is the credential of the latest caller. */
   private async search(first: Credential | Promise<Credential>): Promise<Credential | undefined> {
     const problems: unknown[] = [];
     for (const [index, caller] of this.callers.entries()) {

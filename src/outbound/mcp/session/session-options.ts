@@ -5,32 +5,31 @@ import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import type { UpstreamContext } from '../context.js';
 import type { Channel } from './channel.js';
 
-/** What a session tells those who opened it. */
+/** Events of a session for the code that opened it. */
 export interface SessionEvents {
-  /** Something changed at the server. */
+  /** A list or a resource changed at the server. */
   changed(event: WatchEvent): void;
   /** Changes may have been missed. */
   gap(): void;
-  /** The session is over; a new one has to be opened. */
+  /** The session ended. A new one must be opened. */
   ended(why: string): void;
-  /** The server asks something that belongs to no call. Answered only where the session serves one client alone. */
+  /** The server sent a question that belongs to no call. Present only where the session serves a single client. */
   unsolicited?(request: InputRequest): Promise<JsonObject>;
-  /** The server logs something that belongs to no call. */
+  /** The server sent a log message that belongs to no call. */
   logged?(notification: Notification): void;
-  /** What a client was asked to open is over. */
+  /** An elicitation in URL mode is complete. */
   completed?(elicitationId: string): void;
 }
 
-/** What a session is opened with. */
 export interface SessionOptions {
   readonly context: UpstreamContext;
   readonly channel: Channel;
-  /** What is declared at the handshake, in the modern vocabulary. */
+  /** Client capabilities to declare at the handshake, in the modern form. */
   readonly capabilities: ClientCapabilities;
   readonly offer: Revision;
-  /** How long the handshake may take, where that is not as long as a call. */
+  /** Time limit of the handshake, where it differs from that of a call. */
   readonly handshakeTime?: number;
-  /** Whether messages that belong to no request are wanted. */
+  /** Whether to receive messages that belong to no request. */
   readonly listen: boolean;
   readonly events: SessionEvents;
 }

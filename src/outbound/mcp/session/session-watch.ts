@@ -15,7 +15,7 @@ const LIST_CAPABILITY = {
   resourcesListChanged: 'resources',
 } as const;
 
-/** What a handshake-era session is watched for: its unsolicited notifications, and resources subscribed by count. */
+/** Delivers the change notifications of a legacy session to its listeners, and counts resource subscriptions. */
 export class SessionWatch implements SessionEvents {
   private readonly listeners = new Set<Listener>();
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
@@ -23,13 +23,13 @@ export class SessionWatch implements SessionEvents {
 
   private session: LegacySession | undefined;
 
-  /** A session takes the place of the one before: its server may offer something else. */
+  /** Replaces the session. All lists count as changed, because the server may offer other items on the new session. */
   begun(session: LegacySession): void {
     this.session = session;
     for (const kind of LIST_KINDS) this.tell({ kind, lapsed: true, for: {} });
   }
 
-  /** Whether anybody listens. */
+  /** Whether there are listeners. */
   get watched(): boolean {
     return this.listeners.size > 0;
   }
@@ -59,7 +59,7 @@ export class SessionWatch implements SessionEvents {
     for (const deliver of this.overhearing) deliver(event);
   }
 
-  /** Hears of everything that comes, for as long as the server exists; asks for nothing. */
+  /** Delivers every event for the lifetime of the server, without a subscription at the server. */
   overhear(deliver: (event: WatchEvent) => void): void {
     this.overhearing.push(deliver);
   }
@@ -107,7 +107,7 @@ export class SessionWatch implements SessionEvents {
     if (this.release(uri) && !session.ended) session.own('resources/unsubscribe', { uri }).catch(() => {});
   }
 
-  /** Whether nobody is left who wants to hear of this resource. */
+  /** Counts down the subscriptions of a resource. True after the last one. */
   private release(uri: string): boolean {
     const count = (this.subscribed.get(uri) ?? 0) - 1;
     if (count > 0) this.subscribed.set(uri, count);

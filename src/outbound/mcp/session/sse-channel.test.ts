@@ -16,7 +16,7 @@ afterEach(async () => {
 
 const patiently = { timeout: 20_000 };
 
-/** A session with a server that answers on its stream after a while, and ends no reply to a POST. */
+/** Opens a session with a server that answers on its stream after a delay and never ends the response to a POST. */
 async function open(call: number, after: (method: string | undefined) => number = () => 0): Promise<LegacySession> {
   let stream: ServerResponse | undefined;
   server = await startLoose(({ id, method }, res, req) => {
@@ -42,22 +42,22 @@ async function open(call: number, after: (method: string | undefined) => number 
   return session;
 }
 
-it('lets go of replies to what it sent that do not end', async () => {
+it('closes POST responses that do not end', async () => {
   const legacy = await open(2_000);
   for (let i = 0; i < 5; i++) legacy.tell('notifications/anything');
   await Promise.all(Array.from({ length: 5 }, () => legacy.request(GATEWAY, gatewayCall('ping'))));
-  // Only the stream stays.
+  // Only the stream stays open.
   await expect.poll(() => server!.connections.size, patiently).toBe(1);
   expect(legacy.ended).toBe(false);
 });
 
-it('does not let go of a request that is still under way', async () => {
+it('keeps the POST of a request that is still under way', async () => {
   const legacy = await open(1_500, (method) => (method === 'slow' ? 4_000 : 0));
   const slow = { ...gatewayCall('slow'), timeouts: { call: 30_000, callMax: 30_000 } };
   expect(await legacy.request(GATEWAY, slow)).toMatchObject({ kind: 'complete' });
 });
 
-it('lets go of everything when it is closed', async () => {
+it('closes all connections when it is closed', async () => {
   const legacy = await open(60_000);
   for (let i = 0; i < 5; i++) legacy.tell('notifications/anything');
   await expect.poll(() => server!.connections.size, patiently).toBeGreaterThanOrEqual(5);

@@ -20,14 +20,14 @@ import { SessionCallers } from './session-callers.js';
 
 const ACCEPT_PATIENCE = 1_000;
 
-/** HTTP+SSE of 2024-11-05: one stream for everything the server says, and a POST for everything it is told. */
+/** HTTP+SSE: one stream for all messages of the server, and one POST for each message to it. */
 export class SseChannel implements Channel {
   readonly correlates = false;
   readonly hears = true;
   private events!: ChannelEvents;
   private stream: EventStream | undefined;
   private endpoint: HttpTarget | undefined;
-  /** The POSTs under way, and when it is time to look at each again. */
+  /** The open POSTs, each with the timer that ends it. */
   private readonly posts = new Map<Abortable, NodeJS.Timeout>();
   private readonly speakers: SessionCallers;
   private closed = false;
@@ -47,7 +47,7 @@ export class SseChannel implements Channel {
       given instanceof Promise
         ? await given.catch((error: unknown) => Promise.reject(withoutCredential(this.context, error)))
         : given;
-    // Another account since the session was asked for: its messages would not be those of the caller.
+    // The caller has changed its credential since it requested the session: messages would belong to another account.
     if (!credential) throw withoutCredential(this.context, undefined);
     await this.connect(events, credential);
   }
@@ -89,7 +89,7 @@ export class SseChannel implements Channel {
     });
   }
 
-  /** SSE-02: the server names the address; one on another origin would make the gateway knock there. */
+  /** SSE-02: the server announces the endpoint. One on another origin would make the gateway send requests there. */
   private sameOrigin(announced: string): HttpTarget | undefined {
     try {
       const url = new URL(announced, this.url);
@@ -105,7 +105,7 @@ export class SseChannel implements Channel {
     return Promise.resolve();
   }
 
-  /** A server that takes its time to accept a message does not hold up the rest for long. */
+  /** Waits only a short time, so that a slow server does not delay the messages that follow. */
   sendFirst(message: Buffer): Promise<void> {
     const accepted = new Promise<void>((resolve) => this.send(message, undefined, resolve));
     return within(accepted, ACCEPT_PATIENCE);
@@ -136,7 +136,7 @@ export class SseChannel implements Channel {
       ['content-type', 'application/json', ...credential.headers],
       message,
       {
-        // The answer comes on the stream; a body here says no more than "accepted".
+        // The answer arrives on the stream. The body of this response has no content of interest.
         message: () => {},
         refused: (status: number, headers: HttpHeaders, body: Buffer) => {
           this.forget(wire);
@@ -157,7 +157,7 @@ export class SseChannel implements Channel {
       context.limits,
     );
     const timer = setTimeout(() => {
-      // Some servers accept a request no sooner than they have answered it.
+      // Some servers end the POST of a request only after they have answered the request on the stream.
       if (ticket && !ticket.done) timer.refresh();
       else this.abort(wire);
     }, context.timeouts.call).unref();

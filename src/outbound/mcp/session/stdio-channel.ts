@@ -4,7 +4,7 @@ import type { UpstreamContext } from '../context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { asProtocolError, endingOf } from './stdio-problem.js';
 
-/** A process that speaks the handshake era on its pipes. */
+/** The channel to a legacy server over the pipes of its process. */
 export class StdioChannel implements Channel {
   readonly correlates = false;
   readonly hears = true;

@@ -8,7 +8,7 @@ afterEach(() => supervisor?.close());
 
 const CONTEXT = { name: 'local', explains: false };
 
-/** One process, which is given to one call at a time. */
+/** A supervisor with one process, for one call at a time. */
 function single(): Supervisor<string> {
   supervisor = new Supervisor<string>({
     name: 'local',
@@ -24,7 +24,7 @@ function single(): Supervisor<string> {
   return supervisor;
 }
 
-test('a call waits for a process only so long, and is not executed then', async () => {
+test('a call that gets no process within the time limit is not executed', async () => {
   const processes = single();
   const wanted = { key: 'k', exclusive: true };
   const first = await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000);
@@ -37,7 +37,7 @@ test('a call waits for a process only so long, and is not executed then', async 
   (await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000)).release();
 });
 
-test('a call that nobody wants any more does not wait', async () => {
+test('a cancelled call stops waiting', async () => {
   const processes = single();
   const wanted = { key: 'k', exclusive: true };
   const first = await leaseFor(CONTEXT, processes, wanted, { cancellation: new Cancellation() }, 10_000);

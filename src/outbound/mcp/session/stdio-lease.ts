@@ -7,11 +7,11 @@ import type { ModernStdio } from '../modern-stdio.js';
 import type { LegacySession } from './session.js';
 import { asProtocolError } from './stdio-problem.js';
 
-/** The processes of one server, each with what is spoken on its pipes. */
+/** The supervisor of one server's processes, with a legacy or a modern session on each. */
 export type SessionSupervisor = Supervisor<LegacySession | ModernStdio>;
 export type Lease = ChildLease<LegacySession | ModernStdio>;
 
-/** A lease for one call: waited for only so long, and only while somebody wants the answer. */
+/** Leases a process for one call. Waits until the time limit or until the call is cancelled. */
 export async function leaseFor<S>(
   context: Pick<UpstreamContext, 'name' | 'explains' | 'showsOutput'>,
   supervisor: Supervisor<S>,
@@ -22,7 +22,7 @@ export async function leaseFor<S>(
   const { name } = context;
   const waiting = new AbortController();
   const refused = { outcome: 'not_executed', data: { server: name } } as const;
-  const tooLong = `Server "${name}" had no process to spare within ${patience / 1000} s`;
+  const tooLong = `Server "${name}" had no free process within ${patience / 1000} s`;
   const timer = setTimeout(() => waiting.abort(new ProtocolError('upstream_timeout', tooLong, refused)), patience);
   const forget = cancellation.onCancel(() =>
     waiting.abort(new ProtocolError('cancelled', 'The request was cancelled', refused)),

@@ -5,7 +5,7 @@ import { exhausted, lacksDescriptors, type UpstreamContext, unavailable } from '
 
 type Server = Pick<UpstreamContext, 'name' | 'explains' | 'showsOutput'>;
 
-/** What a caller may know about a process that cannot be used, where its error does not say it itself. */
+/** Problems of a process in words that any caller may read, for errors without a summary. */
 const PROBLEM: Readonly<Record<StdioReason, string>> = {
   not_found: 'its command was not found',
   not_executable: 'its command cannot be executed',
@@ -15,11 +15,11 @@ const PROBLEM: Readonly<Record<StdioReason, string>> = {
   exited: 'its process ended while it was starting',
   timeout: 'its process did not start in time',
   failed: 'its process keeps ending',
-  busy: 'its process does not read what it is sent',
+  busy: 'its process does not read its input',
   closed: 'its process is gone',
 };
 
-/** Errors after which the output of the process says more. */
+/** Errors whose cause may appear in the output of the process. */
 const SAYS_MORE: readonly StdioReason[] = ['exited', 'timeout', 'failed'];
 
 export function asProtocolError(server: Server, error: unknown): ProtocolError | UpstreamRpcError {
@@ -28,14 +28,14 @@ export function asProtocolError(server: Server, error: unknown): ProtocolError |
   return unavailable(server, problemOf(server, error));
 }
 
-/** The error of a process is for operators, as it names commands and paths; other callers get its summary (S25). */
+/** Operators get the full error of a process. It names commands and paths, so other callers get the summary (S25). */
 export function problemOf(server: Server, error: unknown): string {
   if (!(error instanceof StdioError)) return 'its process could not be started';
   const problem = server.explains ? error.message : (error.summary ?? PROBLEM[error.reason]);
   return SAYS_MORE.includes(error.reason) ? withOutput(server, problem) : problem;
 }
 
-/** Why a process that was spoken to is gone. */
+/** Why the process of an open session ended. */
 export function endingOf(server: Server, { failure }: ExitInfo): string {
   if (!failure) return 'its process was stopped';
   return withOutput(server, server.explains ? failure.problem : failure.summary);

@@ -17,7 +17,7 @@ import type { SessionWatch } from './session-watch.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
 import { asProtocolError } from './stdio-problem.js';
 
-/** The sessions with one server of the handshake era on the pipes of its processes. */
+/** The sessions with one legacy server over stdio. */
 export class StdioSessions implements Peer {
   constructor(
     private readonly context: UpstreamContext,
@@ -29,7 +29,7 @@ export class StdioSessions implements Peer {
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     const interactive = isInteractive(caller.capabilities) && INTERACTIVE_METHODS.includes(call.method);
-    // A list is asked for where calls of clients with these capabilities go: servers choose by them what they show.
+    // A list comes from the same session as the calls: servers choose their list items by the client's capabilities.
     const key = interactive || isListMethod(call.method) ? sessionKey(caller.capabilities) : CANONICAL;
     let lease: Lease;
     try {
@@ -40,7 +40,7 @@ export class StdioSessions implements Peer {
     const session = legacy(lease);
     const outcome = await session.request(caller, call);
     const giveBack = async (): Promise<void> => {
-      // The next call could not be told from one that goes on although it was cancelled (BR-17).
+      // Stops a process in which a cancelled call still runs: its messages look like those of the next call (BR-17).
       if (interactive && !session.ended && !(await session.quiet())) lease.discard();
       else lease.release();
     };
@@ -62,7 +62,7 @@ export class StdioSessions implements Peer {
     });
   }
 
-  /** The process stays as long as somebody watches it. */
+  /** Keeps the lease, and so the process, until the subscription ends. */
   async listen(
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
@@ -84,11 +84,11 @@ export class StdioSessions implements Peer {
 
 export const CANONICAL = 'legacy|{}';
 
-/** The processes that are told of these client capabilities go by this key. */
+/** The supervisor key of the processes that know these client capabilities. */
 export const sessionKey = (capabilities: ClientCapabilities): string =>
   `legacy|${capabilityFingerprint(sharedCapabilities(capabilities))}`;
 
 function legacy(lease: Lease): LegacySession {
   if (lease.session instanceof LegacySession) return lease.session;
-  throw new TypeError('a session of the other era was leased');
+  throw new TypeError('expected a legacy session, got a modern one');
 }
