@@ -16,7 +16,7 @@ import { ServerTraffic } from './server-traffic.js';
 import { StdioLink } from './stdio-link.js';
 import { McpUpstream, type VerdictMemory } from './upstream.js';
 
-/** One server as configured. */
+/** The configuration of one server. */
 export interface ServerSettings {
   readonly url?: string | undefined;
   readonly command?: string | undefined;
@@ -24,7 +24,7 @@ export interface ServerSettings {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** The URL of a forward proxy, or `none`; undefined where the environment decides. */
+  /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
   readonly proxy?: string | undefined;
   readonly tls: TlsSettings;
   readonly transport: 'auto' | 'http' | 'sse';
@@ -39,21 +39,21 @@ export interface UpstreamBuildOptions {
   readonly clientInfo: Implementation;
   readonly log: Log;
   readonly verdicts: VerdictStore;
-  /** Chooses the credential of every request; the headers of the configuration where it is left out. */
+  /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
-  /** Whether callers may read what operators may. */
+  /** Whether callers may read details that are meant for operators. */
   readonly explains: boolean;
-  /** How an operator reads the output of a server's process, where that is possible. */
+  /** The command with which an operator reads the output of a server's process, where there is one. */
   readonly showsOutput?: ((server: string) => string) | undefined;
 }
 
-/** Verdicts of all servers, by what they were found out about. */
+/** The detected eras of all servers, by target. */
 export interface VerdictStore {
   recall(target: string): Verdict | undefined;
   remember(target: string, verdict: Verdict): void;
 }
 
-/** A reply that is streamed may be so many times as large as one of its messages. */
+/** Maximum size of a streamed reply, as a multiple of the maximum size of one message. */
 const REPLY_FACTOR = 16;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: UpstreamBuildOptions): Upstream {
@@ -114,7 +114,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
   return new McpUpstream({ name, link, setting, memory, log });
 }
 
-/** What a verdict is about: the same name at another address is another server. Secrets do not show in a hash. */
+/** The key of a verdict. The same name at another address is another server. The hash reveals no secrets. */
 function targetOf(name: string, { url, command, args, env, cwd }: ServerSettings): string {
   return `${name}:${createHash('sha256')
     .update(JSON.stringify([url, command, args, env, cwd]))

@@ -7,35 +7,35 @@ import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
 import { FLOODED, type ServerTraffic } from './server-traffic.js';
 
-/** What every connection to one configured server shares. */
+/** Shared by all connections to one configured server. */
 export interface UpstreamContext {
   readonly name: string;
-  /** The server's URL without secrets, where callers may read it (S25). */
+  /** The server's URL without secrets, where callers may see it (S25). */
   readonly place?: string | undefined;
   readonly http: HttpClient;
   /** The credential of a caller's requests to this server. */
   credential(caller: Caller): Credential | Promise<Credential>;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
   readonly limits: { readonly event: number; readonly reply: number };
-  /** What the server sends without being asked. */
+  /** Limits on messages that the server sends on its own. */
   readonly traffic: ServerTraffic;
-  /** How the gateway introduces itself. */
+  /** The gateway's own `clientInfo`. */
   readonly clientInfo: Implementation;
-  /** Whether callers may read what operators may: commands, paths, and what the process of the server wrote. */
+  /** Whether callers may read details for operators: commands, paths and the output of the server's process. */
   readonly explains: boolean;
-  /** How an operator reads the output of the server's process. */
+  /** The command with which an operator reads the output of the server's process. */
   readonly showsOutput?: string | undefined;
   readonly log: Log;
 }
 
-/** The server that an error is about. */
+/** The server that an error names. */
 export type Server = Pick<UpstreamContext, 'name' | 'place'>;
 
 /** The server as the subject of a sentence. */
 export const subject = ({ name, place }: Server): string =>
   `Server "${name}"${place === undefined ? '' : ` at ${place}`}`;
 
-/** A URL as it may be shown: without credentials, query and fragment. */
+/** A URL that may be shown: without credentials, query and fragment. */
 export function shownUrl(url: string): string {
   const { origin, pathname } = new URL(url);
   return `${origin}${pathname}`;
@@ -47,44 +47,50 @@ export const unavailable = (server: Server, why: string): ProtocolError =>
     data: { server: server.name },
   });
 
-/** The server is left alone after a flood of messages. */
+/** The gateway pauses requests to the server after a flood of messages. */
 export const resting = (server: Server, milliseconds: number): ProtocolError =>
-  unavailable(server, `${FLOODED}, and is left alone for ${Math.ceil(milliseconds / 1_000)} s`);
+  unavailable(server, `${FLOODED}; the gateway does not connect to it for ${Math.ceil(milliseconds / 1_000)} s`);
 
-/** The gateway's own machine is out of descriptors: no server is to blame, and it passes when clients leave (fault 10). */
+/**
+ * The gateway has no file descriptors left. The server did not fail; closed connections free descriptors (fault 10).
+ */
 export const lacksDescriptors = (error: unknown): boolean => {
   const code = (error as NodeJS.ErrnoException | undefined)?.code;
   return code === 'EMFILE' || code === 'ENFILE';
 };
 
 export const exhausted = ({ name }: Server): ProtocolError =>
-  new ProtocolError('overloaded', `The gateway has too much open to reach server "${name}"; try again`, {
-    outcome: 'not_executed',
-    data: { server: name },
-    headers: { 'Retry-After': '1' },
-    forTheModel: false,
-  });
+  new ProtocolError(
+    'overloaded',
+    `The gateway has too many open connections to reach server "${name}"; try again later`,
+    {
+      outcome: 'not_executed',
+      data: { server: name },
+      headers: { 'Retry-After': '1' },
+      forTheModel: false,
+    },
+  );
 
-/** Nothing was sent, because no connection came about. */
+/** The request was not sent: no connection could be opened. */
 export const unconnected = (server: Server, error: Error): ProtocolError =>
   lacksDescriptors(error) ? exhausted(server) : unavailable(server, connectionProblem(error));
 
-/** What it takes to ask for a credential. */
+/** The members of the context that are needed to get a credential. */
 export type CredentialContext = Pick<UpstreamContext, 'name' | 'place' | 'credential' | 'timeouts'>;
 
-/** The credential of a caller; a failure to choose one is a promise like any other, and so is one of the wrong form. */
+/** The credential of a caller. An exception and a malformed credential become a rejected promise. */
 export function credentialOf(context: CredentialContext, caller: Caller): Credential | Promise<Credential> {
   const { credential } = context;
   try {
     const given = credential(caller);
-    return given instanceof Promise ? inTime(context, given) : wellFormed(given);
+    return given instanceof Promise ? withTimeLimit(context, given) : wellFormed(given);
   } catch (error) {
     return Promise.reject(error);
   }
 }
 
-/** A credential that is waited for no longer than an answer of the server would be. */
-async function inTime(context: CredentialContext, given: Promise<Credential>): Promise<Credential> {
+/** Waits for a credential no longer than for an answer of the server. */
+async function withTimeLimit(context: CredentialContext, given: Promise<Credential>): Promise<Credential> {
   const { call } = context.timeouts;
   let late = false;
   const credential = await within(given, call, {
@@ -105,19 +111,19 @@ function wellFormed(credential: Credential | undefined): Credential {
     headers.every((each) => typeof each === 'string')
   )
     return credential;
-  throw new TypeError('a credential has a key and headers, which are strings');
+  throw new TypeError('a credential must have a key and headers, all of them strings');
 }
 
-/** The caller whose credential a session uses, and the key of that credential: no other one is used on the session. */
+/** The caller whose credential a session uses, and the key of that credential. The session uses no other one. */
 export interface CredentialHolder {
   readonly caller: Caller;
   readonly key: string;
 }
 
-/** A caller has no credential for a server. It says nothing about the server, which was not asked. */
+/** A caller has no credential for a server. The server got no request, so its health does not change. */
 export class CredentialError extends ProtocolError {}
 
-/** Nothing was sent, because there is no credential to send it with. */
+/** The request was not sent: no credential could be obtained. */
 export const withoutCredential = (server: Server, error: unknown): CredentialError =>
   error instanceof ProtocolError
     ? new CredentialError(error.reason, error.message, error.detail)
@@ -127,7 +133,7 @@ export const withoutCredential = (server: Server, error: unknown): CredentialErr
         { outcome: 'not_executed', data: { server: server.name } },
       );
 
-/** Nothing was sent, because the credential did not come in time. */
+/** The request was not sent: the credential was not available in time. */
 export const lateCredential = (server: Server, milliseconds: number): CredentialError =>
   new CredentialError(
     'upstream_timeout',
@@ -148,16 +154,12 @@ export const broken = (server: Server, why: string): ProtocolError =>
     data: { server: server.name },
   });
 
-/** The server went beyond a limit of one call, which is ended for it. */
+/** The server exceeded a limit of one call. The call ends. */
 export const tooMuch = (server: Server, what: string): ProtocolError =>
-  new ProtocolError(
-    'upstream_error',
-    `${subject(server)} sent more ${what} than one call may bring; the call was ended`,
-    {
-      outcome: 'unknown',
-      data: { server: server.name, limit: what },
-    },
-  );
+  new ProtocolError('upstream_error', `${subject(server)} sent too many ${what} during one call; the call was ended`, {
+    outcome: 'unknown',
+    data: { server: server.name, limit: what },
+  });
 
 export const invalidReply = (server: Server, why: string): ProtocolError =>
   new ProtocolError('upstream_invalid', `${subject(server)} ${why}`, {
@@ -165,7 +167,7 @@ export const invalidReply = (server: Server, why: string): ProtocolError =>
     data: { server: server.name },
   });
 
-/** A reply of a type that no MCP message has, where that is the cause of the failure. */
+/** An error for a reply whose content type is not that of MCP. Undefined for an MCP content type. */
 export function foreignReply(server: Server, type: string | undefined): ProtocolError | undefined {
   const media = type?.split(';', 1)[0]?.trim().toLowerCase();
   if (media === undefined || media === '' || media.endsWith('json') || media === 'text/event-stream') return undefined;
@@ -178,8 +180,8 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'its host name does not resolve; check the host of its URL',
   EAI_AGAIN: 'its host name does not resolve; check the host of its URL',
   ETIMEDOUT: 'connecting timed out; check the host and port of its URL, and firewalls on the way',
-  EHOSTUNREACH: 'there is no way to its host; check the host of its URL',
-  ENETUNREACH: 'there is no way to its host; check the host of its URL',
+  EHOSTUNREACH: 'there is no network route to its host; check the host of its URL',
+  ENETUNREACH: 'there is no network route to its host; check the host of its URL',
   ECONNRESET: 'the connection was reset',
   HTTP_INVALID: 'its reply is not valid HTTP; a server that speaks TLS needs an https:// URL',
   HTTP_UNSENDABLE: 'a header cannot be sent; check "headers" of the server in the configuration',
@@ -199,17 +201,17 @@ const PROBLEMS: Readonly<Record<string, string>> = {
   EPROTO: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak TLS; a server on plain HTTP needs an http:// URL',
-  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it wants a client certificate; set "tls.cert" and "tls.key"',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'it requires a client certificate; set "tls.cert" and "tls.key"',
   ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE:
-    'the TLS handshake failed; it may want a client certificate ("tls.cert", "tls.key")',
+    'the TLS handshake failed; it may require a client certificate ("tls.cert", "tls.key")',
 };
 
-/** Why a connection failed, without addresses or paths (S25), and what to do. */
+/** Why a connection failed and what to do about it, without addresses or paths (S25). */
 export function connectionProblem(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
   const known = code === undefined ? undefined : PROBLEMS[code];
   if (known !== undefined) return known;
   return code !== undefined && /CERT|TLS|SSL/.test(code)
-    ? `its TLS was not accepted (${code})`
+    ? `its TLS certificate was not accepted (${code})`
     : (code ?? 'the connection failed');
 }

@@ -1,4 +1,4 @@
-/** Two callers with credentials of their own at one server: nothing that belongs to one is used for the other. */
+/** Two callers with different credentials at one server: no session or stream of one is used for the other. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -19,7 +19,7 @@ import { buildUpstream, type ServerSettings } from './build.js';
 import { gatewayCall } from './gateway-call.js';
 import type { McpUpstream } from './upstream.js';
 
-/** One request as the server saw it. */
+/** One request as received by the server. */
 interface Seen {
   readonly method: string;
   readonly authorization: string | undefined;
@@ -45,7 +45,7 @@ const seenOf = ({ method = '' }: Posted, req: IncomingMessage): Seen => {
 
 const LEGACY_RESULT = { protocolVersion: LEGACY[0]!.date, capabilities: { tools: {}, resources: { subscribe: true } } };
 
-/** A server of one era and transport that remembers who said what on which session. */
+/** A server of one era and transport that records the credential and the session of each request. */
 async function serve(kind: 'modern' | 'http' | 'sse'): Promise<{ server: LooseServer; seen: Seen[] }> {
   const seen: Seen[] = [];
   const streams = new Map<string, ServerResponse>();
@@ -82,7 +82,7 @@ async function serve(kind: 'modern' | 'http' | 'sse'): Promise<{ server: LooseSe
   return { server, seen };
 }
 
-/** Each caller has a token of its own; it may be known at once or later. */
+/** Each caller has its own token, available either at once or later. */
 const tokens = (later: boolean): Credentials => ({
   for: ({ principal }) => {
     const credential: Credential = { key: principal.key, headers: ['Authorization', `Bearer ${principal.key}`] };
@@ -129,7 +129,7 @@ const as = (subject: string, more: Partial<Caller> = {}): Caller => ({
 });
 const legacy = LEGACY.at(-1)!;
 
-/** What each value of one kind was used with. */
+/** The credentials that each value of one kind was used with. */
 function usedWith<K>(seen: readonly Seen[], of: (each: Seen) => K | undefined): Map<K, Set<string | undefined>> {
   const used = new Map<K, Set<string | undefined>>();
   for (const each of seen) {
@@ -170,11 +170,11 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     );
     for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
     for (const users of usedWith(seen, ({ socket }) => socket).values()) expect(users.size).toBe(1);
-    // What the gateway asks by itself, it asks with its own.
+    // Requests of the gateway itself carry its own credential.
     expect(seen[0]!.authorization).toBe('Bearer parley');
   });
 
-  it('callers with the same credential share', async () => {
+  it('callers with the same credential share a session', async () => {
     const { server, seen } = await serve(kind);
     const team: Credentials = { for: () => ({ key: 'team', headers: ['Authorization', 'Bearer team'] }) };
     const upstream = connect(server, revision, transport, team);
@@ -185,7 +185,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     expect(new Set(seen.map(({ authorization }) => authorization))).toEqual(new Set(['Bearer team']));
   });
 
-  it('a renewed token is used on the session that is there', async () => {
+  it('a renewed token is used on the existing session', async () => {
     const { server, seen } = await serve(kind);
     let token = 'old';
     const renewed: Credentials = { for: () => ({ key: 'ada', headers: ['Authorization', `Bearer ${token}`] }) };
@@ -220,7 +220,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
       'Link your account first',
     ],
     ['any other error', new Error('connect ECONNREFUSED 10.0.0.1'), 'no credential could be obtained'],
-  ])('a caller without a credential hears of it: %s', async (_, error, words) => {
+  ])('a caller without a credential gets an error: %s', async (_, error, words) => {
     const { server, seen } = await serve(kind);
     const lacking: Credentials = {
       for: (caller, { configured }) => (caller.principal.key === 'ada' ? Promise.reject(error) : configured),
@@ -234,7 +234,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     expect((outcome as { error: Error }).error.message).toContain(words);
     expect((outcome as { error: Error }).error.message).not.toContain('10.0.0.1');
     expect(seen).toHaveLength(before);
-    // It says nothing about the server.
+    // The health of the server does not change.
     expect(upstream.health().status).toBe('up');
     await expect(upstream.watch({ toolsListChanged: true }, () => {}, caller)).rejects.toThrow(words);
   });
@@ -245,7 +245,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     ['is none, later', () => Promise.resolve(undefined as never), 'upstream_unauthorized'],
     ['has no text', () => Promise.resolve({ key: '', headers: ['A', 1 as never] }), 'upstream_unauthorized'],
   ] as [string, () => Credential | Promise<Credential>, string][])(
-    'a call ends whose credential %s',
+    'a call fails whose credential %s',
     async (_, given, reason) => {
       const { server, seen } = await serve(kind);
       const credentials: Credentials = {
@@ -261,7 +261,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     },
   );
 
-  it('a call ends that is cancelled while its credential is waited for', async () => {
+  it('a call that is cancelled while it waits for its credential ends', async () => {
     const { server } = await serve(kind);
     const credentials: Credentials = {
       for: (caller, { configured }) => (caller.principal.key === 'ada' ? new Promise<never>(() => {}) : configured),
@@ -287,7 +287,7 @@ it('resources are watched with the credential of the caller that subscribes', as
   for (const watch of watches) watch.close();
 });
 
-/** The credential of a team for everybody, and the gateway's own; `lose` takes that of one caller away. */
+/** One team credential for all callers, and another for the gateway. `lose` removes the credential of one caller. */
 function teamOf(): { credentials: Credentials; lose(subject: string): void } {
   const lost = new Set<string>();
   return {
@@ -339,13 +339,13 @@ it('a pool of sessions serves the others when the credential of its first caller
     );
   await call('ada');
   adas = 'another';
-  // More at a time than there are sessions, so that one is opened for a call of the other caller.
+  // More calls at a time than sessions, so that a call of the other caller opens a session.
   for (const outcome of await Promise.all([call('bob'), call('bob'), call('ada'), call('bob')]))
     expect(outcome).toMatchObject({ kind: 'complete' });
   for (const users of usedWith(seen, ({ session }) => session).values()) expect(users.size).toBe(1);
 });
 
-it('an interrupted watch is opened again with a credential of those that still watch', async () => {
+it('an interrupted watch is reopened with the credential of a caller that still watches', async () => {
   const listened: (string | undefined)[] = [];
   const open: ServerResponse[] = [];
   const server = await startLoose(({ id, method, params }, res, req) => {
@@ -376,11 +376,11 @@ it('an interrupted watch is opened again with a credential of those that still w
     await upstream.watch(filter, () => {}, as('ada')),
   ];
   first.close();
-  // Still watches, but no longer as a member of the team.
+  // This caller still watches, but no longer with the credential of the team.
   adas = 'another';
   for (const res of open.splice(0)) res.destroy();
   await expect.poll(() => listened, { timeout: 20_000 }).toEqual(['Bearer team', 'Bearer team']);
-  // A change of what is watched opens a new one, too.
+  // A changed filter also opens a new watch.
   const more = await upstream.watch({ resourceSubscriptions: ['file:///b'] }, () => {}, as('bob'));
   expect(listened).toEqual(Array(3).fill('Bearer team'));
   for (const watch of [second, third, more]) watch.close();
@@ -409,7 +409,7 @@ describe.each([
     await contact;
     cancellation.cancel();
     expect(await outcome).toMatchObject({ error: { reason: 'cancelled', detail: { outcome: 'not_executed' } } });
-    // The call was taken back, which says nothing about the server.
+    // A cancelled call does not change the health of the server.
     expect(upstream.health().status).toBe('unknown');
     for (const socket of server.connections) socket.destroy();
   });

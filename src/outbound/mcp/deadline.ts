@@ -1,4 +1,4 @@
-/** The time one call may take: restarted by progress, up to a cap that progress cannot move (BASE-21). */
+/** The time limit of one call. Progress restarts it, but never beyond a fixed maximum (BASE-21). */
 export class Deadline {
   private timer: NodeJS.Timeout;
   private readonly end: number;

@@ -48,12 +48,12 @@ function flood(socket: Socket): void {
 
 describe('a refused event stream', () => {
   it.each([
-    ['goes on and on', 405, flood],
+    ['has no end', 405, flood],
     ['never comes', 405, () => {}],
     ['stops in the middle', 404, (socket: Socket) => void socket.write(BLOCK)],
     ['breaks off', 404, (socket: Socket) => void socket.resetAndDestroy()],
     ['is something else', 200, flood],
-  ])('is told of where its body %s, and the connection is given up', eventually, async (_, status, rest) => {
+  ])('is reported where its body %s, and the connection is closed', eventually, async (_, status, rest) => {
     const { url, sockets } = await raw((socket) => {
       socket.write(`HTTP/1.1 ${status} No\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n`, () =>
         setTimeout(() => rest(socket), 50),
@@ -65,7 +65,7 @@ describe('a refused event stream', () => {
     expect(heard).toHaveLength(1);
   });
 
-  it('leaves the connection to others where its body is small', async () => {
+  it('keeps the connection for other requests where its body is small', async () => {
     const { url, sockets } = await raw((socket) => socket.write('HTTP/1.1 405 No\r\ncontent-length: 2\r\n\r\nno'));
     const http = client();
     for (let i = 0; i < 3; i++) {
@@ -75,7 +75,7 @@ describe('a refused event stream', () => {
     expect(sockets).toHaveLength(1);
   });
 
-  it('is not told of to one who left', eventually, async () => {
+  it('is not reported after close', eventually, async () => {
     const { url, sockets } = await raw((socket) =>
       socket.write('HTTP/1.1 405 No\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n'),
     );
@@ -87,7 +87,7 @@ describe('a refused event stream', () => {
   });
 });
 
-it('an event stream may write its type large', async () => {
+it('an event stream may have a content type in capital letters', async () => {
   const { url } = await raw((socket) =>
     socket.end('HTTP/1.1 200 OK\r\ncontent-type: TEXT/EVENT-STREAM\r\n\r\ndata: 1\n\n'),
   );

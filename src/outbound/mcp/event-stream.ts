@@ -15,18 +15,18 @@ export interface EventStreamEvents {
   event(name: string, data: Buffer): void;
   eventId?(id: string): void;
   retry?(milliseconds: number): void;
-  /** The server answered with something that is no event stream. */
+  /** The server answered with something else than an event stream. */
   refused(status: number): void;
-  /** `error` where no connection came about, or it broke. */
+  /** The stream ended. `error` is set where the connection could not be opened or broke. */
   end(why: string, error?: Error): void;
 }
 
-/** Of a refusal's body so much is read for the sake of the connection, and then no more. */
+/** Maximum bytes of an error body that are read to keep the connection usable. Beyond them it is closed. */
 const BODY_LIMIT = 64 * 1024;
-/** … and for no longer than this. */
+/** Time limit for reading that body. */
 const DRAIN_MS = 1_000;
 
-/** A GET that brings an event stream: the unsolicited messages of a session, a resumed reply, or HTTP+SSE. */
+/** A GET request for an event stream: the messages of a session outside of its calls, a resumed reply, or HTTP+SSE. */
 export class EventStream implements HttpReply {
   private reader: SseReader | undefined;
   private exchange: Abortable | undefined;

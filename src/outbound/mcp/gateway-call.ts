@@ -2,7 +2,7 @@ import { Cancellation } from '../../core/caller.js';
 import type { UpstreamCall } from '../../core/upstream.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 
-/** A request the gateway makes on its own account. */
+/** A request of the gateway itself, without a client. */
 export function gatewayCall(method: string, params: JsonObject = {}): UpstreamCall {
   return {
     method,

@@ -21,7 +21,7 @@ export interface HttpLinkOptions {
   found(transport: 'http' | 'sse'): void;
 }
 
-/** A server behind a URL. */
+/** The link to a server with a URL. */
 export class HttpLink implements Link {
   private sessions: HttpSessions | undefined;
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
@@ -89,7 +89,7 @@ export class HttpLink implements Link {
 
   health(): { detail?: string } {
     const rest = Math.ceil(this.options.context.traffic.resting / 1_000);
-    return rest > 0 ? { detail: `${FLOODED}; it is not listened to for ${rest} s` } : {};
+    return rest > 0 ? { detail: `${FLOODED}; the gateway ignores its messages outside of calls for ${rest} s` } : {};
   }
 
   async close(): Promise<void> {

@@ -27,7 +27,7 @@ const eventFor = (message: Posted): string => `data: ${JSON.stringify(answerTo(m
 const stream = (res: ServerResponse): ServerResponse => res.writeHead(200, { 'content-type': 'text/event-stream' });
 const patiently = { timeout: 20_000 };
 
-it('lets go of a reply that does not end after its answer', async () => {
+it('closes a reply stream that stays open after its answer', async () => {
   const wire = await against((message, res) => beginStream(res, eventFor(message)));
   for (let i = 0; i < 5; i++)
     expect(await wire.send({}, gatewayCall('tools/list'), GATEWAY)).toMatchObject({ kind: 'complete' });
@@ -49,7 +49,7 @@ it.each([
   async (_, answer) => {
     const wire = await against(answer);
     await wire.send({}, gatewayCall('tools/list'), GATEWAY);
-    // Longer than a reply that goes on is given.
+    // Longer than the time after which an open reply stream is closed.
     await sleep(1_500);
     await wire.send({}, gatewayCall('tools/list'), GATEWAY);
     expect(server!.opened).toBe(1);

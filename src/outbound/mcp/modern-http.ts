@@ -51,7 +51,7 @@ import { refusal } from './refusal.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { FLOODED } from './server-traffic.js';
 
-/** Streamable HTTP of 2026-07-28 and later: every request stands alone, and closing its stream cancels it. */
+/** Modern Streamable HTTP: requests are independent of each other. Closing the reply stream of a request cancels it. */
 export class ModernHttp implements ModernWire {
   constructor(
     private readonly context: UpstreamContext,
@@ -82,7 +82,10 @@ export class ModernHttp implements ModernWire {
     });
   }
 
-  /** Opens a subscription stream; resolves with what the server acknowledged. `lost` is called when it ends unasked. */
+  /**
+   * Opens a subscription stream. Resolves with the acknowledged filter. `lost` is called when the server ends the
+   * stream.
+   */
   listen(
     filter: SubscriptionFilter,
     deliver: (notification: Notification) => void,
@@ -129,7 +132,7 @@ const ACCEPT_BOTH = 'application/json, text/event-stream';
 
 const NOT_SENT = { outcome: 'not_executed' } as const;
 
-/** One request to a modern server, from the first byte to its single outcome. */
+/** One request to a modern server, up to its single outcome. */
 class Exchange implements PostEvents {
   private readonly id = nextId();
   private wire: Abortable | undefined;
@@ -149,7 +152,7 @@ class Exchange implements PostEvents {
 
   start(target: HttpTarget, revision: Revision, capabilities: ClientCapabilities, credential: Credential): void {
     const { context, call, id } = this;
-    // Its time ended, or its caller left, while the credential was waited for.
+    // The call timed out or was cancelled while it waited for the credential.
     if (this.settled) return;
     if (call.cancellation.cancelled) {
       this.settle(failed(new ProtocolError('cancelled', 'The request was cancelled')));
@@ -171,7 +174,7 @@ class Exchange implements PostEvents {
     else this.attend();
   }
 
-  /** From here on the call ends when its time is over or its caller leaves, whether or not it was sent. */
+  /** Starts the time limit and listens for cancellation, before the request is sent. */
   attend(): void {
     const { context, call } = this;
     const { call: idle, callMax } = call.timeouts ?? context.timeouts;
@@ -237,7 +240,7 @@ class Exchange implements PostEvents {
         );
       if (this.streamed) this.grace = new ReplyEndTimer(this.wire!);
     } else {
-      // A modern server sends no requests (HM-06); one that comes is not answered, as there is no way to.
+      // A modern server must not send requests (HM-06). The protocol has no way to answer one.
       this.unwanted();
     }
   }
@@ -248,7 +251,7 @@ class Exchange implements PostEvents {
     if (!this.unwantedRate.take(1)) this.abort(tooMuch(context, 'messages'));
   }
 
-  /** False where nobody waits for it. */
+  /** Returns false where the caller did not ask for this notification. */
   private notification(method: string, params: JsonObject): boolean {
     if (method === 'notifications/progress') {
       if (!this.call.wantsProgress || params[META.progressToken] !== this.id) return false;
@@ -270,7 +273,7 @@ class Exchange implements PostEvents {
 
   end(): void {
     this.grace?.end();
-    // Mostly the answer has come; an error is not made for nothing.
+    // In most cases the answer has arrived, and no error object is needed.
     if (!this.settled) this.settle(failed(broken(this.context, 'ended its reply without an answer')));
   }
 
@@ -313,7 +316,7 @@ export class Stream implements PostEvents {
     });
     const headers = [...standardHeaders(revision, method, params), ...credential.headers];
     this.timer = setTimeout(() => this.finish('it did not acknowledge the subscription'), context.timeouts.call);
-    // A subscription has no end of its own, so only its single events are bounded.
+    // A subscription lasts without end, so only the size of each event is limited.
     this.wire = post(context.http, inLane(target, credential.key), headers, writeRequest(id, method, params), this, {
       event: context.limits.event,
       reply: Number.POSITIVE_INFINITY,
@@ -333,7 +336,7 @@ export class Stream implements PostEvents {
     else this.reject(error);
   }
 
-  /** The server was reached and said no, so it is not left alone as one that cannot be reached. */
+  /** The server refused. It is reachable, so this does not count as a connection failure. */
   private refuse(why: string): void {
     this.finish(why, broken(this.context, `refused the subscription: ${why}`));
   }

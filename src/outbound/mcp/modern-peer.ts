@@ -21,12 +21,12 @@ import { gatewayCall } from './gateway-call.js';
 import { ModernTask, type Send } from './modern-task.js';
 import type { OpenWatch, Peer } from './peer.js';
 
-/** Carries modern requests: over HTTP, or on the pipes of a process. */
+/** The transport of modern requests: HTTP, or the pipes of a process. */
 export interface ModernWire {
   readonly name: string;
   readonly place?: string | undefined;
   readonly revision: Revision;
-  /** Over HTTP, the request carries the credential of the caller. */
+  /** Sends a request. Over HTTP, the request carries the credential of the caller. */
   send(capabilities: ClientCapabilities, call: UpstreamCall, caller: Caller): Promise<Outcome>;
   listen(
     filter: SubscriptionFilter,
@@ -38,7 +38,7 @@ export interface ModernWire {
   close(): Promise<void>;
 }
 
-/** A server spoken to in the modern way. */
+/** A modern server. */
 export class ModernPeer implements Peer {
   private known: { description: ServerDescription; until: number } | undefined;
 
@@ -64,11 +64,12 @@ export class ModernPeer implements Peer {
     if (this.known && this.known.until > performance.now()) return this.known.description;
     const outcome = await this.wire.send({}, gatewayCall('server/discover'), GATEWAY);
     if (outcome.kind === 'error') throw outcome.error;
-    if (outcome.kind !== 'complete') throw invalidReply(this.wire, 'answered server/discover with something else');
+    if (outcome.kind !== 'complete')
+      throw invalidReply(this.wire, 'answered server/discover with a result of another kind');
     return this.learn(outcome.result.value());
   }
 
-  /** Takes a discover result that was read elsewhere, such as in the probe. */
+  /** Stores a discover result that other code received, such as the probe. */
   learn(result: JsonObject): ServerDescription {
     const { instructions, ttlMs } = result;
     const meta = result['_meta'];
@@ -78,7 +79,7 @@ export class ModernPeer implements Peer {
       ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
       ...(typeof instructions === 'string' && { instructions }),
     };
-    // A server that allows no caching is still not asked before every call: what it offers is a matter of minutes.
+    // A server that allows no caching still gets no discover request per call: its features change rarely.
     const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : 0;
     this.known = { description, until: performance.now() + Math.max(ttl, LEAST_TTL) };
     return description;

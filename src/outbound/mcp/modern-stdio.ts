@@ -44,7 +44,7 @@ interface Listening {
   ended(why: string): void;
 }
 
-/** A process that speaks the modern era on its pipes: many requests and subscriptions at once, told apart by id. */
+/** A modern server over stdio. Requests and subscriptions share the pipes; their ids distinguish them. */
 export class ModernStdio {
   private readonly waiting = new Map<number, Waiting>();
   private readonly listening = new Map<number, Listening>();
@@ -67,7 +67,7 @@ export class ModernStdio {
     return this.over !== undefined;
   }
 
-  /** Resolves when the process has answered a question: it is up. */
+  /** Resolves when the process has answered a request, which shows that it works. */
   async answers(time: number): Promise<void> {
     await this.send({}, { ...gatewayCall('server/discover'), timeouts: { call: time, callMax: time } });
   }
@@ -155,7 +155,7 @@ export class ModernStdio {
     });
   }
 
-  /** STD-06: on pipes a request is cancelled in words. */
+  /** STD-06: over stdio a request is cancelled with a notification. */
   private cancel(requestId: number, reason: string | undefined): void {
     this.write(writeNotification('notifications/cancelled', { requestId, ...(reason && { reason }) }));
   }
@@ -187,17 +187,17 @@ export class ModernStdio {
     }
   }
 
-  /** A message that no call waits for. A process that sends too many of them is ended, and started after a pause. */
+  /** Counts a message that no call waits for. A process that sends too many is stopped and restarted after a pause. */
   private unwanted(bytes: number): void {
     const { traffic, log, name } = this.context;
     if (this.over !== undefined || traffic.allows(bytes)) return;
     traffic.flooded();
-    log.warn({ server: name }, 'the process of a server is ended: too many messages');
+    log.warn({ server: name }, 'stopping the process of a server: it sent too many messages outside of calls');
     this.exit(FLOODED);
     this.child.giveUp(FLOODED);
   }
 
-  /** False where nobody waits for it. */
+  /** Returns false where no request waits for the response. */
   private response(message: RpcResponse): boolean {
     const listening = this.listening.get(message.id as number);
     if (listening) {
@@ -219,7 +219,7 @@ export class ModernStdio {
     return true;
   }
 
-  /** True where a call waits for it. */
+  /** Returns true where a call waits for the notification. */
   private notification(method: string, params: JsonObject): boolean {
     const meta = params['_meta'];
     const subscription = isObject(meta) ? meta[META.subscriptionId] : undefined;
@@ -238,7 +238,7 @@ export class ModernStdio {
       return true;
     }
     if (method === 'notifications/message' && this.waiting.size === 1) {
-      // Nothing on a pipe says which request a message belongs to, so it is passed on where there is only one.
+      // A log message over stdio does not name its request. It is passed on where only one request is under way.
       const { call } = this.waiting.values().next().value!;
       const level = params['level'];
       if (call.logLevel === undefined || !isLogLevel(level) || !atLeast(level, call.logLevel)) return false;

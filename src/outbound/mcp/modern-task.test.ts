@@ -54,7 +54,7 @@ async function follow(
 
 const looks = ({ heard }: Following): number => heard.filter((method) => method === 'tasks/get').length;
 
-it.each([3_000_000_000, 0, 'soon'])('does not hammer a server whose interval is %s', async (pollIntervalMs) => {
+it.each([3_000_000_000, 0, 'soon'])('limits the poll interval %s of a server', async (pollIntervalMs) => {
   const following = await follow({ pollIntervalMs });
   await sleep(1_000);
   expect(looks(following)).toBeLessThanOrEqual(100);
@@ -67,9 +67,9 @@ it('gives up when the time of the call is over, and cancels the task', async () 
 });
 
 it.each([
-  ['between two looks', false],
-  ['in the middle of a look', true],
-])('hears a cancellation %s', async (_, silent) => {
+  ['between two polls', false],
+  ['during a poll', true],
+])('handles a cancellation %s', async (_, silent) => {
   const following = await follow({ pollIntervalMs: 30_000, silent });
   await sleep(100);
   cancellation.current.cancel();

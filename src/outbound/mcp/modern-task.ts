@@ -17,8 +17,8 @@ const MOST_INTERVAL = 30_000;
 export type Send = (capabilities: ClientCapabilities, call: UpstreamCall) => Promise<Outcome>;
 
 /**
- * A task of a modern server, followed to its end on behalf of a caller that did not ask for one: it looks like a call
- * that takes its time and may ask something.
+ * Polls a task of a modern server until its end, for a caller that did not ask for a task. To that caller the task is
+ * an ordinary call, possibly with questions.
  */
 export class ModernTask implements ParkedCall {
   private readonly answered = new Set<string>();
@@ -95,8 +95,7 @@ export class ModernTask implements ParkedCall {
     const outcome = await this.send(this.capabilities, call);
     if (outcome.kind !== 'complete') return outcome;
     return (
-      readTask(outcome.result.value()) ??
-      failed(invalidReply({ name: this.name }, 'described a task in a way that cannot be read'))
+      readTask(outcome.result.value()) ?? failed(invalidReply({ name: this.name }, 'sent a task that cannot be read'))
     );
   }
 
@@ -155,6 +154,6 @@ export class ModernTask implements ParkedCall {
   }
 }
 
-/** A server may say anything here, even what no timer can hold. */
+/** Limits the poll interval of a server. The value may be of any type and too large for a timer. */
 const intervalOf = (said: unknown): number =>
   Math.min(MOST_INTERVAL, Math.max(LEAST_INTERVAL, typeof said === 'number' ? said : DEFAULT_INTERVAL));

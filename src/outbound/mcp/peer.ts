@@ -11,13 +11,13 @@ export interface OpenWatch {
   close(): void;
 }
 
-/** A server as one era reaches it. */
+/** The connection to a server in one era. */
 export interface Peer {
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
   describe(): Promise<ServerDescription>;
   /**
-   * Opens one watch; `lost` tells that it ended unasked. Where a key is given, the watch is refused if the credential of
-   * the caller has another one by now.
+   * Opens one watch. `lost` is called when the server ends the watch. With a key, the watch is refused if the
+   * credential of the caller has a different key.
    */
   listen(
     filter: SubscriptionFilter,
@@ -31,30 +31,32 @@ export interface Peer {
   close(): Promise<void>;
 }
 
-/** How a server is reached: over HTTP, or as a process. */
+/** The link to a server: over HTTP, or to its process. */
 export interface Link {
-  /** Asks `server/discover` in a way that harms nobody. */
+  /** Sends `server/discover` without effect on calls under way. */
   probe(revision: Revision): Promise<Evidence>;
   modern(revision: Revision): Peer;
   legacy(offer: Revision): Peer;
   /**
-   * Whether holding a watch open costs a running process. A watch that only keeps a cache fresh is not opened then: what
-   * is overheard while the process runs anyway has to do.
+   * Whether an open watch keeps a process running. If so, no watch is opened only to keep a cache fresh: the changes
+   * that arrive while the process runs for other reasons suffice.
    */
   readonly watchCosts: boolean;
-  /** The key of the credential of a caller's requests; the same for all where it is left out. */
+  /** The key of a caller's credential. Absent where all callers have the same credential. */
   credentialKey?(caller: Caller): string | Promise<string>;
-  /** Tells of changed lists that are heard of beside any watch, with the capabilities of the session they are heard on. */
+  /**
+   * Delivers list changes that arrive outside of any watch, with the capabilities of the session that received them.
+   */
   overhear(deliver: (event: WatchEvent) => void): void;
-  /** How changes of lists become known beside any watch. */
+  /** How list changes become known without a watch. */
   listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews;
   /** The roots of a client changed. */
   rootsChanged?(session: string): void;
-  /** A client's session is over; what was dedicated to it can go. */
+  /** A client's session ended. Closes the sessions that only this client used. */
   release?(session: string): void;
-  /** `down` where the link knows by itself that the server is not there, such as a process that ended. */
+  /** `down` is true where the link knows that the server cannot be used, for example after its process ended. */
   health(): { readonly detail?: string; readonly cause?: string; readonly down?: boolean };
-  /** What its process wrote last, where it is one. */
+  /** The last output of the process, where the server is a process. */
   output?(): Omit<ServerOutput, 'replica'>;
   close(): Promise<void>;
 }

@@ -31,7 +31,7 @@ class Heard implements PostEvents {
   }
 }
 
-/** Counts what has come so far. */
+/** Counts the received bytes. */
 class Counted extends PostReply {
   came = 0;
 
@@ -56,28 +56,32 @@ describe('a reply in chunks of one byte', () => {
   it.each([
     ['application/json', '"', '"'],
     ['text/event-stream', 'data: "', '"\n\n'],
-  ])('of %s weighs little more than its bytes, and comes whole', { timeout: 60_000 }, async (type, before, after) => {
-    let finish!: () => void;
-    const server = await rawServer((socket) => {
-      socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`);
-      byteByByte(socket, `${before}${'x'.repeat(SIZE)}`);
-      finish = () => {
-        byteByByte(socket, after);
-        socket.write('0\r\n\r\n');
-      };
-    });
-    closing.push(() => server.close());
-    const empty = bytesHeld();
-    const { heard, reply } = await posted(server.url);
-    await expect.poll(() => reply.came, { timeout: 50_000 }).toBe(before.length + SIZE);
-    expect(bytesHeld() - empty).toBeLessThan(40 * SIZE);
-    finish();
-    await expect.poll(() => heard.over, { timeout: 10_000 }).toBe('end');
-    expect(heard.messages.map(String)).toEqual([`"${'x'.repeat(SIZE)}"`]);
-  });
+  ])(
+    'of %s needs little more memory than its bytes and arrives complete',
+    { timeout: 60_000 },
+    async (type, before, after) => {
+      let finish!: () => void;
+      const server = await rawServer((socket) => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-type: ${type}\r\ntransfer-encoding: chunked\r\n\r\n`);
+        byteByByte(socket, `${before}${'x'.repeat(SIZE)}`);
+        finish = () => {
+          byteByByte(socket, after);
+          socket.write('0\r\n\r\n');
+        };
+      });
+      closing.push(() => server.close());
+      const empty = bytesHeld();
+      const { heard, reply } = await posted(server.url);
+      await expect.poll(() => reply.came, { timeout: 50_000 }).toBe(before.length + SIZE);
+      expect(bytesHeld() - empty).toBeLessThan(40 * SIZE);
+      finish();
+      await expect.poll(() => heard.over, { timeout: 10_000 }).toBe('end');
+      expect(heard.messages.map(String)).toEqual([`"${'x'.repeat(SIZE)}"`]);
+    },
+  );
 });
 
-it('reads an event stream whose type is written large', async () => {
+it('reads an event stream whose content type is in capital letters', async () => {
   const body = 'data: 1\n\ndata: 2\n\n';
   const head = `content-type: Text/Event-Stream; charset=UTF-8\r\ncontent-length: ${body.length}`;
   const server = await rawServer((socket) => socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n${body}`));

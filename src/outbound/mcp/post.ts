@@ -12,16 +12,16 @@ import {
   headerOf,
 } from '../http/index.js';
 
-/** What a message sent over Streamable HTTP brings back, in either framing. */
+/** Events of the reply to a POST, for both content types (JSON and event stream). */
 export interface PostEvents {
-  /** 2xx: the reply begins. */
+  /** The reply begins, with a status of 2xx. */
   accepted?(status: number, headers: HttpHeaders): void;
   /** One JSON text: the whole body, or the data of one event. */
   message(text: Buffer | GappedText): void;
-  /** An event's id moves the point from which the stream can be resumed. */
+  /** The id of an event. The stream can be resumed after this event. */
   eventId?(id: string): void;
   retry?(milliseconds: number): void;
-  /** A status other than 2xx, with what the body said. */
+  /** The status is not 2xx. `body` is the start of the response body. */
   refused(status: number, headers: HttpHeaders, body: Buffer): void;
   end(): void;
   fail(failure: HttpFailure): void;
@@ -34,15 +34,15 @@ export class ReplyTooLarge extends Error {
   override readonly name = 'ReplyTooLarge';
 }
 
-/** Reads a reply of either content type and bounds what it holds in memory. */
+/** Reads a reply of either content type with limited memory. */
 export class PostReply implements HttpReply {
   private status = 0;
   private headers: HttpHeaders = [];
   private sse: SseReader | undefined;
-  /** The first part of a body; mostly there is no other. */
+  /** The first chunk of a body. Most bodies have only one. */
   private first: Buffer | undefined;
   private parts: GappedReader | undefined;
-  /** What is read of a refusal. */
+  /** The start of the body of an error response. */
   private refusal: BodyBuffer | undefined;
   private size = 0;
   private total = 0;

@@ -5,7 +5,7 @@ import { readReply } from '../../protocol/jsonrpc/message.js';
 import { type HttpHeaders, headerOf } from '../http/index.js';
 import { type Server, shownUrl, subject } from './context.js';
 
-/** The JSON-RPC error in the body of a refusal, if it has one. */
+/** The JSON-RPC error in the body of an error response, if there is one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {
   if (body.length === 0) return undefined;
   try {
@@ -21,7 +21,7 @@ function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined 
 const HOST_CHECK = /\bhost\b/i;
 const MOST_SHOWN = 200;
 
-/** The first line of a refusal that says something, where it is text. */
+/** The first non-empty line of an error body, where the body is text. */
 function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
   const type = headerOf(headers, 'content-type') ?? 'text/plain';
   if (!/^(text\/plain|application\/(?:[\w.+-]+\+)?json)/i.test(type)) return undefined;
@@ -33,7 +33,7 @@ function explanation(headers: HttpHeaders, body: Buffer): string | undefined {
   return line === undefined ? undefined : hideCredentials(line).slice(0, MOST_SHOWN);
 }
 
-/** Where a redirect leads, as far as it may be shown. */
+/** The target of a redirect, without secrets. */
 export function redirectTarget(headers: HttpHeaders): string | undefined {
   const location = headerOf(headers, 'location');
   if (location === undefined) return undefined;
@@ -41,8 +41,8 @@ export function redirectTarget(headers: HttpHeaders): string | undefined {
 }
 
 /**
- * An HTTP status other than 2xx, as an error for the caller: what came back, and what to do. What the upstream demands of
- * the gateway is not the caller's to act on (GW-07).
+ * Turns an HTTP status other than 2xx into an error for the caller that says what the server answered and what to do.
+ * The server's demands on the gateway (such as a challenge) are not passed on: the caller cannot meet them (GW-07).
  */
 export function refusal(
   server: Server,

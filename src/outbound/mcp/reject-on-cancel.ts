@@ -1,7 +1,7 @@
 import type { Cancellation } from '../../core/caller.js';
 import { ProtocolError } from '../../protocol/errors.js';
 
-/** The outcome of work that others may wait for too; rejects as soon as the call is cancelled, and the work goes on. */
+/** Waits for shared work. Rejects as soon as the call is cancelled; the work continues for other calls. */
 export function rejectOnCancel<T>(work: Promise<T>, cancellation: Cancellation): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = cancellation.onCancel(() =>

@@ -3,15 +3,15 @@ import type { Abortable } from '../http/index.js';
 const GRACE = 1_000;
 
 /**
- * The moment a streamed reply has to end once its answer has come. One that ends leaves its connection to the next request; one
- * that does not would keep it forever.
+ * Closes a reply stream that stays open for a while after its answer. A stream that the server ends in time leaves the
+ * connection to the next request. One that stays open would occupy the connection without end.
  */
 export class ReplyEndTimer {
   private timer: NodeJS.Timeout | undefined;
   private over = false;
 
   constructor(private readonly reply: Abortable) {
-    // Mostly the end comes with the same read.
+    // In most cases the end of the stream arrives in the same read, and no timer is needed.
     process.nextTick(() => this.begin());
   }
 

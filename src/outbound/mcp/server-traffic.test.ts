@@ -6,7 +6,7 @@ test('the pause doubles while floods go on, and is short again after a quiet tim
   const traffic = new ServerTraffic({ ...SERVER_TRAFFIC_LIMITS, pause: 10, longestPause: 35 }, () => now);
   expect(traffic.resting).toBe(0);
   expect(traffic.flooded()).toBe(10);
-  // Other connections of the same server notice the same flood.
+  // Another connection of the same server reports the same flood.
   now = 4;
   expect(traffic.flooded()).toBe(6);
   expect(traffic.resting).toBe(6);

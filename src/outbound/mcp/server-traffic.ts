@@ -1,21 +1,21 @@
 import { Quota, type QuotaLimits } from '../../core/quota.js';
 import { type Allowance, TokenBucket } from '../../core/token-bucket.js';
 
-/** How much a server may ask and send without being asked. A server that goes beyond it slows everybody down. */
+/** Limits on a server's questions and on messages that no call waits for. Beyond them a server slows down all calls. */
 export interface ServerTrafficLimits {
-  /** Questions of one call that are not answered yet, or whose answers the server has not taken yet. */
+  /** Questions of one call without an answer, or whose answer the server has not accepted yet. */
   readonly openPerCall: QuotaLimits;
-  /** The same of all calls of one server. */
+  /** The same for all calls of one server. */
   readonly openPerServer: QuotaLimits;
-  /** Answers of calls that wait for their caller to answer a question. */
+  /** Answers to parked calls, kept until the caller asks for them. */
   readonly keptAnswers: QuotaLimits;
-  /** Questions of one call in all. */
+  /** Questions of one call, answered ones included. */
   readonly questions: Allowance;
   /** Messages on the stream of a call that the caller did not ask for. */
   readonly unwantedPerCall: Allowance;
-  /** Messages of a server that belong to no call; a long message counts as several. */
+  /** Messages of a server that belong to no call. A long message counts as several. */
   readonly besideCalls: Allowance;
-  /** The pause after a flood, in milliseconds. It doubles with every flood that follows soon. */
+  /** The pause after a flood, in milliseconds. Each further flood soon after doubles it. */
   readonly pause: number;
   readonly longestPause: number;
 }
@@ -36,14 +36,14 @@ export const SERVER_TRAFFIC_LIMITS: ServerTrafficLimits = {
 /** A message of this many bytes counts as two. */
 const LONG = 4_096;
 
-/** The same of all servers together. */
+/** Kept answers of all servers together. */
 const KEPT_IN_ALL = new Quota({ count: 100_000, bytes: 256 * MIB });
 
-/** What one server sends without being asked, over all its connections. */
+/** Counts the questions and unrequested messages of one server, over all its connections. */
 export class ServerTraffic {
-  /** Questions of the server that wait for an answer, or for the server to take it. */
+  /** Questions of the server without an answer, or whose answer the server has not accepted yet. */
   readonly questions: Quota;
-  /** Answers that came while their callers were asked something, and wait for them to come back. */
+  /** Answers to parked calls, kept until their callers ask for them. */
   readonly keptAnswers: Quota;
   private readonly beside: TokenBucket;
   private pause: number;
@@ -59,12 +59,12 @@ export class ServerTraffic {
     this.pause = limits.pause;
   }
 
-  /** Counts a message that belongs to no call. False where the server has sent too many: close what brings them. */
+  /** Counts a message that belongs to no call. False where the server has sent too many; close the connection then. */
   allows(bytes: number): boolean {
     return this.beside.take(1 + bytes / LONG);
   }
 
-  /** The server flooded the gateway. Returns for how many milliseconds it is not listened to. */
+  /** Starts the pause after a flood. Returns its length in milliseconds. */
   flooded(): number {
     const now = this.now();
     // A server that was quiet for long begins with the shortest pause.
@@ -76,10 +76,10 @@ export class ServerTraffic {
     return this.restsUntil - now;
   }
 
-  /** For how many milliseconds the server is still not listened to. */
+  /** The rest of the pause in milliseconds. */
   get resting(): number {
     return Math.max(0, this.restsUntil - this.now());
   }
 }
 
-export const FLOODED = 'it sent more messages than anybody waits for';
+export const FLOODED = 'it sent too many messages that no call waits for';

@@ -31,7 +31,7 @@ export interface StdioLinkOptions {
   readonly context: UpstreamContext;
   readonly command: StdioCommand;
   readonly maxLine: number;
-  /** Processes for interactive calls, which each have one to themselves. */
+  /** Maximum number of processes for interactive calls. Each such call has its own process. */
   readonly pool: number;
   readonly idle: number;
   readonly legacyOffer: Revision;
@@ -39,18 +39,18 @@ export interface StdioLinkOptions {
 }
 
 const MODERN = 'modern';
-/** A process whose era is not known yet. */
+/** The key of a process whose era is not known yet. */
 const UNKNOWN = 'unknown';
 const PROBE_TIMEOUT = 5_000;
 
-/** A server that is a program. Its processes are shared or lent; which era one speaks is settled when it starts. */
+/** The link to a server over stdio. Calls share a process or lease one each. Its era is detected when it starts. */
 export class StdioLink implements Link {
   private readonly supervisor: SessionSupervisor;
   private readonly watching = new SessionWatch();
-  /** The last process that was asked about its era answered nothing at all. */
+  /** Whether the last probed process sent no answer at all. */
   private stayedSilent = false;
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
-  /** The newest process for clients with capabilities, by its key. */
+  /** The newest session for clients with capabilities, by its key. */
   private readonly running = new Map<string, LegacySession>();
   private modernPipe: ModernStdio | undefined;
 
@@ -60,7 +60,7 @@ export class StdioLink implements Link {
       name: context.name,
       command,
       child: { maxLine },
-      // One for what is shared in each era beside those that are lent.
+      // One shared process per era, in addition to those for interactive calls.
       max: pool + 2,
       maxExclusive: pool,
       idleMs: idle,
@@ -86,7 +86,7 @@ export class StdioLink implements Link {
     const { context, modernOffer } = this.options;
     const openLegacy = (channel: StdioChannel): Promise<LegacySession> => this.openLegacy(CANONICAL, channel);
     if (this.stayedSilent) {
-      // Some servers hear nothing after a request they do not know: this process hears the handshake first.
+      // Some servers stop reading after an unknown request. This process gets the handshake first.
       this.stayedSilent = false;
       return openLegacy(new StdioChannel(context, start));
     }
@@ -105,7 +105,7 @@ export class StdioLink implements Link {
       channel,
       capabilities,
       offer: legacyOffer,
-      // How long a start may take is for the supervisor to say.
+      // Generous, because the supervisor limits the time of a start.
       handshakeTime: 2 * context.timeouts.connect,
       listen: key === CANONICAL,
       events,
@@ -114,7 +114,7 @@ export class StdioLink implements Link {
     return session;
   }
 
-  /** The first process that runs is asked, and goes on with what its answer shows; where others run, one more is asked. */
+  /** Probes the first process, which then serves calls in its era. Where processes run already, probes an extra one. */
   async probe(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     try {
@@ -127,7 +127,7 @@ export class StdioLink implements Link {
   }
 
   private async askFirst(): Promise<Evidence> {
-    // Time for both starts where the first one does not survive the question.
+    // Enough for two starts, in case the first process ends because of the probe.
     const signal = AbortSignal.timeout(2 * this.patience);
     const lease = await this.supervisor.acquire({ key: UNKNOWN, signal });
     lease.release();
@@ -137,7 +137,7 @@ export class StdioLink implements Link {
       : { kind: 'legacy' };
   }
 
-  /** A process of its own takes the question: some servers end at the first message that is no handshake (mcp.md 5.2). */
+  /** Probes a separate process: some servers end at a first message other than the handshake (mcp.md 5.2). */
   private askAnother(revision: Revision): Promise<Evidence> {
     const { context } = this.options;
     const patient = { ...context, timeouts: { ...context.timeouts, call: PROBE_TIMEOUT } };
@@ -155,7 +155,7 @@ export class StdioLink implements Link {
     this.overhearing.push(deliver);
   }
 
-  /** What is heard on a process for clients with capabilities; nothing is watched there. */
+  /** Events of a session for clients with capabilities. Such a session has no watches. */
   private listEvents(
     key: string,
     capabilities: ClientCapabilities,
@@ -170,7 +170,7 @@ export class StdioLink implements Link {
         if (session.ended) return;
         own = session;
         this.running.set(key, session);
-        // A new process may offer something else.
+        // A new process may have other list items.
         tell(LIST_KINDS, true);
       },
       changed: (event) => {
@@ -199,7 +199,7 @@ export class StdioLink implements Link {
     return state === 'failed' || state === 'backoff' ? 'polled' : 'paused';
   }
 
-  /** A process may take its time to start, and a call may be silent for a while: no call waits longer than either. */
+  /** The longest wait of a call for a process: the time limit of a start or that of a call, whichever is longer. */
   private get patience(): number {
     const { connect, call } = this.options.context.timeouts;
     return Math.max(connect, call);
@@ -217,7 +217,7 @@ export class StdioLink implements Link {
     const { state, lastError } = this.supervisor.health();
     const lines = this.supervisor.output();
     if (lastError === undefined) return { state, lines };
-    // After the pause the next call starts it again, and nothing else does.
+    // Idle after a failure: only the next call restarts the process.
     return { state: state === 'idle' ? 'stopped' : state, problem: lastError, lines };
   }
 
@@ -284,5 +284,5 @@ class PipeWire implements ModernWire {
 
 function pipe(lease: Lease): ModernStdio {
   if (lease.session instanceof ModernStdio) return lease.session;
-  throw new TypeError('a session of the other era was leased');
+  throw new TypeError('expected a modern session, got a legacy one');
 }

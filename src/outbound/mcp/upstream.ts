@@ -30,7 +30,7 @@ import { rejectOnCancel } from './reject-on-cancel.js';
 import { HandshakeRefused } from './session/session-errors.js';
 import { WatchHub } from './watch-hub.js';
 
-/** Remembers verdicts beyond the life of a process. */
+/** Stores detected eras across restarts of the gateway. */
 export interface VerdictMemory {
   recall(): Verdict | undefined;
   remember(verdict: Verdict): void;
@@ -44,28 +44,28 @@ export interface McpUpstreamOptions {
   readonly log: Log;
 }
 
-/** After a failed probe, callers within this time hear of that failure instead of waiting for their own. */
+/** For this long after a failed probe, callers get the same failure instead of a new probe. */
 const PROBE_PAUSE = 1_000;
 
-/** A server that could not be reached so often in a row is left alone for a while (fault 16). */
+/** After this many connection failures in a row, the gateway refuses calls to the server for a while (fault 16). */
 const BREAK_AFTER = 5;
 const BREAK_FOR = 2_000;
 
-/** One configured MCP server: which eras it speaks is found out once, and each caller is served in its own if possible. */
+/** One configured MCP server. Detects the server's eras once and serves each caller in the caller's era if possible. */
 export class McpUpstream implements Upstream {
   readonly name: string;
   private verdict: Verdict | undefined;
   private probing: Promise<Verdict> | undefined;
   private modernPeer: Peer | undefined;
   private legacyPeer: Peer | undefined;
-  /** What the gateway itself watches, and callers with the same credential. */
+  /** The watches of the gateway itself and of callers with the same credential. */
   private readonly hub: WatchHub;
-  /** The watches of callers with credentials of their own, by the keys of those. */
+  /** The watches of callers with other credentials, by credential key. */
   private readonly hubs = new Map<string, { readonly hub: WatchHub; readonly callers: Caller[] }>();
   private readonly overhearing: ((event: WatchEvent) => void)[] = [];
   private status: UpstreamStatus = 'unknown';
   private problem: string | undefined;
-  /** What the handshake with the server last agreed on. */
+  /** The revision of the last handshake. */
   private agreed: string | undefined;
   private unreached = 0;
   private restsUntil = 0;
@@ -78,13 +78,13 @@ export class McpUpstream implements Upstream {
       for (const deliver of this.overhearing) deliver(event);
     };
     options.link.overhear(overheard);
-    // A modern process says what changed only to those who listen, so what they hear is all there is to overhear.
+    // A modern server sends changes only to subscriptions, so the events of this hub are the only source.
     this.hub.overhear((event) => {
       if (this.verdict?.modern && options.link.watchCosts) overheard(event);
     });
   }
 
-  /** `as` says with whose credential a watch is opened, each time that one is. */
+  /** `as` chooses the caller whose credential is used, each time a watch is opened. */
   private hubOf(as: (listen: (caller: Caller, key?: string) => Promise<OpenWatch>) => Promise<OpenWatch>): WatchHub {
     return new WatchHub(
       this.options.name,
@@ -96,13 +96,13 @@ export class McpUpstream implements Upstream {
     );
   }
 
-  /** The latest of some callers whose credential has the key. */
+  /** The latest of these callers whose credential has the key. */
   private async holderAmong(callers: readonly Caller[], key: string): Promise<Caller> {
     for (const caller of [...callers].reverse()) {
       try {
         if ((await this.options.link.credentialKey?.(caller)) === key) return caller;
       } catch {
-        // It has none at the moment, which concerns none of the others.
+        // This caller has no credential at the moment. The next caller may have one.
       }
     }
     throw withoutCredential(this, undefined);
@@ -120,11 +120,11 @@ export class McpUpstream implements Upstream {
     return erasFor(caller.revision, verdict)[0] === 'modern' && verdict.modern ? verdict.modern : this.agreed;
   }
 
-  /** What callers hear while the server is left alone. */
+  /** The error for callers during the pause after repeated failures; undefined outside of it. */
   private resting(): ProtocolError | undefined {
     if (performance.now() >= this.restsUntil) return undefined;
     const { name, problem } = this;
-    if (problem === undefined) return unavailable({ name }, 'it could not be reached several times');
+    if (problem === undefined) return unavailable({ name }, 'several attempts to reach it failed');
     return new ProtocolError('upstream_unavailable', problem, { outcome: 'not_executed', data: { server: name } });
   }
 
@@ -140,7 +140,7 @@ export class McpUpstream implements Upstream {
     let outcome: Outcome | undefined;
     for (const era of erasFor(caller.revision, verdict)) {
       outcome = await this.peer(era).request(caller, call);
-      // The server turned out not to take the handshake: nothing was executed, so the other era may try.
+      // The server refused the handshake. Nothing was executed, so the call may be sent in the modern era.
       if (era === 'legacy' && verdict.modern && outcome.kind === 'error' && outcome.error instanceof HandshakeRefused) {
         this.settle({ ...verdict, legacy: false, at: Date.now() });
         continue;
@@ -149,7 +149,7 @@ export class McpUpstream implements Upstream {
         this.settle({ ...verdict, legacy: true, at: Date.now() });
       break;
     }
-    outcome ??= failed(invalidReply(this, 'speaks no revision this gateway speaks'));
+    outcome ??= failed(invalidReply(this, 'supports no protocol version that this gateway supports'));
     return this.observe(outcome);
   }
 
@@ -166,7 +166,7 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  /** Watches with a credential that is not the gateway's own. */
+  /** Opens a watch with a caller's own credential. */
   private async watchAs(
     caller: Caller,
     key: string,
@@ -195,7 +195,7 @@ export class McpUpstream implements Upstream {
       close: () => {
         if (closed) return;
         closed = true;
-        // First: what is opened anew for the others is opened with a credential of theirs.
+        // First, so that a watch reopened for the other callers uses the credential of one of them.
         leave();
         watch.close();
       },
@@ -207,7 +207,7 @@ export class McpUpstream implements Upstream {
     return { hub: this.hubOf(async (listen) => listen(await this.holderAmong(callers, key), key)), callers };
   }
 
-  /** Keeps a cache fresh: no failure is reported, and no process is kept alive for it. */
+  /** Opens a watch that keeps a cache fresh. Reports no failure and keeps no process running. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown> {
     this.overhearing.push(deliver);
     if (this.options.link.watchCosts) return Promise.resolve();
@@ -251,7 +251,7 @@ export class McpUpstream implements Upstream {
     await this.options.link.close();
   }
 
-  /** The peer for what concerns no caller in particular: the newest era the server speaks. */
+  /** The peer for requests of the gateway itself: that of the newest era of the server. */
   private async primary(): Promise<Peer> {
     const verdict = this.verdict ?? (await this.probe());
     return this.peer(verdict.modern ? 'modern' : 'legacy');
@@ -293,8 +293,8 @@ export class McpUpstream implements Upstream {
           `speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`,
         );
       case 'none':
-        log.debug({ server: this.name }, 'the server gave no sign which revision it speaks');
-        throw unavailable(this, 'it gave no sign which revision it speaks');
+        log.debug({ server: this.name }, 'cannot detect the protocol version of the server');
+        throw unavailable(this, 'its protocol version cannot be detected');
     }
   }
 
@@ -321,16 +321,18 @@ export class McpUpstream implements Upstream {
     this.problem = undefined;
     const { verdict } = this;
     if (verdict && !verdict.modern && !this.options.setting.fixed && Date.now() - verdict.at > LEGACY_VERDICT_TTL) {
-      // Asked again in the background; calls go on with what is known.
+      // The new probe runs in the background. Calls continue with the known era.
       this.verdict = { ...verdict, at: Date.now() };
       this.probe().catch(() => {});
     }
   }
 
-  /** `contact` where nothing but reaching the server was attempted: any failure then means that it cannot be used. */
+  /**
+   * `contact` is true where the gateway only tried to reach the server. Then any failure means that the server is down.
+   */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
     if (error instanceof CredentialError && !contact) return error;
-    // A call that its caller took back says nothing about the server.
+    // A cancelled call does not change the health of the server.
     if (error instanceof ProtocolError && error.reason === 'cancelled') return error;
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
@@ -345,13 +347,13 @@ export class McpUpstream implements Upstream {
 
   private explained(error: unknown, contact: boolean): ProtocolError | UpstreamRpcError {
     if (error instanceof HandshakeRefused && error.refusal) {
-      // Nothing answered as an MCP server does, so nothing is known of its era.
+      // No MCP server answered at this address, so its era must be detected again.
       if (!this.options.setting.fixed) this.verdict = undefined;
       return error.refusal;
     }
     if (error instanceof ProtocolError) return error;
     if (!(error instanceof UpstreamRpcError))
-      return unavailable(this, error instanceof Error ? error.message : 'it failed');
+      return unavailable(this, error instanceof Error ? error.message : 'the connection failed');
     if (!contact) return error;
     const { code, message } = error;
     return new ProtocolError('upstream_error', `Server "${this.name}" refused the handshake: ${message} (${code})`, {
@@ -373,11 +375,11 @@ export class McpUpstream implements Upstream {
   }
 }
 
-/** A legacy server is watched on a session without capabilities, and speaks of the lists that session sees. */
+/** Marks an event of a legacy watch: it comes from a session without capabilities and concerns that session's lists. */
 const onCanonical = (event: WatchEvent): WatchEvent =>
   event.kind === 'resourceUpdated' || event.kind === 'task' ? event : { ...event, for: {} };
 
-/** An HTTP status that is no answer of an MCP server counts too. */
+/** Whether an error means that the server is down. An HTTP error status without an MCP answer counts too. */
 const isDown = ({ reason, detail }: ProtocolError): boolean =>
   DOWN.includes(reason) || (reason === 'upstream_error' && detail.data?.['status'] !== undefined);
 

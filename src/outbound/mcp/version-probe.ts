@@ -18,13 +18,13 @@ import { StdioChannel } from './session/stdio-channel.js';
 export interface VersionProbeOptions {
   readonly context: UpstreamContext;
   readonly modernOffer: Revision;
-  /** Fires when the process has taken too long. */
+  /** Fires when the time limit of the start is over. */
   readonly signal: AbortSignal;
-  /** Does the handshake of the older era on a channel. */
+  /** Does the legacy handshake on a channel. */
   openLegacy(channel: StdioChannel): Promise<LegacySession>;
 }
 
-/** The server is modern, and none of its versions is ours. */
+/** The server is modern and supports no version that the gateway supports. */
 export class ForeignVersions extends StdioError {
   constructor(readonly evidence: Extract<Evidence, { kind: 'foreign' }>) {
     const problem = `it speaks only protocol versions this gateway does not know: ${evidence.versions.join(', ')}`;
@@ -33,15 +33,15 @@ export class ForeignVersions extends StdioError {
 }
 
 /**
- * So long the handshake waits for the answer to the probe. It costs servers that ignore unknown requests this much time
- * once; a server that is still starting reads both when it is ready, and its answer to the probe counts.
+ * Time to wait for the answer to the probe before the handshake is sent. A server that ignores unknown requests costs
+ * this time once. A server that is still starting reads both later, and its answer to the probe counts.
  */
-const HESITATION = 2_000;
+const PROBE_WAIT = 2_000;
 
 /**
- * Speaks to a process for the first time, not knowing its era, and keeps the same process for what follows (mcp.md 5.1,
- * 5.2): `server/discover` first, and on anything but a modern answer the handshake. Only a process that does not survive
- * the probe, or refuses the handshake after it, is started again, and hears the handshake first then.
+ * Detects the era of a new process and keeps the process for the session (mcp.md 5.1, 5.2). Sends `server/discover`
+ * first, and the handshake after any answer that is not modern. A process that ends during the probe, or refuses the
+ * handshake after it, is started again and gets the handshake first.
  */
 export async function probeVersion(start: Start, options: VersionProbeOptions): Promise<ModernStdio | LegacySession> {
   const { context, openLegacy, signal } = options;
@@ -52,20 +52,23 @@ export async function probeVersion(start: Start, options: VersionProbeOptions): 
     // A second start would end the same way.
     if (signal.aborted || (error instanceof StdioError && error.unrunnable)) throw error;
     const why = error instanceof Error ? error.message : String(error);
-    context.log.debug({ server: context.name, why }, 'a process did not survive the modern probe and is started again');
+    context.log.debug(
+      { server: context.name, why },
+      'restarting a process that ended during the modern probe or refused the handshake after it',
+    );
   }
   await probe.stop();
   return openLegacy(new StdioChannel(context, start));
 }
 
-/** The channel of a handshake that may turn out to be one too many. */
+/** The channel of a handshake that is withdrawn where the server turns out to be modern. */
 class TentativeChannel extends StdioChannel {
   withdrawn = false;
 
-  /** Ends the handshake and leaves the process alone. */
+  /** Ends the handshake without stopping the process. */
   withdraw(): void {
     this.withdrawn = true;
-    this.events?.closed('the server speaks the modern era');
+    this.events?.closed('the server is modern');
   }
 
   override async close(): Promise<void> {
@@ -73,7 +76,7 @@ class TentativeChannel extends StdioChannel {
   }
 }
 
-/** One process and the question about its era. */
+/** Detects the era of one process. */
 class EraProbe implements ChildEvents {
   private readonly id = nextId();
   private readonly child: Child;
@@ -83,7 +86,7 @@ class EraProbe implements ChildEvents {
   private lose!: (error: unknown) => void;
   private answered = false;
   private ended: ExitInfo | undefined;
-  /** What hears the process beside its answer to the probe. */
+  /** Receives the messages of the process other than the answer to the probe. */
   private next: ChildEvents | undefined;
   private tentative: TentativeChannel | undefined;
 
@@ -105,7 +108,7 @@ class EraProbe implements ChildEvents {
     const { context } = this.options;
     try {
       this.ask();
-      const first = await within(Promise.race([this.found, this.gone]), HESITATION);
+      const first = await within(Promise.race([this.found, this.gone]), PROBE_WAIT);
       if (first && first.kind !== 'legacy') return this.modern(first);
       const channel = new TentativeChannel(context, (events) => this.handOver(events));
       this.tentative = channel;
@@ -121,7 +124,7 @@ class EraProbe implements ChildEvents {
     }
   }
 
-  /** An answer to the probe that comes late counts, unless it only says what the handshake says too. */
+  /** Waits for a late answer to the probe during the handshake. A modern answer wins over the handshake. */
   private async late(handshake: Promise<LegacySession>): Promise<Evidence | LegacySession> {
     const evidence = await this.found;
     return evidence.kind === 'legacy' ? handshake : evidence;
@@ -149,7 +152,7 @@ class EraProbe implements ChildEvents {
     return new ModernStdio(this.options.context, revision, (events) => this.handOver(events));
   }
 
-  /** From here on the process is heard by `events`. */
+  /** Gives all later messages of the process to `events`. */
   private handOver(events: ChildEvents): Child {
     this.next = events;
     if (this.ended) events.exit(this.ended);
@@ -160,7 +163,7 @@ class EraProbe implements ChildEvents {
     if (this.answered || !this.takes(line)) this.next?.message(line);
   }
 
-  /** Whether a line is the answer to the probe. */
+  /** Handles the answer to the probe. Returns whether the line was that answer. */
   private takes(line: Buffer): boolean {
     let messages: RpcMessage[];
     try {
@@ -176,7 +179,7 @@ class EraProbe implements ChildEvents {
     this.answered = true;
     const evidence = read(answer);
     if (evidence.kind !== 'legacy') {
-      // At once: the answer to the handshake may follow in the same read.
+      // Immediately, because the answer to the handshake may follow in the same read.
       this.next = undefined;
       this.tentative?.withdraw();
     }

@@ -18,8 +18,9 @@ type Open = (
 ) => Promise<OpenWatch>;
 
 /**
- * All that is watched at one server goes over one upstream watch. A changed filter opens a new one, waits for it and
- * then closes the old; an interrupted one is opened again, and what may have been missed is announced (mcp.md 4.12).
+ * Combines all watches on one server into one upstream watch. When the combined filter changes, the hub opens a new
+ * watch and then closes the old one. It reopens an interrupted watch and announces possibly missed changes (mcp.md
+ * 4.12).
  */
 export class WatchHub {
   private readonly watchers = new Set<Watcher>();
@@ -37,7 +38,7 @@ export class WatchHub {
     private readonly log: Log,
   ) {}
 
-  /** Resolves once the upstream confirmed. A watcher that `persists` stays when that fails and is served later. */
+  /** Resolves when the upstream has confirmed. A watcher that `persists` stays after a failure and is served later. */
   async watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, persists = false): Promise<Watch> {
     const watcher: Watcher = { filter, deliver };
     this.watchers.add(watcher);
@@ -62,12 +63,12 @@ export class WatchHub {
     };
   }
 
-  /** Whether the server tells of changes of this list at the moment. */
+  /** Whether changes of this list can arrive at the moment. */
   hears(kind: ListKind): boolean {
     return this.current?.honoured[kind] === true;
   }
 
-  /** Hears whatever is heard for others, and asks for nothing itself. */
+  /** Delivers all events of the hub, without a subscription for itself. */
   overhear(deliver: (event: WatchEvent) => void): void {
     this.overhearing.push(deliver);
   }
@@ -80,7 +81,7 @@ export class WatchHub {
     this.current = undefined;
   }
 
-  /** Brings the upstream watch in line with what is wanted, one change at a time. */
+  /** Adapts the upstream watch to the combined filter, one change at a time. */
   private align(): Promise<void> {
     const next = this.turn.then(() => this.alignNow());
     this.turn = next.catch(() => {});
@@ -119,7 +120,7 @@ export class WatchHub {
   }
 
   private lost(why: string): void {
-    this.log.debug({ server: this.name, why }, 'a watch was interrupted');
+    this.log.debug({ server: this.name, why }, 'a watch was interrupted; opening it again');
     this.current = undefined;
     this.asked = '';
     this.reopenLater();
@@ -138,7 +139,7 @@ export class WatchHub {
     this.retry.unref();
   }
 
-  /** Nothing is replayed after a gap, so everything watched may have changed. */
+  /** Reports a change for everything watched: events of the interruption are not replayed. */
   announceGap(): void {
     const filter = this.union();
     for (const kind of LIST_KINDS) if (filter[kind]) this.deliver({ kind });
@@ -165,7 +166,7 @@ export class WatchHub {
 function concerns(filter: SubscriptionFilter, event: WatchEvent): boolean {
   if (event.kind === 'task') return true;
   if (event.kind !== 'resourceUpdated') return filter[event.kind] === true;
-  // An update may name a part of what was subscribed to (RES-06).
+  // An update may name a sub-resource of the subscribed resource (RES-06).
   return (filter.resourceSubscriptions ?? []).some(
     (uri) =>
       event.uri === uri || event.uri.startsWith(uri.endsWith('/') ? uri : `${uri}/`) || event.uri.startsWith(`${uri}#`),

@@ -69,7 +69,7 @@ export class PendingCall implements Ticket, ParkedCall {
   private releaseKept: Release | undefined;
   private readonly used = new Set<string>();
   private held: Notification | undefined;
-  /** Capabilities that the server asked for and the client lacks. If the call then fails, they are the reported cause. */
+  /** Capabilities that the server asked for and the client lacks. They become the cause if the call then fails. */
   lacking: ClientCapabilities | undefined;
   private notify: (notification: Notification) => void;
   /** Resolves when the reply is read again. Answers wait for it: the server sends its reaction to them only once. */
