@@ -37,7 +37,7 @@ export class McpEndpoints {
       sessions: this.httpSessions,
       info: page,
       limits,
-      ...(streams && { shared: streams }),
+      ...(streams && { shared: streams, cluster }),
       resumeWindow: session.resumeWindow,
       strictAccept: config.mcp.strictAccept,
       clientTermination: session.clientTermination,

@@ -1,4 +1,5 @@
 import { Cancellation, type Principal } from '../../core/caller.js';
+import type { Cluster } from '../../core/cluster.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import {
@@ -27,19 +28,25 @@ import { MCP_ERRORS, refuse, versionOf, withVersion } from './refusals.js';
 import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
-import { requestOf } from './session/event-ids.js';
+import { isGetEvent, requestOf, streamOf } from './session/event-ids.js';
 import { EventLog, LoggedStream } from './session/event-log.js';
+import { GetStreams, madeEverywhere } from './session/get-streams.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
+
+/** Replicas are asked no more often for the GET stream of one session. */
+const WANTED_EVERY = 5_000;
 
 /** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
 export class HttpCarrier implements Carrier {
   readonly reachable = true;
   private events: EventLog | undefined;
+  private wantedAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly session: string,
     private readonly shared: SharedStreams | undefined,
+    private readonly gets: GetStreams | undefined,
   ) {}
 
   /** Made when there is something to log: most sessions are idle most of the time. */
@@ -52,8 +59,22 @@ export class HttpCarrier implements Carrier {
     return this.events?.hasGet === true;
   }
 
+  get messages(): LoggedStream | undefined {
+    return this.events?.messages;
+  }
+
   unsolicited(message: Buffer): void {
-    this.log.general.append([message]);
+    const { general } = this.log;
+    general.append([message]);
+    if (!general.connected) this.wantGet(message);
+  }
+
+  /** The GET stream may be open at another replica, which did not know that there are messages here. */
+  private wantGet(message: Buffer): void {
+    const now = performance.now();
+    if (!this.gets || now - this.wantedAt < WANTED_EVERY || madeEverywhere(message.toString('utf8', 0, 100))) return;
+    this.wantedAt = now;
+    this.gets.wanted(this.session);
   }
 
   comeBack(): void {
@@ -85,6 +106,8 @@ export interface McpHttpEndpointOptions {
   readonly sessions: Sessions<HttpCarrier>;
   readonly info: InfoPage;
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
+  /** The replicas where a client may have its GET stream open. */
+  readonly cluster?: Cluster;
   /** Where streams are found by other replicas, if there are any. */
   readonly shared?: SharedStreams;
   /** How long a call runs on whose client lost its connection, in milliseconds. */
@@ -115,7 +138,10 @@ const exchangeOf = ({ req, res, principal, headers: base }: RequestContext, view
 
 /** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
 export class McpHttpEndpoint {
+  private readonly gets: GetStreams | undefined;
+
   constructor(private readonly options: McpHttpEndpointOptions) {
+    this.gets = options.cluster && new GetStreams(options.cluster, (key) => options.sessions.carrierOf(key));
     options.shared?.serve?.((session, stream) => options.sessions.carrierOf(session)?.stream(stream));
   }
 
@@ -224,7 +250,7 @@ export class McpHttpEndpoint {
         principal,
         view,
         message.params,
-        (key) => new HttpCarrier(key, this.options.shared),
+        (key) => this.carrierFor(key),
         { requestId: context.req.id, id: message.id },
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
@@ -310,12 +336,7 @@ export class McpHttpEndpoint {
         about,
       );
     }
-    const entry = await this.options.sessions.find(
-      id,
-      principal,
-      view,
-      (key) => new HttpCarrier(key, this.options.shared),
-    );
+    const entry = await this.options.sessions.find(id, principal, view, (key) => this.carrierFor(key));
     if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
     return entry;
   }
@@ -353,9 +374,25 @@ export class McpHttpEndpoint {
       await this.resume(context, session, carrier, last, headers);
       return;
     }
-    const { general } = carrier.log;
-    if (general.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
-    connect(res, headers, general, { priming: session.revision.primingEvents, maxAge: STREAM_AGE });
+    if (carrier.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
+    this.openGet(res, headers, session, carrier);
+  }
+
+  /** Opens the stream of the messages that belong to no request; with `last` behind an event of another replica. */
+  private openGet(
+    res: InboundResponse,
+    headers: readonly string[],
+    session: ClientSession,
+    carrier: HttpCarrier,
+    last?: string,
+  ): void {
+    const { primingEvents: priming } = session.revision;
+    connect(res, headers, carrier.log.general, { priming, maxAge: STREAM_AGE });
+    this.gets?.opened(session.key, last);
+  }
+
+  private carrierFor(key: string): HttpCarrier {
+    return new HttpCarrier(key, this.options.shared, this.gets);
   }
 
   private async resume(
@@ -365,10 +402,16 @@ export class McpHttpEndpoint {
     last: string,
     headers: readonly string[],
   ): Promise<void> {
+    // A replica that is gone took its messages with it; the stream itself goes on at any replica.
+    if (isGetEvent(last) && !carrier.stream(streamOf(last)!.stream)) {
+      this.openGet(res, headers, session, carrier, last);
+      return;
+    }
     try {
       const { stream, seq } = await carrier.log.find(last);
       connect(res, headers, stream, { after: seq, maxAge: STREAM_AGE });
       if (!(stream instanceof LoggedStream)) this.follow(session, last, res);
+      else if (stream === carrier.messages) this.gets?.opened(session.key);
     } catch (error) {
       const request = requestOf(last);
       if (!(error instanceof ProtocolError) || error.reason !== 'event_not_found' || request === undefined) throw error;

@@ -40,6 +40,9 @@ export class CountedServer {
     return new Promise((resolve) => this.http.close(resolve));
   }
 
+  /** How many sessions had their GET stream opened so far. */
+  listening = 0;
+
   announce(method: string, params?: object): void {
     for (const res of this.general.values())
       res.write(`data: ${JSON.stringify({ jsonrpc: '2.0', method, ...(params && { params }) })}\n\n`);
@@ -51,6 +54,7 @@ export class CountedServer {
     if (req.method === 'GET') {
       res.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders();
       this.general.set(String(session), res);
+      this.listening++;
       res.on('close', () => this.general.delete(String(session)));
       return;
     }

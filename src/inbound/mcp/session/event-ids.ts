@@ -5,6 +5,15 @@ const MOST_BYTES = 40;
 
 export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
 
+/** The stream and the number an event id stands for. */
+export function streamOf(event: string): { readonly stream: string; readonly seq: number } | undefined {
+  const match = /^([A-Za-z0-9-]{1,128})\.(\d{1,9})$/.exec(event);
+  return match ? { stream: match[1]!, seq: Number(match[2]) } : undefined;
+}
+
+/** Whether an event belongs to the messages of a session that answer no request. */
+export const isGetEvent = (event: string): boolean => /^[A-Za-z0-9-]{1,120}-g\d{1,9}\.\d{1,9}$/.test(event);
+
 /**
  * The part of a stream's name that says which request the stream answers. A replica that finds nothing behind an event
  * id can still answer the request with an error, and the client does not wait for a reply that never comes.

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 import { lasting, lengthOf } from '../../../protocol/jsonrpc/pieces.js';
-import { eventId, requestPart } from './event-ids.js';
+import { eventId, requestPart, streamOf } from './event-ids.js';
 import { type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
@@ -76,6 +76,11 @@ export class LoggedStream implements Resumable {
     return this.sink !== undefined;
   }
 
+  /** Whether a connection of this replica reads the stream. */
+  get connectedHere(): boolean {
+    return this.sink !== undefined && this.sink.remote !== true;
+  }
+
   /** The number of the newest event. */
   get last(): number {
     return this.seq;
@@ -83,7 +88,16 @@ export class LoggedStream implements Resumable {
 
   /** The id of the point before the next event: what a stream that has sent nothing yet is resumed from. */
   get position(): string {
-    return eventId(this.id, this.seq);
+    return eventId(this.id, this.unsent);
+  }
+
+  private get oldest(): number {
+    return this.events[0]?.seq ?? this.seq + 1;
+  }
+
+  /** The number before the first event that is kept and was not sent. */
+  private get unsent(): number {
+    return Math.max(this.sent, this.oldest - 1);
   }
 
   append(data: readonly Buffer[]): void {
@@ -149,13 +163,17 @@ export class LoggedStream implements Resumable {
     this.host?.ended(this);
   }
 
-  /** Sends from here on to `sink`, starting behind event `after`. Throws where those events are no longer kept. */
-  connect(sink: EventSink, after: number = this.sent): void {
-    const oldest = this.events[0]?.seq ?? this.seq + 1;
-    if (after > this.seq || after + 1 < oldest) throw noLongerKept();
+  /**
+   * Sends from here on to `sink`, starting behind event `after`; without it behind the last event sent, or at the oldest
+   * that is kept. Throws where the events behind `after` are no longer kept.
+   */
+  connect(sink: EventSink, after?: number): void {
+    const { oldest } = this;
+    const from = after ?? this.unsent;
+    if (from > this.seq || from + 1 < oldest) throw noLongerKept();
     const before = this.sink;
     this.sink = sink;
-    this.sent = after;
+    this.sent = from;
     this.flush();
     // Who comes back has lost the connection it had, even where nobody told us.
     if (before !== sink) before?.end();
@@ -172,6 +190,14 @@ export class LoggedStream implements Resumable {
     // Not before the client has what it comes back with.
     if (this.copy) this.inTurn(async () => end());
     else end();
+  }
+
+  /** Takes back the events behind `seq`, which `sink` could not send. False where `sink` is no longer connected. */
+  returnTo(sink: EventSink, seq: number): boolean {
+    if (this.sink !== sink) return false;
+    this.disconnect(sink);
+    this.sent = Math.min(this.sent, seq);
+    return true;
   }
 
   disconnect(sink: EventSink): void {
@@ -208,7 +234,7 @@ export class EventLog implements StreamHost {
   private held = 0;
   private readonly prefix: string;
   private next = 0;
-  private messages: LoggedStream | undefined;
+  private waiting: LoggedStream | undefined;
   private closed = false;
 
   constructor(
@@ -222,23 +248,32 @@ export class EventLog implements StreamHost {
 
   /** Messages that belong to no request wait here for a GET. */
   get general(): LoggedStream {
-    this.messages ??= this.open();
-    return this.messages;
+    this.waiting ??= this.add('g', undefined);
+    return this.waiting;
+  }
+
+  /** The same stream, where there was a message or a GET before. */
+  get messages(): LoggedStream | undefined {
+    return this.waiting;
   }
 
   /** Whether a GET is open; one that never was costs nothing. */
   get hasGet(): boolean {
-    return this.messages?.connected === true;
+    return this.waiting?.connectedHere === true;
   }
 
-  private name(kind: 'r' | 's', request: Id | undefined): string {
+  private name(kind: 'g' | 'r' | 's', request: Id | undefined): string {
     return `${this.prefix}${requestPart(request)}${kind}${this.next++}`;
   }
 
   /** A stream for the reply to a request; one that may be resumed elsewhere is shared. */
   open(request?: Id, share = false): LoggedStream {
     const shared = share ? this.shared : undefined;
-    const id = this.name(shared ? 'r' : 's', request);
+    return this.add(shared ? 'r' : 's', request, shared);
+  }
+
+  private add(kind: 'g' | 'r' | 's', request: Id | undefined, shared?: SharedStreams): LoggedStream {
+    const id = this.name(kind, request);
     const copy = shared?.open(this.session, id, request, () => this.endedElsewhere(stream));
     const stream: LoggedStream = new LoggedStream(id, this.limits, copy, this);
     this.streams.set(id, stream);
@@ -319,12 +354,12 @@ export class EventLog implements StreamHost {
 
   /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */
   async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
-    const match = /^([A-Za-z0-9-]{1,128})\.(\d{1,9})$/.exec(lastEventId);
-    const seq = Number(match?.[2]);
-    const stream = match && (this.here(match[1]!) ?? (await this.shared?.find(this.session, match[1]!, seq)));
-    if (!stream)
+    const event = streamOf(lastEventId);
+    const found =
+      event && (this.here(event.stream) ?? (await this.shared?.find(this.session, event.stream, event.seq)));
+    if (!found)
       throw new ProtocolError('event_not_found', 'Nothing is kept behind this Last-Event-ID; the session goes on');
-    return { stream, seq };
+    return { stream: found, seq: event.seq };
   }
 
   /** A stream that is made here. */

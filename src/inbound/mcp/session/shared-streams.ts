@@ -2,6 +2,8 @@ import type { Id } from '../../../protocol/jsonrpc/message.js';
 
 /** Receives the events of a stream while a connection is there. */
 export interface EventSink {
+  /** Events go to another replica, and not to a connection of this one. */
+  readonly remote?: boolean;
   event(id: string, data: readonly Buffer[]): void;
   /** The last event was sent; with `retry`, the rest is to be had after so many milliseconds. */
   end(retry?: number): void;

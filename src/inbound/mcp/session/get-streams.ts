@@ -1,0 +1,147 @@
+import { ALONE, type Cluster } from '../../../core/cluster.js';
+import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
+import { streamOf } from './event-ids.js';
+import type { LoggedStream } from './event-log.js';
+import type { EventSink } from './shared-streams.js';
+
+/** Told to every replica: the GET stream of a session is open at a replica, resumed from an event where one is named. */
+const OPENED = 'session:get-opened';
+/** Told to every replica: there are messages for the GET stream of a session. */
+const WANTED = 'session:get-wanted';
+/** Asked of the replica where the GET stream is open: send these messages. False where the stream is not open. */
+const MESSAGES = 'session:get-messages';
+
+const BATCH = 100;
+/** Bytes that may wait for another replica; beyond that the messages stay where they were made. */
+const MOST_QUEUED = 1024 * 1024;
+
+/** Every replica that serves the session watches lists and resources itself, so these messages need no forwarding. */
+const MADE_EVERYWHERE =
+  /^\{"jsonrpc":"2\.0","method":"notifications\/(?:(?:tools|prompts|resources)\/list_changed|resources\/updated)"/;
+
+export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test(message);
+
+/** The messages of a session that belong to no request. */
+export interface GetHolder {
+  /** A GET stream is open at this replica. */
+  readonly connected: boolean;
+  /** The stream of these messages, where there was one. */
+  readonly messages: LoggedStream | undefined;
+  unsolicited(message: Buffer): void;
+}
+
+/**
+ * Brings the messages of a session that belong to no request to the replica where its client has the GET stream open.
+ * Messages wait where they were made until there is such a replica.
+ */
+export class GetStreams {
+  constructor(
+    private readonly cluster: Cluster,
+    private readonly find: (session: string) => GetHolder | undefined,
+  ) {
+    cluster.onTold(OPENED, (payload) => this.forward(payload as JsonObject));
+    cluster.onTold(WANTED, (payload) => {
+      const session = String((payload as JsonObject)['session']);
+      if (this.find(session)?.connected) this.opened(session);
+    });
+    cluster.handle(MESSAGES, async (payload) => {
+      const { session, messages } = payload as JsonObject;
+      const holder = this.find(String(session));
+      if (!holder?.connected) return false;
+      for (const message of messages as string[]) holder.unsolicited(Buffer.from(message));
+      return true;
+    });
+  }
+
+  /** The GET stream of a session was opened here, resumed from an event of another replica where one is named. */
+  opened(session: string, last?: string): void {
+    const { self } = this.cluster;
+    this.tell(OPENED, { session, replica: self, ...(last !== undefined && { last }) });
+  }
+
+  /** There are messages, and no GET stream is open here. */
+  wanted(session: string): void {
+    this.tell(WANTED, { session });
+  }
+
+  private tell(subject: string, payload: JsonObject): void {
+    if (this.cluster !== ALONE) this.cluster.tell(subject, payload).catch(() => {});
+  }
+
+  private forward({ session, replica, last }: JsonObject): void {
+    const holder = this.find(String(session));
+    const messages = holder?.messages;
+    if (!holder || !messages) return;
+    const resumed = typeof last === 'string' ? streamOf(last) : undefined;
+    const after = resumed?.stream === messages.id ? resumed.seq : undefined;
+    // A client may have two GET streams open; one that comes back has lost the stream it had here.
+    if (holder.connected && after === undefined) return;
+    const send = async (texts: string[]): Promise<boolean> =>
+      (await this.cluster.ask(String(replica), MESSAGES, { session: String(session), messages: texts })) === true;
+    new Forwarder(messages, send).start(after);
+  }
+}
+
+interface Queued {
+  readonly seq: number;
+  readonly text: string;
+}
+
+/** Sends the messages of one stream to another replica, in order. */
+class Forwarder implements EventSink {
+  readonly remote = true;
+  private readonly queue: Queued[] = [];
+  private bytes = 0;
+  private sending = false;
+  private live = false;
+
+  constructor(
+    private readonly stream: LoggedStream,
+    private readonly send: (texts: string[]) => Promise<boolean>,
+  ) {}
+
+  start(after: number | undefined): void {
+    try {
+      this.stream.connect(this, after);
+    } catch {
+      // The messages behind that event are no longer kept; the stream goes on with those that are.
+      this.stream.connect(this);
+    }
+    this.live = true;
+  }
+
+  event(id: string, data: readonly Buffer[]): void {
+    const text = Buffer.concat(data).toString('utf8');
+    if (this.live && madeEverywhere(text)) return;
+    this.queue.push({ seq: streamOf(id)?.seq ?? 0, text });
+    this.bytes += text.length;
+    if (this.bytes > MOST_QUEUED && this.live) this.giveUp();
+    else if (!this.sending) void this.drain();
+  }
+
+  /** Another connection has taken over the stream; messages that are queued are sent all the same. */
+  end(): void {}
+
+  private async drain(): Promise<void> {
+    this.sending = true;
+    // Messages of one moment go together.
+    await Promise.resolve();
+    while (this.queue.length > 0) {
+      const batch = this.queue.slice(0, BATCH);
+      const taken = await this.send(batch.map(({ text }) => text)).catch(() => false);
+      if (!taken) this.giveUp();
+      // Nothing is left of a queue that was given up meanwhile.
+      for (const { text } of this.queue.splice(0, batch.length)) this.bytes -= text.length;
+    }
+    this.sending = false;
+  }
+
+  /** The messages that were not taken wait in their stream for the next GET. */
+  private giveUp(): void {
+    const [first] = this.queue;
+    const left = this.queue.splice(0);
+    this.bytes = 0;
+    if (first && !this.stream.returnTo(this, first.seq - 1))
+      for (const { text } of left) this.stream.append([Buffer.from(text)]);
+  }
+}
