@@ -9,13 +9,13 @@ export interface Welcome {
   /** The configuration in use and its data folder, absolute. */
   readonly file: string;
   readonly data: string;
-  /** Where the reader is. */
+  /** The working directory of the reader. */
   readonly cwd: string;
 }
 
 const BIN = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
 
-/** What a newcomer reads: where it is, what is there, and what to paste into a client. */
+/** The text at the first start: the endpoint, the tools, and the configuration to paste into a client. */
 export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
   const endpoint = `${url}/mcp`;
   const names = [...offer.servers.map(({ name }) => name), ...offer.missing.map(({ server }) => server)];
@@ -30,7 +30,7 @@ export function welcomeText({ url, offer, file, data, cwd }: Welcome): string {
     },
   };
   return [
-    'This is the quickstart: two example servers, one of either era, behind one endpoint, and as an A2A agent.',
+    'This is the quickstart: two example servers, one modern and one legacy, behind one endpoint, and an A2A agent.',
     `Endpoint\n${columns([
       ['all servers', endpoint],
       ...names.map((name): Row => [`${name} alone`, `${endpoint}/${name}`]),

@@ -1,7 +1,7 @@
 import type { Summary, UpstreamRow } from '../app/running.js';
 import { columns, duration, oneLine, paint, plural, type Style, wrap } from '../telemetry/style.js';
 
-/** What a person reads once the gateway is started: what is there, where it is, what to paste. */
+/** The text at the start: the servers and agents, the endpoints, and the configuration to paste into a client. */
 export function summaryText({ upstreams, endpoints, paste, page }: Summary, style: Style): string {
   const servers = upstreams.filter(({ kind }) => kind === 'server');
   const agents = upstreams.filter(({ kind }) => kind === 'agent');
@@ -23,12 +23,12 @@ export function summaryText({ upstreams, endpoints, paste, page }: Summary, styl
 }
 
 const COLORS = { up: 'green', starting: 'yellow', down: 'red' } as const;
-/** A problem is put beside its row where it has at least this much room, and below it otherwise. */
+/** A problem stands beside its row if this many columns are free, and below the row otherwise. */
 const BESIDE = 32;
 const BELOW = 6;
 const MOST_LINES = 8;
 
-/** One row for each server: its name, its state, what it has, how long it took, and what is wrong. */
+/** One row for each server: its name, its state, the number of its tools, the time of its start, and its problem. */
 export function upstreamTable(rows: readonly UpstreamRow[], style: Style): string {
   const cells = rows.map(({ kind, name, state, count, took }) => ({
     name,

@@ -188,6 +188,16 @@ test.each(DOCUMENTS.filter((name) => name !== 'docs/extending.md'))('the files t
   }
 });
 
+test('docs/finding-your-way.md answers at least twenty questions, each with files of src/', () => {
+  const rows = [...read('docs/finding-your-way.md').matchAll(/^\| ([^|]+\?) \| (.+) \|$/gm)];
+  expect(rows.length).toBeGreaterThanOrEqual(20);
+  for (const [, question, answer] of rows) {
+    const files = [...answer!.matchAll(/`(src\/[^`]+\.ts)`/g)].map((match) => match[1]!);
+    expect(files, question).not.toEqual([]);
+    for (const file of files) expect(existsSync(path.join(ROOT, file)), file).toBe(true);
+  }
+});
+
 test.each(readdirSync(path.join(ROOT, 'docs/decisions')))('decision %s is short, and says what and why', (name) => {
   const text = read(`docs/decisions/${name}`);
   expect(text.split('\n').length).toBeLessThanOrEqual(31);
