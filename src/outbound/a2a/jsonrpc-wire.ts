@@ -3,7 +3,7 @@ import { type Credential, configuredCredential } from '../../identity/credential
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
-import { asking, type RequestFormat, requestFormatOf } from '../../protocol/a2a/request-format.js';
+import { type RequestFormat, requestFormatOf, withWholeHistory } from '../../protocol/a2a/request-format.js';
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
@@ -104,7 +104,7 @@ export class JsonRpcWire implements Wire {
     const params =
       this.format.plain && text !== undefined
         ? text
-        : JSON.stringify(this.dialect.writeRequest(operation, asking(this.format, operation, value)));
+        : JSON.stringify(this.dialect.writeRequest(operation, withWholeHistory(this.format, operation, value)));
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${nextId()},"method":${quoted(method)},"params":${params}}`);
     const headers = withExchange(standing, credential, this.format, exchange);
     return this.framed(inLane(this.target, credential.key), 'POST', headers, exchange, body);

@@ -30,7 +30,7 @@ const EMPTY: AgentCard = {
   iconUrl: '',
   supportedInterfaces: [{ url: 'https://a.example', protocolBinding: 'JSONRPC', protocolVersion: '1.0', tenant: '' }],
 };
-/** The SDK's payload of a card as it came, and of one that it has read. */
+/** The SDK's signing payload for the card as received, and for the card after the SDK has parsed it. */
 const ofWire = (card: object): string => canonicalizeAgentCard(card as Parameters<typeof canonicalizeAgentCard>[0]);
 const ofRead = (card: object): string => canonicalizeAgentCard(SdkCard.fromJSON(card));
 
@@ -51,14 +51,14 @@ describe('S-6: canonical cards', () => {
     );
   });
 
-  it('without anything empty there is one payload, and it is the SDK’s', () => {
+  it('a card without empty members has one payload, equal to the SDK’s', () => {
     const { securitySchemes: _schemes, ...plain } = { ...CARD, capabilities: { streaming: false } };
     expect(cardPayloads(plain as JsonObject)).toEqual([ofWire(plain)]);
     const signed = { ...plain, signatures: [{ protected: 'p', signature: 's' }] };
     expect(cardPayloads(signed as JsonObject)).toEqual([ofRead(plain)]);
   });
 
-  it('with empty members the rules keep what is required or was set, and the SDK nothing', () => {
+  it('the specification keeps empty members that are required or set, the SDK drops all of them', () => {
     const [exact, sdk] = cardPayloads(EMPTY as JsonObject);
     expect(sdk).toBe(ofWire(EMPTY));
     const kept = JSON.parse(exact as string) as JsonObject;
@@ -66,18 +66,18 @@ describe('S-6: canonical cards', () => {
     expect((kept['supportedInterfaces'] as JsonObject[])[0]).not.toHaveProperty('tenant');
   });
 
-  it('nothing is signed or taken that leaves out the security schemes, as the SDK does with a card it has read', () => {
+  it('neither signs nor accepts a payload without the security schemes, which the SDK drops from a parsed card', () => {
     const { securitySchemes: _schemes, ...stripped } = CARD;
     expect(ofRead(CARD)).toBe(ofWire(stripped));
     expect(cardPayloads(CARD as JsonObject)).not.toContain(ofRead(CARD));
     expect(canonicalForms(CARD as JsonObject)).not.toContain(ofRead(CARD));
   });
 
-  it('a hybrid card has a payload that the SDK, which reads only half of it, agrees with', () => {
+  it('the SDK, which reads only the 1.0 half of a hybrid card, computes one of its payloads', () => {
     for (const card of [hybridCard(CARD), hybridCard(EMPTY)]) expect(cardPayloads(card)).toContain(ofWire(card));
   });
 
-  it('C-7: a signature may be over any form; an older card is taken as it is', () => {
+  it('C-7: accepts a signature over any form; an older card is not normalised', () => {
     expect(canonicalForms(EMPTY as JsonObject)).toHaveLength(3);
     expect(canonicalForms({ b: 1, a: '', signatures: [] })).toEqual(['{"a":"","b":1}', '{"b":1}']);
   });

@@ -1,6 +1,6 @@
 /**
- * Cards as the bytes that are signed. The rules of the specification and what both SDKs really do differ where members
- * are empty, so a signature is good if it fits either (§1.4). Hashing and signing are elsewhere.
+ * Serialises cards to the bytes that are signed. The specification and both SDKs differ where members are empty, so a
+ * signature is valid if it matches either form (§1.4). Hashing and signing are elsewhere.
  */
 import { isObject, type JsonObject, type JsonValue } from '../jsonrpc/raw.js';
 import { cardMembers, type Member } from './card-schema.js';
@@ -17,16 +17,19 @@ export function canonicalJson(value: JsonValue): string {
   return `{${members.join(',')}}`;
 }
 
-/** Every payload that a signature of this card may be over, each once, the one by the rules first. */
+/**
+ * Every payload that a signature of this card may cover, without duplicates; the payload by the specification comes
+ * first.
+ */
 export function canonicalForms(card: JsonObject): string[] {
   const { signatures: _signatures, ...unsigned } = card;
   return texts([...forms(unsigned), unsigned]);
 }
 
 /**
- * The payloads to sign a card over so that every verifier finds one that fits: by the rules, and as the SDKs read the
- * card as it came. The JavaScript SDK loses the security schemes of a card that it has read before; a signature over so
- * little would also be good for a card that somebody took the schemes out of, so there is none.
+ * The payloads to sign a card over so that every verifier finds a match: one by the specification, and one as the SDKs
+ * read the card as received. The JavaScript SDK drops the security schemes of a card it has parsed before. The gateway
+ * does not sign that payload, because its signature would also match a card from which an attacker removed the schemes.
  */
 export function cardPayloads(card: JsonObject): string[] {
   const { signatures: _signatures, ...unsigned } = card;
@@ -38,9 +41,9 @@ const texts = (values: readonly (JsonValue | undefined)[]): string[] => [
 ];
 
 function forms(unsigned: JsonObject): [JsonValue, JsonValue | undefined] {
-  // 0.3 signs cards without saying over what.
-  if (!Array.isArray(unsigned['supportedInterfaces'])) return [unsigned, emptied(unsigned)];
-  return [exact(unsigned, 'AgentCard'), emptied(known(unsigned, 'AgentCard'))];
+  // 0.3 does not specify which form of the card is signed.
+  if (!Array.isArray(unsigned['supportedInterfaces'])) return [unsigned, withoutEmptyValues(unsigned)];
+  return [exact(unsigned, 'AgentCard'), withoutEmptyValues(known(unsigned, 'AgentCard'))];
 }
 
 const isDefault = (value: JsonValue): boolean =>
@@ -49,14 +52,17 @@ const isDefault = (value: JsonValue): boolean =>
   value === 0 ||
   (Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0);
 
-/** By the rules: what is required is there, what is optional is there if set, all else unless it is the default. */
+/**
+ * The form by the specification: required members are always present, optional members if set, other members unless
+ * they hold the default value.
+ */
 function exact(wire: JsonObject, message: string): JsonObject {
   const members = cardMembers(message);
   const made: JsonObject = {};
   for (const [name, value] of entriesOf(wire)) {
     const member = members.get(name);
     if (value === undefined || value === null) continue;
-    // A member that the proto does not know is part of what was signed all the same.
+    // A member that the proto does not define is still part of the signed text.
     if (!member) made[name] = value;
     else if (member.presence !== 'plain' || !isDefault(value)) made[name] = each(value, member, exact);
   }
@@ -71,7 +77,7 @@ function defaultOf({ shape, message }: Member): JsonValue {
   return shape === 'one' && message === undefined ? '' : {};
 }
 
-/** Only what the proto knows, without defaults that it does not write. */
+/** Only the members that the proto defines, without the default values that it does not write. */
 function known(wire: JsonObject, message: string): JsonObject {
   const made: JsonObject = {};
   for (const [name, member] of cardMembers(message)) {
@@ -95,16 +101,16 @@ function each(
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, changed(item)]));
 }
 
-/** Without anything that is empty, at any depth, as both SDKs do it. */
-function emptied(value: JsonValue | undefined): JsonValue | undefined {
+/** Removes every empty value at any depth, as both SDKs do. */
+function withoutEmptyValues(value: JsonValue | undefined): JsonValue | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   if (Array.isArray(value)) {
-    const items = value.map(emptied).filter((item) => item !== undefined);
+    const items = value.map(withoutEmptyValues).filter((item) => item !== undefined);
     return items.length > 0 ? items : undefined;
   }
   if (!isObject(value)) return value;
   const members = Object.entries(value)
-    .map(([key, item]): [string, JsonValue | undefined] => [key, emptied(item)])
+    .map(([key, item]): [string, JsonValue | undefined] => [key, withoutEmptyValues(item)])
     .filter(([, item]) => item !== undefined);
   return members.length > 0 ? Object.fromEntries(members) : undefined;
 }

@@ -43,7 +43,7 @@ describe('JSON-RPC methods', () => {
     expect(rpcDialect(method, named)).toEqual({ operation, dialect, certain });
   });
 
-  it('C-24: knows no others', () => {
+  it('C-24: unknown methods have no operation', () => {
     expect(rpcDialect('tools/call', undefined)).toBeUndefined();
     expect(rpcDialect('constructor', undefined)).toBeUndefined();
   });
@@ -79,11 +79,11 @@ describe('cards', () => {
     [{ url: 'u' }, '0.2'],
     [{ url: 'u', authentication: { schemes: ['Bearer'] } }, '0.1'],
     [{ url: 'u', authentication: { schemes: [] }, securitySchemes: {} }, '0.2'],
-  ])('C-3: %j is of %s', (card, id) => {
+  ])('C-3: %j has dialect %s', (card, id) => {
     expect(cardDialect(card)).toBe(id);
   });
 
-  it('C-2 C-16: offers what is spoken here, in the order of the card, of both halves of a hybrid one', () => {
+  it('C-2 C-16: offers the supported interfaces in the order of the card, from both halves of a hybrid card', () => {
     const interfaces = interfacesOf({
       url: 'https://a.example/old',
       protocolVersion: '0.3.0',

@@ -1,11 +1,13 @@
-/** Which version is this? Decided once per request, from what the peer says and from how it spells. */
+/**
+ * Detects the A2A version of a peer, once per request, from the version it names and from the spelling of its message.
+ */
 import { isObject, type JsonObject } from '../jsonrpc/raw.js';
 import { type DialectId, VERSIONS, type Version } from './dialect.js';
 import type { Operation } from './model.js';
 
 /**
- * The version that an `A2A-Version` header or query parameter names: Major.Minor, the patch ignored (S-10). Absent is
- * undefined, empty is 0.3 (S-11), and what nobody here speaks is `unsupported` (S-12).
+ * The version that an `A2A-Version` header or query parameter names: Major.Minor, the patch is ignored (S-10).
+ * Undefined if absent, 0.3 if empty (S-11), `unsupported` for a version the gateway does not speak (S-12).
  */
 export function readVersion(named: string | undefined): Version | 'unsupported' | undefined {
   if (named === undefined) return undefined;
@@ -31,7 +33,7 @@ const OPERATIONS: readonly Operation[] = [
   'GetExtendedAgentCard',
 ];
 
-/** Every spelling of every operation (C-24), and which of the 0.x versions have it. */
+/** Every spelling of every operation (C-24), and the 0.x versions that use it. */
 const OLD_SPELLINGS: Readonly<Record<string, readonly [Operation, ...Version[]]>> = {
   'message/send': ['SendMessage', '0.3', '0.2'],
   'message/stream': ['SendStreamingMessage', '0.3', '0.2'],
@@ -51,7 +53,9 @@ const OLD_SPELLINGS: Readonly<Record<string, readonly [Operation, ...Version[]]>
   'agent/getAuthenticatedExtendedCard': ['GetExtendedAgentCard', '0.3', '0.2'],
 };
 
-/** Not certain where several versions spell it so and the caller named none: the task's creator tells then. */
+/**
+ * Methods that several versions spell alike. If the caller names no version, the version of the task's creator decides.
+ */
 const SHARED: ReadonlySet<string> = new Set(['tasks/get', 'tasks/cancel', 'tasks/resubscribe', 'tasks/subscribe']);
 
 const SPELLINGS = new Map<string, readonly [Operation, ...Version[]]>([
@@ -60,8 +64,8 @@ const SPELLINGS = new Map<string, readonly [Operation, ...Version[]]>([
 ]);
 
 /**
- * What a JSON-RPC method asks for and how its caller writes. Where the method and the named version disagree the method
- * is right: it is how the rest of the body is spelled.
+ * The operation and the dialect of a JSON-RPC method. If the method and the named version disagree, the method decides,
+ * because the rest of the body is spelled like the method.
  */
 export function rpcDialect(method: string, named: Version | undefined): Spelling | undefined {
   const found = SPELLINGS.get(method);
@@ -72,8 +76,8 @@ export function rpcDialect(method: string, named: Version | undefined): Spelling
 }
 
 /**
- * How a REST caller writes. `/v1` is 0.3's prefix and 1.0 has none (§3.1); of the two shapes of 0.3 the body tells, and
- * where there is no body the proto's is the one nearly everybody has.
+ * The dialect of a REST caller. `/v1` is the prefix of 0.3; 1.0 has none (§3.1). The body shows which of the two shapes
+ * of 0.3 the caller writes; without a body the more common proto shape is assumed.
  */
 export function restDialect(v1: boolean, named: Version | undefined, body: JsonObject | undefined): DialectId {
   const version = v1 && (named === undefined || named === '1.0') ? '0.3' : (named ?? '1.0');
@@ -88,12 +92,15 @@ function isJsonShape(body: JsonObject): boolean {
     if (typeof message['role'] === 'string' && message['role'].startsWith('ROLE_')) return false;
     return message['parts'] !== undefined || message['kind'] !== undefined;
   }
-  // A push configuration: the proto names the resource, the schema names the task.
+  // In a push configuration the proto names the resource and the schema names the task.
   if (isObject(body['config']) || body['name'] !== undefined || body['parent'] !== undefined) return false;
   return body['taskId'] !== undefined && isObject(body['pushNotificationConfig']);
 }
 
-/** How an agent writes, by its card: what each interface says, the card's own version, and then how it is built (C-3). */
+/**
+ * The dialect of an agent by its card: the version of its interfaces, then the card's own version, then the card's
+ * structure (C-3).
+ */
 export function cardDialect(card: JsonObject): DialectId {
   if (Array.isArray(card['supportedInterfaces'] ?? card['supported_interfaces'])) return '1.0';
   const named = card['protocolVersion'] ?? card['protocol_version'];

@@ -48,7 +48,7 @@ describe('errors of 1.0', () => {
     },
   );
 
-  it('G-29: what else is known travels as text in ErrorInfo.metadata, and headers beside the body', () => {
+  it('G-29: further error data is text in ErrorInfo.metadata, and headers stay outside the body', () => {
     const error = new ProtocolError('upstream_unavailable', 'down', {
       outcome: 'not_executed',
       data: { agent: 'desk', attempts: 2 },
@@ -60,14 +60,14 @@ describe('errors of 1.0', () => {
     expect(restError(error, '1.0', '1.0.1').headers).toEqual({ 'Retry-After': '5' });
   });
 
-  it('says nothing about what nobody expected', () => {
+  it('does not expose the message of an unexpected error', () => {
     const { message, code } = writeRpcError(new Error('secret path'), '1.0');
     expect([message, code]).toEqual(['internal error', -32603]);
   });
 });
 
 describe('errors of older versions', () => {
-  it('0.3 REST has the bare error and the same statuses', () => {
+  it('0.3 REST sends the bare error with the same statuses', () => {
     const { status, body } = restError(of('task_not_found'), '0.3-proto', '1.0.1');
     expect([status, body]).toEqual([404, { code: -32001, message: 'said', data: { reason: 'task_not_found' } }]);
   });
@@ -82,7 +82,7 @@ describe('errors of older versions', () => {
     ['rate_limited', -32010],
     ['upstream_unavailable', -32011],
     ['task_not_found', -32001],
-  ] as const)('0.1 has other codes: %s is %i', (reason, code) => {
+  ] as const)('0.1 has its own codes: %s is %i', (reason, code) => {
     expect(writeRpcError(of(reason), '0.1').code).toBe(code);
   });
 });
@@ -97,7 +97,7 @@ describe('C-9: reading errors by reason, then code, then status', () => {
   it.each([
     ['a JSON-RPC error', { code: -32001, message: 'no' }, undefined, 'task_not_found'],
     [
-      'a reason that its code contradicts',
+      'a reason that contradicts its code',
       { code: -32603, message: 'no', data: [info('TASK_NOT_CANCELABLE')] },
       undefined,
       'task_not_cancelable',
@@ -123,8 +123,8 @@ describe('C-9: reading errors by reason, then code, then status', () => {
     ['a bare error', { code: -32002, message: 'no' }, 400, 'task_not_cancelable'],
     ['FastAPI', { detail: 'Task not found' }, 404, 'task_not_found'],
     ['FastAPI validation', { detail: [{ loc: ['body'], msg: 'field required' }] }, 422, 'invalid_params'],
-    ['nothing but a status', '', 503, 'upstream_unavailable'],
-    ['a page of a proxy', '<html>', 502, 'upstream_unavailable'],
+    ['a status without a body', '', 503, 'upstream_unavailable'],
+    ['an HTML page from a proxy', '<html>', 502, 'upstream_unavailable'],
     ['401', { error: 'unauthorized' }, 401, 'upstream_unauthorized'],
     ['429', {}, 429, 'upstream_rate_limited'],
   ] as const)('%s', (_what, wire, status, reason) => {
@@ -139,14 +139,14 @@ describe('C-9: reading errors by reason, then code, then status', () => {
     [-32009, 'unsupported_operation', 'unsupported_version'],
     [-32010, 'upstream_rate_limited', undefined],
     [-32011, 'upstream_unavailable', undefined],
-  ] as const)('%i means one thing in 0.1 and another later', (code, first, later) => {
+  ] as const)('%i has a different meaning in 0.1 than in later versions', (code, first, later) => {
     expect(readError({ code, message: 'no' }, '0.1')).toMatchObject({ reason: first });
     const error = readError({ code, message: 'no' }, '0.3');
     if (later) expect(error).toMatchObject({ reason: later });
     else expect(error).toMatchObject({ name: 'UpstreamRpcError', code });
   });
 
-  it('a code of its own keeps its code, message and data', () => {
+  it('an agent-specific code keeps its code, message and data', () => {
     const error = readError({ code: -32050, message: 'busy', data: { wait: 3 } }, '0.3') as UpstreamRpcError;
     expect(error).toBeInstanceOf(UpstreamRpcError);
     expect(writeRpcError(error, '0.3')).toEqual({ code: -32050, message: 'busy', data: { wait: 3 } });
@@ -156,7 +156,7 @@ describe('C-9: reading errors by reason, then code, then status', () => {
     });
   });
 
-  it.each([[{ why: 'gone' }], ['gone'], [['a', 1]]])('data of 0.3 crosses 1.0 and comes back: %j', (data) => {
+  it.each([[{ why: 'gone' }], ['gone'], [['a', 1]]])('data of 0.3 survives the round trip through 1.0: %j', (data) => {
     const first = readError({ code: -32001, message: 'no', data }, '0.3');
     const modern = writeRpcError(first, '1.0');
     expect(modern.data).toHaveLength(2);
@@ -165,7 +165,7 @@ describe('C-9: reading errors by reason, then code, then status', () => {
     expect(writeRpcError(back, '0.3')).toEqual({ code: -32001, message: 'no', data });
   });
 
-  it('details of 1.0 reach a 1.0 client as they were, and an older one as what they say', () => {
+  it('details of 1.0 reach a 1.0 client unchanged, and an older client as plain metadata', () => {
     const details = [
       { ...info('TASK_NOT_FOUND'), metadata: { taskId: 't' } },
       { '@type': 'x/y', more: 1 },

@@ -1,4 +1,7 @@
-/** Errors on A2A's wires. An error is told apart by its reason, then by its code, and only then by its status (C-9). */
+/**
+ * Errors on A2A's wires. The reason identifies an error; without a reason the code, and without a code the status
+ * (C-9).
+ */
 
 import {
   ERRORS,
@@ -19,7 +22,7 @@ const VALUE = 'type.googleapis.com/google.protobuf.Value';
 const A2A_DOMAIN = 'a2a-protocol.org';
 const OWN_DOMAIN = new URL(PARLEY).hostname;
 
-/** The reasons that A2A itself defines, by its own names. */
+/** The reasons that A2A itself defines, with A2A's names for them. */
 const A2A_NAMES: { readonly [R in Reason]?: string } = {
   task_not_found: 'TASK_NOT_FOUND',
   task_not_cancelable: 'TASK_NOT_CANCELABLE',
@@ -36,11 +39,11 @@ const A2A_NAMES: { readonly [R in Reason]?: string } = {
   parse_error: 'PARSE_ERROR',
 };
 const REASONS = new Map(Object.entries(A2A_NAMES).map(([reason, name]) => [name, reason as Reason]));
-/** A card with a shorter name for it was in circulation before 1.0. */
+/** Cards before 1.0 used this name. */
 REASONS.set('AUTHENTICATED_EXTENDED_CARD_NOT_CONFIGURED', 'extended_card_not_configured');
 REASONS.set('PUSH_NOTIFICATIONS_NOT_SUPPORTED', 'push_not_supported');
 
-/** What each JSON-RPC code means, from peers of 0.2 and later. */
+/** The reason for each JSON-RPC code of peers of 0.2 and later. */
 const CODES = new Map<number, Reason>([
   [-32700, 'parse_error'],
   [-32600, 'invalid_request'],
@@ -57,7 +60,7 @@ const CODES = new Map<number, Reason>([
   [-32009, 'unsupported_version'],
 ]);
 
-/** From 0.1, whose -32006 to -32011 mean something else (§3.10). */
+/** The reason for each code of 0.1, whose -32006 to -32011 have other meanings (§3.10). */
 const CODES_0_1 = new Map<number, Reason>([
   ...[...CODES].filter(([code]) => code > -32006 || code <= -32600),
   [-32006, 'unsupported_operation'],
@@ -68,7 +71,7 @@ const CODES_0_1 = new Map<number, Reason>([
   [-32011, 'upstream_unavailable'],
 ]);
 
-/** What the code of an error is where the version has no code of its own for the reason. */
+/** The codes of 0.1 for reasons whose usual code has another meaning in 0.1, or none. */
 const CODES_TO_0_1: { readonly [R in Reason]?: number } = {
   invalid_agent_response: -32603,
   extended_card_not_configured: -32004,
@@ -88,7 +91,7 @@ export interface WireError {
   data?: JsonValue;
 }
 
-/** The reason, the message and the data of any error; what nobody expected is an internal one. */
+/** The reason, the table row and the message of any error. An unexpected error becomes an internal one. */
 function about(error: unknown): { reason: Reason | undefined; row: ErrorRow; message: string } {
   if (error instanceof ProtocolError) return { reason: error.reason, row: error.row, message: error.message };
   if (error instanceof UpstreamRpcError) {
@@ -97,7 +100,7 @@ function about(error: unknown): { reason: Reason | undefined; row: ErrorRow; mes
   return { reason: 'internal', row: ERRORS.internal, message: 'internal error' };
 }
 
-/** `ErrorInfo` and whatever else there is, each with its `@type`. */
+/** `ErrorInfo` and all further details, each with its `@type`. */
 export function errorDetails(error: unknown): JsonObject[] {
   const foreign = foreignOf(error);
   if (isTyped(foreign) && foreign.some(isErrorInfo)) return foreign;
@@ -109,7 +112,7 @@ export function errorDetails(error: unknown): JsonObject[] {
     '@type': ERROR_INFO,
     reason: name,
     domain: reason && A2A_NAMES[reason] ? A2A_DOMAIN : OWN_DOMAIN,
-    // A map of strings, by its proto.
+    // The proto defines the metadata as a map of strings.
     metadata: Object.fromEntries(Object.entries(metadata).map(([key, value]) => [key, asText(value)])),
   };
   if (foreign === undefined || foreign === null) return [info];
@@ -146,13 +149,13 @@ export function writeRpcError(error: unknown, version: Version): WireError {
   return { code, message, ...(data !== undefined && { data }) };
 }
 
-/** Codes of the peer that nobody has defined go on; those that mean another thing in the version do not. */
+/** Passes on the peer's own code, unless that code has another meaning in this version. */
 function codeFor(code: number, version: Version): number {
   if (version === '0.1' && code <= -32006 && code >= -32011) return -32603;
   return code === -32010 ? -32004 : code;
 }
 
-/** `data` as the 0.x versions have it, which is anything: what the peer had put in, or what we know. */
+/** `data` for 0.x versions, which allow any JSON value: the peer's own data if present, otherwise the gateway's. */
 function plainData(error: unknown): JsonValue | undefined {
   const foreign = foreignOf(error);
   if (isTyped(foreign)) {
@@ -166,7 +169,7 @@ function plainData(error: unknown): JsonValue | undefined {
   return error instanceof ProtocolError ? (error.data as JsonObject) : undefined;
 }
 
-/** An error in HTTP+JSON, with the headers that belong to it. */
+/** An error in HTTP+JSON, with its HTTP headers. */
 export function restError(
   error: unknown,
   dialect: DialectId,
@@ -180,7 +183,7 @@ export function restError(
   return { status, body: { error: body }, headers };
 }
 
-/** An error in gRPC: the number of its status, and the details for `grpc-status-details-bin`. */
+/** An error in gRPC: its status number, and the details for `grpc-status-details-bin`. */
 export function grpcError(
   error: unknown,
   profile: ErrorProfile,
@@ -193,8 +196,8 @@ const grpcStatus = (row: ErrorRow, profile: ErrorProfile): GrpcStatus =>
   (profile === '1.0.0' ? row.grpc100 : undefined) ?? row.grpc;
 
 /**
- * What an agent's error means, whatever it came as: a JSON-RPC error, `{error: google.rpc.Status}`, problem+json,
- * a bare `{code, message}`, FastAPI's `{detail}`, or nothing but a status.
+ * Translates an agent's error of any form: a JSON-RPC error, `{error: google.rpc.Status}`, problem+json, a bare `{code,
+ * message}`, FastAPI's `{detail}`, or a status without a body.
  */
 export function readError(wire: JsonValue, version: Version, status?: number): Error {
   const found = unfolded(wire);
@@ -203,7 +206,7 @@ export function readError(wire: JsonValue, version: Version, status?: number): E
   const info = Array.isArray(data) ? data.find(isErrorInfo) : undefined;
   const named = info ? REASONS.get(String(info['reason'])) : reasonOf(found.type);
   const byCode = code === undefined ? undefined : (version === '0.1' ? CODES_0_1 : CODES).get(code);
-  // An error with a code or a reason of its own is not guessed at by its status.
+  // An error with its own code or reason is not classified by its status.
   const own = info !== undefined || (code !== undefined && code < 0);
   const reason = named ?? byCode ?? (own ? undefined : byStatus(status ?? httpStatus(code), text, found.status));
   const foreign = data === undefined ? {} : { foreign: data };
@@ -215,7 +218,7 @@ interface Found {
   readonly code?: number;
   readonly message?: string;
   readonly data?: JsonValue;
-  /** A name that is neither a code nor an `ErrorInfo`. */
+  /** An error name outside of a code or an `ErrorInfo`. */
   readonly type?: string;
   /** The gRPC status by name. */
   readonly status?: string;
@@ -255,7 +258,7 @@ function reasonOf(type: string | undefined): Reason | undefined {
 const httpStatus = (code: number | undefined): number | undefined =>
   code !== undefined && code >= 400 && code < 600 ? code : undefined;
 
-/** The last resort, which knows what kind of thing went wrong but not always what. */
+/** The last resort: a status identifies the kind of failure, but not always the exact reason. */
 function byStatus(status: number | undefined, text: string, name: string | undefined): Reason | undefined {
   if (status === 404 || name === 'NOT_FOUND') return /task/i.test(text) ? 'task_not_found' : undefined;
   if (status === 401 || status === 403) return 'upstream_unauthorized';

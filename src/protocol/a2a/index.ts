@@ -1,4 +1,4 @@
-/** A2A: the 1.0 model, and every way of writing it. */
+/** A2A: the 1.0 model and every dialect of it. */
 import type { Dialect, DialectId } from './dialect.js';
 import { v0_1 } from './versions/v0_1/index.js';
 import { v0_2 } from './versions/v0_2/index.js';

@@ -16,7 +16,7 @@ const push = (wire: JsonObject): JsonValue => {
   return (old.writeResult(operation, read) as { pushNotificationConfig: JsonObject }).pushNotificationConfig;
 };
 
-/** What goes up and what comes back, for each member that the register names. */
+/** For each member in the register: the value sent from 0.3 to 1.0, and the value that returns. */
 const TRIPS: Partial<Record<Noun, Record<string, () => [given: JsonValue, back: JsonValue | undefined]>>> = {
   statusUpdate: {
     final: () => {

@@ -15,7 +15,7 @@ import {
   type Task,
 } from './model.js';
 
-/** A card with something in every place that the register names. */
+/** A card with a value in every place that the register names. */
 const FULL_CARD: AgentCard = {
   name: 'Desk',
   description: 'Answers.',
@@ -74,7 +74,7 @@ const OLD = Object.keys(LOSSES) as Old[];
 
 const wire = (value: JsonValue): JsonValue => JSON.parse(JSON.stringify(value)) as JsonValue;
 
-// ---- what 1.0 can say
+// ---- generators for the values of 1.0
 
 const name = fc.string({ minLength: 1, maxLength: 12, unit: 'grapheme' });
 const key = fc.stringMatching(/^[a-z][a-zA-Z0-9]{1,8}$/).filter((each) => each !== 'constructor');
@@ -86,7 +86,7 @@ const metadata = fc.dictionary(key, json, { minKeys: 1, maxKeys: 3 }) as fc.Arbi
 const timestamp = fc
   .date({ min: new Date('2020-01-01T00:00:00Z'), max: new Date('2030-01-01T00:00:00Z'), noInvalidDate: true })
   .map((date) => date.toISOString());
-/** A member that the model does not name: what a later version may add. */
+/** A member that the model does not name, as a later version may add. */
 const unknown = fc.option(fc.record({ generation: fc.string({ minLength: 1 }) }), { nil: {} });
 const extended = <T extends object>(made: fc.Arbitrary<T>): fc.Arbitrary<T> =>
   fc.tuple(made, unknown).map(([value, more]) => ({ ...value, ...more }));
@@ -193,7 +193,7 @@ const request: fc.Arbitrary<SendMessageRequest> = extended(
   ),
 );
 
-// ---- forgetting what the register lists
+// ---- removing the members that the register lists
 
 const KNOWN: Readonly<Partial<Record<Noun, readonly string[]>>> = {
   request: ['message', 'tenant', 'configuration', 'metadata'],
@@ -207,7 +207,7 @@ const KNOWN: Readonly<Partial<Record<Noun, readonly string[]>>> = {
   artifactUpdate: ['taskId', 'contextId', 'artifact', 'append', 'lastChunk', 'metadata'],
 };
 
-/** Where in a noun other nouns stand. */
+/** The members of each noun that hold other nouns. */
 const INSIDE: Readonly<Partial<Record<Noun, Readonly<Record<string, Noun>>>>> = {
   request: { message: 'message', configuration: 'configuration' },
   configuration: { taskPushNotificationConfig: 'push' },
@@ -224,7 +224,7 @@ function isLost({ member, when }: Loss, noun: Noun, name: string, value: JsonObj
   return when !== 'text or data' || (value['raw'] === undefined && value['url'] === undefined);
 }
 
-/** The value without what is listed as lost. Empty configurations are none. */
+/** The value without the members listed as lost. An empty configuration counts as absent. */
 function forget(value: JsonObject, noun: Noun, losses: readonly Loss[]): JsonObject {
   const mine = losses.filter((loss) => loss.noun === noun);
   const made: JsonObject = {};
@@ -259,11 +259,11 @@ function forgetEvent(value: StreamResponse, losses: readonly Loss[]): JsonObject
 
 const runs = { numRuns: 80 };
 
-describe.each(OLD)('1.0 -> %s -> 1.0 loses what the register lists, and nothing else', (id) => {
+describe.each(OLD)('1.0 -> %s -> 1.0 loses the members in the register and nothing else', (id) => {
   const through = dialect(id);
   const losses = LOSSES[id];
 
-  it('tasks', () => {
+  it('in tasks', () => {
     fc.assert(
       fc.property(task, (given) => {
         const back = through.readResult('GetTask', wire(through.writeResult('GetTask', given)));
@@ -273,7 +273,7 @@ describe.each(OLD)('1.0 -> %s -> 1.0 loses what the register lists, and nothing 
     );
   });
 
-  it('sends', () => {
+  it('in SendMessage requests', () => {
     fc.assert(
       fc.property(request, (given) => {
         const back = through.readRequest('SendMessage', wire(through.writeRequest('SendMessage', given)) as JsonObject);
@@ -283,10 +283,10 @@ describe.each(OLD)('1.0 -> %s -> 1.0 loses what the register lists, and nothing 
     );
   });
 
-  it('events', () => {
+  it('in events', () => {
     fc.assert(
       fc.property(event, (given) => {
-        // 0.1 has no word for a message, and tells a task in several events.
+        // 0.1 has no event for a message, and represents a task as several events.
         fc.pre(id !== '0.1' || (!given.message && !given.task));
         const context = { taskId: 'known', contextId: 'known' };
         const written = through.eventWriter(context).write(given, false).map(wire);
@@ -298,10 +298,10 @@ describe.each(OLD)('1.0 -> %s -> 1.0 loses what the register lists, and nothing 
     );
   });
 
-  it('push configurations', () => {
+  it('in push configurations', () => {
     fc.assert(
       fc.property(push, name, (config, taskId) => {
-        // Resource names are paths, so their parts cannot have slashes.
+        // Resource names are paths, so their segments cannot contain slashes.
         fc.pre(!taskId.includes('/') && !config.id?.includes('/'));
         const given = { ...config, taskId };
         const operation = 'CreateTaskPushNotificationConfig';
@@ -315,7 +315,7 @@ describe.each(OLD)('1.0 -> %s -> 1.0 loses what the register lists, and nothing 
   });
 });
 
-describe('the register lists nothing that is not lost', () => {
+describe('every member in the register is really lost', () => {
   const lostIn = (id: Old, member: Loss): boolean => {
     const through = dialect(id);
     const { noun, member: lost } = member;
@@ -382,7 +382,7 @@ describe('the register lists nothing that is not lost', () => {
   const oauth = (card: AgentCard, name: string): JsonObject | undefined =>
     (card.securitySchemes?.[name] as JsonObject | undefined)?.['oauth2SecurityScheme'] as JsonObject | undefined;
   const flows = (card: AgentCard, name: string) => oauth(card, name)?.['flows'] as JsonObject | undefined;
-  /** A card that has everything, of which one place is looked at before and after. */
+  /** Takes a card with every member, and compares one place in it before and after. */
   const viaCard = (find: (card: AgentCard) => JsonObject | undefined): Sample => ({
     value: (member) => find(FULL_CARD)?.[member],
     trip: (through, member) => find(through.readCard(wire(written(through, FULL_CARD)) as JsonObject))?.[member],
@@ -525,7 +525,7 @@ describe('0.3 -> 1.0 -> 0.3', () => {
     { requiredKeys: ['kind', 'id', 'contextId', 'status'] },
   );
 
-  it('loses nothing of a task', () => {
+  it('loses nothing from a task', () => {
     const old = dialect('0.3');
     fc.assert(
       fc.property(oldTask, (given) => {
@@ -536,7 +536,7 @@ describe('0.3 -> 1.0 -> 0.3', () => {
     );
   });
 
-  it('loses nothing of what a client sends', () => {
+  it('loses nothing from a SendMessage request', () => {
     const old = dialect('0.3');
     fc.assert(
       fc.property(oldMessage, fc.boolean(), metadata, (message, blocking, about) => {

@@ -1,6 +1,6 @@
 /**
- * The loss register: what a round trip from 1.0 through an older version and back does not bring home. Whatever is not
- * listed here does come home; a test holds the dialects to both.
+ * The loss register: the members that a round trip from 1.0 through an older version and back loses. All other members
+ * survive; a test checks both directions of this claim.
  */
 import type { DialectId } from './dialect.js';
 
@@ -25,9 +25,9 @@ export type Noun =
 
 export interface Loss {
   readonly noun: Noun;
-  /** The member that is lost, or comes back as another; `*` for members that the model does not name. */
+  /** The member that is lost or changed; `*` for members that the model does not name. */
   readonly member: string;
-  /** Where it is lost in some cases only: in which. */
+  /** The case in which the member is lost, if it is not lost in every case. */
   readonly when?: 'text or data' | 'zero';
   readonly why: string;
 }
@@ -35,48 +35,51 @@ export interface Loss {
 const loss = (noun: Noun, members: readonly string[], why: string, when?: Loss['when']): Loss[] =>
   members.map((member) => ({ noun, member, why, ...(when && { when }) }));
 
-/** Toward 0.3 by its JSON Schema, and 0.2. */
+/** Losses toward 0.3 by its JSON Schema, and toward 0.2. */
 const OLD: readonly Loss[] = [
-  ...loss('request', ['tenant'], 'an interface stands for its tenant before 1.0'),
-  ...loss('push', ['tenant'], 'an interface stands for its tenant before 1.0'),
-  ...loss('interface', ['tenant'], 'an interface stands for its tenant before 1.0'),
-  ...loss('flows', ['deviceCode'], 'came with 1.0'),
-  ...loss('flow', ['pkceRequired'], 'came with 1.0'),
-  ...loss('card', ['signatures'], 'a signature is over one shape of a card'),
-  ...loss('card', ['supportedInterfaces'], 'a card names the interfaces of its own version only'),
+  ...loss('request', ['tenant'], 'before 1.0 the interface URL implies the tenant'),
+  ...loss('push', ['tenant'], 'before 1.0 the interface URL implies the tenant'),
+  ...loss('interface', ['tenant'], 'before 1.0 the interface URL implies the tenant'),
+  ...loss('flows', ['deviceCode'], 'new in 1.0'),
+  ...loss('flow', ['pkceRequired'], 'new in 1.0'),
+  ...loss('card', ['signatures'], 'a signature covers one shape of a card'),
+  ...loss('card', ['supportedInterfaces'], 'a card lists interfaces of its own version only'),
 ];
 
-/** Toward the 0.3.0 proto, which is stricter still: its readers refuse members that it does not have. */
+/** Losses toward the 0.3.0 proto. Its readers refuse members that the proto does not define. */
 const PROTO: readonly Loss[] = [
   ...OLD,
   ...loss('message', ['referenceTaskIds'], 'no field in the proto'),
   ...loss('part', ['metadata', 'filename'], 'no field in the proto'),
-  ...loss('part', ['mediaType'], 'only files have one in the proto', 'text or data'),
-  ...loss('configuration', ['historyLength'], 'zero is how the proto says nothing', 'zero'),
+  ...loss('part', ['mediaType'], 'in the proto only files have one', 'text or data'),
+  ...loss('configuration', ['historyLength'], 'the proto writes an absent value as zero', 'zero'),
   ...loss('cancel', ['metadata'], 'no field in the proto'),
   ...loss('card', ['iconUrl'], 'no field in the proto'),
   ...(['request', 'configuration', 'push', 'message', 'part', 'artifact', 'task'] as const).flatMap((noun) =>
-    loss(noun, ['*'], 'readers of the proto refuse what it does not have'),
+    loss(noun, ['*'], 'readers of the proto refuse unknown members'),
   ),
-  ...loss('statusUpdate', ['*'], 'readers of the proto refuse what it does not have'),
-  ...loss('artifactUpdate', ['*'], 'readers of the proto refuse what it does not have'),
+  ...loss('statusUpdate', ['*'], 'readers of the proto refuse unknown members'),
+  ...loss('artifactUpdate', ['*'], 'readers of the proto refuse unknown members'),
 ];
 
-/** Toward 0.2, beside what 0.3 loses. */
+/** Losses toward 0.2, in addition to those toward 0.3. */
 const OLDER: readonly Loss[] = [
   ...OLD,
-  ...loss('interface', ['protocolVersion'], 'a card names one version for all of its interfaces'),
-  ...loss('skill', ['securityRequirements'], 'skills have no security of their own before 0.3'),
-  ...loss('securityScheme', ['mtlsSecurityScheme'], 'came with 0.3'),
-  ...loss('oauth2', ['oauth2MetadataUrl'], 'came with 0.3'),
+  ...loss('interface', ['protocolVersion'], 'a card names one version for all its interfaces'),
+  ...loss('skill', ['securityRequirements'], 'before 0.3 skills have no security requirements'),
+  ...loss('securityScheme', ['mtlsSecurityScheme'], 'new in 0.3'),
+  ...loss('oauth2', ['oauth2MetadataUrl'], 'new in 0.3'),
 ];
 
-/** Toward 0.1. Direct messages come back as tasks; rejected and auth-required come back by a note in the metadata. */
+/**
+ * Losses toward 0.1. Direct messages return as tasks. The states rejected and auth-required are restored from a note in
+ * the metadata.
+ */
 const OLDEST: readonly Loss[] = [
-  ...loss('request', ['tenant'], 'an interface stands for its tenant before 1.0'),
+  ...loss('request', ['tenant'], 'before 1.0 the interface URL implies the tenant'),
   ...loss('push', ['tenant', 'id'], 'a task has one configuration, without an id'),
-  ...loss('configuration', ['returnImmediately', '*'], 'no place in 0.1'),
-  ...loss('message', ['messageId', 'contextId', 'taskId', 'referenceTaskIds', 'extensions'], 'no place in 0.1'),
+  ...loss('configuration', ['returnImmediately', '*'], 'no such member in 0.1'),
+  ...loss('message', ['messageId', 'contextId', 'taskId', 'referenceTaskIds', 'extensions'], 'no such member in 0.1'),
   ...loss('artifact', ['artifactId', 'extensions'], 'artifacts have numbers, and no extensions'),
   ...loss('statusUpdate', ['contextId'], 'events do not name their session'),
   ...loss('artifactUpdate', ['contextId'], 'events do not name their session'),
@@ -85,7 +88,7 @@ const OLDEST: readonly Loss[] = [
     ['supportedInterfaces', 'securitySchemes', 'securityRequirements', 'capabilities', 'signatures', 'iconUrl', '*'],
     'a card of 0.1 has one URL, names of schemes, and three capabilities',
   ),
-  ...loss('skill', ['securityRequirements'], 'skills have no security of their own before 0.3'),
+  ...loss('skill', ['securityRequirements'], 'before 0.3 skills have no security requirements'),
 ];
 
 export const LOSSES: Readonly<Record<Exclude<DialectId, '1.0'>, readonly Loss[]>> = {
@@ -95,11 +98,14 @@ export const LOSSES: Readonly<Record<Exclude<DialectId, '1.0'>, readonly Loss[]>
   '0.1': OLDEST,
 };
 
-/** The other way: what a round trip from 0.3 through 1.0 and back changes. Client ids and artifact numbers of 0.1 are kept. */
+/**
+ * The other direction: the members that a round trip from 0.3 through 1.0 and back changes. Client ids and artifact
+ * numbers of 0.1 survive.
+ */
 export const LOSSES_FROM_0_3: readonly Loss[] = [
   ...loss('statusUpdate', ['final'], '1.0 ends a stream by ending it; `final` comes back on the last event'),
-  ...loss('push', ['authentication'], 'of several schemes the usable one remains'),
-  ...loss('configuration', ['blocking'], 'saying nothing and waiting are one thing'),
-  ...loss('task', ['status'], 'timestamps without a zone get theirs, which is UTC'),
-  ...loss('card', ['capabilities', 'signatures'], 'stateTransitionHistory went with 1.0'),
+  ...loss('push', ['authentication'], 'only the usable scheme remains'),
+  ...loss('configuration', ['blocking'], 'an absent value and true mean the same'),
+  ...loss('task', ['status'], 'timestamps without a zone become UTC'),
+  ...loss('card', ['capabilities', 'signatures'], '1.0 removed stateTransitionHistory'),
 ];

@@ -1,6 +1,6 @@
 /**
- * The vocabulary of A2A 1.0, as its ProtoJSON. These are plain objects: what a peer sent beyond the members named here is
- * kept, and goes on with the rest.
+ * The vocabulary of A2A 1.0, as its ProtoJSON. These are plain objects: members beyond those named here are kept and
+ * passed on.
  */
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 
@@ -29,16 +29,16 @@ const TERMINAL: ReadonlySet<TaskState> = new Set([
 ]);
 const INTERRUPTED: ReadonlySet<TaskState> = new Set(['TASK_STATE_INPUT_REQUIRED', 'TASK_STATE_AUTH_REQUIRED']);
 
-/** Nothing happens to the task any more. */
+/** The task does not change any more. */
 export const isTerminal = (state: TaskState): boolean => TERMINAL.has(state);
 /** The task waits for its client. */
 export const isInterrupted = (state: TaskState): boolean => INTERRUPTED.has(state);
-/** A blocking send is over. */
+/** A blocking SendMessage returns in these states. */
 export const isSettled = (state: TaskState): boolean => isTerminal(state) || isInterrupted(state);
 
 export type Role = 'ROLE_UNSPECIFIED' | 'ROLE_USER' | 'ROLE_AGENT';
 
-/** Exactly one of `text`, `raw` (base64), `url` and `data` is there; `data` may be any JSON value, null too. */
+/** Exactly one of `text`, `raw` (base64), `url` and `data` is present; `data` may be any JSON value, including null. */
 export interface Part extends Open {
   text?: string;
   raw?: string;
@@ -100,7 +100,7 @@ export interface TaskArtifactUpdateEvent extends Open {
   metadata?: JsonObject;
 }
 
-/** Exactly one of the four is there. */
+/** Exactly one of the four members is present. */
 export interface StreamResponse extends Open {
   task?: Task;
   message?: Message;
@@ -108,7 +108,7 @@ export interface StreamResponse extends Open {
   artifactUpdate?: TaskArtifactUpdateEvent;
 }
 
-/** Exactly one of the two is there. */
+/** Exactly one of the two members is present. */
 export interface SendMessageResponse extends Open {
   task?: Task;
   message?: Message;
@@ -177,7 +177,7 @@ export interface SubscribeToTaskRequest extends Open {
   tenant?: string;
 }
 
-/** Names a push configuration. Old clients leave `id` out where a task has one configuration only. */
+/** Identifies a push configuration. Old clients may omit `id` if a task has only one configuration. */
 export interface PushConfigRequest extends Open {
   taskId: string;
   id?: string;
@@ -251,7 +251,10 @@ export interface AgentCard extends Open {
   signatures?: AgentCardSignature[];
 }
 
-/** The request and the result of each operation, in 1.0 words. A streaming operation's result is one of its events. */
+/**
+ * The request and the result of each operation, in the terms of 1.0. The result of a streaming operation is one of its
+ * events.
+ */
 export interface Operations {
   SendMessage: [SendMessageRequest, SendMessageResponse];
   SendStreamingMessage: [SendMessageRequest, StreamResponse];
@@ -275,9 +278,11 @@ export const isStreaming = (operation: Operation): operation is Streaming =>
 
 export type Binding = 'JSONRPC' | 'HTTP+JSON' | 'GRPC';
 
-/** The prefix of every key and extension URI of the gateway's own. */
+/** The prefix of all metadata keys and extension URIs of the gateway. */
 export const PARLEY = 'https://parley.dev/a2a';
-/** Request metadata: which gateways a message came through (G-6). */
+/** Request metadata: the gateways that a message passed through (G-6). */
 export const HOPS = `${PARLEY}/hops/v1`;
-/** Request or message metadata: `{ agent?, skillId? }`, the caller's wish on an endpoint with several agents (G-4). */
+/**
+ * Request or message metadata: `{ agent?, skillId? }`, the caller's choice on an endpoint with several agents (G-4).
+ */
 export const ROUTE = `${PARLEY}/route/v1`;

@@ -1,31 +1,33 @@
-/** How a request to an agent travels beside its body: headers, and where each operation stands in HTTP+JSON. */
+/** The parts of a request to an agent outside its body: headers, and the HTTP+JSON route of each operation. */
 import { ProtocolError } from '../errors.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
 import type { DialectId, Version } from './dialect.js';
 import type { Operation, RequestOf } from './model.js';
 
 export interface RestFormat {
-  /** What stands between the interface's URL and the path of an operation. */
+  /** The path between the interface's URL and the path of an operation. */
   readonly root: string;
-  /** Whether a tenant stands in the path. */
+  /** Whether the path names the tenant. */
   readonly tenants: boolean;
   readonly card: string;
-  /** The ways such an agent may write JSON, the likelier first. */
+  /** The dialects such an agent may write, the most likely first. */
   readonly dialects: readonly DialectId[];
 }
 
 export interface RequestFormat {
-  /** `A2A-Version`, where the version has a name for itself. */
+  /** The value of `A2A-Version`; undefined if the version has no such header. */
   readonly named: string | undefined;
   readonly extensions: string;
-  /** Its JSON is the model's own: what nobody changed can be passed on as text. */
+  /** The dialect is the 1.0 model itself, so unchanged values can be passed on as text. */
   readonly plain: boolean;
-  /** How JSON-RPC bodies are written. */
+  /** The dialect of JSON-RPC bodies. */
   readonly dialect: DialectId;
   readonly rest: RestFormat | undefined;
-  /** The extended card is no method but a page beside the endpoint. */
+  /** The extended card is a page at its own URL, not a method. */
   readonly cardPage: boolean;
-  /** Such agents tell of a task's history only as far as they are asked to; whoever wants less is given less by us. */
+  /**
+   * Such agents return a task's history only on request. The gateway requests all of it and shortens it for its client.
+   */
   readonly asksHistory: boolean;
 }
 
@@ -72,8 +74,8 @@ const FORMATS: Record<Version, RequestFormat> = {
 
 const WHOLE_HISTORY = 1_000;
 
-/** The request with what an agent has to be asked for to tell it. */
-export function asking<O extends Operation>(
+/** Adds the request for the whole history, for agents that return it only on request. */
+export function withWholeHistory<O extends Operation>(
   { asksHistory }: RequestFormat,
   operation: O,
   request: RequestOf<O>,
@@ -87,14 +89,14 @@ export function asking<O extends Operation>(
 
 export const requestFormatOf = (version: Version): RequestFormat => FORMATS[version];
 
-/** The newest version: what a card is asked for in (C-1). */
+/** The newest version, used to request cards (C-1). */
 export const NEWEST_REQUEST_FORMAT: RequestFormat = FORMATS['1.0'];
 
 export interface RestRoute {
   readonly verb: 'GET' | 'POST' | 'DELETE';
-  /** From the interface's URL on, with the query. */
+  /** The path below the interface's URL, with the query. */
   readonly path: string;
-  /** The body is the request as the dialect writes it; otherwise there is none. */
+  /** `request`: the request as the dialect writes it. `empty`: an empty object. `none`: no body. */
   readonly body: 'none' | 'request' | 'empty';
 }
 
@@ -109,7 +111,7 @@ const query = (request: JsonObject, names: readonly string[]): string => {
   return text === '' ? '' : `?${text}`;
 };
 
-/** An id as one segment of a path. Dots alone would walk up it. */
+/** An id as one segment of a path. Refuses dot segments, which would change the path. */
 function segment(id: unknown): string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..')
     throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
@@ -126,7 +128,7 @@ const LIST_QUERY = [
   'includeArtifacts',
 ];
 
-/** Where an operation stands; `request` is the model's. */
+/** The HTTP+JSON route of an operation; `request` is in the terms of the model. */
 export function restRoute(format: RestFormat, operation: Operation, request: JsonObject): RestRoute {
   const { tenant } = request;
   const root =

@@ -1,4 +1,4 @@
-/** What is written of 1.0 is what the official SDK's own codecs write: nothing in it is unknown to them, nothing missing. */
+/** Compares the written 1.0 with the official SDK's codecs: no member is unknown to them, none is missing. */
 import { SendMessageRequest, StreamResponse, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import type { Task as Task03 } from 'a2a-sdk-0.3';
 import { describe, expect, it } from 'vitest';
@@ -40,15 +40,15 @@ const wire = (value: unknown): JsonValue => JSON.parse(JSON.stringify(value)) as
 describe('a task of the 0.3 SDK', () => {
   const read = dialect('0.3').readResult('GetTask', wire(task));
 
-  it('is one of the 1.0 SDK once read', () => {
+  it('reads as a task of the 1.0 SDK', () => {
     expect(wire(Task.toJSON(Task.fromJSON(read)))).toEqual(wire(read));
   });
 
-  it('is itself again once written', () => {
+  it('is written back unchanged', () => {
     expect(dialect('0.3').writeResult('GetTask', read)).toEqual(task);
   });
 
-  it('is the same through every older version, but for what the register lists', () => {
+  it('survives every older version, except for the members in the loss register', () => {
     for (const id of ['0.2', '0.3'] as const) {
       const old = dialect(id);
       expect(old.readResult('GetTask', wire(old.writeResult('GetTask', read)))).toEqual(read);
@@ -56,7 +56,7 @@ describe('a task of the 0.3 SDK', () => {
   });
 });
 
-describe('events, sends and configurations of older versions are the 1.0 SDK’s once read', () => {
+describe('events, requests and push configurations of older versions read as those of the 1.0 SDK', () => {
   it.each<[string, JsonObject]>([
     ['status', { kind: 'status-update', taskId: 't', contextId: 'c', status: { state: 'failed' }, final: true }],
     [

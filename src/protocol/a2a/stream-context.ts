@@ -1,7 +1,7 @@
 import { isObject, type JsonObject } from '../jsonrpc/raw.js';
 import type { StreamContext } from './dialect.js';
 
-/** What is known of the task before the first event of its stream. */
+/** The ids of the task that the request names, known before the first event of its stream. */
 export function streamContext(request: object): StreamContext {
   const { id, message } = request as JsonObject;
   const about = isObject(message) ? message : undefined;

@@ -11,7 +11,7 @@ const chunk = (text: string, more: object = {}): StreamResponse => ({
 });
 
 describe('G-23: folding events into a task', () => {
-  it('appends chunks and replaces what is not appended', () => {
+  it('appends chunks marked as such and replaces the artifact otherwise', () => {
     let task = applyEvent(start, chunk('1'));
     task = applyEvent(task, chunk('2', { append: true }));
     task = applyEvent(task, chunk('3', { append: true, lastChunk: true }));
@@ -22,11 +22,11 @@ describe('G-23: folding events into a task', () => {
     expect(start.artifacts).toBeUndefined();
   });
 
-  it('takes a chunk to append to nothing as a beginning', () => {
+  it('treats a chunk that appends to a missing artifact as its first chunk', () => {
     expect(applyEvent(start, chunk('1', { append: true })).artifacts).toHaveLength(1);
   });
 
-  it('keeps what a status said once another comes', () => {
+  it('moves the message of a replaced status to the history', () => {
     const asked = applyEvent(start, {
       statusUpdate: { ...ids, status: { state: 'TASK_STATE_INPUT_REQUIRED', message: said('q') }, metadata: { a: 1 } },
     });
@@ -38,14 +38,14 @@ describe('G-23: folding events into a task', () => {
     expect(done.metadata).toEqual({ a: 1, b: 2 });
   });
 
-  it('lists the message of a status at once where the agent does', () => {
+  it('adds a status message to the history at once if the agent does so', () => {
     const status = (message: Message): Task['status'] => ({ state: 'TASK_STATE_WORKING', message });
     const eager: Task = { ...start, status: status(said('started')), history: [said('m1'), said('started')] };
     const done = applyEvent(eager, { statusUpdate: { ...ids, status: status(said('done')) } });
     expect(done.history?.map(({ messageId }) => messageId)).toEqual(['m1', 'started', 'done']);
   });
 
-  it('a snapshot that was asked for less does not make less of the task', () => {
+  it('a shortened snapshot does not remove members from the task', () => {
     const before = applyEvent({ ...start, history: [said('m1'), said('m2')] }, chunk('1'));
     const snapshot: Task = { id: 't', status: { state: 'TASK_STATE_COMPLETED' }, history: [said('m2'), said('m3')] };
     const after = applyEvent(before, { task: snapshot });
@@ -53,33 +53,33 @@ describe('G-23: folding events into a task', () => {
     expect(after).toMatchObject({ contextId: 'c', artifacts: before.artifacts, status: snapshot.status });
   });
 
-  it('makes the task of whatever comes first, except of a message', () => {
+  it('creates the task from any first event except a message', () => {
     expect(applyEvent(undefined, { statusUpdate: { ...ids, status: start.status } })).toEqual({
       id: 't',
       contextId: 'c',
       status: start.status,
     });
-    expect(() => applyEvent(undefined, { message: said('m') })).toThrow(/no task/);
+    expect(() => applyEvent(undefined, { message: said('m') })).toThrow(/cannot create a task/);
     expect(applyEvent(start, { message: said('m2') }).history).toHaveLength(2);
   });
 
-  it('G-70: keeps the newest of the history, and takes no more artifacts and parts than allowed', () => {
+  it('G-70: keeps the newest messages of the history and refuses artifacts and parts beyond the limits', () => {
     const task = applyEvent(start, { message: said('m2') }, { history: 1 });
     expect(task.history).toEqual([said('m2')]);
     const once = applyEvent(start, chunk('1'), { artifacts: 1, parts: 1 });
-    expect(() => applyEvent(once, chunk('2', { append: true }), { parts: 1 })).toThrow(/2 parts, of which 1/);
+    expect(() => applyEvent(once, chunk('2', { append: true }), { parts: 1 })).toThrow(/2 parts; the limit is 1/);
     const other: StreamResponse = { artifactUpdate: { ...ids, artifact: { artifactId: 'b', parts: [] } } };
     expect(() => applyEvent(once, other, { artifacts: 1 })).toThrow(/2 artifacts/);
   });
 });
 
-describe('G-40: telling two snapshots apart', () => {
-  it('says nothing of nothing', () => {
+describe('G-40: the events between two snapshots', () => {
+  it('is empty for equal snapshots', () => {
     expect(diff(start, structuredClone(start))).toEqual([]);
     expect(diff(undefined, start)).toEqual([{ task: start }]);
   });
 
-  it('tells the artifacts, then the status', () => {
+  it('lists the artifacts, then the status', () => {
     const before = applyEvent(start, chunk('1'));
     const after: Task = {
       ...applyEvent(before, chunk('2', { append: true })),
@@ -98,7 +98,7 @@ describe('G-40: telling two snapshots apart', () => {
     ]);
   });
 
-  it('leads from any task to any later one', () => {
+  it('the events turn any task into any later one', () => {
     const artifact: fc.Arbitrary<Artifact> = fc.record({
       artifactId: fc.constantFrom('a', 'b', 'c'),
       parts: fc.array(fc.record({ text: fc.constantFrom('x', 'y') }), { maxLength: 3 }),
@@ -109,7 +109,7 @@ describe('G-40: telling two snapshots apart', () => {
     fc.assert(
       fc.property(artifacts, artifacts, state, (first, second, reached) => {
         const before: Task = { ...start, artifacts: first };
-        // An artifact that was there stays there: agents do not take back.
+        // An artifact that was present stays present: agents do not remove artifacts.
         const kept = first.filter(({ artifactId }) => !second.some((each) => each.artifactId === artifactId));
         const after: Task = { ...start, status: { state: reached }, artifacts: [...kept, ...second] };
         const events = diff(before, after);

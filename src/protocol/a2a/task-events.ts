@@ -1,12 +1,15 @@
-/** Tasks and the events that make them: what a task is after an event, and which events lead from one to the next. */
+/** Tasks and their events: applies an event to a task, and computes the events between two snapshots of a task. */
 import { ProtocolError } from '../errors.js';
 import type { JsonValue } from '../jsonrpc/raw.js';
 import { type Artifact, isTerminal, type Message, type StreamResponse, type Task, type TaskStatus } from './model.js';
 
 export interface TaskSizeLimits {
-  /** Of messages the newest are kept. */
+  /** The number of messages kept in the history; the oldest are dropped. */
   readonly history?: number;
-  /** Of artifacts, and of parts in one, no more are taken: a task with holes in its results would be none. */
+  /**
+   * The number of artifacts, and of parts in one artifact. More are refused, because a task with gaps in its results is
+   * worthless.
+   */
   readonly artifacts?: number;
   readonly parts?: number;
 }
@@ -17,7 +20,7 @@ export function applyEvent(task: Task | undefined, event: StreamResponse, limits
   if (snapshot) return limited(task ? withSnapshot(task, snapshot) : snapshot, limits);
   if (message) {
     if (task) return limited(withHistory(task, message), limits);
-    throw new ProtocolError('invalid_agent_response', 'a message makes no task');
+    throw new ProtocolError('invalid_agent_response', 'a message cannot create a task');
   }
   if (statusUpdate) {
     const { taskId: id, contextId, status, metadata } = statusUpdate;
@@ -29,10 +32,10 @@ export function applyEvent(task: Task | undefined, event: StreamResponse, limits
     const before: Task = task ?? { id, contextId, status: { state: 'TASK_STATE_WORKING' } };
     return limited({ ...before, artifacts: withArtifact(before.artifacts ?? [], artifact, append === true) }, limits);
   }
-  throw new ProtocolError('invalid_agent_response', 'an event that is neither a task, a message nor an update');
+  throw new ProtocolError('invalid_agent_response', 'the event is neither a task, a message nor an update');
 }
 
-/** A snapshot says what is; what it leaves out, because it was asked for less, is as it was. */
+/** A snapshot replaces the members it has. Members it lacks, because less was requested, stay unchanged. */
 function withSnapshot(before: Task, snapshot: Task): Task {
   const made: Task = { ...snapshot };
   if (snapshot.contextId === undefined && before.contextId !== undefined) made.contextId = before.contextId;
@@ -46,8 +49,8 @@ function withSnapshot(before: Task, snapshot: Task): Task {
 }
 
 /**
- * The message of the status that ends belongs to the history. An agent that lists a status's message there while the
- * status lasts does the same with the next one.
+ * The message of a replaced status moves to the history. If the history already contains that message, the agent adds
+ * status messages at once, so the message of the new status is added too.
  */
 function withStatusHistory(before: Task, { message }: TaskStatus): Task {
   const said = before.status.message;
@@ -93,11 +96,11 @@ function limited(task: Task, { history, artifacts, parts }: TaskSizeLimits): Tas
 }
 
 const tooMany = (what: string, count: number, limit: number): ProtocolError =>
-  new ProtocolError('invalid_agent_response', `the agent made ${count} ${what}, of which ${limit} are allowed`);
+  new ProtocolError('invalid_agent_response', `the agent sent ${count} ${what}; the limit is ${limit}`);
 
 /**
- * Events that lead from one snapshot to the next, for agents that have to be asked (G-40). The status comes last: it may
- * be the one that ends the stream.
+ * The events that lead from one snapshot to the next, for agents that must be polled (G-40). The status comes last
+ * because it may end the stream.
  */
 export function diff(before: Task | undefined, after: Task): StreamResponse[] {
   if (!before) return [{ task: after }];
@@ -122,7 +125,7 @@ export function diff(before: Task | undefined, after: Task): StreamResponse[] {
   return events;
 }
 
-/** The chunk that makes the later artifact of the earlier, where it only grew. */
+/** The chunk that turns the earlier artifact into the later one; undefined if the artifact did not merely grow. */
 function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
   const { parts: oldParts, ...oldRest } = old;
   const { parts, ...rest } = artifact;
@@ -131,7 +134,7 @@ function appended(old: Artifact, artifact: Artifact): Artifact | undefined {
   return { artifactId: artifact.artifactId, parts: parts.slice(oldParts.length) };
 }
 
-/** Whether the task looks as if the event had been folded into it already. */
+/** Whether the task already contains the event. */
 export function includes(task: Task, { statusUpdate, artifactUpdate }: StreamResponse): boolean {
   if (statusUpdate) return !isNewer(statusUpdate.status, task.status);
   if (!artifactUpdate) return false;
@@ -152,7 +155,7 @@ function isNewer(status: TaskStatus, than: TaskStatus): boolean {
   return !same(status, than);
 }
 
-/** Equal as JSON, whatever the order of members. */
+/** Equal as JSON, independent of the order of members. */
 function same(one: JsonValue | object | undefined, other: JsonValue | object | undefined): boolean {
   if (one === other) return true;
   if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false;

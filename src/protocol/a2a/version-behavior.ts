@@ -1,17 +1,22 @@
-/** How the versions behave on HTTP, beside how they write: what an endpoint asks instead of which version it has before it. */
+/**
+ * How the versions behave on HTTP, apart from their wire format. Endpoints ask for a behavior instead of comparing
+ * versions.
+ */
 import type { DialectId, Version } from './dialect.js';
 
 export const VERSION_HEADER = 'a2a-version';
 export const A2A_JSON = 'application/a2a+json';
 
 export interface VersionBehavior {
-  /** The version is the model itself: a text that came in it may leave as it is. */
+  /** The dialect is the 1.0 model itself, so a text received in it may be sent on unchanged. */
   readonly isModel: boolean;
-  /** The header with the extensions of an answer. */
+  /** The response header that lists the activated extensions. */
   readonly extensionsHeader: string;
-  /** A refused stream is a stream with an error in it: strict clients of these versions take nothing else (S-43). */
+  /**
+   * A refused stream is a stream that contains an error: strict clients of these versions accept nothing else (S-43).
+   */
   readonly refusesInStream: boolean;
-  /** The last event says that it is the last. */
+  /** The last event is marked as last. */
   readonly marksLast: boolean;
   /** Events of a stream have names (C-29). */
   readonly namesEvents: boolean;
@@ -42,17 +47,23 @@ const BEHAVIORS: Readonly<Record<DialectId, VersionBehavior>> = {
 
 export const behavior = (id: DialectId): VersionBehavior => BEHAVIORS[id];
 
-/** What a client reads whose method is of several versions: how its task was made, in what all of them have in common. */
+/**
+ * The dialect for a client whose method exists in several versions: that of the task's creator, reduced to the shape
+ * these versions share.
+ */
 export function sharedDialect(createdIn: DialectId | undefined, spoken: DialectId): DialectId {
   if (createdIn === undefined) return spoken;
   return createdIn === '1.0' || createdIn === '0.3-proto' ? '0.3' : createdIn;
 }
 
-/** How to refuse what could not be told to be of any version: as the client names it, else by how its method looks. */
+/**
+ * The dialect for an error if the request's version is unknown: the version the client names, otherwise a guess from
+ * the method's spelling.
+ */
 export function refusalDialect(named: Version | 'unsupported' | undefined, method?: string): DialectId {
   if (named === 'unsupported') return '1.0';
   return named ?? (method !== undefined && /^[A-Z]/.test(method) ? '1.0' : '0.3');
 }
 
-/** The dialect of `GET {url}/../agent/authenticatedExtendedCard`, which one version alone has. */
+/** The dialect of `GET {url}/../agent/authenticatedExtendedCard`. Only this version has it. */
 export const EXTENDED_CARD_BY_GET: DialectId = '0.2';

@@ -71,7 +71,7 @@ interface Method {
 }
 const methods = A2AService as unknown as Record<string, Method>;
 
-describe('S-73 the 1.0 proto, held against the official one', () => {
+describe('S-73 the 1.0 proto, compared with the official one', () => {
   test.each<[string, JsonObject, Json, string, 'request' | 'response']>([
     ['Task', TASK, sdk.Task, 'getTask', 'response'],
     ['AgentCard', CARD, sdk.AgentCard, 'getExtendedAgentCard', 'response'],
@@ -114,7 +114,7 @@ describe('S-73 the 1.0 proto, held against the official one', () => {
   });
 });
 
-describe('S-73 the 0.3 proto, held against the official one', () => {
+describe('S-73 the 0.3 proto, compared with the official one', () => {
   const legacy = LegacyA2AService as unknown as Record<string, Method>;
   const event: JsonObject = {
     artifactUpdate: {
@@ -126,7 +126,7 @@ describe('S-73 the 0.3 proto, held against the official one', () => {
     },
   };
 
-  test('an artifact keeps its chunk marks', () => {
+  test('an artifact keeps its append and lastChunk flags', () => {
     const read = legacy['sendStreamingMessage']!.responseDeserialize(v03.encode('StreamResponse', event));
     const theirs = legacy['sendStreamingMessage']!.responseSerialize(read);
     expect(v03.decode('StreamResponse', theirs)).toEqual(event);
@@ -142,7 +142,7 @@ describe('S-73 the 0.3 proto, held against the official one', () => {
   });
 });
 
-test('every type in the tables is there', () => {
+test('the tables define every type they use', () => {
   expect(unknownTypes(V1)).toEqual([]);
   expect(unknownTypes(V0_3)).toEqual([]);
 });
@@ -157,10 +157,10 @@ test('any JSON value survives as data', () => {
   );
 });
 
-/** Two zeros are one in JSON, and a key stands once. */
+/** JSON does not distinguish -0 from 0, and an object has each key once. */
 const normal = (value: JsonValue): JsonValue => JSON.parse(JSON.stringify(value)) as JsonValue;
 
-test('any bytes are read or refused, never worse', () => {
+test('any bytes are read or refused with a ProtoSyntaxError', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       try {
@@ -173,12 +173,12 @@ test('any bytes are read or refused, never worse', () => {
   );
 });
 
-test('a key called __proto__ is a key', () => {
+test('__proto__ is an ordinary key', () => {
   const card = v1.decode('AgentCard', v1.encode('AgentCard', JSON.parse('{"securitySchemes":{"__proto__":{}}}')));
   expect(JSON.stringify(card)).toBe('{"securitySchemes":{"__proto__":{}}}');
 });
 
-test('fields of a later version are passed over', () => {
+test('ignores fields of a later version', () => {
   const later = Buffer.concat([v1.encode('GetTaskRequest', { id: 't' }), Buffer.from([0xa2, 0x06, 0x01, 0x41])]);
   expect(v1.decode('GetTaskRequest', later)).toEqual({ id: 't' });
 });

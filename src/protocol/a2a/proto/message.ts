@@ -1,6 +1,6 @@
 /**
- * Messages between their binary form and their ProtoJSON, by tables of their fields. A member the table does not name is
- * left out, since the binary form has no place for it; a field the table does not number is passed over.
+ * Translates messages between the binary form and ProtoJSON, using tables of their fields. Members without a table
+ * entry are dropped, because the binary form has no field for them; fields without a table entry are skipped.
  */
 import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { BYTES, FIXED64, ProtoSyntaxError, Reader, VARINT, Writer } from './wire.js';
@@ -8,8 +8,9 @@ import { BYTES, FIXED64, ProtoSyntaxError, Reader, VARINT, Writer } from './wire
 type ScalarType = 'string' | 'bytes' | 'bool' | 'flag' | 'int32' | 'timestamp' | 'struct' | 'value';
 
 /**
- * A field as `number type`, where the type is a scalar, an enum or another message; `type[]` is repeated, `<type>` a map
- * from strings. A `flag` is a boolean whose absence means false, where in JSON it would mean something else.
+ * A field as `number type`. The type is a scalar, an enum or another message; `type[]` is repeated, `<type>` is a map
+ * with string keys. A `flag` is a boolean whose absence means false here, although its absence in JSON has another
+ * meaning.
  */
 export type Fields = Readonly<Record<string, `${number} ${string}`>>;
 
@@ -41,7 +42,7 @@ const SCALARS: ReadonlySet<string> = new Set<ScalarType>([
   'value',
 ]);
 
-/** A message in a message in a message: as deep as JSON is read. */
+/** The nesting limit for messages, equal to the limit for JSON. */
 const DEEPEST = 64;
 
 export class Codec {
@@ -63,7 +64,7 @@ export class Codec {
     for (const name in value) {
       const field = byName.get(name);
       const given = value[name];
-      // An absent value is not written; null stands for itself only where any JSON value may stand.
+      // An absent value is not written. Null is written only in fields that hold any JSON value.
       if (!field || given === undefined || (given === null && field.type !== 'value')) continue;
       this.writeField(writer, field, given);
     }
@@ -76,7 +77,7 @@ export class Codec {
 
   private table(message: string): Table {
     const table = this.tables.get(message);
-    if (!table) throw new RangeError(`there is no message ${message}`);
+    if (!table) throw new RangeError(`unknown message type ${message}`);
     return table;
   }
 
@@ -145,7 +146,7 @@ export class Codec {
       } else if (shape === 'map') {
         value[name] ??= {};
         const [key, item] = this.readEntry(reader.bytes(), field.type, depth);
-        // A key is data and may be any word; as a plain assignment, `__proto__` would not be.
+        // The key is data from the peer: a plain assignment to `__proto__` would change the prototype.
         Object.defineProperty(value[name], key, { value: item, enumerable: true, configurable: true, writable: true });
       } else value[name] = this.readOne(reader, field.type, depth);
     }
@@ -202,7 +203,7 @@ export function fieldOf(name: string, text: string): Field {
   return { name, number: Number(number), type: type.replace(/\[\]$|[<>]/g, ''), shape };
 }
 
-/** Whether every type named in a schema is there: the tables are checked by a test, not at each start. */
+/** The types that a schema names but does not define. A test checks the tables, not every start. */
 export function unknownTypes({ messages, enums }: Schema): string[] {
   return Object.values(messages)
     .flatMap((fields) => Object.entries(fields).map(([name, text]) => fieldOf(name, text).type))

@@ -1,4 +1,4 @@
-/** The messages of both A2A services, as tables: field names are those of their ProtoJSON. */
+/** The messages of both A2A services, as tables. Field names are those of their ProtoJSON. */
 import { TASK_STATES } from '../model.js';
 import type { Fields, Schema } from './message.js';
 
@@ -6,7 +6,7 @@ const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'];
 
 const EMPTY: Fields = {};
 
-/** What is the same in both versions. */
+/** The messages that both versions share. */
 const SHARED: Record<string, Fields> = {
   Empty: EMPTY,
   Task: {
@@ -203,7 +203,7 @@ export const V1: Schema = {
   },
 };
 
-/** The same numbers mean other fields here: a message of one version must never be read by the other's table. */
+/** Field numbers differ from 1.0: a message of one version must never be read with the tables of the other. */
 export const V0_3: Schema = {
   enums: {
     TaskState: TASK_STATES.map((state) => (state === 'TASK_STATE_CANCELED' ? 'TASK_STATE_CANCELLED' : state)),

@@ -1,4 +1,4 @@
-/** The two gRPC services: which method is which operation, and which messages it takes and gives. */
+/** The two gRPC services: the operation, the request message and the response message of each method. */
 import { type DialectId, NATIVE, type Version } from '../dialect.js';
 import { isStreaming, type Operation } from '../model.js';
 import { Codec } from './message.js';
@@ -14,7 +14,7 @@ export interface GrpcMethod {
 
 export interface GrpcService {
   readonly name: string;
-  /** How its ProtoJSON reads. */
+  /** The dialect of the service's ProtoJSON. */
   readonly dialect: DialectId;
   readonly codec: Codec;
   readonly methods: readonly GrpcMethod[];
@@ -106,5 +106,5 @@ export const SERVICE_0_3 = service('a2a.v1.A2AService', '0.3-proto', new Codec(V
 
 export const SERVICES: readonly GrpcService[] = [SERVICE_1_0, SERVICE_0_3];
 
-/** The service an agent of this version has. */
+/** The gRPC service of an agent of this version. */
 export const serviceOf = (version: Version): GrpcService => (version === '1.0' ? SERVICE_1_0 : SERVICE_0_3);

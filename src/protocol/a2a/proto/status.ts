@@ -1,4 +1,4 @@
-/** The details of a gRPC error: `google.rpc.Status` in `grpc-status-details-bin`, as the JSON its members have elsewhere. */
+/** The details of a gRPC error: translates between `google.rpc.Status` in `grpc-status-details-bin` and JSON. */
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { ERROR_INFO } from '../errors.js';
 import { Codec } from './message.js';
@@ -14,7 +14,7 @@ const codec = new Codec({
 
 export const STATUS_DETAILS = 'grpc-status-details-bin';
 
-/** Details of a type that has no place in here are left out: their JSON says nothing of their binary form. */
+/** Drops details of other types, because their JSON does not determine their binary form. */
 export function encodeStatus(code: number, message: string, details: readonly JsonObject[]): Buffer {
   const packed = details
     .filter((detail) => detail['@type'] === ERROR_INFO)
@@ -25,7 +25,7 @@ export function encodeStatus(code: number, message: string, details: readonly Js
   return codec.encode('Status', { code, message, details: packed });
 }
 
-/** The details that can be read, each with its `@type`. Bytes that are no status have none. */
+/** The readable details, each with its `@type`. Empty for bytes that are not a status. */
 export function decodeDetails(source: Buffer): JsonObject[] {
   try {
     const { details } = codec.decode('Status', source);

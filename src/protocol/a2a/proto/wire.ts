@@ -1,4 +1,4 @@
-/** The binary form of protocol buffers: as much of it as the A2A services use. */
+/** The binary form of protocol buffers, limited to the features that the A2A services use. */
 
 export const VARINT = 0;
 export const FIXED64 = 1;
@@ -20,7 +20,7 @@ export class Reader {
     return this.at >= this.source.length;
   }
 
-  /** A number of up to 64 bits, as far as a double holds it; negative ones are written in ten bytes. */
+  /** A number of up to 64 bits, as precise as a double; negative numbers take ten bytes. */
   varint(): number {
     let low = 0;
     let high = 0;
@@ -35,7 +35,7 @@ export class Reader {
       } else if (shift < 63) high |= bits << (shift - 32);
       if (byte < 0x80) return (high | 0) * 0x1_0000_0000 + (low >>> 0);
     }
-    throw new ProtoSyntaxError('a number is longer than ten bytes');
+    throw new ProtoSyntaxError('a varint is longer than ten bytes');
   }
 
   double(): number {
@@ -60,7 +60,7 @@ export class Reader {
     else if (wire === FIXED64) this.take(8);
     else if (wire === BYTES) this.bytes();
     else if (wire === FIXED32) this.take(4);
-    else throw new ProtoSyntaxError(`there is no wire type ${wire}`);
+    else throw new ProtoSyntaxError(`unknown wire type ${wire}`);
   }
 }
 

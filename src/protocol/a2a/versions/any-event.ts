@@ -1,4 +1,4 @@
-/** What an agent posts to a webhook, or answers where an event is expected, in whichever shape it comes. */
+/** Reads the body of a webhook, or an answer in place of an event, in any of the known shapes. */
 import { isObject, type JsonValue } from '../../jsonrpc/raw.js';
 import type { StreamContext } from '../dialect.js';
 import { type ReadEvent, readEvent } from './v0_3/event.js';
@@ -8,7 +8,7 @@ export function readAnyEvent(wire: JsonValue, place: string, shape: Shape, conte
   return readEvent(opened(wire), place, shape, context);
 }
 
-/** The event inside of a JSON-RPC message, which some agents post whole. */
+/** The event inside a JSON-RPC message: some agents post the whole message. */
 export function opened(wire: JsonValue): JsonValue {
   if (!isObject(wire) || wire['jsonrpc'] === undefined) return wire;
   const { result, params } = wire;

@@ -12,7 +12,7 @@ const reading =
     }
   };
 
-/** Reads what a client sent: what cannot be read is the client's mistake. */
+/** Reads a value from a client: an unreadable value is the client's fault. */
 export const fromClient = reading('invalid_params', 'invalid parameters');
-/** Reads what an agent sent: what cannot be read is the agent's. */
-export const fromAgent = reading('invalid_agent_response', 'the agent answered with something unreadable');
+/** Reads a value from an agent: an unreadable value is the agent's fault. */
+export const fromAgent = reading('invalid_agent_response', 'the response of the agent is unreadable');

@@ -15,7 +15,10 @@ const task = (state: TaskState, more: Partial<Task> = {}): StreamResponse => ({
 const message: StreamResponse = { message: { messageId: 'm', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } };
 
 type Id = '1.0' | '0.3' | '0.3-proto' | '0.2' | '0.1';
-/** All that a client sees of a stream, where it is known which event is the last, or only that it ended. */
+/**
+ * All events a client sees of a stream. `known`: whether the writer knows the last event, or only learns of the end
+ * afterwards.
+ */
 function written(id: Id, events: StreamResponse[], known: boolean): JsonObject[] {
   const writer = dialect(id).eventWriter({ taskId: 't', contextId: 'c' });
   const wires = events.flatMap((event, index) => writer.write(event, known && index === events.length - 1));
@@ -24,7 +27,7 @@ function written(id: Id, events: StreamResponse[], known: boolean): JsonObject[]
 const finals = (wires: JsonObject[]) =>
   wires.map((wire) => ((wire['statusUpdate'] ?? wire) as JsonObject)['final']).filter((final) => final !== undefined);
 
-describe('C-27: the last event says so, up to 0.3', () => {
+describe('C-27: up to 0.3 the last event is marked as final', () => {
   const streams: readonly [string, StreamResponse[]][] = [
     ['a terminal status', [task('TASK_STATE_WORKING'), status('TASK_STATE_COMPLETED')]],
     ['a question', [task('TASK_STATE_WORKING'), status('TASK_STATE_INPUT_REQUIRED')]],
@@ -43,7 +46,7 @@ describe('C-27: the last event says so, up to 0.3', () => {
     });
   }
 
-  it('a synthetic one repeats the last status', () => {
+  it('a synthetic final event repeats the last status', () => {
     const wires = written('0.3', [task('TASK_STATE_WORKING'), chunk('a')], false);
     expect(wires.at(-1)).toEqual({
       kind: 'status-update',
@@ -54,14 +57,14 @@ describe('C-27: the last event says so, up to 0.3', () => {
     });
   });
 
-  it('a question that the agent is not done with is not final', () => {
+  it('a question is not final while the agent continues', () => {
     expect(finals(written('0.3', [status('TASK_STATE_AUTH_REQUIRED'), status('TASK_STATE_COMPLETED')], true))).toEqual([
       false,
       true,
     ]);
   });
 
-  it('a message needs no such word, and 1.0 has none', () => {
+  it('a message has no final mark, and 1.0 has none at all', () => {
     expect(dialect('0.3').eventWriter({}).write(message, true)).toEqual([
       { kind: 'message', messageId: 'm', role: 'agent', parts: [{ kind: 'text', text: 'hi' }] },
     ]);
@@ -71,7 +74,7 @@ describe('C-27: the last event says so, up to 0.3', () => {
 });
 
 describe('a stream in 0.3', () => {
-  it('has the events bare, with their kinds', () => {
+  it('has bare events with a kind', () => {
     const wires = written('0.3', [task('TASK_STATE_WORKING'), chunk('a', { append: true, lastChunk: false })], false);
     expect(wires[0]).toEqual({ kind: 'task', id: 't', contextId: 'c', status: { state: 'working' } });
     expect(wires[1]).toEqual({
@@ -84,7 +87,7 @@ describe('a stream in 0.3', () => {
     });
   });
 
-  it('has them named in the proto', () => {
+  it('has named events in the proto shape', () => {
     const wires = written(
       '0.3-proto',
       [task('TASK_STATE_WORKING'), chunk('a', { append: true }), status('TASK_STATE_FAILED')],
@@ -96,7 +99,7 @@ describe('a stream in 0.3', () => {
 });
 
 describe('a stream in 0.1', () => {
-  it('has no task in it, numbers for artifacts, and the flags inside of them', () => {
+  it('has no task event, and artifacts with numbers and their flags inside', () => {
     const wires = written(
       '0.1',
       [
@@ -123,7 +126,7 @@ describe('a stream in 0.1', () => {
     ]);
   });
 
-  it('tells a direct message as a task that is done', () => {
+  it('shows a direct message as a completed task', () => {
     const said = { role: 'agent', parts: [{ type: 'text', text: 'hi' }] };
     expect(written('0.1', [message], true)).toEqual([
       { id: 't', status: { state: 'completed', message: said }, final: true },
@@ -134,7 +137,7 @@ describe('a stream in 0.1', () => {
     });
   });
 
-  it('is read with its flags lifted and its numbers as ids', () => {
+  it('is read with the flags moved to the event and the numbers as ids', () => {
     const reader = dialect('0.1').eventReader({ taskId: 't', contextId: 's' });
     const parts = [{ type: 'text', text: 'x' }];
     expect(reader.read({ id: 't', artifact: { parts, index: 2, append: true, lastChunk: true } })).toEqual([
@@ -159,13 +162,16 @@ describe('a stream in 0.1', () => {
 describe('reading a stream', () => {
   const update = { kind: 'status-update', taskId: 't', contextId: 'c', status: { state: 'working' }, final: false };
 
-  it.each(['0.3', '0.2', '0.3-proto', '1.0'] as const)('S-41 G-28: %s: a task is made where none came first', (id) => {
-    const reader = dialect(id).eventReader({});
-    expect(reader.read(update)).toEqual([task('TASK_STATE_WORKING'), status('TASK_STATE_WORKING')]);
-    expect(reader.read(update)).toEqual([status('TASK_STATE_WORKING')]);
-  });
+  it.each(['0.3', '0.2', '0.3-proto', '1.0'] as const)(
+    'S-41 G-28: %s: a task is synthesised if the stream does not begin with one',
+    (id) => {
+      const reader = dialect(id).eventReader({});
+      expect(reader.read(update)).toEqual([task('TASK_STATE_WORKING'), status('TASK_STATE_WORKING')]);
+      expect(reader.read(update)).toEqual([status('TASK_STATE_WORKING')]);
+    },
+  );
 
-  it('no task is made up where it is known, or a message came', () => {
+  it('no task is synthesised if it is known or a message came', () => {
     expect(dialect('0.3').eventReader({ taskId: 't' }).read(update)).toHaveLength(1);
     expect(
       dialect('0.3')
@@ -174,7 +180,7 @@ describe('reading a stream', () => {
     ).toEqual([message]);
   });
 
-  it('ends with `final`, whatever the state', () => {
+  it('ends with `final` in any state', () => {
     const reader = dialect('0.3').eventReader({ taskId: 't' });
     reader.read(update);
     expect(reader.ended).toBe(false);
@@ -187,7 +193,7 @@ describe('reading a stream', () => {
     ['in snake case', { status_update: { task_id: 't', context_id: 'c', status: { state: 2 } } }],
     ['in a JSON-RPC envelope', { jsonrpc: '2.0', id: 1, result: update }],
     ['without a kind', { taskId: 't', contextId: 'c', status: { state: 'working' }, final: false }],
-  ])('takes an event %s', (_what, wire) => {
+  ])('accepts an event %s', (_what, wire) => {
     for (const id of ['0.3', '0.3-proto', '1.0'] as const) {
       expect(dialect(id).eventReader({ taskId: 't' }).read(wire)).toEqual([status('TASK_STATE_WORKING')]);
     }
@@ -198,7 +204,7 @@ describe('webhooks', () => {
   const snapshot: Task = { id: 't', contextId: 'c', status: { state: 'TASK_STATE_COMPLETED' } };
   const done = status('TASK_STATE_COMPLETED');
 
-  it('S-54: bodies follow the version that registered them', () => {
+  it('S-54: bodies have the form of the version that registered the webhook', () => {
     const write = (id: Id) => dialect(id).writeNotification(done, snapshot);
     expect(write('1.0')).toEqual({ body: done, contentType: 'application/a2a+json' });
     const old = { kind: 'task', id: 't', contextId: 'c', status: { state: 'completed' } };
@@ -223,7 +229,7 @@ describe('webhooks', () => {
       { kind: 'task', id: 't', contextId: 'c', status: { state: 'completed' } },
       { task: snapshot },
     ],
-    ['a task without', { id: 't', contextId: 'c', status: { state: 'completed' } }, { task: snapshot }],
+    ['a task without its kind', { id: 't', contextId: 'c', status: { state: 'completed' } }, { task: snapshot }],
     ['a wrapped task', { task: { id: 't', contextId: 'c', status: { state: 'completed' } } }, { task: snapshot }],
     [
       'a JSON-RPC response',
@@ -237,7 +243,7 @@ describe('webhooks', () => {
     }
   });
 
-  it('what agents of 0.1 post is read', () => {
+  it('the bodies that agents of 0.1 post are read', () => {
     const old = dialect('0.1');
     expect(old.readNotification({ id: 't', sessionId: 'c', status: { state: 'completed' } })).toEqual([
       { task: snapshot },
@@ -248,7 +254,7 @@ describe('webhooks', () => {
   });
 });
 
-it('C-11: a task of 0.1 is understood where nobody knows that its agent is of 0.1', () => {
+it('C-11: a task of 0.1 is read even if its agent’s version is unknown', () => {
   const wire = {
     id: 't',
     sessionId: 'c',

@@ -2,8 +2,8 @@ import type { StreamContext } from '../dialect.js';
 import type { StreamResponse, TaskStatus } from '../model.js';
 
 /**
- * A stream of 1.0 begins with a task or a message (S-41). Where an agent's does not, the task is made of its first event
- * (G-28). A stream of a task that was known before needs no such thing: whoever asked has that task.
+ * A stream of 1.0 begins with a task or a message (S-41). If an agent's stream does not, the task is synthesised from
+ * its first event (G-28). A stream of a known task needs no synthesised task, because the caller already has the task.
  */
 export function firstIsTask(context: StreamContext): (event: StreamResponse) => StreamResponse[] {
   let begun = context.taskId !== undefined;

@@ -1,4 +1,7 @@
-/** One task, one send, one push configuration and one stream, as each version writes them: exactly so, and read back. */
+/**
+ * The exact form of one task, one SendMessage request, one push configuration and one stream in each version, written
+ * and read back.
+ */
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { dialect } from '../index.js';
@@ -122,16 +125,16 @@ const TASKS: Record<string, JsonObject> = {
 };
 
 describe.each(Object.entries(TASKS))('a task in %s', (id, wire) => {
-  it('is written exactly so', () => {
+  it('is written in the exact expected form', () => {
     expect(dialect(id as '1.0').writeResult('GetTask', TASK)).toEqual(wire);
   });
 
-  it('is the answer to a send, wrapped where the version wraps it', () => {
+  it('is the response to SendMessage, wrapped if the version wraps it', () => {
     const wrapped = id === '1.0' || id === '0.3-proto';
     expect(dialect(id as '1.0').writeResult('SendMessage', { task: TASK })).toEqual(wrapped ? { task: wire } : wire);
   });
 
-  it('is read from either', () => {
+  it('is read wrapped and bare', () => {
     const through = dialect(id as '1.0');
     const read = through.readResult('GetTask', wire);
     expect(read.status.state).toBe('TASK_STATE_CANCELED');
@@ -141,7 +144,7 @@ describe.each(Object.entries(TASKS))('a task in %s', (id, wire) => {
   });
 });
 
-it('1.0 is passed as the very same object, read and written', () => {
+it('1.0 is read and written as the same object, without a copy', () => {
   const model = dialect('1.0');
   expect(model.readResult('GetTask', TASK)).toBe(TASK);
   expect(model.writeResult('GetTask', TASK)).toBe(TASK);
@@ -153,7 +156,7 @@ it('1.0 is passed as the very same object, read and written', () => {
   expect(model.eventReader({}).read(reply)[0]).toBe(reply);
 });
 
-describe('ids that 0.1 leaves out are the same at every reading', () => {
+describe('ids that 0.1 omits are the same at every reading', () => {
   const old = dialect('0.1');
   const wire = TASKS['0.1'] as JsonObject;
   it('of messages', () => {
@@ -165,7 +168,7 @@ describe('ids that 0.1 leaves out are the same at every reading', () => {
     expect(old.readResult('GetTask', JSON.parse(JSON.stringify(wire)))).toEqual(read);
     expect(contentId('t1', message)).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
-  it('of a message that stands in the status and in the history, and of equal messages there', () => {
+  it('of a message in the status and in the history, and of equal messages in the history', () => {
     const { message } = wire['status'] as JsonObject;
     const read = old.readResult('GetTask', { ...wire, history: [message, message] as JsonObject[] });
     const ids = read.history?.map(({ messageId }) => messageId);
@@ -185,11 +188,11 @@ describe('ids that 0.1 leaves out are the same at every reading', () => {
   });
 });
 
-describe('C-25: states that 0.1 has no word for', () => {
+describe('C-25: states that 0.1 lacks', () => {
   it.each([
     ['TASK_STATE_REJECTED', 'failed'],
     ['TASK_STATE_AUTH_REQUIRED', 'input-required'],
-  ] as const)('%s is %s, and the true one in the metadata', (state, word) => {
+  ] as const)('%s is written as %s, with the real state in the metadata', (state, word) => {
     const old = dialect('0.1');
     const wire = old.writeResult('GetTask', { ...TASK, status: { state } }) as JsonObject;
     expect((wire['status'] as JsonObject)['state']).toBe(word);
@@ -202,20 +205,20 @@ describe('C-25: states that 0.1 has no word for', () => {
     ['TASK_STATE_AUTH_REQUIRED', 'auth-required'],
     ['TASK_STATE_INPUT_REQUIRED', 'input-required'],
     ['TASK_STATE_UNSPECIFIED', 'unknown'],
-  ] as const)('0.3 has %s as %s', (state, word) => {
+  ] as const)('0.3 writes %s as %s', (state, word) => {
     expect(dialect('0.3').writeResult('GetTask', { ...TASK, status: { state } })).toMatchObject({
       status: { state: word },
     });
   });
 
-  it('a word that nobody knows is kept beside an unspecified state', () => {
+  it('an unknown state is kept in the metadata of an unspecified state', () => {
     const read = dialect('0.3').readResult('GetTask', { id: 't', contextId: 'c', status: { state: 'paused' } });
     expect(read.status.state).toBe('TASK_STATE_UNSPECIFIED');
     expect(read.metadata).toEqual({ 'https://parley.dev/a2a/state': 'paused' });
   });
 });
 
-describe('a send', () => {
+describe('a SendMessage request', () => {
   const push: TaskPushNotificationConfig = {
     url: 'https://w.example/hook',
     token: 'tk',
@@ -272,7 +275,7 @@ describe('a send', () => {
       metadata: { k: 'v', acceptedOutputModes: ['text/plain'] },
     },
   };
-  it.each(Object.entries(SENDS))('is written exactly so in %s', (id, wire) => {
+  it.each(Object.entries(SENDS))('is written in the exact expected form in %s', (id, wire) => {
     expect(dialect(id as '0.3').writeRequest('SendMessage', SEND)).toEqual(wire);
   });
 
@@ -285,12 +288,12 @@ describe('a send', () => {
     expect(read).toEqual(expected);
   });
 
-  it('to 0.3 always says whether it waits, and which modes it takes', () => {
+  it('to 0.3 always contains `blocking` and the accepted output modes', () => {
     const { configuration } = dialect('0.3').writeRequest('SendMessage', { message: SEND.message });
     expect(configuration).toEqual({ acceptedOutputModes: [], blocking: true });
   });
 
-  it('of 0.3 without "blocking" waits, unless proto JSON has a configuration: it cannot write false', () => {
+  it('of 0.3 without "blocking" waits, unless it has a configuration in ProtoJSON, which omits false', () => {
     const params = { message: schema['message'], configuration: {} } as JsonObject;
     expect(dialect('0.3').readRequest('SendMessage', params).configuration).toEqual({});
     expect(dialect('0.3-proto').readRequest('SendMessage', params).configuration).toEqual({ returnImmediately: true });
@@ -299,7 +302,7 @@ describe('a send', () => {
     expect(dialect('0.3-proto').readRequest('SendMessage', bare)).not.toHaveProperty('configuration');
   });
 
-  it('to 0.1 of a new task brings an id and a session that can be found out again', () => {
+  it('to 0.1 for a new task has an id and a session id that can be derived again', () => {
     const { taskId: _task, contextId: _context, ...message } = SEND.message;
     const { id, sessionId } = dialect('0.1').writeRequest('SendMessage', { message });
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
@@ -362,7 +365,7 @@ describe('push configurations', () => {
     expect(dialect('1.0').writeResult(operation, config)).toEqual(config);
   });
 
-  it('the usable one of several schemes is taken', () => {
+  it('the first usable scheme is chosen', () => {
     const authentication = { schemes: ['Digest', 'bearer'], credentials: 'x' };
     const read = dialect('0.3').readRequest(operation, {
       taskId: 't',
@@ -376,15 +379,15 @@ describe('push configurations', () => {
     ['0.3', { taskId: 't1', id: 'p1' }],
     ['0.3-proto', { name: 'tasks/t1/pushNotificationConfigs/p1' }],
     ['1.0', { taskId: 't1', id: 'p1' }],
-  ] as const)('are named in %s by %j', (id, wire) => {
+  ] as const)('are identified in %s by %j', (id, wire) => {
     expect(dialect(id).readRequest('GetTaskPushNotificationConfig', wire)).toEqual({ taskId: 't1', id: 'p1' });
   });
 
-  it('0.3 may leave out which one', () => {
+  it('0.3 may omit the id of the configuration', () => {
     expect(dialect('0.3').readRequest('GetTaskPushNotificationConfig', { id: 't1' })).toEqual({ taskId: 't1' });
   });
 
-  it('lists are an array in JSON-RPC and named in the proto', () => {
+  it('lists are an array in JSON-RPC and a named member in the proto', () => {
     const list = { configs: [{ ...own, taskId: 't1' }], nextPageToken: '' };
     const operation = 'ListTaskPushNotificationConfigs';
     for (const id of ['1.0', '0.3', '0.3-proto'] as const) {

@@ -1,8 +1,8 @@
-/** Ids for what an old version leaves without one. The same thing gets the same id whenever it is read. */
+/** Ids for objects that have none in an old version. The same object gets the same id at every reading. */
 import { createHash } from 'node:crypto';
 import type { JsonValue } from '../../jsonrpc/raw.js';
 
-/** A UUID of version 5 below the id of a task. */
+/** A UUID of version 5 in the namespace of a task's id. */
 export function derivedId(taskId: string, name: string): string {
   const hash = createHash('sha1').update(`${taskId}\n${name}`).digest();
   hash[6] = ((hash[6] as number) & 0x0f) | 0x50;
@@ -12,13 +12,13 @@ export function derivedId(taskId: string, name: string): string {
 }
 
 /**
- * The id of a message of a task. It follows from the message, so that a status's message has the same id once it stands in
- * the history; `earlier` is how many equal messages stand before it there.
+ * The id of a task's message, derived from its content, so that a status's message keeps its id once it moves to the
+ * history. `earlier` is the number of equal messages before it in the history.
  */
 export const contentId = (taskId: string, message: JsonValue | undefined, earlier = 0): string =>
   derivedId(taskId, `message/${earlier}/${JSON.stringify(message) ?? ''}`);
 
-/** Gives out the ids of a history's messages, in their order. */
+/** Assigns the ids of a history's messages, in order. */
 export function historyIds(taskId: string): (message: JsonValue) => string {
   const seen = new Map<string, number>();
   return (message) => {
@@ -29,5 +29,8 @@ export function historyIds(taskId: string): (message: JsonValue) => string {
   };
 }
 
-/** The session of a task whose agent never says which: 0.1 lets clients choose it, so it can be this one. */
+/**
+ * The session id of a task whose agent never names one. 0.1 lets clients choose the session id, so the gateway derives
+ * it.
+ */
 export const sessionId = (taskId: string): string => derivedId(taskId, 'session');

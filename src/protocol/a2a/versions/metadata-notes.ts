@@ -1,27 +1,27 @@
 /**
- * What an old version has no place for is noted in the metadata of the thing it belongs to, under the gateway's own
- * names, and taken back from there by the readers. A peer that echoes metadata gives everything back.
+ * Values that an old version cannot represent are noted in the metadata of their object, under the gateway's own keys,
+ * and restored from there by the readers. No value is lost if the peer echoes the metadata.
  */
 import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { isInterrupted, isTerminal, PARLEY, type TaskState } from '../model.js';
 import { stateOf } from './tolerant.js';
 
-/** On a part: the media type and the file name of what is no file. */
+/** On a part: the media type and the file name of a part other than a file. */
 export const MEDIA_TYPE = `${PARLEY}/mediaType`;
 export const FILENAME = `${PARLEY}/filename`;
-/** On a task or an event: the state, where the version has no word for it. */
+/** On a task or an event: the state, if the version cannot represent it. */
 export const STATE = `${PARLEY}/state`;
-/** The convention of both SDKs for data that is no object: `{value}` and this mark. */
+/** The convention of both SDKs for data other than an object: `{value}` and this mark. */
 export const WRAPPED = 'data_part_compat';
 
-/** Metadata with notes added; undefined where there is nothing at all. */
+/** Metadata with notes added; undefined if the result is empty. */
 export function withNotes(metadata: JsonValue | undefined, notes: JsonObject): JsonObject | undefined {
   const made: JsonObject = isObject(metadata) ? { ...metadata } : {};
   for (const [key, value] of Object.entries(notes)) if (value !== undefined) made[key] = value;
   return Object.keys(made).length > 0 || isObject(metadata) ? made : undefined;
 }
 
-/** Metadata without some of its keys; undefined where nothing is left. */
+/** Metadata without some of its keys; undefined if nothing is left. */
 export function without(metadata: JsonObject, ...keys: string[]): JsonObject | undefined {
   const made = { ...metadata };
   for (const key of keys) delete made[key];
@@ -29,8 +29,8 @@ export function without(metadata: JsonObject, ...keys: string[]): JsonObject | u
 }
 
 /**
- * The state and the metadata that a peer meant: the noted state counts where the word on the wire is the one it would
- * have been written as, or no word of ours.
+ * The state and the metadata that a peer meant. The noted state applies if the state on the wire is a possible
+ * substitute for it.
  */
 export function restoredState(
   wire: JsonValue | undefined,

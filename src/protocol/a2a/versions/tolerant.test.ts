@@ -13,7 +13,7 @@ const partOf = (id: '1.0' | '0.3' | '0.3-proto' | '0.1', part: JsonValue) => {
   return dialect(id).readRequest('SendMessage', params).message.parts[0];
 };
 
-describe('C-26: parts are told by kind, by type, or by what they have', () => {
+describe('C-26: parts are distinguished by kind, by type, or by their members', () => {
   it.each([
     [{ kind: 'text', text: 'x' }, { text: 'x' }],
     [{ type: 'text', text: 'x' }, { text: 'x' }],
@@ -60,20 +60,20 @@ describe('C-26: parts are told by kind, by type, or by what they have', () => {
     }
   });
 
-  it('the proto has its data one deeper', () => {
+  it('the proto wraps data in another object', () => {
     expect(partOf('0.3-proto', { data: { data: { a: 1 } } })).toEqual({ data: { a: 1 } });
     expect(partOf('0.3-proto', { kind: 'data', data: { data: 1 } })).toEqual({ data: { data: 1 } });
     expect(partOf('1.0', { data: { data: { a: 1 } } })).toEqual({ data: { data: { a: 1 } } });
   });
 
   it.each([[{}], [{ kind: 'file', file: {} }], ['x'], [{ raw: '%%%' }], [{ kind: 'data' }]])(
-    'S-30: %j is none',
+    'S-30: refuses %j as a part',
     (wire) => {
       expect(() => partOf('0.3', wire)).toThrow(/message\.parts\[0\]/);
     },
   );
 
-  it('S-30: a part of 1.0 has one content', () => {
+  it('S-30: refuses a part of 1.0 with several contents or none', () => {
     expect(() => partOf('1.0', { text: 'x', url: 'https://x' })).toThrow(/one content/);
     expect(() => partOf('1.0', { metadata: {} })).toThrow(expect.objectContaining({ reason: 'invalid_params' }));
   });
@@ -91,7 +91,7 @@ describe('messages', () => {
     expect(read(wire)).toEqual({ messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] });
   });
 
-  it('S-30: need an id, unless they are of 0.1', () => {
+  it('S-30: need an id, except in 0.1', () => {
     const { messageId: _id, ...nameless } = message([{ text: 'x' }]);
     for (const id of ['1.0', '0.3', '0.2', '0.3-proto'] as const) {
       expect(() => dialect(id).readRequest('SendMessage', { message: nameless })).toThrow(/messageId/);
@@ -101,14 +101,14 @@ describe('messages', () => {
     expect(minted.messageId).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it('are found under the proto names of the request', () => {
+  it('are also read from the proto’s names `request` and `msg`', () => {
     const wire = { messageId: 'm', role: 'ROLE_USER', content: [{ text: 'x' }] };
     expect(dialect('0.3-proto').readRequest('SendMessage', { request: wire }).message.messageId).toBe('m');
     expect(dialect('0.3-proto').readResult('SendMessage', { msg: wire }).message?.messageId).toBe('m');
   });
 
   it.each([[null], [[]], ['x'], [{ messageId: 'm', parts: 'x' }], [{ messageId: 'm', role: 'robot', parts: [] }]])(
-    'S-30: %j is none',
+    'S-30: refuses %j as a message',
     (wire) => {
       for (const id of ['1.0', '0.3', '0.3-proto', '0.2', '0.1'] as const) {
         expect(() => dialect(id).readRequest('SendMessage', { id: 't', message: wire as JsonValue })).toThrow(
@@ -146,7 +146,7 @@ describe('statuses', () => {
   });
 });
 
-describe('requests made of a path and a query', () => {
+describe('requests from a path and a query', () => {
   it.each([
     ['1.0', { id: 't', historyLength: '5' }],
     ['0.3', { id: 't', history_length: '5' }],
@@ -156,7 +156,7 @@ describe('requests made of a path and a query', () => {
     expect(dialect(id).readRequest('GetTask', params)).toEqual({ id: 't', historyLength: 5 });
   });
 
-  it('zero means none in 1.0 and everything in the proto', () => {
+  it('a history length of zero means none in 1.0 and everything in the proto', () => {
     expect(dialect('1.0').readRequest('GetTask', { id: 't', historyLength: 0 })).toEqual({ id: 't', historyLength: 0 });
     expect(dialect('0.3').readRequest('GetTask', { id: 't', historyLength: 0 })).toEqual({ id: 't', historyLength: 0 });
     expect(dialect('0.3-proto').readRequest('GetTask', { id: 't', historyLength: 0 })).toEqual({ id: 't' });
@@ -202,7 +202,7 @@ describe('requests made of a path and a query', () => {
 });
 
 it.each([[null], ['x'], [[]], [{}], [{ task: {} }], [{ kind: 'task' }], [{ kind: 'status-update' }]])(
-  'G-28: an answer that is %j is the mistake of the agent',
+  'G-28: the response %j is reported as the agent’s fault',
   (wire) => {
     for (const id of ['1.0', '0.3', '0.3-proto', '0.2', '0.1'] as const) {
       expect(() => dialect(id).readResult('SendMessage', wire)).toThrow(

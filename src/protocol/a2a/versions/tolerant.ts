@@ -1,12 +1,12 @@
 /**
- * What all versions' readers share. They read with good will: any spelling that can only mean one thing is taken, and
- * what cannot be understood is an `Unreadable` that names the place.
+ * Functions shared by the readers of all versions. The readers are tolerant: they accept any spelling with a single
+ * possible meaning, and throw an `Unreadable` that names the place otherwise.
  */
 import { Buffer } from 'node:buffer';
 import { isObject, type JsonObject, type JsonValue } from '../../jsonrpc/raw.js';
 import { type Role, TASK_STATES, type TaskState } from '../model.js';
 
-/** Something on the wire that no reader can make sense of. A dialect turns it into the error of its direction. */
+/** A value on the wire that no reader understands. A dialect turns it into the error of its direction. */
 export class Unreadable extends Error {
   override readonly name = 'Unreadable';
 }
@@ -21,14 +21,14 @@ export function textAt(value: JsonValue | undefined, place: string): string {
   return value;
 }
 
-/** A string that may be left out; null and the empty string are proto's ways of leaving it out. */
+/** An optional string. Null and the empty string count as absent, because proto writes absent strings so. */
 export function optionalText(value: JsonValue | undefined, place: string): string | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   if (typeof value !== 'string') throw new Unreadable(`${place} must be a string`);
   return value;
 }
 
-/** A whole number; a query string and ProtoJSON's 64-bit numbers bring it as text. */
+/** An integer; query strings and ProtoJSON's 64-bit numbers write it as text. */
 export function optionalInteger(value: JsonValue | undefined, place: string): number | undefined {
   if (value === undefined || value === null || value === '') return undefined;
   const number = typeof value === 'string' ? Number(value) : value;
@@ -43,14 +43,14 @@ export function optionalFlag(value: JsonValue | undefined, place: string): boole
   throw new Unreadable(`${place} must be true or false`);
 }
 
-/** An array; one that is missing or null is an empty one, and null is no element. */
+/** An array. A missing array or null counts as empty, and null elements are dropped. */
 export function listAt(value: JsonValue | undefined, place: string): JsonValue[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw new Unreadable(`${place} must be an array`);
   return value;
 }
 
-/** The members that are known, for peers that write them in snake_case. Nobody's metadata and data are touched. */
+/** The known members, for peers that write snake_case. Members inside metadata and data are not renamed. */
 const MEMBERS = [
   ...['messageId', 'contextId', 'taskId', 'referenceTaskIds', 'mediaType', 'mimeType', 'artifactId', 'lastChunk'],
   ...['statusUpdate', 'artifactUpdate', 'acceptedOutputModes', 'historyLength', 'returnImmediately', 'pageSize'],
@@ -69,8 +69,8 @@ const SNAKE = new Map<string, string>(
 );
 
 /**
- * The object with its snake_case members renamed and its null members left out, which is how proto leaves a member out;
- * the object itself where there are none. `keep` names the one member that may be null.
+ * The object with its snake_case members renamed and without its null members, since proto writes absent members as
+ * null. Returns the same object if nothing changes. `keep` names the one member that may be null.
  */
 export function camel(wire: JsonObject, keep?: string): JsonObject {
   for (const key in wire) {
@@ -79,7 +79,7 @@ export function camel(wire: JsonObject, keep?: string): JsonObject {
   return wire;
 }
 
-/** Members by their names, without the one name that cannot be assigned without becoming something else. */
+/** The members except `__proto__`, whose assignment would change the prototype. */
 export const entriesOf = (wire: JsonObject): [string, JsonValue | undefined][] =>
   Object.entries(wire).filter(([name]) => name !== '__proto__');
 
@@ -92,7 +92,7 @@ function renamed(wire: JsonObject, keep: string | undefined): JsonObject {
   return made;
 }
 
-/** Drops what is undefined, null, an empty string, array or object: what the 0.x versions leave out. */
+/** Drops undefined, null, and empty strings, arrays and objects, which the 0.x versions omit. */
 export function filled(members: JsonObject): JsonObject {
   const made: JsonObject = {};
   for (const [key, value] of entriesOf(members)) if (!isEmpty(value)) made[key] = value;
@@ -116,7 +116,7 @@ STATES.set('UNKNOWN', 'TASK_STATE_UNSPECIFIED');
 
 const KNOWN_STATES: ReadonlySet<unknown> = new Set(TASK_STATES);
 
-/** The state that any version's spelling means, its number too; undefined for a word nobody has defined. */
+/** The state for any version's spelling or number; undefined for an unknown word. */
 export function stateOf(value: JsonValue | undefined): TaskState | undefined {
   if (KNOWN_STATES.has(value)) return value as TaskState;
   if (typeof value === 'number') return TASK_STATES[value];
@@ -136,7 +136,7 @@ export function roleOf(value: JsonValue | undefined): Role | undefined {
 const STANDARD_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const ANY_BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 
-/** Base64 as the standard writes it, of any of the forms peers use. */
+/** Normalises the base64 variants that peers use to standard base64. */
 export function base64(value: string, place: string): string {
   if (value.length % 4 === 0 && STANDARD_BASE64.test(value)) return value;
   const bare = value.replace(/\s+/g, '');
@@ -146,14 +146,17 @@ export function base64(value: string, place: string): string {
 
 const ZONED = /(?:Z|[+-]\d{2}:?\d{2})$/i;
 
-/** A timestamp in UTC. Samples of 0.3 leave out the zone, and mean UTC; what is no timestamp stays as it is. */
+/** A timestamp in UTC. Samples of 0.3 omit the zone and mean UTC. A text that is not a timestamp stays unchanged. */
 export function utc(timestamp: string): string {
   if (timestamp.endsWith('Z')) return timestamp;
   const at = Date.parse(ZONED.test(timestamp) ? timestamp : `${timestamp}Z`);
   return Number.isNaN(at) ? timestamp : new Date(at).toISOString();
 }
 
-/** `tasks/{id}` and `tasks/{id}/pushNotificationConfigs/{config}`, the 0.3 proto's way to name things; a bare id too. */
+/**
+ * Parses the resource names of the 0.3 proto: `tasks/{id}`, `tasks/{id}/pushNotificationConfigs/{config}`, or a bare
+ * id.
+ */
 export function readName(name: string): { task: string; config?: string } {
   const parts = name.split('/');
   if ((parts[0] === 'tasks' || parts[0] === 'task') && parts[1]) {

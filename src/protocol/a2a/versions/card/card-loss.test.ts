@@ -1,4 +1,7 @@
-/** Cards of any content come back from every older version as they went, but for what the loss register lists. */
+/**
+ * Cards with any content survive the round trip through every older version, except for the members in the loss
+ * register.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../jsonrpc/raw.js';

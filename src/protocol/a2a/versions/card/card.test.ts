@@ -63,7 +63,7 @@ const OLD: JsonObject = {
 };
 
 describe('cards of 0.3', () => {
-  it('S-5: are written exactly so', () => {
+  it('S-5: have the exact expected form', () => {
     expect(dialect('0.3').writeCard(CARD)).toEqual(OLD);
   });
 
@@ -72,14 +72,14 @@ describe('cards of 0.3', () => {
     expect(dialect('0.3').readCard(OLD)).toEqual({ ...CARD, supportedInterfaces: interfaces });
   });
 
-  it('of the proto are read too, and written for its extended card', () => {
+  it('in proto form are read, and written as the extended card', () => {
     const wire = dialect('0.3-proto').writeResult('GetExtendedAgentCard', CARD) as JsonObject;
     expect(wire['securitySchemes']).toEqual(CARD.securitySchemes);
     expect(wire['security']).toEqual(CARD.securityRequirements);
     expect(dialect('0.3-proto').readCard(wire)).toEqual(dialect('0.3').readCard(OLD));
   });
 
-  it('with several OAuth flows are split for 1.0, any of which will do, and put together again', () => {
+  it('with several OAuth flows are split into alternatives for 1.0 and merged again', () => {
     const several: JsonObject = {
       ...OLD,
       securitySchemes: {
@@ -103,7 +103,7 @@ describe('cards of 0.3', () => {
 });
 
 describe('cards of 0.2 and 0.1', () => {
-  it('0.2 has neither mTLS nor security of skills', () => {
+  it('0.2 has neither mTLS nor security requirements on skills', () => {
     const wire = dialect('0.2').writeCard(CARD);
     expect(wire['protocolVersion']).toBe('0.2.6');
     expect(Object.keys(wire['securitySchemes'] as JsonObject)).toEqual(['key', 'bearer', 'machine', 'oidc']);
@@ -111,7 +111,7 @@ describe('cards of 0.2 and 0.1', () => {
     expect(wire['skills']).toEqual([{ id: 's', name: 'S', description: 'd', tags: ['t'] }]);
   });
 
-  it('0.1 has one URL, and names of schemes', () => {
+  it('0.1 has one URL and the names of schemes', () => {
     expect(dialect('0.1').writeCard(CARD)).toEqual({
       name: 'Desk',
       description: 'Answers.',
@@ -126,7 +126,7 @@ describe('cards of 0.2 and 0.1', () => {
     });
   });
 
-  it('C-3: 0.1 is read, and any of its schemes is enough', () => {
+  it('C-3: 0.1 is read with its schemes as alternatives', () => {
     const read = dialect('0.1').readCard({
       name: 'Old',
       url: 'https://o.example',
@@ -153,10 +153,10 @@ describe('cards of 0.2 and 0.1', () => {
   });
 });
 
-describe('C-16: cards as they are found', () => {
+describe('C-16: tolerates faulty cards', () => {
   const read = (more: JsonObject) => dialect('1.0').readCard({ ...(CARD as JsonObject), ...more });
 
-  it('with the insides of a2a-js in them', () => {
+  it('with the internal classes of a2a-js', () => {
     const inside = {
       key: { scheme: { $case: 'apiKeySecurityScheme', value: { location: 'header', name: 'X-Key', description: '' } } },
       machine: {
@@ -172,7 +172,7 @@ describe('C-16: cards as they are found', () => {
     });
   });
 
-  it('with the schemes of the other version in them', () => {
+  it('with the security schemes of the other version', () => {
     expect(read({ securitySchemes: OLD['securitySchemes'] }).securitySchemes).toEqual(CARD.securitySchemes);
     const crossed = { ...OLD, securitySchemes: CARD.securitySchemes as JsonValue };
     expect(dialect('0.3').readCard(crossed).securitySchemes).toEqual(CARD.securitySchemes);
@@ -192,20 +192,20 @@ describe('C-16: cards as they are found', () => {
     });
   });
 
-  it('with members that nobody knows', () => {
+  it('with unknown members', () => {
     expect(read({ later: { a: 1 } })).toMatchObject({ later: { a: 1 } });
     expect(dialect('0.3').writeCard(read({ later: 1 }))).toMatchObject({ later: 1 });
   });
 
-  it('without a name are none', () => {
+  it('refuses a card without a name', () => {
     expect(() => read({ name: '' })).toThrow(expect.objectContaining({ reason: 'invalid_agent_response' }));
   });
 });
 
-describe('G-14: cards for readers that name no version', () => {
+describe('G-14: cards for readers of unknown version', () => {
   const hybrid = hybridCard(CARD);
 
-  it('say everything in both ways', () => {
+  it('contain all members in both forms', () => {
     expect(hybrid).toMatchObject({
       url: 'https://a.example/rpc',
       preferredTransport: 'JSONRPC',
@@ -229,18 +229,18 @@ describe('G-14: cards for readers that name no version', () => {
     });
   });
 
-  it('read as the card they were made of', () => {
+  it('read as the original card', () => {
     expect(dialect('1.0').readCard(hybrid)).toEqual(CARD);
     expect(interfacesOf(hybrid)).toEqual(interfacesOf(CARD as JsonObject));
   });
 
-  it('read the same by the official SDK as the 1.0 card', () => {
+  it('the official SDK reads them like the 1.0 card', () => {
     expect(SdkCard.toJSON(SdkCard.fromJSON(hybrid))).toEqual(SdkCard.toJSON(SdkCard.fromJSON(CARD)));
     const schemes = (SdkCard.toJSON(SdkCard.fromJSON(hybrid)) as JsonObject)['securitySchemes'];
     expect(schemes).toEqual(CARD.securitySchemes);
   });
 
-  it('at agent.json are of 0.2, with what 0.1 reads', () => {
+  it('at agent.json have the form of 0.2 with the members of 0.1', () => {
     const url = 'https://a.example/a2a/desk/rpc';
     const card = legacyCard(CARD, { url });
     expect(card).toMatchObject({

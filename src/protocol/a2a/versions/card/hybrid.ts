@@ -1,4 +1,4 @@
-/** Cards for readers that do not say which version they read (G-14). */
+/** Cards for readers that do not name their version (G-14). */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { AgentCard } from '../../model.js';
 import { entriesOf } from '../tolerant.js';
@@ -6,8 +6,8 @@ import { schemeNames } from './security.js';
 import { writeOldCard } from './write.js';
 
 /**
- * One card for readers of 1.0 and of 0.3. Both say `securitySchemes` and mean two shapes: each scheme is written in both
- * at once, and either reader leaves the other's members alone.
+ * One card for readers of 1.0 and of 0.3. The two versions give `securitySchemes` different shapes, so each scheme
+ * contains both shapes, and each reader ignores the members of the other.
  */
 export function hybridCard(card: AgentCard): JsonObject {
   const old = writeOldCard(card, '0.3');
@@ -31,14 +31,14 @@ function merged(old: JsonValue | undefined, modern: JsonObject | undefined): Jso
   return made;
 }
 
-/** What `agent.json` has: a card of 0.2 that a reader of 0.1 understands too. */
+/** The card at `agent.json`: a card of 0.2 that readers of 0.1 also understand. */
 export function legacyCard(card: AgentCard, { url }: { readonly url?: string } = {}): JsonObject {
   const schemes = schemeNames(card.securitySchemes);
   const old = writeOldCard(card, '0.2');
   return { ...(url === undefined ? old : atUrl(old, url)), ...(schemes.length > 0 && { authentication: { schemes } }) };
 }
 
-/** The card with its JSON-RPC at another address. */
+/** The card with another URL for JSON-RPC. */
 function atUrl(card: JsonObject, url: string): JsonObject {
   const others = Array.isArray(card['additionalInterfaces']) ? card['additionalInterfaces'] : [];
   const rest = others.filter((each) => isObject(each) && each['transport'] !== 'JSONRPC');

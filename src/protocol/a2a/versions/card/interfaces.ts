@@ -12,13 +12,13 @@ const BINDINGS = new Map<string, Binding>([
   ['GRPC', 'GRPC'],
 ]);
 
-/** The binding that a name means, however it is spelled; a URI names one that is nobody's here. */
+/** The binding for a name in any spelling; undefined for a URI, which names a custom binding. */
 export function bindingOf(name: JsonValue | undefined): Binding | undefined {
   if (name === undefined || name === '') return 'JSONRPC';
   return typeof name === 'string' ? BINDINGS.get(name.toUpperCase().replace(/[^A-Z]/g, '')) : undefined;
 }
 
-/** What a card lists as its interfaces, of any version, in the order in which the agent prefers them. */
+/** The interfaces that a card of any version lists, in the agent's order of preference. */
 export function listedInterfaces(wire: JsonObject): AgentInterface[] {
   const card = camel(wire);
   const listed: AgentInterface[] = [];
@@ -67,14 +67,14 @@ function oldInterfaces(card: JsonObject): AgentInterface[] {
   return made;
 }
 
-/** The version of the 0.x half of a card; the 1.0 half does not speak for it. */
+/** The version of the 0.x half of a card; the 1.0 half does not apply to it. */
 function oldVersion(card: JsonObject): Version {
   const { supportedInterfaces: _modern, ...old } = card;
   const version = cardDialect(old);
   return version === '0.3-proto' ? '0.3' : version;
 }
 
-/** The interfaces of a card that somebody here can speak (C-2, C-3, C-16). */
+/** The interfaces of a card that the gateway supports (C-2, C-3, C-16). */
 export function interfacesOf(card: JsonObject): OfferedInterface[] {
   return listedInterfaces(card).flatMap(({ url, protocolBinding, protocolVersion, tenant }) => {
     const binding = bindingOf(protocolBinding);

@@ -4,7 +4,7 @@ import { filled } from '../tolerant.js';
 import { oldFlows, opened } from './security.js';
 import { writeOldCard } from './write.js';
 
-/** The card as the ProtoJSON of the 0.3 proto: 0.3's members, with schemes told apart as 1.0 does. */
+/** The card as ProtoJSON of the 0.3 proto: the members of 0.3, with security schemes in the shape of 1.0. */
 export function writeProtoCard(card: AgentCard): JsonObject {
   const {
     iconUrl: _icon,

@@ -9,7 +9,7 @@ const text = (value: JsonValue | undefined, otherwise = ''): string =>
 const texts = (value: JsonValue | undefined): string[] =>
   Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 
-/** Members that only say in the words of 0.x what the model says in its own. */
+/** Members of 0.x that duplicate members of the model. */
 const OLD_MEMBERS: ReadonlySet<string> = new Set([
   ...['url', 'preferredTransport', 'additionalInterfaces', 'protocolVersion', 'authentication', 'security'],
   ...['supportsAuthenticatedExtendedCard', 'securitySchemes', 'securityRequirements', 'provider', 'signatures'],
@@ -18,7 +18,10 @@ const OLD_MEMBERS: ReadonlySet<string> = new Set([
 const others = (card: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(card).filter(([name]) => !OLD_MEMBERS.has(name)));
 
-/** A card of any version, or of two at once, in 1.0 words; what is missing that 1.0 requires is empty (C-16). */
+/**
+ * Reads a card of any version, or a hybrid card, into the 1.0 model. Missing members that 1.0 requires become empty
+ * (C-16).
+ */
 export function readCard(wire: JsonObject): AgentCard {
   const given = camel(wire);
   const { securitySchemes, securityRequirements, security, authentication } = given;
@@ -37,7 +40,7 @@ export function readCard(wire: JsonObject): AgentCard {
     supportedInterfaces: listedInterfaces(given),
     version: text(given['version']),
     capabilities: readCapabilities(capabilities, extended),
-    // 0.1 leaves them out and means text.
+    // 0.1 omits the modes and means text.
     defaultInputModes: Array.isArray(given['defaultInputModes']) ? texts(given['defaultInputModes']) : ['text'],
     defaultOutputModes: Array.isArray(given['defaultOutputModes']) ? texts(given['defaultOutputModes']) : ['text'],
     skills: (Array.isArray(skills) ? skills : []).filter(isObject).map((skill) => readSkill(skill, guard)),

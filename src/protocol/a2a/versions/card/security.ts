@@ -1,9 +1,9 @@
-/** Security schemes and requirements. 1.0 tells schemes apart by the member they have, the 0.x versions by `type`. */
+/** Security schemes and requirements. 1.0 distinguishes schemes by the member they have, the 0.x versions by `type`. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import { camel, entriesOf, filled } from '../tolerant.js';
 
 const FLOWS = ['authorizationCode', 'clientCredentials', 'deviceCode', 'implicit', 'password'] as const;
-/** What 0.3 has; the device code came with 1.0. */
+/** The flows of 0.3; the device code flow is new in 1.0. */
 const OLD_FLOWS: readonly string[] = ['authorizationCode', 'clientCredentials', 'implicit', 'password'];
 
 /** `[member of 1.0, type of 0.x]` */
@@ -15,7 +15,7 @@ const KINDS = [
   ['mtlsSecurityScheme', 'mutualTLS'],
 ] as const;
 
-/** A scheme of 1.0 opened: what kind it is, and what it says. */
+/** The kind and the content of a 1.0 scheme. */
 export function opened(scheme: JsonValue | undefined): { kind: string; type: string; body: JsonObject } | undefined {
   if (!isObject(scheme)) return undefined;
   for (const [kind, type] of KINDS) {
@@ -27,13 +27,13 @@ export function opened(scheme: JsonValue | undefined): { kind: string; type: str
 
 export interface Security {
   readonly schemes: JsonObject | undefined;
-  /** Rewrites requirements for schemes that had to be split. */
+  /** Rewrites requirements that name schemes which were split. */
   readonly requirements: (wire: JsonValue | undefined) => JsonObject[] | undefined;
 }
 
 /**
- * Schemes of any version's card, in 1.0 words. A 1.0 scheme has one OAuth flow; a scheme with several becomes one scheme
- * for each, and a requirement of it any of them.
+ * Reads the schemes of a card of any version into the 1.0 model. A 1.0 scheme has one OAuth flow, so a scheme with
+ * several flows becomes one scheme per flow, and a requirement for it becomes one alternative per flow.
  */
 export function readSecurity(wire: JsonValue | undefined): Security {
   const schemes: JsonObject = {};
@@ -68,7 +68,7 @@ function flowsOf(scheme: JsonObject): string[] {
 
 function readScheme(wire: JsonObject): JsonObject | undefined {
   const scheme = camel(wire);
-  // What a2a-js servers write of their own classes (C-16).
+  // a2a-js servers serialise their internal classes like this (C-16).
   const inner = scheme['scheme'];
   if (isObject(inner) && typeof inner['$case'] === 'string' && isObject(inner['value'])) {
     return readScheme({ [inner['$case']]: inner['value'] });
@@ -119,7 +119,7 @@ function readRequirements(wire: JsonValue | undefined, split: Map<string, string
   });
 }
 
-/** Schemes as `{type, …}`, with the flows of a scheme that was split together again. */
+/** Schemes as `{type, …}`. Merges the flows of a scheme that was split. */
 export function writeOldSchemes(schemes: JsonObject | undefined, has: { mtls: boolean; metadataUrl: boolean }) {
   const made: JsonObject = {};
   const merged = new Map<string, string>();
@@ -138,7 +138,7 @@ export function writeOldSchemes(schemes: JsonObject | undefined, has: { mtls: bo
   return { schemes: made, merged };
 }
 
-/** The scheme that `name.flow` was split from. */
+/** The name of the scheme that `name.flow` was split from. */
 function baseOf(name: string, schemes: JsonObject): string | undefined {
   const flow = FLOWS.find((each) => name.endsWith(`.${each}`));
   const base = flow && name.slice(0, -flow.length - 1);
@@ -155,7 +155,7 @@ function oldScheme(type: string, body: JsonObject, metadataUrl: boolean): JsonOb
   return { type, ...filled({ ...rest, ...(metadataUrl && { oauth2MetadataUrl }) }), flows: oldFlows(flows) };
 }
 
-/** The flows that 0.3 has, without what only 1.0 says of them. */
+/** The flows that 0.3 has, without the members that are new in 1.0. */
 export function oldFlows(flows: JsonValue | undefined): JsonObject {
   if (!isObject(flows)) return {};
   return Object.fromEntries(
@@ -167,7 +167,7 @@ export function oldFlows(flows: JsonValue | undefined): JsonObject {
   );
 }
 
-/** Requirements as `{name: scopes}`; what the merge of flows made equal is said once. */
+/** Requirements as `{name: scopes}`, without the duplicates that the merge of flows produces. */
 export function writeOldRequirements(
   requirements: JsonObject[] | undefined,
   known: JsonObject,
@@ -179,7 +179,7 @@ export function writeOldRequirements(
     const made: JsonObject = {};
     for (const [name, scopes] of entriesOf(isObject(requirement['schemes']) ? requirement['schemes'] : {})) {
       const target = merged.get(name) ?? name;
-      // A requirement of a scheme that cannot be told cannot be met by whoever reads this card.
+      // Readers of this card cannot meet a requirement for a scheme that the card cannot express.
       if (known[target] === undefined) return [];
       made[target] = isObject(scopes) && Array.isArray(scopes['list']) ? scopes['list'] : [];
     }
@@ -190,7 +190,7 @@ export function writeOldRequirements(
   });
 }
 
-/** 0.1's names of schemes, which say no more than that. */
+/** The schemes for 0.1, which has only their names. */
 export function schemeNames(schemes: JsonObject | undefined): string[] {
   const names = Object.values(schemes ?? {}).flatMap((scheme) => {
     const found = opened(scheme);
@@ -210,7 +210,7 @@ const NAMES: Readonly<Record<string, string>> = {
   mutualTLS: 'MutualTLS',
 };
 
-/** Schemes and requirements of 0.1's names: any one of them is enough. */
+/** Schemes and requirements from the scheme names of 0.1: any one of them suffices. */
 export function readSchemeNames(wire: JsonValue | undefined): { schemes: JsonObject; requirements: JsonObject[] } {
   const schemes: JsonObject = {};
   for (const name of Array.isArray(wire) ? wire : []) {

@@ -8,17 +8,20 @@ import { schemeNames, writeOldRequirements, writeOldSchemes } from './security.j
 
 export type CardStyle = '0.3' | '0.2' | '0.1';
 
-/** What the version that a card names is written as, where its cards name one. */
+/** The protocol version that a card of each style names, if its cards name one. */
 const PROTOCOL_VERSIONS: { readonly [S in CardStyle]?: string } = { '0.3': '0.3.0', '0.2': '0.2.6' };
 
-/** The versions whose interfaces a reader of a style can use, best first; any at all where it can use none. */
+/**
+ * The versions whose interfaces readers of a style can use, the best first. If a card has none of these, all its
+ * interfaces are listed.
+ */
 const READABLE: { readonly [S in CardStyle]: readonly Version[] } = {
   '0.3': ['0.3', '0.2'],
   '0.2': ['0.2', '0.3'],
   '0.1': ['0.1'],
 };
 
-/** The card as an old version has it. Signatures do not survive a change of shape, and are left out. */
+/** The card in an old version's form. Signatures are left out: a change of form invalidates them. */
 export function writeOldCard(card: AgentCard, style: CardStyle): JsonObject {
   const { name, description, version, defaultInputModes, defaultOutputModes, skills, provider } = card;
   const { supportedInterfaces, capabilities, securitySchemes, securityRequirements, signatures: _signatures } = card;
@@ -94,7 +97,7 @@ function oldSkill(skill: AgentSkill): JsonObject {
   return { ...others, ...filled({ examples, inputModes, outputModes }) };
 }
 
-/** Interfaces for readers of a style: one of each binding they know, in the card's order. */
+/** The interfaces that readers of a style can use, in the card's order. */
 function interfacesFor(style: CardStyle, interfaces: readonly AgentInterface[]): AgentInterface[] {
   const known = interfaces.filter(
     ({ protocolBinding }) =>

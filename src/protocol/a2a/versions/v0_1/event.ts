@@ -15,7 +15,10 @@ import { camel, objectAt, optionalFlag, optionalText, Unreadable } from '../tole
 import { LastStatus, type ReadEvent, readEvent as readLaterEvent } from '../v0_3/event.js';
 import { Numbers, readChunk, readStatus, readTask, stateFor, taskOfMessage, writeChunk, writeStatus } from './task.js';
 
-/** `{id, status, final}`, `{id, artifact}`, or a task; what has a `kind` is of a later version, and read as that. */
+/**
+ * Reads `{id, status, final}`, `{id, artifact}` or a task. An event with a `kind` belongs to a later version and is
+ * read as such.
+ */
 export function readEvent(wire: JsonValue, context: StreamContext): ReadEvent {
   const object = camel(objectAt(opened(wire), 'event'));
   if (object['kind'] !== undefined || object['task'] !== undefined || object['statusUpdate'] !== undefined) {
@@ -69,7 +72,7 @@ function writeStatusUpdate(update: TaskStatusUpdateEvent, final: boolean): JsonO
   return { id: taskId, status: writeStatus(status), final, ...(about !== undefined && { metadata: about }), ...rest };
 }
 
-/** No event of 0.1 is a task: a snapshot is told as its artifacts and its status, a message as a task that is done. */
+/** 0.1 has no task event: a snapshot is written as its artifacts and its status, a message as a completed task. */
 export function eventWriter(context: StreamContext): EventWriter {
   const last = new LastStatus(context);
   const numbers = new Numbers();

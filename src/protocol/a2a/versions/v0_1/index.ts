@@ -1,4 +1,4 @@
-/** A2A 0.1, as of April 2025: tasks only, named by their clients, over JSON-RPC. */
+/** A2A 0.1, as of April 2025: only tasks, whose ids the clients choose, over JSON-RPC. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, StreamContext } from '../../dialect.js';
 import { readError, writeRpcError } from '../../errors.js';
@@ -52,12 +52,12 @@ const REQUEST_WRITERS: { readonly [O in Operation]: (request: RequestOf<O>) => J
   GetExtendedAgentCard: () => ({}),
 };
 
-/** A task has one configuration, which has no id. */
+/** A task has one configuration, without an id. */
 function writeTaskPush({ id: _id, ...config }: TaskPushNotificationConfig): JsonObject {
   return { id: config.taskId ?? '', pushNotificationConfig: writePushConfig(config, 'schema') };
 }
 
-/** Agents that call themselves 0.1 and answer as 0.2 are understood. */
+/** Tolerates agents that declare 0.1 and answer as 0.2. */
 function readTaskResult(wire: JsonValue): ResultOf<'GetTask'> {
   if (isObject(wire) && (wire['kind'] !== undefined || isObject(wire['task']))) {
     const { event } = readAnyEvent(wire, 'task', 'schema');

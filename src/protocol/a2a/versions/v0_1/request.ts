@@ -7,10 +7,10 @@ import { readMessage } from '../v0_3/message.js';
 import { readPushConfig, writePushConfig } from '../v0_3/push.js';
 import { writeMessage } from './task.js';
 
-/** Old samples told the modes they accept in the metadata, having no other place. */
+/** Old samples list their accepted modes in the metadata, because 0.1 has no other member for them. */
 const MODES = 'acceptedOutputModes';
 
-/** The client chooses the id of its task, so a message always has one; whether there is such a task is for others to say. */
+/** The client chooses the task's id, so every message has one. Whether such a task exists is checked elsewhere. */
 export function readSend(params: JsonObject): SendMessageRequest {
   const { id, sessionId: session, message, pushNotification, historyLength, metadata, ...rest } = camel(params);
   const { [MODES]: top, ...unknown } = rest;
@@ -38,12 +38,12 @@ export function readSend(params: JsonObject): SendMessageRequest {
   };
 }
 
-/** Toward an agent of 0.1 the gateway is the client, and chooses the id of a new task. */
+/** Toward an agent of 0.1 the gateway is the client and chooses the id of a new task. */
 export function writeSend(request: SendMessageRequest): JsonObject {
   const { message, configuration, metadata, tenant: _tenant, ...rest } = request;
   const { acceptedOutputModes, taskPushNotificationConfig, historyLength } = configuration ?? {};
   const id = message.taskId ?? randomUUID();
-  // A task has one push configuration, which has no id.
+  // A task has one push configuration, without an id.
   const push = taskPushNotificationConfig && { ...taskPushNotificationConfig, id: '' };
   const about = { ...metadata, ...filled({ [MODES]: acceptedOutputModes }) };
   return {

@@ -1,4 +1,4 @@
-/** The nouns of 0.1. Messages have no ids, artifacts have numbers instead, and a task belongs to a session. */
+/** The objects of 0.1. Messages have no ids, artifacts have numbers instead, and a task belongs to a session. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import {
   type Artifact,
@@ -28,7 +28,7 @@ import { writeState } from '../v0_3/task.js';
 
 const KNOWN: ReadonlySet<string> = new Set(TASK_STATES);
 
-/** What 0.1 has instead of a state it does not know (C-25); the metadata beside it says the true one. */
+/** The substitute in 0.1 for a state it lacks (C-25), with a metadata note of the real state. */
 export function stateFor(state: TaskState): { word: string; note: JsonObject } {
   if (state === 'TASK_STATE_REJECTED') return { word: 'failed', note: { [STATE]: state } };
   if (state === 'TASK_STATE_AUTH_REQUIRED') return { word: 'input-required', note: { [STATE]: state } };
@@ -75,7 +75,9 @@ export function readStatus(
 
 const NUMBERED = /^idx-(0|[1-9]\d{0,8})$/;
 
-/** The numbers of a task's artifacts: the one in the id where 0.1 gave it, else the order in which they first appear. */
+/**
+ * The numbers of a task's artifacts: the number in an id that came from 0.1, otherwise the order of first appearance.
+ */
 export class Numbers {
   private readonly known = new Map<string, number>();
   private readonly taken = new Set<number>();
@@ -92,7 +94,7 @@ export class Numbers {
   }
 }
 
-/** An artifact or a chunk of one, which says inside of itself what kind of chunk it is. */
+/** An artifact or a chunk of one, with its chunk flags inside. */
 export interface Chunk {
   readonly artifact: Artifact;
   readonly append: boolean | undefined;
@@ -180,7 +182,7 @@ export function writeTask(task: Task): JsonObject {
   };
 }
 
-/** A message where 0.1 knows only tasks: one that is done, and whose status is the message. */
+/** A direct message as a task, since 0.1 has only tasks: a completed task whose status is the message. */
 export function taskOfMessage(message: Message, taskId: string | undefined): Task {
   const { contextId } = message;
   return {

@@ -15,13 +15,13 @@ import { readArtifact, readMessage, writeArtifact, writeMessage } from './messag
 import type { Shape } from './part.js';
 import { readStatus, readTask, stateNote, writeStatus, writeTask } from './task.js';
 
-/** One event and whether its writer said that it is the last. */
+/** One event, and whether its sender marked it as the last. */
 export interface ReadEvent {
   readonly event: StreamResponse;
   readonly final: boolean;
 }
 
-/** An event of 0.2 or 0.3: bare with its `kind`, or wrapped by the name of what it is, with or without. */
+/** Reads an event of 0.2 or 0.3: bare with a `kind`, or wrapped in a member named after its kind. */
 export function readEvent(wire: JsonValue, place: string, shape: Shape, context: StreamContext = {}): ReadEvent {
   const object = camel(objectAt(wire, place));
   const plain = (event: StreamResponse): ReadEvent => ({ event, final: false });
@@ -41,7 +41,7 @@ export function readEvent(wire: JsonValue, place: string, shape: Shape, context:
   throw new Unreadable(`${place} must be a task, a message, a status update or an artifact update`);
 }
 
-/** What an object without a `kind` can only be. */
+/** The only possible kind of an object without a `kind`. */
 function bareKind(object: JsonObject): string | undefined {
   if (object['artifact'] !== undefined) return 'artifact-update';
   if (object['status'] !== undefined) {
@@ -82,7 +82,7 @@ function readArtifactUpdate(
   return update;
 }
 
-/** The ids of an event; the stream knows them where the event does not say. */
+/** The ids of an event, taken from the stream's context if the event omits them. */
 function names(wire: JsonObject, place: string, context: StreamContext): { taskId: string; contextId: string } {
   return {
     taskId: optionalText(wire['taskId'], `${place}.taskId`) ?? context.taskId ?? textAt(undefined, `${place}.taskId`),
@@ -115,7 +115,7 @@ function writeArtifactUpdate(update: TaskArtifactUpdateEvent, shape: Shape): Jso
   return shape === 'proto' ? { artifactUpdate: members } : { kind: 'artifact-update', ...members, ...rest };
 }
 
-/** A task or a message, bare where the version tells them apart by `kind`. */
+/** A task or a message, bare if the version distinguishes them by `kind`. */
 export function writeReply(reply: SendMessageResponse, shape: Shape): JsonObject {
   const { task, message } = reply;
   if (task) return shape === 'proto' ? { task: writeTask(task, shape) } : writeTask(task, shape);
@@ -123,7 +123,7 @@ export function writeReply(reply: SendMessageResponse, shape: Shape): JsonObject
   throw new Unreadable('the result must be a task or a message');
 }
 
-/** The status of a stream so far, for the update that says `final` where no other did. */
+/** The latest status of a stream, for a synthetic update with `final` if no other event had it. */
 export class LastStatus {
   private ids: { taskId: string; contextId: string } | undefined;
   private status: TaskStatus | undefined;
@@ -139,14 +139,14 @@ export class LastStatus {
     this.status = task?.status ?? statusUpdate?.status ?? this.status;
   }
 
-  /** Undefined where the stream was of no task. */
+  /** Undefined if the stream has no task. */
   update(): TaskStatusUpdateEvent | undefined {
     if (!this.ids) return undefined;
     return { ...this.ids, status: this.status ?? { state: 'TASK_STATE_UNSPECIFIED' } };
   }
 }
 
-/** Writes a stream whose last status update says `final` (settled point 5), in words of 0.2 and 0.3. */
+/** Writes a stream in the form of 0.2 and 0.3, whose last status update has `final` (settled point 5). */
 export function eventWriter(shape: Shape, context: StreamContext): EventWriter {
   const last = new LastStatus(context);
   let over = false;
@@ -157,7 +157,7 @@ export function eventWriter(shape: Shape, context: StreamContext): EventWriter {
   };
   return {
     write(event, isLast) {
-      // Whoever reads `final` leaves; a snapshot that 1.0 agents may send after it has no reader any more.
+      // A client stops reading at `final`, so a snapshot that a 1.0 agent sends after it is dropped.
       if (over) return [];
       last.see(event);
       const { statusUpdate, artifactUpdate, message } = event;

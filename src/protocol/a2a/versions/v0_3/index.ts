@@ -1,4 +1,4 @@
-/** A2A 0.3 in both of its JSON shapes, and 0.2, which has less of it. */
+/** A2A 0.3 in both of its JSON shapes, and 0.2, which is a subset. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, DialectId, Version } from '../../dialect.js';
 import { readError, writeRpcError } from '../../errors.js';
@@ -37,13 +37,13 @@ const METHODS: { readonly [O in Operation]: string | undefined } = {
   GetExtendedAgentCard: 'agent/getAuthenticatedExtendedCard',
 };
 
-/** What tells the dialects of this family apart. */
+/** The differences between the dialects of this family. */
 export interface Family {
   readonly id: DialectId;
   readonly version: Version;
   readonly shape: Shape;
   readonly card: CardStyle;
-  /** Operations that the version has no JSON-RPC method for, beside those that 0.3 has none for. */
+  /** Operations without a JSON-RPC method in this version, in addition to those that 0.3 lacks. */
   readonly lacks?: readonly Operation[];
 }
 
@@ -128,7 +128,8 @@ export function dialectOf({ id, version, shape, card, lacks = [] }: Family): Dia
     writeResult: (operation, result) => resultWriters[operation](result),
     eventWriter: (context) => eventWriter(shape, context),
     writeError: (error) => writeRpcError(error, version),
-    // Whichever shape its REST has, a webhook of 0.3 gets the schema's: that is what its senders post.
+    // A webhook of 0.3 always gets the schema's shape, whichever shape the REST caller writes: agents of 0.3 post this
+    // shape.
     writeNotification: (event, task) => ({
       body: event.message ? writeReply(event, 'schema') : writeTask(task, 'schema'),
       contentType: 'application/json',
@@ -167,7 +168,7 @@ function readTaskList(wire: JsonValue, shape: Shape): ListTasksResponse {
   };
 }
 
-/** An array in JSON-RPC, `{configs}` in the proto; a single one is a list of one. */
+/** Reads an array as in JSON-RPC, `{configs}` as in the proto, or a single configuration as a list of one. */
 function readPushResults(wire: JsonValue): ListPushConfigsResponse {
   const object: JsonObject = isObject(wire) ? camel(wire) : { configs: wire };
   const single = object['pushNotificationConfig'] !== undefined;

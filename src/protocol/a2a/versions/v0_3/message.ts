@@ -4,12 +4,12 @@ import { WRAPPED, withNotes, without } from '../metadata-notes.js';
 import { camel, filled, listAt, objectAt, optionalText, roleOf, textAt, Unreadable } from '../tolerant.js';
 import { readPart, type Shape, unwrapNoted, wrappedParts, writePart, writeProtoPart } from './part.js';
 
-/** What a reader of messages must know of where they stand. */
+/** The context that a reader of messages needs. */
 export interface Place {
   readonly shape: Shape;
-  /** The role of a message that does not say. */
+  /** The role for a message that has none. */
   readonly role: Role;
-  /** The id of a message that has none; without it the id is required. */
+  /** Creates the id for a message that has none; without this function the id is required. */
   readonly mint?: () => string;
 }
 
@@ -36,7 +36,7 @@ function readRole(role: JsonValue | undefined, place: string, at: Place): Role {
   return read === 'ROLE_UNSPECIFIED' ? at.role : read;
 }
 
-/** The object without those members that are empty strings, as old servers write an absent one. */
+/** The object without those members that are empty strings: old servers write absent members so. */
 export function withoutEmpty(wire: JsonObject, ...members: string[]): JsonObject {
   if (members.every((member) => wire[member] !== '')) return wire;
   return Object.fromEntries(Object.entries(wire).filter(([key, value]) => value !== '' || !members.includes(key)));
@@ -87,7 +87,7 @@ export function readArtifact(wire: JsonValue | undefined, place: string, shape: 
   };
 }
 
-/** An artifact with a number and no id is one of 0.1, and named as those are. */
+/** An artifact with a number and without an id comes from 0.1, and gets the id of such artifacts. */
 function artifactName(id: JsonValue | undefined, others: JsonObject): { id: JsonValue | undefined; rest: JsonObject } {
   const { index, ...rest } = others;
   if (id !== undefined || !Number.isInteger(index)) return { id, rest: others };

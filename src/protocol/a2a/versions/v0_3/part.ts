@@ -6,10 +6,10 @@ import { base64, camel, objectAt, optionalText, Unreadable } from '../tolerant.j
 /** The two JSON shapes of 0.3: its JSON Schema, and the ProtoJSON of its proto. */
 export type Shape = 'schema' | 'proto';
 
-/** A part of any version: discriminated by `kind`, by `type`, or by the member it has (C-26). */
+/** A part of any version, distinguished by `kind`, by `type`, or by the member it has (C-26). */
 export function readPart(wire: JsonValue, place: string, shape: Shape): Part {
   const { kind, type, ...part } = camel(objectAt(wire, place), 'data');
-  // `type` is a member like any other where it is not 0.1's discriminator.
+  // Unless it is the discriminator of 0.1, `type` is an ordinary member.
   if (type !== undefined && kind === undefined && type !== 'text' && type !== 'file' && type !== 'data') {
     part['type'] = type;
   }
@@ -34,7 +34,7 @@ function readFile(part: JsonObject, wire: JsonObject, place: string): Part {
   const made: Part = { ...more, ...rest };
   if (filename !== undefined) made.filename = filename;
   if (mediaType !== undefined) made.mediaType = mediaType;
-  // Samples of 0.3 write `data` for the bytes.
+  // Samples of 0.3 name the bytes `data`.
   const raw = bytes ?? fileWithBytes ?? data;
   const url = uri ?? fileWithUri;
   if (typeof raw === 'string' && (raw !== '' || typeof url !== 'string' || url === '')) {
@@ -63,7 +63,7 @@ function withMetadata(part: Part, metadata: JsonObject | undefined): Part {
   return metadata === undefined ? rest : { ...rest, metadata };
 }
 
-/** The part as the JSON Schemas of 0.3 and 0.2 have it, and 0.1 with `type` for `kind`. */
+/** The part in the JSON Schema form of 0.3 and 0.2, or of 0.1 with `type` instead of `kind`. */
 export function writePart(part: Part, discriminator: 'kind' | 'type' = 'kind'): JsonObject {
   const { text, raw, url, data, metadata, filename, mediaType, ...rest } = part;
   const about = (notes: JsonObject): JsonObject => {
@@ -85,7 +85,7 @@ export function writePart(part: Part, discriminator: 'kind' | 'type' = 'kind'): 
   return { [discriminator]: 'data', data: { value: data ?? null }, ...about({ ...notes, [WRAPPED]: true }), ...rest };
 }
 
-/** The part as the 0.3.0 proto has it, which has no place for metadata, names and unknown members. */
+/** The part in the form of the 0.3.0 proto, which has no fields for metadata, names and unknown members. */
 export function writeProtoPart(part: Part): JsonObject {
   const { text, raw, url, data, mediaType } = part;
   if (text !== undefined) return { text };
@@ -97,14 +97,16 @@ export function writeProtoPart(part: Part): JsonObject {
   return { data: { data: isObject(data) ? data : { value: data ?? null } } };
 }
 
-/** Which of the parts hold data that the proto had to wrap, for a note in the metadata of what they belong to. */
+/**
+ * The indexes of the parts whose data the proto had to wrap, for a note in the metadata of their message or artifact.
+ */
 export function wrappedParts(parts: readonly Part[]): number[] {
   return parts.flatMap((part, index) =>
     part.text === undefined && part.raw === undefined && part.url === undefined && !isObject(part.data) ? [index] : [],
   );
 }
 
-/** Undoes what `wrappedParts` noted. */
+/** Unwraps the parts that `wrappedParts` noted. */
 export function unwrapNoted(parts: Part[], note: JsonValue | undefined): Part[] {
   if (!Array.isArray(note)) return parts;
   return parts.map((part, index) =>

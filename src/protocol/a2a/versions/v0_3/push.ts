@@ -8,7 +8,7 @@ import type {
 import { camel, filled, objectAt, optionalInteger, optionalText, readName, textAt } from '../tolerant.js';
 import type { Shape } from './part.js';
 
-/** The bare configuration: where to post, and how to prove it. */
+/** The bare configuration: the webhook's URL and its credentials. */
 export function readPushConfig(wire: JsonValue | undefined, place: string): TaskPushNotificationConfig {
   const { url, id, token, authentication, ...rest } = camel(objectAt(wire, place));
   const auth = readAuthentication(authentication, `${place}.authentication`);
@@ -20,7 +20,7 @@ export function readPushConfig(wire: JsonValue | undefined, place: string): Task
   };
 }
 
-/** Schemes that credentials can be put behind as they are. */
+/** Schemes whose credentials can be sent in an Authorization header as they are. */
 const USABLE = ['bearer', 'basic'];
 
 function readAuthentication(wire: JsonValue | undefined, place: string): AuthenticationInfo | undefined {
@@ -44,8 +44,8 @@ export function writePushConfig(config: TaskPushNotificationConfig, shape: Shape
 }
 
 /**
- * A configuration and its task. JSON-RPC says `{taskId, pushNotificationConfig}`; REST peers post that, the resource
- * `{name, pushNotificationConfig}`, the whole request `{parent, configId, config}`, or the configuration by itself.
+ * A configuration and its task. JSON-RPC uses `{taskId, pushNotificationConfig}`; REST peers post the same, the
+ * resource `{name, pushNotificationConfig}`, the whole request `{parent, configId, config}`, or the bare configuration.
  */
 export function readTaskPushConfig(wire: JsonValue | undefined, place: string): TaskPushNotificationConfig {
   const params = camel(objectAt(wire, place));
@@ -79,7 +79,7 @@ export const taskName = (id: string): string => `tasks/${id}`;
 const configName = ({ taskId, id }: { taskId?: string; id?: string }): string =>
   `${taskName(taskId ?? '')}/pushNotificationConfigs/${id ?? ''}`;
 
-/** A request to create one, as the proto has it. */
+/** A request to create a configuration, in the proto's form. */
 export function writeProtoCreate(config: TaskPushNotificationConfig): JsonObject {
   const id = config.id ?? '';
   return {
@@ -89,7 +89,7 @@ export function writeProtoCreate(config: TaskPushNotificationConfig): JsonObject
   };
 }
 
-/** `{id: task, pushNotificationConfigId}`, `{taskId, id}` as a path gives it, or a resource name. */
+/** Reads `{id: task, pushNotificationConfigId}`, `{taskId, id}` from a path, or a resource name. */
 export function readPushNames(params: JsonObject): PushConfigRequest {
   const { taskId, id, pushNotificationConfigId, configId, name, parent, ...rest } = camel(params);
   const named = typeof name === 'string' ? name : parent;

@@ -24,7 +24,7 @@ import type { Shape } from './part.js';
 import { readPushConfig, taskName, writePushConfig } from './push.js';
 
 export function readSend(params: JsonObject, at: Place): SendMessageRequest {
-  // `request` and `msg` are the proto's own names of the message, which some peers write.
+  // `request` and `msg` are the proto's names for the message, which some peers write.
   const { message, request, msg, configuration, metadata, ...rest } = camel(params);
   const made: SendMessageRequest = { ...rest, message: readMessage(message ?? request ?? msg, 'message', at) };
   if (configuration !== undefined) made.configuration = readConfiguration(configuration, at.shape);
@@ -33,8 +33,8 @@ export function readSend(params: JsonObject, at: Place): SendMessageRequest {
 }
 
 /**
- * A configuration without `blocking`: both reference servers wait in the JSON-Schema shape; proto3 JSON leaves out `false`,
- * so its clients have no other way to say it.
+ * Whether a configuration without `blocking` waits. Both reference servers wait in the JSON Schema shape. ProtoJSON
+ * omits `false`, so its clients express `false` by omission.
  */
 const BLOCKS_BY_DEFAULT: Readonly<Record<Shape, boolean>> = { schema: true, proto: false };
 
@@ -55,7 +55,7 @@ function readConfiguration(wire: JsonValue, shape: Shape): SendMessageConfigurat
   return made;
 }
 
-/** The proto's 0 is its way to say nothing. */
+/** The proto writes an absent history length as 0. */
 function readHistoryLength(value: JsonValue | undefined, shape: Shape): number | undefined {
   const length = optionalInteger(value, 'historyLength');
   return shape === 'proto' && length === 0 ? undefined : length;
@@ -71,7 +71,7 @@ export function writeSend(request: SendMessageRequest, shape: Shape): JsonObject
   };
 }
 
-/** `blocking` is always said, because its absence means one thing to one server and the other to the next. */
+/** `blocking` is always written, because servers disagree about its default. */
 function writeConfiguration(configuration: SendMessageConfiguration, shape: Shape): JsonObject {
   const { acceptedOutputModes, taskPushNotificationConfig, historyLength, returnImmediately, ...rest } = configuration;
   const push = taskPushNotificationConfig && writePushConfig(taskPushNotificationConfig, shape);

@@ -8,7 +8,7 @@ import type { Shape } from './part.js';
 
 const KNOWN: ReadonlySet<string> = new Set(TASK_STATES);
 
-/** The word of 0.2 and 0.3 for a state. */
+/** The spelling of a state in 0.2 and 0.3. */
 export function writeState(state: TaskState, shape: Shape): string {
   if (shape === 'proto') {
     if (!KNOWN.has(state)) return 'TASK_STATE_UNSPECIFIED';
@@ -18,7 +18,7 @@ export function writeState(state: TaskState, shape: Shape): string {
   return state.slice('TASK_STATE_'.length).toLowerCase().replaceAll('_', '-');
 }
 
-/** A status and the metadata of what it stands in: a state the version has no word for is told there. */
+/** Reads a status and the metadata of its object, which notes a state that the version lacks. */
 export function readStatus(
   wire: JsonValue | undefined,
   place: string,
@@ -48,7 +48,7 @@ export function writeStatus(status: TaskStatus, shape: Shape): JsonObject {
   };
 }
 
-/** The notes for a state that neither this version nor this gateway knows. */
+/** The note for a state that neither this version nor this gateway knows. */
 export function stateNote(state: TaskState): JsonObject {
   return KNOWN.has(state) ? {} : { [STATE]: state };
 }
@@ -75,7 +75,7 @@ export function readTask(wire: JsonValue | undefined, place: string, shape: Shap
   return task;
 }
 
-/** A webhook does not say which version its agent is of: what 0.1 calls a session is a context. */
+/** A webhook does not name its agent's version, so the `sessionId` of 0.1 is read as a context id here too. */
 function ofSession({ sessionId, ...rest }: JsonObject): JsonObject {
   return typeof sessionId === 'string' ? { ...rest, contextId: sessionId } : rest;
 }

@@ -1,6 +1,7 @@
 /**
- * What a peer of 1.0 wrote is the model already. These look only at what the gateway itself relies on; whatever passes
- * is taken as it is, the very object, so that its text can go on unchanged. The rest is read with good will.
+ * A peer of 1.0 already writes the model. These functions check only the members that the gateway relies on. A value
+ * that passes is used as the same object, so that its text can be sent on unchanged; other values go through the
+ * tolerant reader.
  */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import {
@@ -30,7 +31,7 @@ function isPart(wire: JsonValue | undefined): wire is Part {
   return contents === 1;
 }
 
-/** `every` where there is a list at all. */
+/** Like `every`; true if there is no list. */
 const all = (list: JsonValue | undefined, is: (item: JsonValue) => boolean): boolean =>
   list === undefined || (Array.isArray(list) && list.every(is));
 
@@ -62,7 +63,7 @@ function isArtifact(wire: JsonValue | undefined): wire is Artifact {
 }
 
 function isState(state: JsonValue | undefined): boolean {
-  // A state that a later version adds goes through as it is.
+  // A state that a later version adds passes unchanged.
   return STATES.has(state) || (typeof state === 'string' && /^TASK_STATE_(?!CANCELLED$)[A-Z_]+$/.test(state));
 }
 
@@ -96,7 +97,7 @@ export function readTask(wire: JsonValue | undefined, place: string): Task {
   return isTask(wire) ? wire : readAnyTask(wire, place, 'schema');
 }
 
-/** Whether an event can be taken as it is; the two kinds of update need their ids. */
+/** Whether an event can be used unchanged; both kinds of update need their ids. */
 export function isEvent(wire: JsonValue): wire is StreamResponse {
   if (!isObject(wire) || camel(wire) !== wire) return false;
   const { task, message, statusUpdate, artifactUpdate } = wire;

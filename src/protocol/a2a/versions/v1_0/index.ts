@@ -1,4 +1,4 @@
-/** A2A 1.0: the model itself, read and written as it is. */
+/** A2A 1.0: the model itself, read and written without translation. */
 import { isObject, type JsonObject, type JsonValue } from '../../../jsonrpc/raw.js';
 import type { Dialect, EventReader } from '../../dialect.js';
 import { readError, writeRpcError } from '../../errors.js';
@@ -12,7 +12,7 @@ import { readTaskPushConfig } from '../v0_3/push.js';
 import { isEvent, readTask } from './clean.js';
 import { readRequest } from './request.js';
 
-/** An event, or an answer to a send, which is one of the two kinds of event that stand for themselves. */
+/** Reads an event, or the response to SendMessage, which is either a task or a message. */
 function readEvent(wire: JsonValue): StreamResponse {
   return isEvent(wire) ? wire : readAnyEvent(wire, 'event', 'schema').event;
 }
@@ -56,7 +56,7 @@ const RESULTS: { readonly [O in Operation]: (wire: JsonValue) => ResultOf<O> } =
   GetExtendedAgentCard: (wire) => readCard(objectAt(wire, 'card')),
 };
 
-/** A bare task; one that is wrapped as a send's is taken too. */
+/** Reads a bare task, or one wrapped as in the response to SendMessage. */
 function readTaskResult(wire: JsonValue): ResultOf<'GetTask'> {
   return readTask(isObject(wire) && isObject(wire['task']) ? wire['task'] : wire, 'task');
 }

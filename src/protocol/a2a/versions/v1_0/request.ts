@@ -65,7 +65,7 @@ function readConfiguration(value: JsonValue): SendMessageConfiguration {
   } as SendMessageConfiguration;
 }
 
-/** A configuration inside of a request; the nested form of 0.3 is read too. */
+/** A push configuration inside a request; the nested form of 0.3 is also accepted. */
 function readInline(wire: JsonValue): RequestOf<'CreateTaskPushNotificationConfig'> {
   const place = 'configuration.taskPushNotificationConfig';
   const object = camel(objectAt(wire, place));
