@@ -1,15 +1,18 @@
 /**
- * Every error the gateway itself raises, by a stable reason. The number depends on the protocol, its version and its
- * binding, the reason does not; it travels in `error.data.reason`, for A2A 1.0 in `ErrorInfo.reason`.
+ * Every error that the gateway itself raises, by a stable reason. The code depends on the protocol, its version and its
+ * binding; the reason does not. The reason is in `error.data.reason`, for A2A 1.0 in `ErrorInfo.reason`.
  */
 export interface ErrorRow {
   /** JSON-RPC code for MCP clients of the handshake era (up to 2025-11-25). */
   readonly legacy: number;
-  /** JSON-RPC code for MCP clients of 2026-07-28 and later, where -32000..-32019 are not used at all. */
+  /** JSON-RPC code for MCP clients of 2026-07-28 and later, which do not use -32000..-32019. */
   readonly modern: number;
   /** JSON-RPC code for A2A clients. */
   readonly a2a: number;
-  /** HTTP status where the fault is one of the HTTP exchange; 200 where a well-formed request was answered. */
+  /**
+   * HTTP status: an error status if the HTTP exchange itself failed, 200 if a well-formed request got an error
+   * response.
+   */
   readonly http: number;
   /** HTTP status for modern MCP, where it differs. */
   readonly httpModern?: number;
@@ -17,12 +20,12 @@ export interface ErrorRow {
   readonly rest: number;
   /** Status in A2A's gRPC binding. */
   readonly grpc: GrpcStatus;
-  /** The same two as A2A 1.0.0 had them, before 1.0.1 moved some. */
+  /** REST and gRPC status in A2A 1.0.0, if A2A 1.0.1 changed them. */
   readonly rest100?: number;
   readonly grpc100?: GrpcStatus;
 }
 
-/** gRPC's status codes, by their numbers. */
+/** gRPC's status codes; the index is the number. */
 export const GRPC_STATUSES = [
   'OK',
   'CANCELLED',
@@ -115,20 +118,20 @@ export const ERRORS = {
 
 export type Reason = keyof typeof ERRORS;
 
-/** Whether a call that failed may have run: the caller decides about repeating it, never the gateway. */
+/** Whether a failed call may have run. The caller decides whether to repeat it; the gateway never does. */
 export type CallOutcome = 'not_executed' | 'unknown';
 
 export interface ErrorDetail {
-  /** The id of the request, where the fault was found before the request was a request. */
+  /** The id of the request, if the error was raised before the message became a request. */
   readonly id?: string | number;
-  /** Members of `error.data` beside `reason`. */
+  /** Members of `error.data` besides `reason`. */
   readonly data?: Readonly<Record<string, unknown>>;
   readonly outcome?: CallOutcome;
-  /** What the peer that raised the error put into its own `data`; it goes on with the error where the caller can read it. */
+  /** The `data` of the peer that raised the error. It is passed on if the caller's protocol can carry it. */
   readonly foreign?: unknown;
-  /** False where a tool's caller hears of it as an error, although others of its reason become a tool's result. */
+  /** False if a tool's caller gets a protocol error, although other errors of this reason become a tool result. */
   readonly forTheModel?: false;
-  /** HTTP headers that belong to the answer, such as `Allow` or `Retry-After`. */
+  /** HTTP headers of the response, such as `Allow` or `Retry-After`. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -153,7 +156,9 @@ export class ProtocolError extends Error {
   }
 }
 
-/** An error that an upstream answered with: its own code, message and data, which are data to us. */
+/**
+ * An error response of an upstream, with the upstream's own code, message and data. The gateway treats them as data.
+ */
 export class UpstreamRpcError extends Error {
   override readonly name = 'UpstreamRpcError';
 
@@ -161,7 +166,7 @@ export class UpstreamRpcError extends Error {
     readonly code: number,
     message: string,
     readonly data: unknown,
-    /** The HTTP status it came with, where it was not 2xx. */
+    /** The HTTP status of the response, if it was not 2xx. */
     readonly status?: number,
   ) {
     super(message);

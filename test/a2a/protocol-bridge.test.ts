@@ -356,7 +356,7 @@ test('an agent that is down is a typed error; arguments that say nothing are ref
   const gone = await client.call('gone__send_message', { message: 'echo' });
   expect(gone.error?.data?.reason).toBe('upstream_unavailable');
   const empty = await client.call('one__echo', {});
-  expect(JSON.stringify(empty)).toContain('must be there');
+  expect(JSON.stringify(empty)).toContain('is required');
   const unknown = await client.call('one__nothing', { message: 'echo' });
   expect(JSON.stringify(unknown)).toContain('tool_not_found');
 });

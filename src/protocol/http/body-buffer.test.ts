@@ -4,7 +4,7 @@ import { bytesHeld } from '../../../test/support/heap.js';
 import { BodyBuffer } from './body-buffer.js';
 
 describe('BodyBuffer', () => {
-  it('gives back what was added, one text after the other', () => {
+  it('returns the bytes added since the last take', () => {
     const sizes = fc.array(fc.oneof(fc.nat(20), fc.nat(5_000), fc.constantFrom(4_095, 4_096, 4_097)), {
       maxLength: 20,
     });
@@ -24,7 +24,7 @@ describe('BodyBuffer', () => {
     );
   });
 
-  it('does not copy what comes in one part', () => {
+  it('does not copy a body that arrives in one part', () => {
     const parts = new BodyBuffer();
     const only = Buffer.from('only');
     parts.add(only);
@@ -33,10 +33,10 @@ describe('BodyBuffer', () => {
 
   it.each([
     ['one byte each', [1]],
-    ['one byte and a large one in turn', [1, 4_096]],
-    ['a little too much for one block', [2_049]],
-    ['a little of a large memory', [5_000]],
-  ])('weighs little more than its bytes: %s', (_, sizes) => {
+    ['one byte and a large part in turn', [1, 4_096]],
+    ['slightly more than half a block', [2_049]],
+    ['a small slice of a large buffer', [5_000]],
+  ])('uses little more memory than its bytes: %s', (_, sizes) => {
     const parts = new BodyBuffer();
     const before = bytesHeld();
     for (let i = 0; parts.size < 1_000_000; i++) {

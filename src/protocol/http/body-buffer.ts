@@ -1,19 +1,19 @@
-/** What is smaller is copied together with others. */
+/** Smaller parts are copied into shared blocks of this size. */
 const BLOCK = 4 * 1024;
 
 /**
- * A text that comes in parts, until all of it is there. Small parts are copied together: each would be a hundred bytes of
- * memory beside its own, and whoever sends them says how small they are. Most texts come in one part, which is not copied.
+ * Collects a body that arrives in parts. Small parts are copied into blocks: each buffer costs about a hundred bytes of
+ * overhead, and the sender chooses the size of the parts. Most bodies arrive in one part, which is not copied.
  */
 export class BodyBuffer {
-  /** Bytes of all parts. */
+  /** The number of bytes in all parts. */
   size = 0;
   private parts: Buffer[] = [];
-  /** Where small parts go at present, and how much of it they fill. */
+  /** The block that collects small parts, and the number of bytes used in it. */
   private block: Buffer | undefined;
   private filled = 0;
 
-  /** The part is not to be written to any more. */
+  /** The caller must not write to the part afterwards. */
   add(part: Buffer): void {
     if (part.length === 0) return;
     this.size += part.length;
@@ -21,7 +21,7 @@ export class BodyBuffer {
     else if (part.length < BLOCK) this.join(part);
     else {
       this.cut();
-      // What is not most of the memory it lies in would keep the rest of that as well.
+      // A slice of less than half of its buffer would keep the rest of that buffer in memory.
       this.parts.push(part.length * 2 >= part.buffer.byteLength ? part : Buffer.from(part));
     }
   }
@@ -38,14 +38,14 @@ export class BodyBuffer {
     this.filled = 0;
   }
 
-  /** All of it, in one piece. Nothing is kept here. */
+  /** All bytes in one buffer. Empties this object. */
   take(): Buffer {
     const { size } = this;
     const parts = this.takeAll();
     return parts.length === 1 ? parts[0]! : Buffer.concat(parts, size);
   }
 
-  /** All of it, without copying long parts together. Nothing is kept here. */
+  /** All bytes, without joining long parts. Empties this object. */
   takeAll(): Buffer[] {
     this.cut();
     const { parts } = this;

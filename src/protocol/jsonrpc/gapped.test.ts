@@ -5,7 +5,7 @@ import { readReplies } from './message.js';
 import { joined } from './pieces.js';
 import type { RawObject } from './raw.js';
 
-/** The parts that a text arrives in when it is cut at these offsets. */
+/** Cuts a text into parts at these offsets. */
 function cut(text: string, at: readonly number[]): Buffer[] {
   const bytes = Buffer.from(text);
   const cuts = [...new Set(at.map((each) => each % bytes.length))].sort((a, b) => a - b);
@@ -40,8 +40,8 @@ const results = fc.record({
 const cuts = fc.array(fc.nat(2_000), { maxLength: 12 });
 const spaces = fc.constantFrom(undefined, 1, '\t');
 
-describe('a message in parts, wherever it is cut', () => {
-  test('is the same message', () => {
+describe('a message in parts, cut at any offsets', () => {
+  test('reads as the same message', () => {
     fc.assert(
       fc.property(results, cuts, spaces, (result, at, space) => {
         const text = JSON.stringify({ jsonrpc: '2.0', id: 7, result }, undefined, space);
@@ -60,7 +60,7 @@ describe('a message in parts, wherever it is cut', () => {
     );
   });
 
-  test('is edited as a whole one is', () => {
+  test('is edited like a whole message', () => {
     fc.assert(
       fc.property(results, cuts, (result, at) => {
         const text = JSON.stringify({ jsonrpc: '2.0', id: 'a', result });
@@ -72,7 +72,7 @@ describe('a message in parts, wherever it is cut', () => {
     );
   });
 
-  test('mentions the words that the whole one does', () => {
+  test('mentions the same words as the whole message', () => {
     fc.assert(
       fc.property(results, cuts, (result, at) => {
         const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result });
@@ -84,12 +84,12 @@ describe('a message in parts, wherever it is cut', () => {
     );
   });
 
-  test('is refused where the whole one is', () => {
+  test('is refused if the whole message is', () => {
     for (const broken of ['{"jsonrpc":"2.0","id":1,"result":{"content":["a"', '{"result":{}', '{"a":1}x', '[', '"'])
       for (let at = 0; at < broken.length; at++) expect(() => readReplies(read(cut(broken, [at])))).toThrow();
   });
 
-  test('is refused where a member has more than one value, or none', () => {
+  test('is refused if a member has several values or none', () => {
     const long = JSON.stringify('x'.repeat(5_000));
     for (const value of [`${long} 1`, `${long}"x"`, '1 2', '[1] [2]', '', `${long},`, `[${long}] x`]) {
       const text = `{"jsonrpc":"2.0","id":1,"result":{"a":${value}}}`;
@@ -118,7 +118,7 @@ const plain = (message: ReturnType<typeof readReplies>[number]) =>
     ? { ...message, result: message.result?.value() }
     : { ...message, params: message.params.value() };
 
-test('long values stay in the parts they came in', () => {
+test('long values stay in the parts they arrived in', () => {
   const long = 'x'.repeat(200_000);
   const parts = cut(
     JSON.stringify({
@@ -134,7 +134,7 @@ test('long values stay in the parts they came in', () => {
   expect(gaps[0]!.parts.map(({ buffer }) => buffer)).toEqual(gaps[0]!.parts.map(() => parts[0]!.buffer));
 });
 
-test('many tiny parts do not cost an object each', () => {
+test('many tiny parts do not need one object each', () => {
   const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result: { content: 'y'.repeat(50_000) } });
   const first = 10_000;
   const every = Array.from({ length: text.length - first }, (_, i) => first + i);
@@ -142,7 +142,7 @@ test('many tiny parts do not cost an object each', () => {
   expect(gaps[0]!.parts.length).toBeLessThan(20);
 });
 
-test('short values are part of the text, however many of them are cut', () => {
+test('short values stay in the text, even if many of them are cut', () => {
   const result = Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`k${i}`, i]));
   const text = JSON.stringify({ jsonrpc: '2.0', id: 1, result });
   const every = Array.from({ length: text.length }, (_, i) => i);

@@ -1,6 +1,6 @@
 /**
- * A long message as it arrives, in parts. Copying the parts together costs as much as receiving them, so a long member of
- * its result (or of its params) stays in the parts it came in: the message is a short text with gaps.
+ * A long message that arrives in parts. Joining the parts costs as much as receiving them, so a long member of the
+ * result (or of the params) stays in its parts: the message is a short text with gaps.
  */
 import { BodyBuffer } from '../http/body-buffer.js';
 import {
@@ -15,23 +15,23 @@ import {
   quoteFrom,
 } from './scan.js';
 
-/** The value of one member, left out of a text. */
+/** The value of one member, left out of the text. */
 export interface Gap {
-  /** The byte of the text that stands for the value. */
+  /** The offset of the placeholder byte in the text. */
   readonly at: number;
   readonly parts: readonly Buffer[];
 }
 
-/** A JSON text; at each gap it has one `0` in place of a long value. */
+/** A JSON text with the placeholder `0` in each gap instead of a long value. */
 export interface GappedText {
   readonly text: Buffer;
-  /** In the order of the text. */
+  /** In the order of their offsets. */
   readonly gaps: readonly Gap[];
 }
 
 export const NO_GAPS: readonly Gap[] = [];
 
-/** The bytes of a message, those in its gaps included. */
+/** The number of bytes of a message, including those in its gaps. */
 export function byteLength(source: Buffer | GappedText): number {
   if (Buffer.isBuffer(source)) return source.length;
   let bytes = source.text.length;
@@ -40,16 +40,19 @@ export function byteLength(source: Buffer | GappedText): number {
 }
 
 const STAND_IN = Buffer.from('0');
-/** A value of which less has come with its first part is copied: a gap costs memory, and the sender decides where parts end. */
+/**
+ * The least number of bytes that the first part of a value must contain to make it a gap. Smaller values are copied,
+ * because a gap costs memory and the sender decides where parts end.
+ */
 const LEAST_GAP = 4 * 1024;
-/** How deep the members lie that may become gaps: those of an object inside the outermost one. */
+/** The depth of the members that may become gaps: those of an object inside the outermost object. */
 const LEVEL = 2;
 
 /** Finds the gaps of a message while it arrives, in one pass over its bytes. */
 export class GappedReader {
   private readonly text = new BodyBuffer();
   private readonly gaps: Gap[] = [];
-  /** The value that began in an earlier part. */
+  /** The parts of a value that began in an earlier part. */
   private gap: BodyBuffer | undefined;
   private depth = 0;
   private inString = false;
@@ -57,18 +60,19 @@ export class GappedReader {
   private escaped = false;
   /** Between the colon of a member at `LEVEL` and the end of its value. */
   private inValue = false;
-  /** How much of that value there is. */
+  /** The progress of the scan within that value. */
   private token: 'none' | 'scalar' | 'whole' = 'none';
-  /** Something stands where only one value may. */
+  /** A member has several values, or none. */
   private malformed = false;
 
   constructor(private readonly leastGap = LEAST_GAP) {}
 
-  /** The part is not to be written to any more. */
+  /** The caller must not write to the part afterwards. */
   add(part: Buffer): void {
     const end = part.length;
     let i = 0;
-    // What lies before has been taken, and where the value under way begins, if it begins in this part.
+    // `taken`: the bytes before this offset are stored. `valueStart`: the start of the current value, if it begins in
+    // this part.
     let taken = 0;
     let valueStart = -1;
     while (i < end) {
@@ -109,7 +113,7 @@ export class GappedReader {
     } else this.text.add(part.subarray(taken));
   }
 
-  /** Returns how much of the part has been taken. */
+  /** Returns the offset up to which the part is stored. */
   private endValue(part: Buffer, at: number, taken: number): number {
     this.inValue = false;
     const { gap } = this;
@@ -121,7 +125,7 @@ export class GappedReader {
     return at;
   }
 
-  /** Checks that a member has one value: inside of a gap nobody looks again. */
+  /** Checks that a member has exactly one value, because the content of a gap is not parsed later. */
   private follow(byte: number): void {
     switch (byte) {
       case 0x20:
@@ -162,19 +166,19 @@ export class GappedReader {
     return part.length;
   }
 
-  /** The message as far as it came: a value without an end is part of the text again. */
+  /** The message received so far. A value without an end becomes part of the text again. */
   take(): Buffer | GappedText {
     if (this.gap) for (const part of this.gap.takeAll()) this.text.add(part);
     this.gap = undefined;
     const text = this.text.take();
     if (this.gaps.length === 0) return text;
-    // Whoever reads the whole text finds what is wrong with it.
+    // The reader of the whole text reports the error.
     if (this.malformed) return Buffer.concat(between(text, this.gaps, 0, text.length));
     return { text, gaps: this.gaps };
   }
 }
 
-/** The bytes of a text between two offsets, with what lies in its gaps. */
+/** The bytes of a text between two offsets, including those in its gaps. */
 export function between(text: Buffer, gaps: readonly Gap[], from: number, to: number): Buffer[] {
   const pieces: Buffer[] = [];
   let at = from;

@@ -28,7 +28,7 @@ export interface RpcErrorObject {
 
 export interface RpcResponse {
   readonly kind: 'response';
-  /** Absent where the peer could not read the id of what it answers (BASE-05). */
+  /** Absent if the peer could not read the id of the request (BASE-05). */
   readonly id: Id | undefined;
   readonly result?: RawObject;
   readonly error?: RpcErrorObject;
@@ -46,10 +46,10 @@ function invalid(message: string, id?: unknown): ProtocolError {
   return new ProtocolError('invalid_request', message, isId(id) ? { id } : {});
 }
 
-/** What came in one body or on one line: a message, or a batch of them with each its own verdict. */
+/** The content of one body or line: a message, or a batch in which each item is a message or an error. */
 export type Incoming = RpcMessage | { readonly kind: 'batch'; readonly items: (RpcMessage | ProtocolError)[] };
 
-/** Reads a peer's bytes. Throws `parse_error` or `invalid_request` (with the id where it could be read). */
+/** Reads a peer's bytes. Throws `parse_error` or `invalid_request`, with the id if it is readable. */
 export function readIncoming(source: Buffer, limits: StructureLimits): Incoming {
   if (source.length === 0) throw new ProtocolError('parse_error', 'Empty request body');
   if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
@@ -76,7 +76,7 @@ export function readIncoming(source: Buffer, limits: StructureLimits): Incoming 
   };
 }
 
-/** The objects inside a message that are looked into on its way. */
+/** The objects inside a message that the gateway inspects. */
 const IN_REQUEST = ['params', '_meta'];
 const IN_REPLY = ['result', '_meta'];
 
@@ -84,7 +84,7 @@ function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   if (!isObject(value)) throw invalid('A message must be a JSON object');
   const raw = RawObject.at(source, 0, IN_REQUEST);
   const twice = raw.duplicateKey();
-  if (twice !== undefined) throw invalid(`The member ${JSON.stringify(twice)} stands twice`);
+  if (twice !== undefined) throw invalid(`The member ${JSON.stringify(twice)} appears twice`);
   const { id, method, params, jsonrpc } = value;
   if (jsonrpc !== '2.0') throw invalid('"jsonrpc" must be "2.0"', id);
   if (method === undefined) return toResponse(raw, value);
@@ -93,10 +93,10 @@ function toMessage(source: Buffer, value: JsonValue): RpcMessage {
   if (params !== undefined && !isObject(params)) throw invalid('"params" must be an object', id);
   const rawParams = params === undefined ? NO_PARAMS : raw.object('params')!.withValue(params);
   const twiceInParams = rawParams.duplicateKey();
-  if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} stands twice`, id);
-  // What is read from `_meta` decides the revision, so there too nothing may mean two things.
+  if (twiceInParams !== undefined) throw invalid(`The parameter ${JSON.stringify(twiceInParams)} appears twice`, id);
+  // `_meta` decides the revision, so a duplicate key is ambiguous there too.
   const twiceInMeta = rawParams.object('_meta')?.duplicateKey();
-  if (twiceInMeta !== undefined) throw invalid(`The _meta key ${JSON.stringify(twiceInMeta)} stands twice`, id);
+  if (twiceInMeta !== undefined) throw invalid(`The _meta key ${JSON.stringify(twiceInMeta)} appears twice`, id);
   if (!raw.has('id')) return { kind: 'notification', method, params: rawParams };
   if (!isId(id)) throw invalid('"id" must be a string or an integer');
   return { kind: 'request', id, method, params: rawParams };
@@ -122,8 +122,8 @@ function readError(error: JsonValue, id: unknown): RpcErrorObject {
 }
 
 /**
- * Reads a message of an upstream from its bytes alone. A result is found by its span and not parsed; everything else is
- * small and looked at anyway.
+ * Reads a message of an upstream from its bytes. A result is located but not parsed; all other messages are small and
+ * parsed.
  */
 export function readReply(source: Buffer, gaps: readonly Gap[] = NO_GAPS): RpcMessage {
   const raw = RawObject.whole(source, IN_REPLY, gaps);
@@ -138,7 +138,10 @@ export function readReply(source: Buffer, gaps: readonly Gap[] = NO_GAPS): RpcMe
   return { kind: 'response', id: isId(id) ? id : undefined, result };
 }
 
-/** What one event or body of an upstream holds: one message, or several in a JSON array as 2025-03-26 servers may send them. */
+/**
+ * The messages in one event or body of an upstream: one message, or a JSON array of several, which 2025-03-26 servers
+ * may send.
+ */
 export function readReplies(source: Buffer | GappedText): RpcMessage[] {
   const { text, gaps } = Buffer.isBuffer(source) ? { text: source, gaps: NO_GAPS } : source;
   let at = 0;
@@ -148,7 +151,7 @@ export function readReplies(source: Buffer | GappedText): RpcMessage[] {
   return elements(whole, at).map((element) => readReply(element));
 }
 
-/** A message with an id, up to what follows that. */
+/** The beginning of a message, up to and including its id. */
 const headOf = (id: Id | null): string =>
   `{"jsonrpc":"2.0","id":${typeof id === 'number' ? String(id) : JSON.stringify(id)}`;
 
@@ -165,10 +168,10 @@ export function writeNotification(method: string, params?: JsonObject | RawObjec
   return Buffer.from(`${head},"params":${body}}`);
 }
 
-/** A response up to its result. */
+/** The beginning of a response, up to its result. */
 export const resultHead = (id: Id): string => `${headOf(id)},"result":`;
 
-/** A response around a result; a long piece of it is not copied. */
+/** A response with the given result; long pieces are not copied. */
 export function writeResult(id: Id, result: readonly Piece[]): Buffer[] {
   return gathered([resultHead(id), ...result, '}']);
 }

@@ -1,7 +1,7 @@
-/** JSON texts in pieces: some written here, some passed on as they came. */
+/** JSON texts in pieces: some written here, some passed on unchanged. */
 import { isAscii } from 'node:buffer';
 
-/** Words of the protocol, and names of tools that are in use, are few; each is quoted once. */
+/** Caches the quoted form of protocol words and tool names, which are few. */
 const words = new Map<string, string>();
 const MOST_WORDS = 512;
 
@@ -14,23 +14,26 @@ export function quoted(text: string): string {
   return known;
 }
 
-/** An agent may write JSON over several lines; an event is one. Line breaks in JSON stand only between its tokens. */
+/** Joins a JSON text to one line for an SSE event. JSON has raw line breaks only between its tokens. */
 export const onOneLine = (text: string): string => (/[\r\n]/.test(text) ? text.replace(/[\r\n]+/g, ' ') : text);
 
 /** A piece of a JSON text, written here or passed on. */
 export type Piece = string | Buffer;
 
-/** How many bytes these parts have together. */
+/** The number of bytes of all parts together. */
 export function lengthOf(parts: readonly Buffer[]): number {
   let length = 0;
   for (const part of parts) length += part.length;
   return length;
 }
 
-/** What small buffers share is not counted up to this size. Node shares 8 KiB up to version 22, and 64 KiB since. */
+/**
+ * Buffers up to this size may share memory and are not counted. Node's shared pool has 8 KiB up to version 22, and 64
+ * KiB since.
+ */
 const SHARED = 8 * 1024;
 
-/** How much memory is there for as long as these parts are, but for what small buffers share. */
+/** The memory that these parts keep allocated, without the shared pool. */
 function memoryBehind(parts: readonly Buffer[]): number {
   let bytes = 0;
   for (let i = 0; i < parts.length; i++) {
@@ -44,19 +47,19 @@ function memoryBehind(parts: readonly Buffer[]): number {
 }
 
 /**
- * These parts, of `length` bytes together, for somebody who keeps them long. A part may be cut from a far larger text, all of
- * which would be kept with it: then it is a copy.
+ * These parts, of `length` bytes together, in a form suited to keep for long. A part may be a slice of a far larger
+ * buffer and keep all of it in memory; then the parts are copied.
  */
 export function lasting(parts: readonly Buffer[], length: number): readonly Buffer[] {
   if (memoryBehind(parts) <= 2 * length) return parts;
-  // In memory of its own: a small copy would otherwise share some with whatever else is written meanwhile.
+  // Memory outside the shared pool, because a small copy in the pool would keep unrelated data allocated.
   const copy = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for (const part of parts) at += part.copy(copy, at);
   return [copy];
 }
 
-/** One buffer of all the pieces. */
+/** All pieces in one buffer. */
 export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): Buffer {
   const first = pieces[from]!;
   if (to - from === 1 && typeof first !== 'string') return first;
@@ -81,10 +84,10 @@ export function joined(pieces: readonly Piece[], from = 0, to = pieces.length): 
 /** Pieces below this length are cheaper to copy than to send on their own. */
 const SHORT = 16 * 1024;
 
-/** Whether parts of these bytes are cheaper to take out as text than as bytes. */
+/** Whether slices of these bytes are cheaper to extract as text than as bytes. */
 export const isShortText = (source: Buffer): boolean => source.length < SHORT && isAscii(source);
 
-/** Puts pieces together in order; texts that follow each other become one piece. */
+/** Collects pieces in order and joins consecutive texts into one piece. */
 export class Assembly {
   private readonly pieces: Piece[] = [];
   private text = '';
@@ -105,7 +108,7 @@ export class Assembly {
   }
 }
 
-/** The pieces as few buffers: short ones are joined with their neighbours, a long one is passed on without a copy. */
+/** The pieces as few buffers: short pieces are joined with their neighbours, long pieces are not copied. */
 export function gathered(pieces: readonly Piece[]): Buffer[] {
   const buffers: Buffer[] = [];
   let from = 0;
@@ -122,7 +125,7 @@ export function gathered(pieces: readonly Piece[]): Buffer[] {
 
 const texts = new WeakMap<object, string>();
 
-/** The JSON text of a value that never changes, such as what a program says of itself; written once. */
+/** The JSON text of a value that never changes, such as an Implementation; serialised once. */
 export function textOf(value: object): string {
   let text = texts.get(value);
   if (text === undefined) {

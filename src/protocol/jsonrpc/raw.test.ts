@@ -9,7 +9,7 @@ const object = fc.dictionary(fc.string(), json);
 const spaced = (value: unknown): Buffer => Buffer.from(JSON.stringify(value, null, 2));
 
 describe('RawObject', () => {
-  it('reads the same members as JSON.parse, whatever the white space', () => {
+  it('reads the same members as JSON.parse with any white space', () => {
     fc.assert(
       fc.property(object, fc.boolean(), (value, pretty) => {
         const text = pretty ? spaced(value) : Buffer.from(JSON.stringify(value));
@@ -22,7 +22,7 @@ describe('RawObject', () => {
     );
   });
 
-  it('edits members by span and leaves the bytes of the others alone', () => {
+  it('edits members by span and does not change the bytes of the others', () => {
     fc.assert(
       fc.property(object, fc.dictionary(fc.string(), fc.option(json, { nil: undefined })), (value, changes) => {
         const edits = Object.fromEntries(
@@ -42,7 +42,7 @@ describe('RawObject', () => {
     );
   });
 
-  it('takes edit after edit as if each had been written down', () => {
+  it('applies successive edits as if each had been serialised', () => {
     const changes = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.option(json, { nil: undefined }));
     const texts = (given: Record<string, unknown>): Record<string, string | undefined> =>
       Object.fromEntries(
@@ -63,7 +63,7 @@ describe('RawObject', () => {
     );
   });
 
-  it('reads inner objects along the way as it reads them alone', () => {
+  it('reads inner objects in the same pass with the same result', () => {
     const text = Buffer.from('{"result":{"_meta":{"x":{"y":1}},"content":[]},"id":7,"_meta":{}}');
     const raw = RawObject.whole(text, ['result', '_meta']);
     expect(raw.keys()).toEqual(['result', 'id', '_meta']);
@@ -71,12 +71,12 @@ describe('RawObject', () => {
     expect(raw.object('result')?.object('_meta')?.bytes().toString()).toBe('{"x":{"y":1}}');
   });
 
-  it('keeps numbers that JavaScript cannot hold', () => {
+  it('keeps numbers that JavaScript cannot represent', () => {
     const raw = RawObject.at(Buffer.from('{"big":12345678901234567890,"exact":1.10,"cut":1}'));
     expect(raw.edit({ cut: undefined }).bytes().toString()).toBe('{"big":12345678901234567890,"exact":1.10}');
   });
 
-  it('tells by its bytes what JSON.parse would', () => {
+  it('compares bytes with the same result as JSON.parse', () => {
     const member = fc.oneof(
       fc.integer(),
       fc.maxSafeInteger(),
@@ -97,13 +97,13 @@ describe('RawObject', () => {
     expect(RawObject.at(Buffer.from('{"type":"complete"}')).is('type', '"complete"')).toBe(true);
   });
 
-  it('finds keys written with escapes and reports a key that stands twice', () => {
+  it('finds keys written with escapes and reports a duplicate key', () => {
     const raw = RawObject.at(Buffer.from('{"\\u0069d":1,"a\\"b":2,"id":3}'));
     expect(raw.get('a"b')).toBe(2);
     expect(raw.duplicateKey()).toBe('id');
   });
 
-  it('passes __proto__ on and never lets it near an object', () => {
+  it('passes __proto__ on without changing a prototype', () => {
     const raw = RawObject.at(Buffer.from('{"__proto__":{"polluted":true},"x":1}'));
     expect(raw.edit({ x: '2' }).bytes().toString()).toBe('{"__proto__":{"polluted":true},"x":2}');
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
@@ -116,7 +116,7 @@ describe('RawObject', () => {
     },
   );
 
-  it('refuses what follows the object', () => {
+  it('refuses bytes after the object', () => {
     expect(() => RawObject.whole(Buffer.from('{} {}'))).toThrow(JsonSyntaxError);
   });
 
@@ -129,7 +129,7 @@ describe('RawObject', () => {
 });
 
 describe('gathered', () => {
-  it('joins short pieces and passes a long one on as it is', () => {
+  it('joins short pieces and does not copy a long one', () => {
     const long = Buffer.alloc(100_000, 0x61);
     const buffers = gathered(['{"ä":', Buffer.from('1'), ',"b":"', long, '"', '}']);
     expect(buffers.map((buffer) => buffer.length)).toEqual([13, 100_000, 2]);
@@ -142,7 +142,7 @@ describe('gathered', () => {
 describe('an edited object', () => {
   const wide = fc.string({ unit: 'binary' });
 
-  it('has the same bytes whether it is cut up as text or as bytes', () => {
+  it('has the same bytes whether it is sliced as text or as bytes', () => {
     fc.assert(
       fc.property(fc.dictionary(wide, wide), wide, (members, added) => {
         const edits = { added: JSON.stringify(added), gone: undefined };
@@ -157,7 +157,7 @@ describe('an edited object', () => {
     );
   });
 
-  it('knows what its new members say, escaped or not', () => {
+  it('reads its new members, escaped or not', () => {
     fc.assert(
       fc.property(json, (value) => {
         const text = JSON.stringify(value);
@@ -181,7 +181,7 @@ describe('elements', () => {
 describe('structureFault', () => {
   const limits = { depth: 3, members: 5 };
 
-  it('counts objects, arrays and members outside of texts', () => {
+  it('counts objects, arrays and members outside of strings', () => {
     expect(structureFault(Buffer.from('{"a":[{"b":1}]}'), limits)).toBeUndefined();
     expect(structureFault(Buffer.from('{"a":[{"b":1},{}]}'), limits)).toBe(
       'has more than 5 objects, arrays and members',

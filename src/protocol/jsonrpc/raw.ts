@@ -1,6 +1,7 @@
 /**
- * JSON texts as bytes. A result travels through the gateway as the bytes the upstream wrote; what has to change at an edge
- * (an id, `resultType`, a `_meta` key) is cut out or put in by span, so nothing else is parsed, reordered or rounded.
+ * JSON texts as bytes. The gateway passes a result on as the bytes the upstream wrote. Members that must change at an
+ * edge (an id, `resultType`, a `_meta` key) are replaced by span, so that no other member is parsed, reordered or
+ * rounded.
  */
 import { between, type Gap, NO_GAPS } from './gapped.js';
 import { Assembly, isShortText, joined, type Piece, quoted } from './pieces.js';
@@ -31,24 +32,24 @@ export function isEmpty(object: object): boolean {
   return true;
 }
 
-/** Up to this many members, comparing them beats building a set. */
+/** Up to this number of members, pairwise comparison is faster than a set. */
 const FEW_FIELDS = 16;
 
-/** What a member becomes: new JSON text, or `undefined` to leave it out. A key that was not there is added. */
+/** The new JSON text of a member, or `undefined` to remove it. A key that does not exist is added. */
 export type Edits = { readonly [key: string]: string | Buffer | undefined };
 
 /**
- * One JSON object, as bytes, with the spans of its members. An edited one is the object it came from and the edits, until
- * somebody wants its bytes: what is changed at several places on its way is still written only once.
+ * One JSON object as bytes, with the spans of its members. An edited object keeps its origin and the list of edits
+ * until its bytes are needed, so that several edits cost one serialisation.
  */
 export class RawObject {
   private parsed: JsonObject | undefined;
-  /** What it came from, and what was changed since, the latest last. */
+  /** The original object and the edits since, the latest last. */
   private origin: { readonly base: RawObject; readonly edits: readonly Edits[] } | undefined;
 
   private constructor(
     private known: Spans | undefined,
-    /** Long values that are not in the bytes of the spans. */
+    /** Long values outside of the bytes. */
     private readonly gaps: readonly Gap[] = NO_GAPS,
   ) {}
 
@@ -58,14 +59,14 @@ export class RawObject {
   }
 
   /**
-   * Reads the members of the object that starts at `offset` (white space before it is skipped). `path` names the objects
-   * inside that will be asked for, so that long texts are walked through once.
+   * Reads the members of the object that starts at `offset` (white space before it is skipped). `path` names the inner
+   * objects that will be needed, so that a long text is scanned once.
    */
   static at(source: Buffer, offset = 0, path?: readonly string[]): RawObject {
     return new RawObject(readSpans(source, offset, path));
   }
 
-  /** The same as `at`, and nothing but white space may follow. */
+  /** Like `at`, but only white space may follow the object. */
   static whole(source: Buffer, path?: readonly string[], gaps?: readonly Gap[]): RawObject {
     const object = new RawObject(readSpans(source, 0, path), gaps);
     const rest = skipSpace(source, object.spans.end);
@@ -79,7 +80,7 @@ export class RawObject {
     return object;
   }
 
-  /** An object of members whose JSON texts are at hand, without reading them again. */
+  /** An object of members whose JSON texts are known, without scanning them again. */
   static build(members: readonly (readonly [key: string, text: Buffer])[]): RawObject {
     const chunks: Buffer[] = [];
     const fields: Field[] = [];
@@ -109,11 +110,11 @@ export class RawObject {
     return fields.map((field) => keyText(source, field));
   }
 
-  /** The first key that stands twice: "last wins" in one parser is "first wins" in another. */
+  /** The first duplicate key. Parsers disagree whether the first or the last value counts. */
   duplicateKey(): string | undefined {
     const { source, fields } = this.spans;
     if (fields.length > FEW_FIELDS) {
-      // Comparing each with each would let a body of many keys stall everybody.
+      // Pairwise comparison of many keys would block the event loop.
       const seen = new Set<string>();
       for (const field of fields) {
         const key = keyText(source, field);
@@ -128,7 +129,7 @@ export class RawObject {
     return undefined;
   }
 
-  /** Whether no member has another key. */
+  /** Whether no member has a key other than this one. */
   hasOnly(key: string): boolean {
     const { source, fields } = this.spans;
     for (const field of fields) if (!isNamed(source, field, key)) return false;
@@ -144,7 +145,7 @@ export class RawObject {
     return undefined;
   }
 
-  /** The latest edits that say something of this member. */
+  /** The latest edit of this member. */
   private changeOf(key: string): Edits | undefined {
     return this.origin?.edits.findLast((each) => Object.hasOwn(each, key));
   }
@@ -155,7 +156,7 @@ export class RawObject {
     return latest ? latest[key] !== undefined : this.origin.base.has(key);
   }
 
-  /** The member's JSON text, or undefined. */
+  /** The member's JSON text; undefined if there is no such member. */
   raw(key: string): Buffer | undefined {
     const field = this.find(key);
     return field && this.text(field);
@@ -166,7 +167,7 @@ export class RawObject {
     return this.gaps.length === 0 ? source.subarray(start, end) : joined(between(source, this.gaps, start, end));
   }
 
-  /** Whether the member's JSON text has these bytes somewhere. */
+  /** Whether the member's JSON text contains these bytes. */
   mentions(key: string, word: Buffer): boolean {
     const field = this.find(key);
     if (!field) return false;
@@ -194,14 +195,14 @@ export class RawObject {
     );
   }
 
-  /** Whether the member's JSON text is exactly this, in ASCII: told by its bytes. */
+  /** Whether the member's JSON text is exactly this ASCII text. Compares bytes. */
   is(key: string, text: string): boolean {
     if (!this.known && this.origin) return false;
     const field = this.find(key);
     return field !== undefined && isText(this.spans.source, field.start, field.end, text);
   }
 
-  /** The member as an object of bytes, if it is one. */
+  /** The member as a RawObject, if it is an object. */
   object(key: string): RawObject | undefined {
     const field = this.find(key);
     if (!field) return undefined;
@@ -228,7 +229,7 @@ export class RawObject {
     return first === character.charCodeAt(0);
   }
 
-  /** The bytes of the text, without making it. */
+  /** The number of bytes of the text, without building it. */
   get size(): number {
     let size = 0;
     for (const piece of this.pieces()) size += Buffer.byteLength(piece);
@@ -240,7 +241,7 @@ export class RawObject {
     return this.gaps.length === 0 ? source.subarray(start, end) : joined(between(source, this.gaps, start, end));
   }
 
-  /** The text without a copy: pieces to write one after the other. */
+  /** The text as pieces to write in order, without a copy. */
   pieces(): Piece[] {
     if (this.origin && !this.known) return this.origin.base.edited(this.origin.edits);
     return this.allPieces();
@@ -256,13 +257,13 @@ export class RawObject {
     return this.parsed;
   }
 
-  /** Remembers the value of bytes that were parsed before as part of a whole. */
+  /** Stores the value of these bytes if they were parsed before as part of a larger text. */
   withValue(value: JsonObject): this {
     this.parsed = value;
     return this;
   }
 
-  /** The object with some members replaced, cut or added; the bytes of all others stay as they were. */
+  /** The object with some members replaced, removed or added; the bytes of all others do not change. */
   edit(edits: Edits): RawObject {
     const { origin } = this;
     const edited = new RawObject(undefined);
@@ -290,7 +291,7 @@ export class RawObject {
         i++;
         continue;
       }
-      // Members that stay are passed on in runs, with all that is between them; the first run with the brace before it.
+      // Unchanged members are passed on in runs with the text between them; the first run includes the opening brace.
       const runStart = i === 0 ? start : fields[i]!.from;
       let last = i++;
       while (i < fields.length && !isOneOf(source, fields[i]!, names)) last = i++;
@@ -317,7 +318,7 @@ export class RawObject {
   }
 }
 
-/** Whether a text in parts has these bytes somewhere, also where one part ends and the next begins. */
+/** Whether a text in parts contains these bytes, also across the boundary of two parts. */
 function mention(parts: readonly Buffer[], word: Buffer): boolean {
   let before = NOTHING;
   for (const part of parts) {
@@ -331,7 +332,7 @@ function mention(parts: readonly Buffer[], word: Buffer): boolean {
 
 const NOTHING = Buffer.alloc(0);
 
-/** The value of a text that was written here; mostly a name, which needs no parser. */
+/** The value of a text that the gateway wrote; mostly a plain string, which needs no parser. */
 const parsedText = (text: string): JsonValue =>
   text.startsWith('"') && !text.includes('\\') ? text.slice(1, -1) : (JSON.parse(text) as JsonValue);
 

@@ -1,4 +1,4 @@
-/** Finding one's way in JSON by its bytes: where members and elements stand, and how deep it goes. */
+/** Scans JSON by its bytes: the spans of members and elements, and the nesting depth. */
 
 export class JsonSyntaxError extends Error {
   override readonly name = 'JsonSyntaxError';
@@ -13,7 +13,7 @@ export const CLOSE_ARRAY = 0x5d;
 export const COMMA = 0x2c;
 export const COLON = 0x3a;
 
-/** Beyond this many bytes a native search for the closing quote beats a loop. */
+/** For strings longer than this, a native search for the closing quote is faster than a loop. */
 const LONG_STRING = 512;
 
 export function fail(source: Uint8Array, at: number): never {
@@ -28,7 +28,7 @@ export function skipSpace(source: Uint8Array, at: number): number {
   }
 }
 
-/** `at` is the opening quote; returns the offset behind the closing one. */
+/** `at` is the opening quote; returns the offset after the closing one. */
 function skipString(source: Buffer, at: number): number {
   const quote = quoteFrom(source, at + 1);
   if (quote < 0) fail(source, source.length);
@@ -54,7 +54,9 @@ export function quoteFrom(source: Buffer, from: number): number {
   }
 }
 
-/** `at` is the opening quote; returns the offset of what ends its plain text: the closing quote, mostly. */
+/**
+ * `at` is the opening quote; returns the offset of the first byte that is not plain text, usually the closing quote.
+ */
 function skipPlain(source: Buffer, at: number): number {
   for (let i = at + 1; ; i++) {
     const byte = source[i];
@@ -94,14 +96,14 @@ function skipValue(source: Buffer, at: number): number {
 }
 
 export interface Field {
-  /** Where the key's opening quote stands, and where its closing one ends. */
+  /** The offset of the key's opening quote, and the offset after its closing quote. */
   readonly from: number;
   readonly keyEnd: number;
-  /** The key stands in the bytes as it is: ASCII without escapes. */
+  /** The key's bytes are its text: ASCII without escapes. */
   readonly plain: boolean;
   readonly start: number;
   readonly end: number;
-  /** The value's own members, where it is an object that was read along. */
+  /** The members of the value, if it is an object named in the path. */
   readonly inner: Spans | undefined;
 }
 
@@ -126,7 +128,7 @@ export function isText(source: Buffer, start: number, end: number, text: string)
   return true;
 }
 
-/** The number whose JSON text stands there, where it is a whole one of few digits, as ids are. */
+/** The number at this span, if it is an integer with few digits, as ids are. */
 export function wholeNumber(source: Buffer, start: number, end: number): number | undefined {
   if (end - start > SAFE_DIGITS || source[start] === 0x30) return undefined;
   let value = 0;
@@ -138,10 +140,10 @@ export function wholeNumber(source: Buffer, start: number, end: number): number 
   return value;
 }
 
-/** So many digits a number always has exactly. */
+/** A double represents every number with this many digits exactly. */
 const SAFE_DIGITS = 15;
 
-/** Whether a member has this key: nearly always told by its bytes, without a string being made of them. */
+/** Whether a member has this key. Usually compares bytes, without creating a string. */
 export function isNamed(source: Buffer, field: Field, key: string): boolean {
   if (!field.plain) return keyText(source, field) === key;
   return isText(source, field.from + 1, field.keyEnd - 1, key);
@@ -149,7 +151,7 @@ export function isNamed(source: Buffer, field: Field, key: string): boolean {
 
 const HERE: readonly string[] = [];
 
-/** The bytes of an object and where its members stand in them. */
+/** The bytes of an object and the spans of its members. */
 export interface Spans {
   readonly source: Buffer;
   readonly start: number;
@@ -157,7 +159,7 @@ export interface Spans {
   readonly fields: readonly Field[];
 }
 
-/** `path` names a member whose members are wanted too, and so on inwards: found in the same pass. */
+/** `path` names a member whose own members are also read in the same pass, and so on inwards. */
 export function readSpans(source: Buffer, offset: number, path: readonly string[] = HERE, depth = 0): Spans {
   const start = skipSpace(source, offset);
   if (source[start] !== OPEN_OBJECT) fail(source, start);
@@ -192,7 +194,7 @@ export function readSpans(source: Buffer, offset: number, path: readonly string[
   }
 }
 
-/** The spans of a JSON array's elements, as bytes. */
+/** The elements of a JSON array, as bytes. */
 export function elements(source: Buffer, offset = 0): Buffer[] {
   let i = skipSpace(source, offset);
   if (source[i] !== OPEN_ARRAY) fail(source, i);
@@ -210,15 +212,16 @@ export function elements(source: Buffer, offset = 0): Buffer[] {
 }
 
 export interface StructureLimits {
-  /** The deepest nesting. */
+  /** The maximum nesting depth. */
   readonly depth: number;
-  /** The most objects, arrays and members of objects, counted together. */
+  /** The maximum number of objects, arrays and members together. */
   readonly members?: number;
 }
 
 /**
- * Why a text is too costly to parse, as the end of a sentence; undefined where it is not. Asked before parsing: `JSON.parse`
- * takes a million levels, or a million small objects, and stalls the loop meanwhile (P6).
+ * The reason why a text is too costly to parse, as the end of a sentence; undefined if it is not. Checked before
+ * parsing, because `JSON.parse` accepts a million levels or a million small objects and blocks the event loop meanwhile
+ * (P6).
  */
 export function structureFault(source: Buffer, limits: StructureLimits): string | undefined {
   const { depth: cap, members = Number.POSITIVE_INFINITY } = limits;

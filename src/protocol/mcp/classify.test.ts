@@ -25,29 +25,29 @@ function refusal(run: () => unknown): { reason: string; id: unknown; data: unkno
   } catch (error) {
     if (error instanceof ProtocolError) return { reason: error.reason, id: error.detail.id, data: error.detail.data };
   }
-  throw new Error('nothing was refused');
+  throw new Error('the request was not refused');
 }
 
 describe('classify', () => {
-  it('takes the body for the truth: metadata makes a request modern, even initialize', () => {
+  it('the body decides: metadata makes a request modern, even initialize', () => {
     for (const method of ['tools/list', 'initialize']) {
       expect(classify(request(method, meta()), modernHeaders(method)).kind).toBe('modern');
     }
   });
 
-  it('takes initialize without metadata for a handshake, and the rest for a session', () => {
+  it('initialize without metadata is a handshake, other requests belong to a session', () => {
     expect(classify(request('initialize'), headers({})).kind).toBe('initialize');
     expect(classify(request('tools/list'), headers({ 'mcp-protocol-version': '2025-06-18' })).kind).toBe('session');
     expect(classify(request('tools/list')).kind).toBe('session');
   });
 
-  it('META-03: names what is missing where the header is modern and the body is not', () => {
+  it('META-03: names the missing keys if the header is modern and the body is not', () => {
     const { reason, id, data } = refusal(() => classify(request('tools/list'), modernHeaders('tools/list')));
     expect([reason, id]).toEqual(['invalid_envelope', 7]);
     expect(data).toEqual({ missing: [META.protocolVersion, META.clientCapabilities] });
   });
 
-  it('META-03: refuses capabilities that are none', () => {
+  it('META-03: refuses missing or invalid capabilities', () => {
     const bad = request('tools/list', { _meta: { [META.protocolVersion]: '2026-07-28' } });
     expect(refusal(() => classify(bad, modernHeaders('tools/list'))).reason).toBe('invalid_envelope');
   });
@@ -69,7 +69,7 @@ describe('classify', () => {
     expect(refusal(() => classify(call, wrong)).reason).toBe('header_mismatch');
   });
 
-  it('VER-01: refuses versions it does not speak, with those it does', () => {
+  it('VER-01: refuses an unsupported version and lists the supported ones', () => {
     const future = request('tools/list', meta({ [META.protocolVersion]: '2031-01-01' }));
     const sent = headers({ 'mcp-protocol-version': '2031-01-01', 'mcp-method': 'tools/list' });
     const { reason, data } = refusal(() => classify(future, sent));
@@ -77,7 +77,7 @@ describe('classify', () => {
     expect(data).toEqual({ supported: ['2026-07-28'], requested: '2031-01-01' });
   });
 
-  it('LOG-04: refuses a log level that is none', () => {
+  it('LOG-04: refuses an unknown log level', () => {
     expect(refusal(() => classify(request('tools/list', meta({ [META.logLevel]: 'loud' })))).reason).toBe(
       'invalid_params',
     );

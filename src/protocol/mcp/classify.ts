@@ -1,5 +1,5 @@
 /**
- * Which revision is this? Decided once for each request, from its body; headers are cross-checks (mcp.md 5.3).
+ * Classifies each request by its revision, once, from its body. Headers are only checked against the body (mcp.md 5.3).
  */
 import { ProtocolError } from '../errors.js';
 import type { RpcNotification, RpcRequest } from '../jsonrpc/message.js';
@@ -8,7 +8,7 @@ import { decodeHeaderValue, HEADER, nameParameter } from './headers.js';
 import { type ClientCapabilities, type Implementation, isLogLevel, isObject, type LogLevel, META } from './model.js';
 import { MODERN, type Revision, revisionOf, soundsModern } from './revisions/index.js';
 
-/** What a modern request says of its sender. */
+/** The metadata that a modern request carries about its sender. */
 export interface Envelope {
   readonly revision: Revision;
   readonly capabilities: ClientCapabilities;
@@ -20,14 +20,14 @@ export interface Envelope {
 export type Classified =
   | { readonly kind: 'modern'; readonly envelope: Envelope }
   | { readonly kind: 'initialize' }
-  /** Anything else of the handshake era: what it is depends on the session it belongs to. */
+  /** Any other message of the handshake era; its session decides its meaning. */
   | { readonly kind: 'session' };
 
 export type HeaderLookup = (name: string) => string | undefined;
 
 const modernDates = MODERN.map((revision) => revision.date);
 
-/** `header` is absent on transports that have none, where there is nothing to cross-check. */
+/** `header` is absent on transports without headers, which need no check. */
 export function classify(message: RpcRequest | RpcNotification, header?: HeaderLookup): Classified {
   const meta = message.params.get('_meta');
   const id = message.kind === 'request' ? { id: message.id } : {};
@@ -38,7 +38,7 @@ export function classify(message: RpcRequest | RpcNotification, header?: HeaderL
   const version = header?.(HEADER.version)?.trim();
   if (message.kind === 'request' && version !== undefined && soundsModern(version)) {
     const missing = [META.protocolVersion, META.clientCapabilities].filter((key) => !isObject(meta) || !(key in meta));
-    throw new ProtocolError('invalid_envelope', `params._meta lacks ${missing.join(' and ')}`, {
+    throw new ProtocolError('invalid_envelope', `params._meta is missing ${missing.join(' and ')}`, {
       ...id,
       data: { missing },
     });
@@ -76,7 +76,7 @@ function readEnvelope(
     throw new ProtocolError('invalid_params', `Unknown log level ${JSON.stringify(logLevel)}`, id);
   }
   if (progressToken !== undefined && typeof progressToken !== 'string' && typeof progressToken !== 'number') {
-    throw new ProtocolError('invalid_params', 'A progress token is a string or an integer', id);
+    throw new ProtocolError('invalid_params', 'A progress token must be a string or an integer', id);
   }
   return {
     revision,
@@ -87,7 +87,9 @@ function readEnvelope(
   };
 }
 
-/** HDR-05: whoever reads the body checks its mirrors. Notifications have no header rules (HDR-09). */
+/**
+ * HDR-05: a reader of the body must compare the mirrored headers with it. Notifications have no header rules (HDR-09).
+ */
 function checkMirrors(
   message: RpcRequest | RpcNotification,
   version: string,

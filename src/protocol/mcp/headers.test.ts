@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { decodeHeaderValue, encodeHeaderValue, mirroredParams, paramHeaders, paramMismatch } from './headers.js';
 
 describe('HDR-04, HDR-07: header values', () => {
-  it('come back as they were, whatever they are', () => {
+  it('any value survives encoding and decoding', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme' }), (text) => {
         const encoded = encodeHeaderValue(text);
@@ -17,7 +17,7 @@ describe('HDR-04, HDR-07: header values', () => {
     expect(decodeHeaderValue(text)).toBeUndefined();
   });
 
-  it('takes what only looks encoded as it is', () => {
+  it('does not decode a value that only looks encoded', () => {
     expect(decodeHeaderValue('=?BASE64?YQ==?=')).toBe('=?BASE64?YQ==?=');
     expect(decodeHeaderValue(' =?base64?YQ== ')).toBe('=?base64?YQ==');
   });
@@ -26,7 +26,7 @@ describe('HDR-04, HDR-07: header values', () => {
 const schema = (properties: object): object => ({ type: 'object', properties });
 
 describe('XMH: arguments mirrored in headers', () => {
-  it('reads annotations along properties, nested ones too', () => {
+  it('reads annotations in properties and nested properties', () => {
     const found = mirroredParams(
       schema({
         region: { type: 'string', 'x-mcp-header': 'Region' },
@@ -44,15 +44,18 @@ describe('XMH: arguments mirrored in headers', () => {
   it.each([
     ['a number', schema({ a: { type: 'number', 'x-mcp-header': 'A' } })],
     ['an empty name', schema({ a: { type: 'string', 'x-mcp-header': '' } })],
-    ['a name that is no token', schema({ a: { type: 'string', 'x-mcp-header': 'a b' } })],
-    ['two alike', schema({ a: { type: 'string', 'x-mcp-header': 'X' }, b: { type: 'string', 'x-mcp-header': 'x' } })],
-    ['one below items', schema({ a: { type: 'array', items: { type: 'string', 'x-mcp-header': 'A' } } })],
-    ['one below anyOf', schema({ a: { anyOf: [{ type: 'string', 'x-mcp-header': 'A' }] } })],
+    ['a name that is not a token', schema({ a: { type: 'string', 'x-mcp-header': 'a b' } })],
+    [
+      'two equal names',
+      schema({ a: { type: 'string', 'x-mcp-header': 'X' }, b: { type: 'string', 'x-mcp-header': 'x' } }),
+    ],
+    ['an annotation below items', schema({ a: { type: 'array', items: { type: 'string', 'x-mcp-header': 'A' } } })],
+    ['an annotation below anyOf', schema({ a: { anyOf: [{ type: 'string', 'x-mcp-header': 'A' }] } })],
   ])('refuses %s', (_, bad) => {
     expect(mirroredParams(bad as never)).toHaveProperty('invalid');
   });
 
-  it('writes what it would accept, and says what differs', () => {
+  it('accepts the headers it writes, and reports differences', () => {
     const { params } = mirroredParams(
       schema({
         s: { type: 'string', 'x-mcp-header': 'S' },

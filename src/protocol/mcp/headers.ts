@@ -27,7 +27,9 @@ const CLOSE = '?=';
 const isSentinel = (text: string): boolean =>
   text.startsWith(OPEN) && text.endsWith(CLOSE) && text.length >= OPEN.length + CLOSE.length;
 
-/** Header values are visible ASCII with inner spaces; everything else, and what looks encoded, is encoded (HDR-04). */
+/**
+ * Header values are visible ASCII with inner spaces. Other values, and values that look encoded, are encoded (HDR-04).
+ */
 export function encodeHeaderValue(text: string): string {
   const plain = /^[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?$/.test(text) && !isSentinel(text);
   return plain ? text : `${OPEN}${Buffer.from(text, 'utf8').toString('base64')}${CLOSE}`;
@@ -35,7 +37,7 @@ export function encodeHeaderValue(text: string): string {
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** The text a header stands for, or undefined where its encoding is broken (HDR-07). */
+/** The decoded text of a header; undefined if its encoding is invalid (HDR-07). */
 export function decodeHeaderValue(value: string): string | undefined {
   const text = value.trim();
   if (!isSentinel(text)) return text;
@@ -46,7 +48,7 @@ export function decodeHeaderValue(value: string): string | undefined {
   return Buffer.from(decoded, 'utf8').equals(bytes) ? decoded : undefined;
 }
 
-/** An argument of a tool that HTTP clients repeat in a header: where it is found and what the header is called. */
+/** A tool argument that HTTP clients repeat in a header: its path and the header's name. */
 export interface MirroredParam {
   readonly header: string;
   readonly path: readonly string[];
@@ -58,7 +60,7 @@ const MIRRORED_TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
 
 export type MirroredParams = { readonly params: readonly MirroredParam[] } | { readonly invalid: string };
 
-/** Reads the `x-mcp-header` annotations of a tool's input schema; says what is wrong where one is not valid. */
+/** Reads the `x-mcp-header` annotations of a tool's input schema, or returns the problem with an invalid one. */
 export function mirroredParams(inputSchema: JsonValue | undefined): MirroredParams {
   const params: MirroredParam[] = [];
   const seen = new Set<string>();
@@ -75,7 +77,7 @@ export function mirroredParams(inputSchema: JsonValue | undefined): MirroredPara
           if (problem) return problem;
         }
       } else if (!DATA_KEYWORDS.has(key) && holdsAnnotation(value)) {
-        return `"x-mcp-header" is not reachable through "properties" alone (it stands under "${key}")`;
+        return `"x-mcp-header" must be reachable through "properties" alone (found under "${key}")`;
       }
     }
     return undefined;
@@ -144,7 +146,7 @@ export function paramHeaders(params: readonly MirroredParam[], args: JsonValue |
   return headers;
 }
 
-/** What is wrong with a request's `Mcp-Param-*` headers, or undefined (XMH-06). */
+/** The problem with a request's `Mcp-Param-*` headers; undefined if there is none (XMH-06). */
 export function paramMismatch(
   params: readonly MirroredParam[],
   args: JsonValue | undefined,
@@ -155,7 +157,7 @@ export function paramMismatch(
     const sent = header(name.toLowerCase());
     const text = headerText(valueAt(args, param.path));
     if (text === undefined) {
-      if (sent !== undefined) return `${name} is sent, and the body has no such argument`;
+      if (sent !== undefined) return `${name} has no matching argument in the body`;
       continue;
     }
     if (sent === undefined) return `${name} is missing`;
@@ -168,6 +170,6 @@ export function paramMismatch(
 
 function sameValue(header: string, body: string, type: MirroredParam['type']): boolean {
   if (header === body) return true;
-  // HDR-08: 007 and 7 are one integer.
+  // HDR-08: 007 and 7 are the same integer.
   return type === 'integer' && /^-?\d+$/.test(header) && Number(header) === Number(body);
 }

@@ -26,7 +26,7 @@ const REMOVED_METHODS: readonly string[] = [
 ];
 const REMOVED: ReadonlySet<string> = new Set(REMOVED_METHODS);
 
-/** What the handshake era had and the modern one has not, even where a server speaks both (VER-10). */
+/** Methods of the handshake era that the modern era removed, even for servers that speak both (VER-10). */
 export const isRemovedMethod = (method: string): boolean => REMOVED.has(method);
 
 const FORWARDED_METHODS: readonly string[] = [
@@ -38,14 +38,14 @@ const FORWARDED_METHODS: readonly string[] = [
 ];
 const SESSION: ReadonlySet<string> = new Set(FORWARDED_METHODS);
 
-/** Every method of the handshake era, in whichever of its revisions. */
+/** Every method of all revisions of the handshake era. */
 export const SESSION_METHODS: readonly string[] = [
   ...FORWARDED_METHODS,
   ...REMOVED_METHODS,
-  // Where tasks are a part of the core.
+  // Only in the revision whose core includes tasks.
   'tasks/get',
   'tasks/cancel',
 ];
 
-/** Requests of the handshake era that go to a server; the rest of that era is the session's own business. */
+/** Requests of the handshake era that are forwarded to a server. The session handles the others itself. */
 export const isForwardedMethod = (method: string): boolean => SESSION.has(method);

@@ -1,4 +1,4 @@
-/** The vocabulary of the newest revision, which is the only one spoken inside. */
+/** The vocabulary of the newest revision, the only one used inside the gateway. */
 import type { JsonObject } from '../jsonrpc/raw.js';
 
 export const META = {
@@ -12,7 +12,7 @@ export const META = {
   progressToken: 'progressToken',
 } as const;
 
-/** `_meta` keys of requests that describe one hop: taken off at the endpoint and written anew for the next hop (GW-08). */
+/** Request `_meta` keys that describe one hop: removed at the endpoint and written anew for the next hop (GW-08). */
 export const HOP_META: ReadonlySet<string> = new Set<string>([
   META.protocolVersion,
   META.clientInfo,
@@ -75,14 +75,14 @@ export interface ServerCapabilities extends JsonObject {
   extensions?: JsonObject;
 }
 
-/** What a server says of itself, however it was asked. */
+/** A server's description of itself, from `initialize` or `server/discover`. */
 export interface ServerDescription {
   readonly capabilities: ServerCapabilities;
   readonly serverInfo?: Implementation;
   readonly instructions?: string;
-  /** The server takes calls as tasks, in the way its revision has. */
+  /** The server accepts calls as tasks, in the form of its revision. */
   readonly tasks?: boolean;
-  /** The revision that was agreed on with a server of the handshake. */
+  /** The revision negotiated with a server of the handshake era. */
   readonly revision?: string;
 }
 
@@ -113,8 +113,8 @@ export type InputRequests = Record<string, InputRequest>;
 export type InputResponses = Record<string, JsonObject>;
 
 /**
- * An answer that says a question failed. No revision has a word for it inside `inputResponses`; a client of the handshake
- * era answers so, and a server of that era is told so.
+ * An input response that reports a failed question. No revision defines one inside `inputResponses`. Clients of the
+ * handshake era answer with an error, which is passed to servers of that era.
  */
 export const INPUT_FAILURE = 'parley/failure';
 

@@ -1,4 +1,4 @@
-/** Which eras a server speaks, read from how it takes a question of the modern one (mcp.md 5.1, 5.2). */
+/** Detects the eras a server speaks, from its reaction to a modern request (mcp.md 5.1, 5.2). */
 import { type ProtocolError, UpstreamRpcError } from '../errors.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
 import { isObject } from './model.js';
@@ -12,25 +12,25 @@ import {
   soundsModern,
 } from './revisions/index.js';
 
-/** What was found out about a server, and when. `undefined` means not known yet. */
+/** The detected eras of a server and the time of detection. `undefined` means unknown. */
 export interface Verdict {
   readonly modern: string | false | undefined;
-  /** Whether it takes the handshake. */
+  /** Whether the server accepts the handshake. */
   readonly legacy: boolean | undefined;
-  /** How its messages travel, where that had to be found out too. */
+  /** The server's transport, if it had to be detected. */
   readonly transport?: 'http' | 'sse';
   readonly at: number;
 }
 
-/** A legacy verdict that went stale would succeed for ever, so it is dated and asked again (mcp.md 5.2). */
+/** An outdated legacy verdict keeps succeeding, so it expires and the server is probed again (mcp.md 5.2). */
 export const LEGACY_VERDICT_TTL = 24 * 60 * 60 * 1000;
 
 export type Evidence =
   | { readonly kind: 'modern'; readonly revision: Revision; readonly discovered: JsonObject | undefined }
   | { readonly kind: 'legacy' }
-  /** It is modern and none of its versions is ours. */
+  /** The server is modern, but none of its versions is supported. */
   | { readonly kind: 'foreign'; readonly versions: readonly string[] }
-  /** Nothing follows from this answer: ask again later. */
+  /** The answer proves nothing: probe again later. */
   | { readonly kind: 'none' };
 
 function fromVersions(versions: unknown, discovered: JsonObject | undefined): Evidence {
@@ -45,7 +45,7 @@ function fromVersions(versions: unknown, discovered: JsonObject | undefined): Ev
 
 const MODERN_ONLY_CODES: readonly number[] = [-32020, -32021];
 
-/** Reads the reply to `server/discover`. `silence` says what no reply at all proves on this transport. */
+/** Reads the reply to `server/discover`. `silence` is the conclusion from a missing reply on this transport. */
 export function readProbe(
   reply: { readonly result: JsonObject } | { readonly error: ProtocolError | UpstreamRpcError },
   silence: 'legacy' | 'none',
@@ -55,7 +55,7 @@ export function readProbe(
   if (error instanceof UpstreamRpcError) {
     if (error.status !== undefined && error.status >= 500) return { kind: 'none' };
     if (error.code === -32022 && isObject(error.data)) return fromVersions(error.data['supported'], undefined);
-    // The spec names these as modern errors; a correct probe should not have met them.
+    // The specification defines these as modern errors, although a correct probe should not cause them.
     if (MODERN_ONLY_CODES.includes(error.code))
       return { kind: 'modern', revision: NEWEST_MODERN, discovered: undefined };
     return { kind: 'legacy' };
@@ -69,7 +69,7 @@ export function readProbe(
     : { kind: 'none' };
 }
 
-/** How a server is to be spoken to, as configured: found out, an era, or one date. */
+/** The configured revision of a server: detected, an era, or one date. */
 export interface RevisionSetting {
   readonly fixed: Verdict | undefined;
   readonly legacyOffer: Revision;
@@ -90,19 +90,19 @@ export function revisionSetting(configured: string): RevisionSetting {
   return { fixed, legacyOffer, modernOffer };
 }
 
-/** In which order the eras are tried for a caller: its own first, for then nothing needs bridging. */
+/** The order in which the eras are tried for a caller: the caller's own first, because it needs no bridging. */
 export function erasFor(caller: Revision, verdict: Verdict): readonly Revision['era'][] {
   const other = caller.era === 'legacy' ? 'modern' : 'legacy';
   if (verdict[caller.era] === false) return verdict[other] === false ? [] : [other];
   return verdict[other] === false ? [caller.era] : [caller.era, other];
 }
 
-/** The revisions a verdict stands for, for people to read. */
+/** The revisions of a verdict, in readable form. */
 export function spoken(verdict: Verdict): string[] {
   return [...(verdict.legacy ? [`up to ${LEGACY.at(-1)!.date}`] : []), ...(verdict.modern ? [verdict.modern] : [])];
 }
 
-/** Whether an error of a modern request says that the server does not speak the modern way after all. */
+/** Whether an error response to a modern request shows that the server does not speak the modern era. */
 export function contradictsModern(error: ProtocolError | UpstreamRpcError): boolean {
   if (error instanceof UpstreamRpcError)
     return error.status === 400 && (error.code === -32600 || error.code === -32000);

@@ -7,20 +7,20 @@ const error = (code: number, data?: unknown): UpstreamRpcError => new UpstreamRp
 
 test.each([
   ['an unknown method', methodNotFound('x/y'), { reason: 'method_not_found' }],
-  ['headers that do not match', error(-32020), { reason: 'header_mismatch' }],
+  ['mismatched headers', error(-32020), { reason: 'header_mismatch' }],
   [
-    'a capability that is missing',
+    'a missing capability',
     error(-32021, { requiredCapabilities: { sampling: {} } }),
     { reason: 'missing_capability', required: { sampling: {} } },
   ],
-  ['a capability that is missing and not named', error(-32021), undefined],
-  ['pages without a list', error(-32042, { elicitations: [] }), undefined],
-  ['pages that are no objects', error(-32042, { elicitations: ['x'] }), undefined],
+  ['a missing capability without a name', error(-32021), undefined],
+  ['an empty list of pages', error(-32042, { elicitations: [] }), undefined],
+  ['pages that are not objects', error(-32042, { elicitations: ['x'] }), undefined],
   ['any other code', error(-32000), undefined],
   ['an error of the gateway', new ProtocolError('method_not_found', 'no'), undefined],
 ])('%s', (_, refused, meaning) => expect(refusalIn(refused)).toEqual(meaning));
 
-test('pages to visit become questions, and their ids are kept apart', () => {
+test('pages to visit become questions, and their ids are returned separately', () => {
   const elicitations = [
     { elicitationId: 'e1', url: 'https://a/', message: 'Sign in' },
     { url: 'https://b/', message: 'Agree' },
@@ -41,7 +41,7 @@ test('pages to visit become questions, and their ids are kept apart', () => {
   });
 });
 
-test('a tool that is served as a task only says so by the capability it needs', () => {
+test('the required capability shows that a tool is available as a task only', () => {
   const extension = { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } };
   expect(needsTask(refusalIn(error(-32021, extension)))).toBe(true);
   expect(needsTask(refusalIn(error(-32021, { requiredCapabilities: { sampling: {} } })))).toBe(false);

@@ -1,4 +1,4 @@
-/** The errors of upstreams that the gateway acts on, by their meaning. Their codes differ between revisions. */
+/** Classifies the upstream errors that the gateway acts on. Their codes differ between revisions. */
 import { ERRORS, UpstreamRpcError } from '../errors.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
 import { type ClientCapabilities, type InputRequests, isObject, TASKS_EXTENSION } from './model.js';
@@ -10,14 +10,14 @@ export type UpstreamRefusal =
   /** The upstream needs a client that declares more; it has executed nothing. */
   | { readonly reason: 'missing_capability'; readonly required: ClientCapabilities }
   /**
-   * The user has to visit pages first. The upstream has executed nothing, so the call is made again after the questions
-   * are answered (mcp.md 4.5). `ids` name the pages the upstream reports when they are done.
+   * The user has to visit pages first. The upstream has executed nothing, so the call is repeated after the questions
+   * are answered (mcp.md 4.5). `ids` name the pages whose completion the upstream reports.
    */
   | { readonly reason: 'url_elicitation_required'; readonly requests: InputRequests; readonly ids: readonly string[] };
 
 const URL_ELICITATION_REQUIRED = -32042;
 
-/** Undefined for an error that means nothing to the gateway and passes to the caller. */
+/** Undefined for an error that the gateway does not act on; it passes to the caller. */
 export function refusalIn(error: unknown): UpstreamRefusal | undefined {
   if (!(error instanceof UpstreamRpcError)) return undefined;
   switch (error.code) {
@@ -36,7 +36,7 @@ export function refusalIn(error: unknown): UpstreamRefusal | undefined {
   }
 }
 
-/** Whether the upstream serves this call as a task of the extension only. */
+/** Whether the upstream executes this call only as a task of the extension. */
 export const needsTask = (refusal: UpstreamRefusal | undefined): boolean =>
   refusal?.reason === 'missing_capability' &&
   isObject(refusal.required.extensions) &&
@@ -59,6 +59,6 @@ function urlElicitations({ data }: UpstreamRpcError): UpstreamRefusal | undefine
   return { reason: 'url_elicitation_required', requests, ids };
 }
 
-/** How an upstream of the gateway's own refuses a method it does not have. */
+/** The error of the gateway's built-in upstreams for an unknown method. */
 export const methodNotFound = (method: string): UpstreamRpcError =>
   new UpstreamRpcError(ERRORS.method_not_found.modern, `Method not found: ${method}`, undefined);

@@ -18,7 +18,7 @@ const CARD: AgentCard = {
   ],
 };
 
-test('each skill is a tool with a name a model may call, and one more is for plain messages', () => {
+test('each skill is a tool with a valid name, and one more tool sends plain messages', () => {
   const tools = toolsOf(CARD);
   expect(tools.map(({ name, skill }) => [name, skill])).toEqual([
     ['plan_trip_', 'plan trip!'],
@@ -67,7 +67,7 @@ test.each([
   [{ message: 1 }, '"message" must be a string'],
   [{ files: [{}] }, 'needs a "uri" or "base64"'],
   [{ message: 'x', referenceTaskIds: 'y' }, '"referenceTaskIds" must be'],
-])('arguments %j are refused by name', (args, message) => {
+])('refuses the arguments %j and names the argument', (args, message) => {
   expect(() => requestOf(toolsOf(CARD)[0]!, args, 'm')).toThrow(message);
 });
 
@@ -81,7 +81,7 @@ const task = (state: Task['status']['state'], more: Partial<Task> = {}): Task =>
   ...more,
 });
 
-test('a finished task is its artifacts; its status speaks only without them', () => {
+test('a completed task returns its artifacts, or its status message if it has none', () => {
   const artifacts = [{ artifactId: 'a', name: 'plan', parts: [{ text: 'go' }, { data: { day: 1 } }] }];
   expect(taskResult('planner', task('TASK_STATE_COMPLETED', { artifacts }))).toEqual({
     content: [
@@ -102,13 +102,13 @@ test('a finished task is its artifacts; its status speaks only without them', ()
 });
 
 test.each(['TASK_STATE_FAILED', 'TASK_STATE_REJECTED', 'TASK_STATE_CANCELED'] as const)(
-  '%s is an error the model can read, not one of the protocol',
+  '%s is a tool error for the model, not a protocol error',
   (state) => {
     expect(taskResult('planner', task(state))).toMatchObject({ isError: true });
   },
 );
 
-test('a task that asks says how to answer where nobody can be asked', () => {
+test('a task that needs input tells the model how to answer if the client cannot be asked', () => {
   const result = taskResult('planner', task('TASK_STATE_INPUT_REQUIRED'));
   expect(result['isError']).toBeUndefined();
   expect(JSON.stringify(result['content'])).toContain('call this tool again with taskId');
@@ -122,7 +122,7 @@ test('a reply without a task', () => {
   });
 });
 
-test('a skill whose schema the card has takes its own arguments, as one data part', () => {
+test('a skill with a schema in the card takes its own arguments, as one data part', () => {
   const inputSchema = { type: 'object', properties: { to: { type: 'string' } }, required: ['to'] };
   const extension = { uri: TOOLS_EXTENSION, params: { tools: { 'plan trip!': { inputSchema }, other: 1 } } };
   const [typed, plain] = toolsOf({ ...CARD, capabilities: { extensions: [extension] } });

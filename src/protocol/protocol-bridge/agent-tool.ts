@@ -1,4 +1,7 @@
-/** An agent's skills as MCP tools: what is listed, what is called, and what a call says (a2a.md 4.1). */
+/**
+ * An agent's skills as MCP tools: the tool list, the translation of a call to a message, and the tool result (a2a.md
+ * 4.1).
+ */
 import type { AgentCard, AgentSkill, Message, Part, SendMessageRequest, Task } from '../a2a/model.js';
 import { isInterrupted, isTerminal, ROUTE } from '../a2a/model.js';
 import { ProtocolError } from '../errors.js';
@@ -7,16 +10,18 @@ import { isObject } from '../mcp/model.js';
 import { contentOf, textOf } from './content.js';
 import { TOOLS_EXTENSION } from './tool-skill.js';
 
-/** The tool for a message that is about no skill in particular. */
+/** The tool for a message without a particular skill. */
 const CONVERSATION = 'send_message';
 
 const TEXT_LIMIT = 4_000;
 
 export interface AgentTool {
   readonly name: string;
-  /** The skill it stands for; none for a plain conversation. */
+  /** The skill of this tool; undefined for plain messages. */
   readonly skill: string | undefined;
-  /** Its arguments are the skill's own, for which the card has a schema; otherwise they are what to say to the agent. */
+  /**
+   * The tool takes the arguments of the skill's own schema from the card. Otherwise it takes a message to the agent.
+   */
   readonly typed: boolean;
   readonly definition: JsonObject;
 }
@@ -24,21 +29,24 @@ export interface AgentTool {
 const FILE = {
   type: 'object',
   properties: {
-    uri: { type: 'string', description: 'Where the file is' },
-    base64: { type: 'string', description: 'What is in it, instead of a uri' },
+    uri: { type: 'string', description: 'URL of the file' },
+    base64: { type: 'string', description: 'Content of the file, instead of a uri' },
     name: { type: 'string' },
     mimeType: { type: 'string' },
   },
 };
 
-/** That one of the first three has to be there is said in words: models' APIs refuse a schema that begins with `anyOf`. */
+/**
+ * The descriptions state that one of the first three members is required: model APIs refuse a schema that begins with
+ * `anyOf`.
+ */
 const INPUT_SCHEMA = {
   type: 'object',
   properties: {
-    message: { type: 'string', description: 'What to say to the agent; this, data or files must be given' },
+    message: { type: 'string', description: 'Text for the agent; message, data or files is required' },
     data: { description: 'Structured input for the agent: any JSON value' },
     files: { type: 'array', items: FILE, description: 'Files for the agent' },
-    contextId: { type: 'string', description: 'Goes on with an earlier conversation' },
+    contextId: { type: 'string', description: 'Continues an earlier conversation' },
     taskId: { type: 'string', description: 'Answers a task that asked for input' },
     referenceTaskIds: { type: 'array', items: { type: 'string' }, description: 'Tasks this refers to' },
   },
@@ -47,7 +55,7 @@ const INPUT_SCHEMA = {
 const OUTPUT_SCHEMA = {
   type: 'object',
   properties: {
-    state: { type: 'string', description: 'How the task stands; "message" for a reply without a task' },
+    state: { type: 'string', description: 'State of the task; "message" for a reply without a task' },
     taskId: { type: 'string' },
     contextId: { type: 'string' },
     text: { type: 'string' },
@@ -57,7 +65,7 @@ const OUTPUT_SCHEMA = {
   required: ['state'],
 };
 
-/** The tools an agent with this card has, in the order of its skills. */
+/** The tools for an agent's card, in the order of its skills. */
 export function toolsOf(card: AgentCard): AgentTool[] {
   const taken = new Set<string>();
   const schemas = schemasIn(card);
@@ -73,7 +81,7 @@ export function toolsOf(card: AgentCard): AgentTool[] {
   return [...tools, { name, skill: undefined, typed: false, definition }];
 }
 
-/** The schemas of skills that are tools themselves, at an agent that says so. */
+/** The input schemas of the skills, if the agent's card publishes them. */
 function schemasIn({ capabilities }: AgentCard): Readonly<Record<string, JsonObject>> {
   const extension = capabilities?.extensions?.find(({ uri }) => uri === TOOLS_EXTENSION);
   const tools = isObject(extension?.params) ? extension.params['tools'] : undefined;
@@ -92,7 +100,7 @@ function definitionOf(name: string, title: string, description: string, schema?:
     description: description.slice(0, TEXT_LIMIT),
     inputSchema: schema ?? (INPUT_SCHEMA as unknown as JsonObject),
     outputSchema: OUTPUT_SCHEMA as unknown as JsonObject,
-    // What an agent does is open; nothing better is claimed for it.
+    // The behavior of an agent is unknown, so no other hint is given.
     annotations: { openWorldHint: true },
     execution: { taskSupport: 'optional' },
   };
@@ -112,7 +120,7 @@ function freeName(id: string, taken: Set<string>): string {
   return name;
 }
 
-/** A call's arguments as a message. Throws `invalid_params` that names the argument. */
+/** Translates a call's arguments to a message. Throws `invalid_params` that names the argument. */
 export function requestOf(tool: AgentTool, given: JsonObject, messageId: string): SendMessageRequest {
   const args: JsonObject = tool.typed ? { data: given } : given;
   const { message, data, files, contextId, taskId, referenceTaskIds } = args;
@@ -121,8 +129,7 @@ export function requestOf(tool: AgentTool, given: JsonObject, messageId: string)
     ...(data !== undefined ? [{ data, mediaType: 'application/json' }] : []),
     ...filesOf(files),
   ];
-  if (parts.length === 0)
-    throw new ProtocolError('invalid_params', 'One of "message", "data" and "files" must be there');
+  if (parts.length === 0) throw new ProtocolError('invalid_params', 'One of "message", "data" and "files" is required');
   if (referenceTaskIds !== undefined && !isTexts(referenceTaskIds))
     throw new ProtocolError('invalid_params', '"referenceTaskIds" must be a list of strings');
   const wish = tool.skill === undefined ? {} : { metadata: { [ROUTE]: { skillId: tool.skill } } };
@@ -163,10 +170,10 @@ function filesOf(files: JsonValue | undefined): Part[] {
   });
 }
 
-/** The `_meta` key under which every result says which task it came from. */
+/** The `_meta` key under which every result names its task. */
 const META_KEY = 'parley/a2a';
 
-/** What an agent said without making a task of it. */
+/** The result for a direct message of an agent, without a task. */
 export function replyResult(agent: string, message: Message): JsonObject {
   return resultOf(agent, {
     state: 'message',
@@ -176,7 +183,7 @@ export function replyResult(agent: string, message: Message): JsonObject {
   });
 }
 
-/** How a task stands, as the result of the call that led to it: artifacts first, in order (a2a.md 4.1). */
+/** The result for a task in its current state: artifacts first, in order (a2a.md 4.1). */
 export function taskResult(agent: string, task: Task, tool?: AgentTool): JsonObject {
   const { status, artifacts = [] } = task;
   const speaks = artifacts.length === 0 || status.state !== 'TASK_STATE_COMPLETED';
@@ -196,7 +203,7 @@ export function taskResult(agent: string, task: Task, tool?: AgentTool): JsonObj
       ...(description !== undefined && { description }),
     })),
     content: content.length > 0 ? content : [{ type: 'text', text: `The task is ${wordOf(status.state)}.` }],
-    // A question is no error: whoever calls again with the task id answers it.
+    // A question is not an error: a further call with the task id answers it.
     isError: isTerminal(status.state) && status.state !== 'TASK_STATE_COMPLETED',
     ...(isInterrupted(status.state) && { answerBy: tool?.typed ? `the tool ${CONVERSATION}` : 'this tool again' }),
   });
@@ -204,14 +211,14 @@ export function taskResult(agent: string, task: Task, tool?: AgentTool): JsonObj
 
 interface Said {
   readonly state: string;
-  /** The parts of each artifact or message: an agent that streams cuts one text into many. */
+  /** The parts of each artifact or message. A streaming agent may split one text into many parts. */
   readonly said: readonly (readonly Part[])[];
   readonly contextId: string | undefined;
   readonly taskId?: string;
   readonly artifacts?: JsonObject[];
   readonly content: JsonObject[];
   readonly isError?: boolean;
-  /** How a task that asks is answered. */
+  /** The tool that answers a task which needs input. */
   readonly answerBy?: string;
 }
 
@@ -236,7 +243,7 @@ function resultOf(agent: string, said: Said): JsonObject {
   };
 }
 
-/** `TASK_STATE_INPUT_REQUIRED` is `input-required` in a sentence. */
+/** The state in the spelling for messages: `TASK_STATE_INPUT_REQUIRED` becomes `input-required`. */
 export const wordOf = (state: string): string =>
   state
     .replace(/^TASK_STATE_/, '')

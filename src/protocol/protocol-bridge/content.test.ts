@@ -7,7 +7,7 @@ const PLACE = { agent: 'planner', task: 't 1', artifact: 'a' };
 test.each<[string, Part, object]>([
   ['text', { text: 'hello' }, { type: 'text', text: 'hello' }],
   ['an image', { raw: 'AAAA', mediaType: 'image/png' }, { type: 'image', data: 'AAAA', mimeType: 'image/png' }],
-  ['sound', { raw: 'AAAA', mediaType: 'audio/wav' }, { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' }],
+  ['audio', { raw: 'AAAA', mediaType: 'audio/wav' }, { type: 'audio', data: 'AAAA', mimeType: 'audio/wav' }],
   [
     'a text file',
     { raw: Buffer.from('hé').toString('base64'), mediaType: 'text/csv' },
@@ -31,11 +31,11 @@ test.each<[string, Part, object]>([
   ],
   ['data', { data: { a: 1 } }, { type: 'text', text: '{"a":1}' }],
   ['data that is null', { data: null }, { type: 'text', text: 'null' }],
-])('an agent says %s', (_, part, content) => {
+])('translates an agent’s part: %s', (_, part, content) => {
   expect(contentOf([part], PLACE)).toEqual([content]);
 });
 
-test('structured content stands first, and its copy in text is left out', () => {
+test('structured content comes first, and its copy in text is left out', () => {
   const result = {
     structuredContent: { a: 1 },
     content: [
@@ -64,7 +64,7 @@ test.each([
     { raw: 'AAAA', filename: 'b.bin' },
   ],
   [{ type: 'hologram', x: 1 }, { data: { type: 'hologram', x: 1 } }],
-])('a tool says %j', (block, part) => {
+])('translates a tool’s content %j', (block, part) => {
   expect(partsOf({ content: [block] })).toEqual([part]);
 });
 

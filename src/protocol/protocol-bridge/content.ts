@@ -3,14 +3,14 @@ import type { Part } from '../a2a/model.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { isObject } from '../mcp/model.js';
 
-/** Where a part stands, for a name that a resource made of it can have. */
+/** The position of a part, for the URI of a resource created from it. */
 export interface Place {
   readonly agent: string;
   readonly task: string | undefined;
   readonly artifact: string;
 }
 
-/** What a tool's result says, from an agent's parts. */
+/** Translates an agent's parts to the content of a tool result. */
 export function contentOf(parts: readonly Part[], place: Place): JsonObject[] {
   return parts.flatMap((part, index) => {
     const content = blockOf(part, place, index);
@@ -30,7 +30,7 @@ function blockOf(part: Part, place: Place, index: number): JsonObject | undefine
     };
   }
   if (raw !== undefined) return fileBlock(raw, mediaType, resourceUri(place, index));
-  // Clients that read no structured content see it as text (a2a.md 4.1).
+  // Clients without support for structured content read it as text (a2a.md 4.1).
   if ('data' in part) return { type: 'text', text: JSON.stringify(data) };
   return undefined;
 }
@@ -57,18 +57,18 @@ function resourceUri({ agent, task, artifact }: Place, index: number): string {
   return `a2a://${[agent, task ?? 'message', artifact, String(index)].map(encodeURIComponent).join('/')}`;
 }
 
-/** The last segment of a URL is what people would call it. */
+/** The last segment of a URL, used as a name. */
 function nameOf(url: string): string {
   return /([^/?#]+)\/?(?:[?#].*)?$/.exec(url)?.[1] ?? url;
 }
 
-/** An agent's parts, from what a tool's result says; its structured content stands first. */
+/** Translates a tool result to an agent's parts; structured content comes first. */
 export function partsOf(result: JsonObject): Part[] {
   const { content, structuredContent } = result;
   const parts: Part[] = Array.isArray(content) ? content.filter(isObject).flatMap(partOf) : [];
   if (structuredContent === undefined) return parts;
   const structured: Part = { data: structuredContent, mediaType: 'application/json' };
-  // A server repeats structured content as text for clients that read only that.
+  // A server repeats structured content as text for clients that read only text.
   const rest = parts.filter(({ text }) => text === undefined || !sameJson(text, structuredContent));
   return [structured, ...rest];
 }
@@ -110,7 +110,7 @@ function sameJson(text: string, value: JsonValue): boolean {
   }
 }
 
-/** The text of parts, for where only text can stand. */
+/** The text of all text parts. */
 export function textOf(parts: readonly Part[] | undefined, between = '\n'): string {
   return (parts ?? [])
     .flatMap(({ text }) => (text === undefined ? [] : [text]))

@@ -8,7 +8,7 @@ const asking = (parts: Part[], state: Task['status']['state'] = 'TASK_STATE_INPU
   status: { state, message: { messageId: 'm1', role: 'ROLE_AGENT', parts } },
 });
 
-test('a question in words is a form with one answer', () => {
+test('a question in text becomes a form with one field', () => {
   expect(questionOf(asking([{ text: 'Where to?' }]))).toEqual({
     method: 'elicitation/create',
     params: {
@@ -24,7 +24,7 @@ test('a question in words is a form with one answer', () => {
   expect(questionKey(asking([]))).toBe('m1');
 });
 
-test('a flat schema in data is the form; a deep one is not', () => {
+test('a flat schema in data becomes the form; a nested one does not', () => {
   const flat = { type: 'object', properties: { city: { type: 'string' } } };
   const deep = { type: 'object', properties: { city: { type: 'object' } } };
   expect(questionOf(asking([{ text: 'x' }, { data: flat }])).params?.['requestedSchema']).toEqual(flat);
@@ -34,7 +34,7 @@ test('a flat schema in data is the form; a deep one is not', () => {
   expect(questionOf(asking([{ text: 'x' }, { data: deep }])).params?.['requestedSchema']).not.toEqual(deep);
 });
 
-test('a task that needs authorisation sends its client to the page it names', () => {
+test('a task that needs authorisation directs its client to the URL it names', () => {
   for (const part of [{ url: 'https://x.example/in' }, { data: { url: 'https://x.example/in' } }]) {
     expect(questionOf(asking([{ text: 'Sign in' }, part], 'TASK_STATE_AUTH_REQUIRED')).params).toEqual({
       mode: 'url',
@@ -52,7 +52,7 @@ test.each([
   ],
   [{ action: 'decline' }, [{ data: { action: 'decline' }, mediaType: 'application/json' }]],
   [{ action: 'cancel' }, undefined],
-])('the answer %j', (answer, parts) => {
+])('translates the answer %j', (answer, parts) => {
   expect(answerParts(answer)).toEqual(parts);
 });
 
@@ -66,7 +66,7 @@ const FORM: InputRequest = {
 };
 const says = (...parts: Part[]): Message => ({ messageId: 'm', role: 'ROLE_USER', parts });
 
-test('what a tool asks is words and data', () => {
+test('a tool’s question becomes text and data', () => {
   expect(questionParts('k', FORM)).toEqual([
     { text: 'How many?' },
     { data: { key: 'k', requestedSchema: FORM.params?.['requestedSchema'] }, mediaType: 'application/json' },
@@ -84,13 +84,13 @@ test.each<[string, Message, object | undefined]>([
   ],
   ['JSON in text', says({ text: '{"n":3}' }), { k: { action: 'accept', content: { n: 3 } } }],
   ['a refusal', says({ data: { action: 'decline' } }), { k: { action: 'decline' } }],
-  ['text that is no number', says({ text: 'three' }), undefined],
-  ['nothing to read', says({ url: 'x://y' }), undefined],
-])('an answer as %s', (_, message, answers) => {
+  ['text that is not a number', says({ text: 'three' }), undefined],
+  ['no readable part', says({ url: 'x://y' }), undefined],
+])('reads an answer from %s', (_, message, answers) => {
   expect(answersIn(message, { k: FORM })).toEqual(answers);
 });
 
-test('a task that needs authorisation and names no page is confirmed, and asks for no secret (ELI-03)', () => {
+test('a task that needs authorisation without a URL asks for confirmation and for no secret (ELI-03)', () => {
   const { params } = questionOf(asking([{ text: 'Sign in' }], 'TASK_STATE_AUTH_REQUIRED'));
   expect(params).toEqual({ mode: 'form', message: 'Sign in', requestedSchema: { type: 'object', properties: {} } });
   expect(answerParts({ action: 'accept', content: {} })).toEqual([{ text: 'accepted' }]);

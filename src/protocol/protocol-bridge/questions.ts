@@ -1,4 +1,4 @@
-/** A task that waits for its client, and a tool that asks its client, in each other's words (a2a.md 4.1, 4.2). */
+/** Translates between a task that waits for its client and a tool that asks its client (a2a.md 4.1, 4.2). */
 import type { Message, Part, Task } from '../a2a/model.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { type InputRequest, isObject } from '../mcp/model.js';
@@ -12,14 +12,14 @@ const PLAIN: JsonObject = {
   required: [ANSWER],
 };
 
-/** No field at all: whoever has to prove something does so elsewhere, and secrets are not asked for in forms (ELI-03). */
+/** A form without fields: the user authenticates elsewhere, and forms must not ask for secrets (ELI-03). */
 const CONFIRM: JsonObject = { type: 'object', properties: {} };
 
-/** What a task in INPUT_REQUIRED or AUTH_REQUIRED asks a person, as an elicitation. */
+/** The question of a task in INPUT_REQUIRED or AUTH_REQUIRED, as an elicitation. */
 export function questionOf(task: Task): InputRequest {
   const { status } = task;
   const parts = status.message?.parts ?? [];
-  const message = textOf(parts) || 'The agent needs more to go on.';
+  const message = textOf(parts) || 'The agent needs more information.';
   if (status.state === 'TASK_STATE_AUTH_REQUIRED') {
     const url = linkIn(parts);
     const asked = url === undefined ? { mode: 'form', requestedSchema: CONFIRM } : { mode: 'url', url };
@@ -28,7 +28,7 @@ export function questionOf(task: Task): InputRequest {
   return { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema: schemaIn(parts) ?? PLAIN } };
 }
 
-/** The key of a question: never the same twice within a task (TSKX-07). */
+/** The key of a question, unique within a task (TSKX-07). */
 export const questionKey = (task: Task): string => task.status.message?.messageId ?? task.status.timestamp ?? task.id;
 
 function linkIn(parts: readonly Part[]): string | undefined {
@@ -39,7 +39,7 @@ function linkIn(parts: readonly Part[]): string | undefined {
   return undefined;
 }
 
-/** A form can hold flat, simple values only (ELI-04); whatever else an agent describes is asked for in words. */
+/** A form can contain only flat, simple values (ELI-04). Other schemas become a question in plain text. */
 function schemaIn(parts: readonly Part[]): JsonObject | undefined {
   for (const { data } of parts) {
     const schema = isObject(data) ? (isObject(data['requestedSchema']) ? data['requestedSchema'] : data) : undefined;
@@ -51,7 +51,7 @@ function schemaIn(parts: readonly Part[]): JsonObject | undefined {
   return undefined;
 }
 
-/** A person's answer as parts of the message that goes on with the task; undefined where it is to be cancelled. */
+/** A user's answer as the parts of the next message to the task; undefined to cancel the task. */
 export function answerParts(answer: JsonObject): Part[] | undefined {
   const { action, content } = answer;
   if (action === 'cancel') return undefined;
@@ -67,7 +67,7 @@ const sentence = (content: JsonObject): string =>
     .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join('\n');
 
-/** What a tool asks, as the parts of a status message: words first, then what a program reads. */
+/** A tool's question as the parts of a status message: text for people first, then data for programs. */
 export function questionParts(key: string, request: InputRequest): Part[] {
   const { params = {} } = request;
   const message = typeof params['message'] === 'string' ? params['message'] : `The tool asks for ${request.method}`;
@@ -82,7 +82,7 @@ export function questionParts(key: string, request: InputRequest): Part[] {
 }
 
 /**
- * The answers in a message to a task that asked: data that names the key, data or JSON text that is the content, or plain
+ * The answers in a message to a task that asked: data that names the key, data or JSON text with the content, or plain
  * text for a form with one field.
  */
 export function answersIn(

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Part, ROUTE } from '../a2a/model.js';
-import { problemsWith, skillOf, type Tool, wishIn } from './tool-skill.js';
+import { problemsWith, selectTool, skillOf, type Tool } from './tool-skill.js';
 
 const FORECAST: Tool = {
   name: 'weather__forecast',
@@ -57,38 +57,38 @@ test.each<[string, ReturnType<typeof asks>, string | undefined, object]>([
   ['JSON text', asks([{ text: '{"skill":"echo","arguments":{"x":1}}' }]), ECHO.name, { x: 1 }],
   ['nothing', asks([{ text: 'do something' }]), undefined, {}],
 ])('the tool is chosen by %s', (_, request, tool, args) => {
-  const wish = wishIn(request, [FORECAST, ECHO]);
-  expect(wish.tool?.name).toBe(tool);
-  expect(wish.args).toEqual(args);
+  const selected = selectTool(request, [FORECAST, ECHO]);
+  expect(selected.tool?.name).toBe(tool);
+  expect(selected.args).toEqual(args);
 });
 
-test('the only tool takes plain text', () => {
-  expect(wishIn(asks([{ text: 'Rome' }]), [FORECAST])).toEqual({ tool: FORECAST, args: { city: 'Rome' } });
+test('an agent with one tool accepts plain text', () => {
+  expect(selectTool(asks([{ text: 'Rome' }]), [FORECAST])).toEqual({ tool: FORECAST, args: { city: 'Rome' } });
 });
 
-test('what is wrong with arguments', () => {
+test('reports the problems of arguments', () => {
   expect(problemsWith(FORECAST, {})).toEqual(['"city" is missing']);
   expect(problemsWith(FORECAST, { city: 'Rome', days: 1.5 })).toEqual(['"days" must be of type integer']);
   expect(problemsWith(FORECAST, { city: 'Rome', days: 2 })).toEqual([]);
 });
 
-test('what is said now is put on top of what was given, and text fills what is still open', () => {
+test('new arguments override earlier ones, and text fills the missing argument', () => {
   const both: Tool = {
     ...FORECAST,
     definition: { inputSchema: { ...(FORECAST.definition['inputSchema'] as object), required: ['city', 'days'] } },
   };
-  expect(wishIn(asks([{ text: 'Rome' }]), [both], { days: 2 }).args).toEqual({ days: 2, city: 'Rome' });
-  expect(wishIn(asks([{ data: { days: 3 } }]), [both], { days: 2, city: 'Oslo' }).args).toEqual({
+  expect(selectTool(asks([{ text: 'Rome' }]), [both], { days: 2 }).args).toEqual({ days: 2, city: 'Rome' });
+  expect(selectTool(asks([{ data: { days: 3 } }]), [both], { days: 2, city: 'Oslo' }).args).toEqual({
     days: 3,
     city: 'Oslo',
   });
 });
 
-test('a short name is good while only one tool has it, and one of the front card is understood', () => {
+test('accepts a short name if only one tool matches, and a name from the gateway card', () => {
   const other: Tool = { name: 'old__forecast', definition: { name: 'old__forecast' } };
   const tools = [FORECAST, other, ECHO];
-  expect(wishIn(asks([{ data: { tool: 'forecast' } }]), tools).tool).toBeUndefined();
-  expect(wishIn(asks([{ data: { tool: 'echo' } }]), tools).tool).toBe(ECHO);
+  expect(selectTool(asks([{ data: { tool: 'forecast' } }]), tools).tool).toBeUndefined();
+  expect(selectTool(asks([{ data: { tool: 'echo' } }]), tools).tool).toBe(ECHO);
   const hint = { [ROUTE]: { skillId: 'desk.old__forecast' } };
-  expect(wishIn(asks([{ text: 'x' }], hint), tools).tool).toBe(other);
+  expect(selectTool(asks([{ text: 'x' }], hint), tools).tool).toBe(other);
 });

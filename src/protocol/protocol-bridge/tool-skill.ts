@@ -1,11 +1,11 @@
-/** MCP tools as the skills of an A2A agent: the card, and which tool a message means (a2a.md 4.2). */
+/** MCP tools as the skills of an A2A agent: the card, and the tool that a message selects (a2a.md 4.2). */
 import { type AgentSkill, type Message, PARLEY, type Part, ROUTE, type SendMessageRequest } from '../a2a/model.js';
 import type { JsonObject, JsonValue } from '../jsonrpc/raw.js';
 import { isObject } from '../mcp/model.js';
 import { textOf } from './content.js';
 import { valuesIn } from './questions.js';
 
-/** The extension under which a card publishes the schemas of its tools. */
+/** The extension in which a card publishes the input schemas of its tools. */
 export const TOOLS_EXTENSION = `${PARLEY}/ext/mcp-tools/v1`;
 
 export interface Tool {
@@ -70,21 +70,21 @@ function exampleOf(definition: JsonObject): JsonObject {
   );
 }
 
-/** What a message wants done: a tool, if it can be told, and arguments as far as they are given. */
-export interface Wish {
+/** The tool that a message selects, if any, and the arguments it contains. */
+export interface ToolSelection {
   readonly tool: Tool | undefined;
   readonly args: JsonObject;
 }
 
 /**
- * The first of these counts: the hint, data that names a tool, text that is such data, the only tool there is. What is
- * said now is put on top of what was `given` before.
+ * Selects the tool by the first match: the hint, data that names a tool, text with such data, the only tool. Arguments
+ * in the message override those `given` before.
  */
-export function wishIn(
+export function selectTool(
   { message, metadata }: SendMessageRequest,
   tools: readonly Tool[],
   given: JsonObject = {},
-): Wish {
+): ToolSelection {
   const hint = hintIn(metadata) ?? hintIn(message.metadata);
   const named = (name: JsonValue | undefined): Tool | undefined =>
     typeof name === 'string' ? (tools.find((tool) => tool.name === name) ?? alike(tools, name)) : undefined;
@@ -108,15 +108,15 @@ function hintIn(metadata: JsonObject | undefined): JsonValue | undefined {
 }
 
 /**
- * `weather__forecast` may be called `forecast` where no other tool is, and `desk.weather__forecast` by whoever read of it
- * on the front card.
+ * Accepts `forecast` for `weather__forecast` if no other tool matches, and `desk.weather__forecast`, the name on the
+ * gateway card.
  */
 function alike(tools: readonly Tool[], name: string): Tool | undefined {
   const found = tools.filter((tool) => name.endsWith(`.${tool.name}`) || tool.name.endsWith(`__${name}`));
   return found.length === 1 ? found[0] : undefined;
 }
 
-/** Plain text fills the one text the tool needs and was not given; files fill what is to hold encoded bytes. */
+/** Plain text fills the only missing string argument; files fill arguments that hold a URI or encoded bytes. */
 function withTexts(tool: Tool, given: JsonObject, message: Message): JsonObject {
   const properties = propertiesOf(tool.definition);
   const args = { ...given };
@@ -140,7 +140,7 @@ function withTexts(tool: Tool, given: JsonObject, message: Message): JsonObject 
 const takesFile = (schema: JsonValue | undefined, { raw }: Part): boolean =>
   isObject(schema) && (raw === undefined ? schema['format'] === 'uri' : schema['contentEncoding'] === 'base64');
 
-/** What the tool needs and the arguments do not have, or have as something else. Deeper checks are the server's own. */
+/** The missing arguments and the arguments of a wrong type. The server performs the deeper checks. */
 export function problemsWith(tool: Tool, args: JsonObject): string[] {
   const properties = propertiesOf(tool.definition);
   const missing = requiredOf(tool.definition)

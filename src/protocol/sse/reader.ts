@@ -1,19 +1,19 @@
 import { BodyBuffer } from '../http/body-buffer.js';
 
 /**
- * Reads an event stream from bytes. Data is handed out as bytes: what an upstream sends is passed on, not decoded and
- * encoded again. Comment lines are dropped (HC-03).
+ * Reads an event stream from bytes. Data stays bytes: the gateway passes it on without decoding it. Comment lines are
+ * dropped (HC-03).
  */
 export interface SseEvent {
   readonly event: string;
   readonly data: Buffer;
-  /** The id of this event, when it carries one of its own. */
+  /** The id of this event, if the event itself has one. */
   readonly id: string | undefined;
 }
 
 export interface SseHandler {
   event(event: SseEvent): void;
-  /** The server asks to wait this many milliseconds before reconnecting. */
+  /** The server requests a wait of this many milliseconds before a reconnect. */
   retry?(milliseconds: number): void;
 }
 
@@ -34,18 +34,18 @@ const EMPTY = Buffer.alloc(0);
 const MANY_LINES = 1_024;
 
 export class SseReader {
-  /** The beginning of a line. */
+  /** The beginning of an unfinished line. */
   private readonly held = new BodyBuffer();
   private readonly data: Buffer[] = [];
   private dataBytes = 0;
-  /** How many of the first parts of `data` are joined lines already. */
+  /** The number of leading parts of `data` that are already joined lines. */
   private joined = 0;
   private eventName = '';
   private id: string | undefined;
   private skipLf = false;
   private atStart = true;
 
-  /** `limit` bounds one event, its unfinished line included: a line that never ends must not grow memory. */
+  /** `limit` bounds one event including its unfinished line, so that an endless line cannot fill the memory. */
   constructor(
     private readonly handler: SseHandler,
     private readonly limit: number,
@@ -85,7 +85,7 @@ export class SseReader {
     const { held } = this;
     if (held.size + part.length + this.dataBytes > this.limit)
       throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
-    // The beginning may be the little that is left of a large read, and be held for long.
+    // The beginning may be a small rest of a large read and be held for long, so it is copied.
     held.add(held.size === 0 ? Buffer.from(part) : part);
   }
 
@@ -106,7 +106,7 @@ export class SseReader {
         if (this.dataBytes > this.limit) throw new SseOverflow(`an event exceeds ${this.limit} bytes`);
         this.data.push(value);
         if (this.data.length - this.joined >= MANY_LINES) {
-          // An object for each of millions of one-byte lines would outgrow the limit a hundred times.
+          // One object for each of millions of one-byte lines would exceed the limit a hundredfold.
           this.data.push(joinLines(this.data.splice(this.joined)));
           this.joined = this.data.length;
         }
@@ -132,7 +132,7 @@ export class SseReader {
     this.joined = 0;
     this.eventName = '';
     this.id = undefined;
-    // An id with no data still moves the resume point: that is what a priming event is (HL-05).
+    // An id without data still moves the resume point: a priming event is such an event (HL-05).
     if (parts.length === 0 && id === undefined) return;
     this.handler.event({ event: eventName || 'message', data: joinLines(parts), id });
   }

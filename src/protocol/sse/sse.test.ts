@@ -41,7 +41,7 @@ const line = fc.oneof(
 );
 
 describe('SseReader', () => {
-  it('agrees with eventsource-parser on any stream, cut anywhere, with any line ending', () => {
+  it('agrees with eventsource-parser on any stream with any chunks and line endings', () => {
     fc.assert(
       fc.property(fc.array(line), fc.constantFrom('\n', '\r\n', '\r'), fc.array(fc.nat()), (lines, ending, cuts) => {
         const text = Buffer.from(`${lines.join(ending)}${ending}${ending}x${ending}`);
@@ -57,7 +57,7 @@ describe('SseReader', () => {
     );
   });
 
-  it('reads back what the writer wrote, priming event included', () => {
+  it('reads the events that the writer wrote, including the priming event', () => {
     const data = [Buffer.from('{"a":'), Buffer.from('1}')];
     const { events, retries } = read([Buffer.from(writePriming('s.0', 500)), ...writeEvent(data, { id: 's.1' })]);
     expect(events.map((e) => [e.id, e.data.toString()])).toEqual([
@@ -73,7 +73,7 @@ describe('SseReader', () => {
     expect(() => read([Buffer.from('data: 0123456789\n'.repeat(100))], 1000)).toThrow(SseOverflow);
   });
 
-  it('holds a line that comes byte by byte at little more than its bytes', () => {
+  it('uses little more memory than its bytes for a line that arrives byte by byte', () => {
     const size = 500_000;
     const events: SseEvent[] = [];
     const reader = new SseReader({ event: (event) => events.push(event) }, 1 << 20);

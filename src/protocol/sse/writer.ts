@@ -1,4 +1,4 @@
-/** Writing event streams. JSON texts hold no line breaks, so an event's data is one line. */
+/** Writes event streams. A JSON text contains no line breaks here, so an event's data is one line. */
 
 const DATA = Buffer.from('data: ');
 const END = Buffer.from('\n\n');
@@ -8,13 +8,13 @@ export interface EventFields {
   readonly event?: string;
 }
 
-/** One event around a JSON text given in pieces. */
+/** One event with a JSON text in pieces. */
 export function writeEvent(data: readonly Buffer[], fields: EventFields = {}): Buffer[] {
   const head = `event: ${fields.event ?? 'message'}\n${fields.id === undefined ? '' : `id: ${fields.id}\n`}`;
   return [Buffer.from(head), DATA, ...data, END];
 }
 
-/** The first event of a stream that can be resumed: an id to resume from and no data yet (HL-05). */
+/** The first event of a resumable stream: an id to resume from, without data (HL-05). */
 export function writePriming(id: string, retryMs: number): string {
   return `id: ${id}\nretry: ${retryMs}\ndata: \n\n`;
 }
@@ -29,7 +29,7 @@ export function writeComment(text: string): string {
 
 export const EVENT_STREAM = 'text/event-stream';
 
-/** `X-Accel-Buffering` keeps reverse proxies from holding events back (HM-09). */
+/** `X-Accel-Buffering` prevents reverse proxies from buffering events (HM-09). */
 export const STREAM_HEADERS = {
   'Content-Type': EVENT_STREAM,
   'Cache-Control': 'no-cache, no-transform',

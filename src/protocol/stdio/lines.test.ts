@@ -17,32 +17,32 @@ function read(chunks: readonly (Buffer | string)[], maxLine = 1000) {
 }
 
 describe('LineReader (STD-01)', () => {
-  it('cuts lines whatever the chunks', () => {
+  it('splits lines with any chunks', () => {
     expect(read(['{"a":1}\n{"b"', ':2}\n', '{"c":3}', '\n']).messages).toEqual(['{"a":1}', '{"b":2}', '{"c":3}']);
   });
 
-  it('tolerates CRLF, a byte order mark, surrounding blanks and empty lines', () => {
+  it('tolerates CRLF, a byte order mark, surrounding white space and empty lines', () => {
     const seen = read(['\ufeff{"a":1}\r\n', '\r\n\n   \n', ' {"b":2}\t\r\n', '\ufeff{"c"', ':3}\r', '\n']);
     expect(seen).toEqual({ messages: ['{"a":1}', '{"b":2}', '{"c":3}'], bad: [], tooLong: 0 });
   });
 
-  it('counts and skips what is no message', () => {
+  it('reports and skips lines that are not messages', () => {
     const seen = read(['Server ready\n[12:00:01] [info]\n{oops}\n"text"\n42\nnull\n{"a":1}\n[{"a":1}]\n']);
     expect(seen.messages).toEqual(['{"a":1}', '[{"a":1}]']);
     expect(seen.bad).toEqual(['Server ready', '[12:00:01] [info]', '{oops}', '"text"', '42', 'null']);
   });
 
-  it('reports only the beginning of a bad line', () => {
+  it('reports only the beginning of an invalid line', () => {
     expect(read([`${'x'.repeat(900)}\n`]).bad[0]).toHaveLength(120);
   });
 
-  it('passes a last line without newline only when it is complete', () => {
+  it('passes a last line without newline only if it is complete', () => {
     expect(read(['{"a":1}']).messages).toEqual(['{"a":1}']);
     expect(read(['{"a":{"b":1}']).messages).toEqual([]);
     expect(read(['{"a":{"b":1}']).bad).toHaveLength(1);
   });
 
-  it('takes a line of exactly maxLine bytes, in one chunk or many, and skips one byte more', () => {
+  it('accepts a line of exactly maxLine bytes in one or many chunks, and skips a longer one', () => {
     const fits = `{"a":"${'x'.repeat(92)}"}`;
     expect(fits).toHaveLength(100);
     for (const eol of ['\n', '\r\n']) {
@@ -55,12 +55,12 @@ describe('LineReader (STD-01)', () => {
     }
   });
 
-  it('drops an endless line once, and finds the next one', () => {
+  it('reports an endless line once and reads the next one', () => {
     const flood = Array.from({ length: 100 }, () => 'y'.repeat(1000));
     expect(read([...flood, '\n{"a":1}\n'])).toEqual({ messages: ['{"a":1}'], bad: [], tooLong: 1 });
   });
 
-  it('hands out bytes that later input does not overwrite', () => {
+  it('returns bytes that later input does not overwrite', () => {
     const lines: Buffer[] = [];
     const reader = new LineReader(1000, { message: (l) => lines.push(l), bad() {}, tooLong() {} });
     reader.push(Buffer.from('{"a":'));
@@ -69,7 +69,7 @@ describe('LineReader (STD-01)', () => {
     expect(lines.map(String)).toEqual(['{"a":1}', '{"b":2}']);
   });
 
-  it('finds the same messages however the bytes are cut', () => {
+  it('finds the same messages with any chunks', () => {
     const value = fc.oneof(fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 4 }), fc.string());
     fc.assert(
       fc.property(fc.array(value, { maxLength: 20 }), fc.array(fc.nat(40), { minLength: 1 }), (values, cuts) => {
@@ -89,13 +89,13 @@ describe('LineReader (STD-01)', () => {
 });
 
 describe('oneLine (STD-01)', () => {
-  it('keeps a message that is one line as it is', () => {
+  it('does not change a message on one line', () => {
     const bytes = Buffer.from('{"a":"\\n"}');
     expect(oneLine(bytes)).toBe(bytes);
     expect(oneLine('{"a":1}')).toBe('{"a":1}');
   });
 
-  it('blanks the line breaks of a pretty-printed message and nothing else', () => {
+  it('replaces only the line breaks of a pretty-printed message', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const pretty = JSON.stringify(value, null, 2)?.replaceAll('\n', '\r\n') ?? 'null';

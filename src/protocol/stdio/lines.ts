@@ -5,17 +5,17 @@ const CR = 0x0d;
 const FIRST_ROOM = 64 * 1024;
 
 export interface LineSink {
-  /** One line that looks like a JSON-RPC message. The bytes are the receiver's to keep. */
+  /** One line that looks like a JSON-RPC message. The receiver may keep the bytes. */
   message(line: Buffer): void;
-  /** A line that is no message (a log line on stdout, a banner). `preview` is its beginning. */
+  /** A line that is not a message (a log line on stdout, a banner). `preview` is its beginning. */
   bad(preview: Buffer): void;
-  /** A line longer than `maxLine`. Its bytes are gone; reported once per line, as soon as the limit is crossed. */
+  /** A line longer than `maxLine`. Its bytes are dropped; reported once per line, as soon as the limit is exceeded. */
   tooLong(): void;
 }
 
 /**
- * Cuts a byte stream into lines. Memory is bounded by `maxLine` whatever arrives: an endless line is dropped at the
- * limit and skipped to its end, and a line dripping in byte by byte lives in one growing buffer, not in a list of chunks.
+ * Splits a byte stream into lines. `maxLine` bounds the memory: an endless line is dropped at the limit and skipped to
+ * its end, and a line that arrives byte by byte is collected in one growing buffer, not in a list of chunks.
  */
 export class LineReader {
   #held: Buffer | undefined;
@@ -41,8 +41,8 @@ export class LineReader {
   }
 
   /**
-   * The stream ended. A last line without its newline is a message only if it is complete, and only a parse can tell:
-   * half a message must never be passed on.
+   * The stream ended. A last line without a newline is a message only if it is complete, which only a parser can
+   * decide: half a message must never be passed on.
    */
   end(): void {
     if (this.#length === 0 || this.#skipping) return;
@@ -61,7 +61,7 @@ export class LineReader {
     let line: Buffer;
     if (this.#length === 0) {
       line = chunk.subarray(start, end);
-      // The CR of a CRLF is no part of the line, so it does not count against the limit.
+      // The CR of a CRLF does not count towards the limit.
       if (line.length > this.#maxLine + 1) {
         this.#sink.tooLong();
         return;
@@ -113,8 +113,8 @@ export class LineReader {
 }
 
 /**
- * A message as it goes on the wire, without its final newline. A raw line break in valid JSON can only stand between
- * tokens (inside a string it is escaped), so a pretty-printed message becomes one line by blanking them (STD-01).
+ * A message as written to the wire, without its final newline. Valid JSON has raw line breaks only between tokens
+ * (inside strings they are escaped), so replacing them with spaces puts a pretty-printed message on one line (STD-01).
  */
 export function oneLine(message: Buffer | string): Buffer | string {
   if (typeof message === 'string') {
@@ -129,8 +129,8 @@ export function oneLine(message: Buffer | string): Buffer | string {
 }
 
 /**
- * True for `{"…}`, `{}` and `[{…}]`: what a JSON-RPC message or batch begins and ends with. Enough to tell it from log
- * lines such as `[12:00:01] [info]` without parsing results on the way through; whoever parses the line finds the rest.
+ * True for `{"…}`, `{}` and `[{…}]`, the first and last characters of a JSON-RPC message or batch. Distinguishes
+ * messages from log lines such as `[12:00:01] [info]` without parsing; a later parser finds other errors.
  */
 export function looksLikeMessage(text: Buffer): boolean {
   const last = text[text.length - 1];
@@ -142,7 +142,7 @@ export function looksLikeMessage(text: Buffer): boolean {
   return false;
 }
 
-/** Without surrounding blanks, the CR of a CRLF, and a byte order mark. */
+/** The line without surrounding white space, the CR of a CRLF, and a byte order mark. */
 function trim(line: Buffer): Buffer {
   let start = skipBlank(line, 0);
   if (line[start] === 0xef && line[start + 1] === 0xbb && line[start + 2] === 0xbf) start = skipBlank(line, start + 3);

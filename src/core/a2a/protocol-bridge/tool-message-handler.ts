@@ -6,7 +6,7 @@ import type { InputRequests, Notification } from '../../../protocol/mcp/model.js
 import { NEWEST } from '../../../protocol/mcp/revisions/index.js';
 import { partsOf, textOf } from '../../../protocol/protocol-bridge/content.js';
 import { answersIn } from '../../../protocol/protocol-bridge/questions.js';
-import { problemsWith, type Tool, wishIn } from '../../../protocol/protocol-bridge/tool-skill.js';
+import { problemsWith, selectTool, type Tool } from '../../../protocol/protocol-bridge/tool-skill.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import type { CallState } from '../../era-bridge/call-state.js';
 import { ALL_SERVERS, type Call, type Gateway, type Outcome, plainCall } from '../../gateway.js';
@@ -52,7 +52,7 @@ export class ToolMessageHandler {
     const waiting = before && this.waitingIn(caller, before);
     const known = tools.find(({ name }) => name === waiting?.tool);
     if (known && waiting?.asked && waiting.state) return this.answer(caller, run, known, waiting, request.message);
-    const { tool, args } = wishIn(request, known ? [known] : tools, waiting?.args);
+    const { tool, args } = selectTool(request, known ? [known] : tools, waiting?.args);
     if (!tool) return this.ask(caller, run, whichTool(tools), { tool: undefined, args });
     const problems = problemsWith(tool, args);
     if (problems.length > 0) return this.ask(caller, run, missing(tool, problems), { tool: tool.name, args });

@@ -33,7 +33,7 @@ import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index
 import {
   decodeServerCapabilities,
   encodeClientCapabilities,
-  encodeParamMembers,
+  unsupportedParams,
 } from '../../../protocol/mcp/translate/capabilities.js';
 import {
   declares,
@@ -258,7 +258,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
   private encode(call: UpstreamCall, id: number): RawObject {
     const edits: Record<string, undefined> = { inputResponses: undefined, requestState: undefined };
     const revision = this.revision ?? this.options.offer;
-    for (const member of encodeParamMembers(call.method, revision.expresses)) edits[member] = undefined;
+    for (const member of unsupportedParams(call.method, revision.expresses)) edits[member] = undefined;
     return stampParams(
       call.params,
       {

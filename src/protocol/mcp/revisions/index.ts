@@ -7,7 +7,7 @@ import type { Revision } from './revision.js';
 
 export type { Expresses, Revision } from './revision.js';
 
-/** Every revision spoken, oldest first. Every surface that lists versions reads this. */
+/** Every supported revision, oldest first. Every surface that lists versions uses this list. */
 export const REVISIONS: readonly Revision[] = [r20241105, r20250326, r20250618, r20251125, r20260728];
 
 export const REVISION_DATES: readonly string[] = REVISIONS.map((revision) => revision.date);
@@ -33,5 +33,5 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 export const isRevisionDate = (value: unknown): value is string => typeof value === 'string' && DATE.test(value);
 
-/** Whether a version this code does not know would speak the modern way: later revisions keep its shape. */
+/** Whether an unknown version belongs to the modern era: later revisions keep its structure. */
 export const soundsModern = (date: string): boolean => DATE.test(date) && date >= MODERN[0]!.date;

@@ -1,4 +1,4 @@
-/** What one revision of the protocol can say. Everything the codecs do follows from these rows (mcp.md 1.7). */
+/** The features that one revision of the protocol can express. The codecs decide by these flags only (mcp.md 1.7). */
 export interface Expresses {
   readonly toolAnnotations: boolean;
   readonly titles: boolean;
@@ -8,7 +8,7 @@ export interface Expresses {
   /** `_meta` on tools, resources, prompts, content blocks and roots. */
   readonly itemMeta: boolean;
   readonly lastModified: boolean;
-  /** Tool output beside content: nothing, an object with an object schema, or any JSON value. */
+  /** Tool output besides content: none, an object with an object schema, or any JSON value. */
   readonly structuredOutput: 'none' | 'object' | 'any';
   /** `execution.taskSupport` on tools. */
   readonly execution: boolean;
@@ -22,9 +22,9 @@ export interface Expresses {
   readonly richForms: boolean;
   /** Tools, tool results and content arrays in sampling. */
   readonly samplingTools: boolean;
-  /** Questions as a result that is answered by calling again. */
+  /** Questions as a result, answered by repeating the call. */
   readonly inputRequired: boolean;
-  /** The error that asks to open URLs first. */
+  /** The error that requires the user to open URLs first. */
   readonly urlElicitationError: boolean;
   readonly batches: boolean;
   readonly tasks: 'none' | 'core' | 'extension';
@@ -32,13 +32,13 @@ export interface Expresses {
 
 export interface Revision {
   readonly date: string;
-  /** The handshake era opens with `initialize`; the modern one carries its metadata on every request. */
+  /** The handshake era begins with `initialize`; the modern era has metadata on every request. */
   readonly era: 'legacy' | 'modern';
   readonly expresses: Expresses;
-  /** Streamable HTTP carries the negotiated version in a header after the handshake (HL-16). */
+  /** Streamable HTTP sends the negotiated version in a header after the handshake (HL-16). */
   readonly versionHeader: boolean;
-  /** A resumable stream opens with an event that has an id and no data (HL-05). */
+  /** A resumable stream begins with an event that has an id and no data (HL-05). */
   readonly primingEvents: boolean;
-  /** Whether the revision knows the Streamable HTTP transport. */
+  /** Whether the revision has the Streamable HTTP transport. */
   readonly streamableHttp: boolean;
 }

@@ -2,7 +2,9 @@ import type { JsonObject } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, isObject, type ServerCapabilities, TASKS_EXTENSION } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 
-/** What a client declared, in the modern vocabulary. `tasks` of 2025-11-25 has no place in it and is read apart. */
+/**
+ * A client's capabilities in the modern vocabulary, which has no `tasks`; the `tasks` of 2025-11-25 are read elsewhere.
+ */
 export function decodeClientCapabilities(declared: unknown, from: Revision): ClientCapabilities {
   if (!isObject(declared)) return {};
   const out: ClientCapabilities = { ...declared };
@@ -20,7 +22,10 @@ export function decodeClientCapabilities(declared: unknown, from: Revision): Cli
   return out;
 }
 
-/** What the gateway declares for a caller toward a server of this revision (GW-06: only what the caller can do). */
+/**
+ * The capabilities that the gateway declares to a server of this revision on behalf of a caller (GW-06: only those of
+ * the caller).
+ */
 export function encodeClientCapabilities(capabilities: ClientCapabilities, to: Revision): JsonObject {
   if (to.era === 'modern') return isObject(capabilities.roots) ? { ...capabilities, roots: {} } : capabilities;
   const out: JsonObject = { ...capabilities };
@@ -32,7 +37,7 @@ export function encodeClientCapabilities(capabilities: ClientCapabilities, to: R
     const modes = Object.fromEntries(
       to.expresses.elicitation.filter((mode) => mode in declared).map((mode) => [mode, {}]),
     );
-    // Before URL mode existed there were no modes to name.
+    // Revisions before URL mode have no modes.
     if (to.expresses.elicitation.includes('url')) {
       if (Object.keys(modes).length > 0) out['elicitation'] = modes;
     } else if ('form' in modes) out['elicitation'] = {};
@@ -45,12 +50,12 @@ export function encodeClientCapabilities(capabilities: ClientCapabilities, to: R
   return out;
 }
 
-/** What a server of this revision offers, in the modern vocabulary. */
+/** A server's capabilities in the modern vocabulary. */
 export function decodeServerCapabilities(declared: unknown, from: Revision): ServerCapabilities {
   if (!isObject(declared)) return {};
   const out: ServerCapabilities = { ...declared };
   if (from.era === 'legacy') delete out['tasks'];
-  // 2024-11-05 has the method and no flag for it: possible until the server says otherwise.
+  // 2024-11-05 has the method but no flag for it: assume support until the server reports otherwise.
   if (!from.expresses.completionsCapability && (out.prompts || out.resources)) out.completions ??= {};
   return out;
 }
@@ -64,8 +69,8 @@ export function encodeServerCapabilities(capabilities: ServerCapabilities, to: R
   return out;
 }
 
-/** Parameters of a request in the words of the server's revision. */
-export function encodeParamMembers(method: string, to: Expresses): readonly string[] {
+/** The request parameters that the server's revision does not know. */
+export function unsupportedParams(method: string, to: Expresses): readonly string[] {
   return method === 'completion/complete' && !to.completionContext ? ['context'] : [];
 }
 
@@ -75,8 +80,8 @@ function without(object: JsonObject, key: string): JsonObject {
 }
 
 /**
- * What is declared on a session that several clients use in turn: each thing they can be asked, and nothing that concerns
- * one client, such as news of its roots. Clients that can be asked the same share a session.
+ * The capabilities declared on a session that several clients use in turn: the questions they can answer, and nothing
+ * specific to one client, such as changes of its roots. Clients that can answer the same questions share a session.
  */
 export function sharedCapabilities(capabilities: ClientCapabilities): ClientCapabilities {
   const { elicitation, sampling, roots, ...out } = capabilities;
@@ -90,7 +95,7 @@ export function sharedCapabilities(capabilities: ClientCapabilities): ClientCapa
   return out;
 }
 
-/** A stable text for a set of capabilities: equal texts may share an upstream session. */
+/** A stable text for a set of capabilities. Clients with equal texts may share an upstream session. */
 export function capabilityFingerprint(capabilities: JsonObject): string {
   return JSON.stringify(sorted(capabilities));
 }

@@ -3,7 +3,7 @@ import { isObject } from '../model.js';
 import type { Expresses } from '../revisions/index.js';
 import { translateAnnotations } from './items.js';
 
-/** A content block in the words of an older revision; what it has no word for becomes the nearest thing it has. */
+/** A content block in the form of an older revision. A block that the revision lacks becomes its closest equivalent. */
 export function translateBlock(block: JsonValue, to: Expresses): JsonValue {
   if (!isObject(block)) return block;
   const type = block['type'];
@@ -20,7 +20,7 @@ export function translateBlock(block: JsonValue, to: Expresses): JsonValue {
   return out;
 }
 
-/** The contents of a resource, as `resources/read` and embedded resources carry them. */
+/** The contents of a resource, in `resources/read` results and embedded resources. */
 export function translateContents(contents: JsonValue, to: Expresses): JsonValue {
   if (to.itemMeta || !isObject(contents)) return contents;
   const { _meta: _, ...rest } = contents;

@@ -4,17 +4,17 @@ import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { isObject } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 
-/** How a failure is told: as a result the model reads, or as an error with the HTTP status that goes with it. */
+/** A failure on the wire: a tool result for the model, or a JSON-RPC error with its HTTP status. */
 export type EncodedFailure =
   | { readonly result: JsonObject }
   | { readonly error: RpcErrorObject; readonly status: number; readonly headers: Readonly<Record<string, string>> };
 
-/** Refusals of these kinds tell the model something it can act on, where the client's revision has no code for them. */
+/** Refusals that the model can act on. They become tool results if the client's revision has no code for them. */
 const FOR_THE_MODEL: readonly string[] = ['missing_capability', 'not_bridgeable', 'overloaded', 'not_approved'];
 
 export interface FailureContext {
   readonly method: string;
-  /** The URI asked for, with `resources/read`. */
+  /** The requested URI of a `resources/read`. */
   readonly uri?: JsonValue | undefined;
 }
 
@@ -26,7 +26,7 @@ export function encodeFailure(
   return error instanceof ProtocolError ? encodeOwn(error, to, context) : encodeUpstream(error, to, context);
 }
 
-/** One of the gateway's own errors, with the code that this revision has for it. */
+/** One of the gateway's own errors, with its code in this revision. */
 export function errorObject(error: ProtocolError, to: Revision): RpcErrorObject {
   const { row, message, data } = error;
   return { code: to.era === 'modern' ? row.modern : row.legacy, message, data: data as JsonObject };

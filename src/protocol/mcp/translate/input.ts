@@ -1,4 +1,4 @@
-/** Questions back to the client and their answers, between the forms of the revisions (mcp.md 4.2, 4.5). */
+/** Questions to the client and their answers, translated between the revisions (mcp.md 4.2, 4.5). */
 import { ProtocolError } from '../../errors.js';
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { type ClientCapabilities, type InputRequest, isObject } from '../model.js';
@@ -6,7 +6,7 @@ import type { Expresses, Revision } from '../revisions/index.js';
 
 const METHODS: readonly string[] = ['elicitation/create', 'sampling/createMessage', 'roots/list'];
 
-/** A server's request in the modern form, or undefined if it is none that a client could be asked. */
+/** A server's request in the modern form; undefined if a client cannot be asked it. */
 export function decodeInputRequest(method: string, params: JsonObject): InputRequest | undefined {
   if (!METHODS.includes(method)) return undefined;
   const { _meta: _, task: __, ...rest } = params;
@@ -16,7 +16,7 @@ export function decodeInputRequest(method: string, params: JsonObject): InputReq
       return { method, params: { mode: 'form', ...question } };
     }
     case 'sampling/createMessage': {
-      // Other servers' context must not reach this one through the gateway (mcp.md 4.10, 13).
+      // Context of other servers must not reach this server through the gateway (mcp.md 4.10, 13).
       const { includeContext: ___, ...question } = rest;
       return { method, params: question };
     }
@@ -25,7 +25,7 @@ export function decodeInputRequest(method: string, params: JsonObject): InputReq
   }
 }
 
-/** A server of the handshake era may name its question here; in the modern era every question has a name. */
+/** A server of the handshake era may name its question with this key; in the modern era every question has a name. */
 const QUESTION_NAME = 'parley/inputKey';
 
 export function questionName(params: JsonObject): string | undefined {
@@ -34,7 +34,7 @@ export function questionName(params: JsonObject): string | undefined {
   return typeof name === 'string' && name !== '' ? name : undefined;
 }
 
-/** The capability a client needs to be asked this, as a declaration that would satisfy it (MRTR-03). */
+/** The capability that a client needs for this question, as a declaration that satisfies it (MRTR-03). */
 export function requiredCapability(request: InputRequest): ClientCapabilities {
   switch (request.method) {
     case 'elicitation/create':
@@ -62,7 +62,7 @@ export function declares(declared: ClientCapabilities, required: ClientCapabilit
   return true;
 }
 
-/** How a caller hears that it lacks what a server needs. */
+/** The error for a caller that lacks a capability which the server needs. */
 export function lacksCapability(server: string, requiredCapabilities: ClientCapabilities): ProtocolError {
   const names = Object.entries(requiredCapabilities).flatMap(([name, parts]) => {
     const modes = isObject(parts) ? Object.keys(parts) : [];
@@ -77,18 +77,18 @@ export function lacksCapability(server: string, requiredCapabilities: ClientCapa
   );
 }
 
-/** Whether a client with these capabilities can be asked anything at all. */
+/** Whether a client with these capabilities can answer any question. */
 export const isInteractive = (capabilities: ClientCapabilities): boolean =>
   isObject(capabilities.elicitation) || isObject(capabilities.sampling) || isObject(capabilities.roots);
 
-/** A client's answer as a server of this revision reads it. */
+/** A client's answer in the form of the server's revision. */
 export function encodeInputResponse(method: string, response: JsonObject, to: Revision): JsonObject {
   if (method !== 'sampling/createMessage' || to.expresses.samplingTools) return response;
   const content = response['content'];
   return Array.isArray(content) ? { ...response, content: content[0] ?? { type: 'text', text: '' } } : response;
 }
 
-/** How a server hears that its question will not be answered. */
+/** The response to a server whose question will not be answered. */
 export function refusalOf(
   method: string,
   reason: string,
@@ -103,7 +103,7 @@ export function refusalOf(
   }
 }
 
-/** A question as a client of this revision reads it, or what keeps it from being asked. */
+/** A question in the form of the client's revision, or the feature that this revision lacks. */
 export function encodeInputRequest(
   request: InputRequest,
   to: Revision,
@@ -145,7 +145,9 @@ function encodeElicitation(
   return { params: { ...rest, requestedSchema: { ...base, properties } } };
 }
 
-/** A form field of 2025-06-18: enums are `enum` with `enumNames`, only booleans have defaults, nothing is a list. */
+/**
+ * A form field of 2025-06-18: enums use `enum` with `enumNames`, only booleans have defaults, and there are no lists.
+ */
 function plainProperty(property: JsonValue | undefined): JsonValue | undefined {
   if (!isObject(property)) return property;
   if (property['type'] === 'array') return undefined;

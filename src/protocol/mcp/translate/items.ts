@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { type Implementation, isObject, type ListMethod } from '../model.js';
 import type { Expresses } from '../revisions/index.js';
 
-/** Leaves out what the reader's revision has no word for; fields no revision knows pass (mcp.md 1.7). */
+/** Drops the members that the reader's revision lacks. Members that no revision defines pass (mcp.md 1.7). */
 export function translateItem(method: ListMethod, item: JsonObject, to: Expresses): JsonObject {
   const out: JsonObject = { ...item };
   if (!to.titles) delete out['title'];

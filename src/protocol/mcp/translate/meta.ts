@@ -3,7 +3,7 @@ import { type Edits, isEmpty, type JsonValue, type RawObject } from '../../jsonr
 import { type ClientCapabilities, HOP_META, type Implementation, isObject, type LogLevel, META } from '../model.js';
 import type { Revision } from '../revisions/index.js';
 
-/** What the next hop is told about this request. */
+/** The gateway's metadata on a request to the next hop. */
 export interface Stamp {
   readonly revision: Revision;
   readonly clientInfo: Implementation;
@@ -12,7 +12,7 @@ export interface Stamp {
   readonly progressToken: string | number | undefined;
 }
 
-/** A request's `_meta` for the next hop: the sender's own keys pass, those of one hop are written anew (BR-02). */
+/** A request's `_meta` for the next hop: the sender's own keys pass, hop-specific keys are written anew (BR-02). */
 function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefined {
   let text = '';
   if (isObject(sent)) {
@@ -23,7 +23,7 @@ function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefine
   if (progressToken !== undefined) text += `,"${META.progressToken}":${JSON.stringify(progressToken)}`;
   if (revision.era === 'modern') {
     text += `,"${META.protocolVersion}":"${revision.date}","${META.clientInfo}":${textOf(stamp.clientInfo)}`;
-    // Most declare nothing.
+    // Most clients declare no capabilities.
     const capabilities = isEmpty(stamp.capabilities) ? '{}' : JSON.stringify(stamp.capabilities);
     text += `,"${META.clientCapabilities}":${capabilities}`;
     if (logLevel !== undefined) text += `,"${META.logLevel}":"${logLevel}"`;
@@ -31,7 +31,7 @@ function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefine
   return text === '' ? undefined : `{${text.slice(1)}}`;
 }
 
-/** A request's parameters for the next hop, with everything but `_meta` and the given members as the sender wrote it. */
+/** A request's parameters for the next hop. Only `_meta` and the given members change. */
 export function stampParams(params: RawObject, stamp: Stamp, edits?: Edits): RawObject {
   const meta = { _meta: stampMeta(params.get('_meta'), stamp) };
   return edits ? params.edit(edits).edit(meta) : params.edit(meta);

@@ -2,7 +2,7 @@ import type { RawObject } from '../../jsonrpc/raw.js';
 import { type InputRequests, isObject } from '../model.js';
 import { resultType } from './result.js';
 
-/** A result, told apart by what it says it is. */
+/** A result, distinguished by its `resultType`. */
 export type DecodedOutcome =
   | { readonly kind: 'complete'; readonly result: RawObject }
   | {
@@ -12,7 +12,7 @@ export type DecodedOutcome =
     }
   | { readonly kind: 'task'; readonly result: RawObject };
 
-/** Other servers' context must not reach this one through the gateway, whatever it asks for (mcp.md 4.10, 13). */
+/** Context of other servers must not reach this server through the gateway, even on request (mcp.md 4.10, 13). */
 function withoutContext(requests: InputRequests): InputRequests {
   return Object.fromEntries(
     Object.entries(requests).map(([key, request]) => {
@@ -23,7 +23,7 @@ function withoutContext(requests: InputRequests): InputRequests {
   );
 }
 
-/** Undefined for a type this code does not know: such a result is invalid (BASE-13). */
+/** Undefined for an unknown `resultType`: such a result is invalid (BASE-13). */
 export function decodeOutcome(result: RawObject): DecodedOutcome | undefined {
   switch (resultType(result)) {
     case 'complete':

@@ -4,7 +4,7 @@ import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { translateBlock, translateContents } from './content.js';
 
-/** The words a revision may lack, as they stand in the bytes; absent, nothing has to be looked at. */
+/** The bytes of features that a revision may lack. A result without these bytes needs no inspection. */
 const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
   [Buffer.from('"audio"'), (to) => !to.audio],
   [Buffer.from('"resource_link"'), (to) => !to.resourceLinks || !to.titles],
@@ -14,8 +14,8 @@ const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boole
 ];
 
 /**
- * The edits that bring a complete result into the client's revision. Results come in with or without the modern
- * envelope members, whichever the upstream speaks.
+ * The edits that translate a complete result to the client's revision. Depending on the upstream's revision, results
+ * come with or without the modern envelope members.
  */
 export function encodeResult(method: string, result: RawObject, to: Revision, gateway: Implementation): Piece[] {
   return to.era === 'modern' ? encodeModern(method, result, gateway) : encodeLegacy(method, result, to);
@@ -33,7 +33,7 @@ function encodeModern(method: string, result: RawObject, gateway: Implementation
   return result.edit(edits).pieces();
 }
 
-/** The result's `_meta` with this hop's `serverInfo` in place of the upstream's (META-07, GW-08). */
+/** The result's `_meta`, with this hop's `serverInfo` instead of the upstream's (META-07, GW-08). */
 function metaWith(result: RawObject, serverInfo: string): string | Buffer {
   const meta = result.object('_meta');
   if (!meta || meta.hasOnly(META.serverInfo)) return `{"${META.serverInfo}":${serverInfo}}`;
@@ -78,7 +78,7 @@ function projectToolResult(result: RawObject, to: Expresses): Edits {
     (to.structuredOutput === 'none' || !result.startsWith('structuredContent', '{'))
   ) {
     edits['structuredContent'] = undefined;
-    // What the reader cannot be told as data is told as text, unless the server did so itself (TOOL-07).
+    // Structured output that the reader's revision lacks becomes text, unless the server already sent text (TOOL-07).
     const content = result.raw('content');
     if (!content || /^\[\s*\]$/.test(content.toString('latin1', 0, 16))) {
       edits['content'] = JSON.stringify([{ type: 'text', text: result.raw('structuredContent')!.toString('utf8') }]);
@@ -98,12 +98,12 @@ function projectList(
   return Array.isArray(items) ? { [member]: JSON.stringify(items.map(project)) } : {};
 }
 
-/** What a result says it is (BASE-12: one that says nothing is complete). */
+/** The `resultType` of a result; a result without one is complete (BASE-12). */
 export function resultType(result: RawObject): string {
   if (result.is('resultType', '"complete"')) return 'complete';
   const type = result.get('resultType');
   return typeof type === 'string' ? type : 'complete';
 }
 
-/** A value made here as a result, to be encoded like any other. */
+/** A value created by the gateway as a result, to be encoded like any other. */
 export const resultOf = (value: JsonObject): RawObject => RawObject.from(value);

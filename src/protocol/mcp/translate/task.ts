@@ -1,4 +1,4 @@
-/** Tasks in the two forms they have had: experimental in 2025-11-25, an extension since (mcp.md 4.7). */
+/** Tasks in both of their forms: experimental in 2025-11-25, an extension since (mcp.md 4.7). */
 import type { JsonObject, JsonValue } from '../../jsonrpc/raw.js';
 import { type InputRequests, isObject, META } from '../model.js';
 
@@ -21,12 +21,12 @@ export interface TaskView {
 export const isTerminal = (status: string): boolean =>
   status === 'completed' || status === 'failed' || status === 'cancelled';
 
-/** What a call is answered with that became a task. */
+/** The response to a call that became a task. */
 export function createTaskResult(view: TaskView): JsonObject {
   return { resultType: 'task', ...summary(view) };
 }
 
-/** The answer to `tasks/get`: the questions or the outcome stand inside (TSKX-05). */
+/** The response to `tasks/get`, which contains the questions or the outcome (TSKX-05). */
 export function detailedTask(view: TaskView): JsonObject {
   return {
     resultType: 'complete',
@@ -57,14 +57,14 @@ function summary({
   };
 }
 
-/** Reads a task of the extension from a server's words. */
+/** Reads a server's task of the extension. */
 export function readTask(value: JsonObject): TaskView | undefined {
   const { taskId, status } = value;
   if (typeof taskId !== 'string' || typeof status !== 'string') return undefined;
   return value as unknown as TaskView;
 }
 
-/** The task as 2025-11-25 shows it. There a tool that reports an error has failed (TSKX-06 turned around). */
+/** The task in the form of 2025-11-25, where a task whose tool reports an error has failed (the reverse of TSKX-06). */
 export function experimentalTask(view: TaskView): JsonObject {
   const failed = view.status === 'completed' && view.result?.['isError'] === true;
   return {
@@ -92,12 +92,12 @@ export function readExperimentalTask(
   };
 }
 
-/** Marks a message of 2025-11-25 as belonging to a task (TSKL-06). */
+/** Marks a message of 2025-11-25 as part of a task (TSKL-06). */
 export function relatedTo(taskId: string, meta: JsonValue | undefined): JsonObject {
   return { ...(isObject(meta) ? meta : {}), [META.relatedTask]: { taskId } };
 }
 
-/** Whether a server of 2025-11-25 takes tool calls as tasks (TSKL-01). */
+/** Whether a server of 2025-11-25 accepts tool calls as tasks (TSKL-01). */
 export function takesTasks(capabilities: JsonValue | undefined): boolean {
   const tasks = isObject(capabilities) ? capabilities['tasks'] : undefined;
   const requests = isObject(tasks) ? tasks['requests'] : undefined;
@@ -105,7 +105,7 @@ export function takesTasks(capabilities: JsonValue | undefined): boolean {
   return isObject(tools) && isObject(tools['call']);
 }
 
-/** How far a tool of 2025-11-25 can be called as a task. */
+/** The task support that a tool of 2025-11-25 declares. */
 export function taskSupport(tool: JsonObject): 'forbidden' | 'optional' | 'required' {
   const execution = tool['execution'];
   const support = isObject(execution) ? execution['taskSupport'] : undefined;

@@ -27,7 +27,7 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
     _meta: { [META.serverInfo]: { name: 'up', version: '9' }, 'vendor/key': 1 },
   };
 
-  it('are stamped anew for a modern client, with what the server added kept', () => {
+  it('have new metadata for a modern client and keep the server’s own keys', () => {
     expect(encoded('tools/call', modern, E)).toEqual({
       ...modern,
       _meta: { [META.serverInfo]: gateway, 'vendor/key': 1 },
@@ -44,13 +44,13 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
     expect(seen).toEqual({ content: modern.content, _meta: { 'vendor/key': 1 } });
   });
 
-  it('keep object output for those who know it, and turn it into text for those who do not', () => {
+  it('keep object output for revisions that have it, and contain it as text for others', () => {
     const result = { content: [], structuredContent: { a: 1 } };
     expect(encoded('tools/call', result, C)).toEqual(result);
     expect(encoded('tools/call', result, B)).toEqual({ content: [{ type: 'text', text: '{"a":1}' }] });
   });
 
-  it('tell an older client of audio and links in words it has', () => {
+  it('show audio and links to an older client in a form it supports', () => {
     const result = {
       content: [
         { type: 'audio', data: 'AA==', mimeType: 'audio/wav' },
@@ -83,7 +83,7 @@ describe('BR-10, BR-27: results in the client’s revision', () => {
     });
   });
 
-  it('pass as the same bytes where nothing has to change', () => {
+  it('pass as the same bytes if nothing has to change', () => {
     const raw = RawObject.at(Buffer.from('{ "content" : [ ], "big": 12345678901234567890}'));
     expect(joined(encodeResult('tools/call', raw, D, gateway)).toString()).toBe(raw.bytes().toString());
   });
@@ -108,7 +108,7 @@ describe('items of lists', () => {
     [C, ['name', 'title', 'annotations', 'inputSchema', '_meta', 'vendor']],
     [D, ['name', 'title', 'icons', 'annotations', 'execution', 'inputSchema', '_meta', 'vendor']],
     [E, ['name', 'title', 'icons', 'annotations', 'inputSchema', 'outputSchema', '_meta', 'vendor']],
-  ] as const)('show to $date what it knows', (revision, keys) => {
+  ] as const)('have the members that $date supports', (revision, keys) => {
     expect(Object.keys(translateItem('tools/list', tool, revision.expresses)).sort()).toEqual([...keys].sort());
   });
 });
@@ -173,7 +173,7 @@ describe('questions', () => {
     expect(encodeInputRequest(url, C, 'id')).toHaveProperty('impossible');
   });
 
-  it('to a model are split where a message holds one block only', () => {
+  it('to a model are split if a message can hold one block only', () => {
     const question = {
       method: 'sampling/createMessage' as const,
       params: {
@@ -201,7 +201,7 @@ describe('questions', () => {
 describe('BR-20: errors', () => {
   const read = { method: 'resources/read', uri: 'x://y' };
 
-  it('of a missing resource have the code of the client’s era', () => {
+  it('for a missing resource have the code of the client’s era', () => {
     const missing = new UpstreamRpcError(-32002, 'gone', undefined);
     expect(encodeFailure(missing, D, read)).toMatchObject({ error: { code: -32002, data: { uri: 'x://y' } } });
     expect(encodeFailure(missing, E, read)).toMatchObject({ error: { code: -32602, data: { uri: 'x://y' } } });
@@ -216,7 +216,7 @@ describe('BR-20: errors', () => {
     }
   });
 
-  it('for want of a capability are a refusal the model reads, or -32021 with 400', () => {
+  it('for a missing capability are a tool result, or -32021 with 400', () => {
     const error = new ProtocolError('missing_capability', 'needs elicitation', { data: { requiredCapabilities: {} } });
     expect(encodeFailure(error, D, { method: 'tools/call' })).toMatchObject({ result: { isError: true } });
     expect(encodeFailure(error, D, { method: 'prompts/get' })).toMatchObject({ error: { code: -32603 } });
@@ -235,7 +235,7 @@ describe('BR-28: tasks', () => {
     result: { content: [], isError: true },
   };
 
-  it('that ended with a tool’s error have failed in 2025-11-25', () => {
+  it('whose tool reported an error have failed in 2025-11-25', () => {
     expect(experimentalTask(view)).toEqual({
       taskId: 't',
       status: 'failed',
