@@ -35,7 +35,7 @@ let news: { key: TaskKey; events: StreamResponse[] }[];
 let failing: boolean;
 let counts: Map<string, number>;
 let callbacks: Callbacks;
-/** What the agent was asked to call. */
+/** The push configuration that the agent received. */
 let config: TaskPushNotificationConfig;
 const key = { id: 'k', key: randomBytes(32) };
 
@@ -65,7 +65,7 @@ beforeEach(async () => {
     records: { find: async ({ id }) => (id === 'own-1' ? record : undefined) },
     dispatcher: {
       news: async (of, events) => {
-        if (failing) throw new Error('the database is away');
+        if (failing) throw new Error('the database is unavailable');
         news.push({ key: of, events });
       },
     },
@@ -101,8 +101,8 @@ const post = async (body: unknown, headers: Record<string, string> = {}, url = c
 };
 const withToken = (): Record<string, string> => ({ 'X-A2A-Notification-Token': config.token! });
 
-describe('asking an agent to call back', () => {
-  test('G-50: the agent learns an address of the gateway, the id it knows the task by, and a secret of this task', async () => {
+describe('registering a callback at an agent', () => {
+  test('G-50: the agent receives a URL of the gateway, its own id of the task, and a secret for this task', async () => {
     expect(config).toMatchObject({ taskId: 'up-1', authentication: { scheme: 'Bearer', credentials: config.token } });
     expect(config.url.startsWith(`${base}/a2a/push/`)).toBe(true);
     for (const name of ['alice', 'planner', 'own-1', config.token!]) expect(config.url).not.toContain(name);
@@ -111,7 +111,7 @@ describe('asking an agent to call back', () => {
     expect(config.token).not.toBe(first.token);
   });
 
-  test('G-41: false where the agent has no push, refuses it, or nobody knows where the gateway is', async () => {
+  test('G-41: false if the agent has no push, refuses it, or the URL of the gateway is unknown', async () => {
     expect(await callbacks.ask(agent({}), GATEWAY, record!, EXCHANGE)).toBe(false);
     expect(await callbacks.ask(agent({ push: true }, true), GATEWAY, record!, EXCHANGE)).toBe(false);
     const seal = new Seal({ active: key, find: () => key.key });
@@ -120,8 +120,8 @@ describe('asking an agent to call back', () => {
   });
 });
 
-describe('news of a task', () => {
-  test('C-11: acknowledged by 2xx and told to the core, with the token in either place', async () => {
+describe('updates of a task', () => {
+  test('C-11: acknowledged with 2xx and passed to the core, with the token in either header', async () => {
     expect(await post(STATUS, withToken())).toBe(204);
     const other = { ...STATUS, statusUpdate: { ...STATUS.statusUpdate!, metadata: { n: 2 } } };
     expect(await post(other, { Authorization: `Bearer ${config.token}` })).toBe(204);
@@ -129,7 +129,7 @@ describe('news of a task', () => {
     expect(news[0]!.events).toEqual([STATUS]);
   });
 
-  test('G-50: every version is read, in a JSON-RPC envelope too', async () => {
+  test('G-50: every version is read, also inside a JSON-RPC envelope', async () => {
     const task: Task = { ...TASK, status: { state: 'TASK_STATE_COMPLETED', timestamp: '2026-01-01T00:00:30Z' } };
     for (const { id } of DIALECTS) {
       const { body } = dialect(id).writeNotification({ task }, task);
@@ -161,14 +161,14 @@ describe('news of a task', () => {
     expect(news[0]?.events).toMatchObject([{ statusUpdate: { taskId: 'up-1' } }]);
   });
 
-  test('C-11: the same again is acknowledged and not told again, unless its sender says that it is another', async () => {
+  test('C-11: a duplicate is acknowledged and not passed on again, unless its sender gives it another id', async () => {
     for (let i = 0; i < 3; i++) expect(await post(STATUS, withToken())).toBe(204);
     expect(news).toHaveLength(1);
     expect(await post(STATUS, { ...withToken(), 'webhook-id': 'm2' })).toBe(204);
     expect(news).toHaveLength(2);
   });
 
-  test('C-11: what could not be kept is not acknowledged, and taken when it comes again', async () => {
+  test('C-11: an update that could not be stored is not acknowledged, and accepted when repeated', async () => {
     failing = true;
     expect(await post(STATUS, withToken())).toBe(500);
     failing = false;
@@ -176,7 +176,7 @@ describe('news of a task', () => {
     expect(news).toHaveLength(1);
   });
 
-  test('C-11: nothing happens after the end, and late words of an older state are passed over', async () => {
+  test('C-11: updates after the end and updates of an older state are ignored', async () => {
     const late: StreamResponse = {
       statusUpdate: {
         ...STATUS.statusUpdate!,
@@ -189,7 +189,7 @@ describe('news of a task', () => {
     expect(news).toEqual([]);
   });
 
-  test('an agent of the first version is told its validationToken', async () => {
+  test('the validationToken of an agent of the first version is echoed', async () => {
     const response = await fetch(`${config.url}?validationToken=${encodeURIComponent('a <b> ü')}`);
     expect([response.status, await response.text()]).toEqual([200, 'a <b> ü']);
     expect(response.headers.get('content-type')).toContain('text/plain');
@@ -203,12 +203,12 @@ describe('forged callbacks', () => {
     ['no token', 401, () => post(STATUS)],
     ['a wrong token', 401, () => post(STATUS, { 'X-A2A-Notification-Token': 'x'.repeat(43) })],
     ["the token of one of the gateway's callers", 401, () => post(STATUS, { Authorization: 'Bearer secret' })],
-    ['an address of nobody', 404, () => post(STATUS, withToken(), `${base}/a2a/push/AAAA`)],
-    ['an address with a changed letter', 404, () => post(STATUS, withToken(), config.url.replace(/.$/, flip))],
-    ['news of another task', 400, () => post({ task: { ...TASK, id: 'up-2' } }, withToken())],
+    ['an unknown URL', 404, () => post(STATUS, withToken(), `${base}/a2a/push/AAAA`)],
+    ['a URL with a changed character', 404, () => post(STATUS, withToken(), config.url.replace(/.$/, flip))],
+    ['an update of another task', 400, () => post({ task: { ...TASK, id: 'up-2' } }, withToken())],
     ['no news', 400, () => post({ hello: 1 }, withToken())],
-    ['no JSON', 400, () => post('{', withToken())],
-    ['no object', 400, () => post('5', withToken())],
+    ['a body that is not JSON', 400, () => post('{', withToken())],
+    ['a body that is not an object', 400, () => post('5', withToken())],
     ['a body that is too large', 413, () => post({ x: 'x'.repeat(200_000) }, withToken())],
     ['a body that nests too deep', 400, () => post('['.repeat(100) + ']'.repeat(100), withToken())],
     ['another method', 405, async () => (await fetch(config.url, { method: 'PUT', headers: withToken() })).status],
@@ -217,20 +217,20 @@ describe('forged callbacks', () => {
     expect(news).toEqual([]);
   });
 
-  test('G-50: an address that is over is gone, and so is a task that was forgotten', async () => {
+  test('G-50: an expired URL is gone, and a deleted task is not found', async () => {
     record = undefined;
     expect(await post(STATUS, withToken())).toBe(404);
     now += 61_000;
     expect(await post(STATUS, withToken())).toBe(410);
   });
 
-  test('G-50: the token of one task does not open another', async () => {
+  test('G-50: the token of one task is not valid for another', async () => {
     const { token } = config;
     await callbacks.ask(agent({ push: true }), GATEWAY, record!, EXCHANGE);
     expect(await post(STATUS, { 'X-A2A-Notification-Token': token! })).toBe(401);
   });
 
-  test('C-11: too many in a minute', async () => {
+  test('C-11: refuses too many callbacks in a minute', async () => {
     const statuses: number[] = [];
     for (let i = 0; i < 22; i++) statuses.push(await post(STATUS, withToken()));
     expect(statuses.slice(-3)).toEqual([204, 429, 429]);

@@ -16,18 +16,18 @@ import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 export interface CallbackEndpointOptions {
   readonly callbacks: Pick<Callbacks, 'address'>;
   readonly records: Pick<AgentRecords, 'find'>;
-  /** Takes what a callback brought, in the agent's own ids. */
+  /** Receives the events of a callback, with the agent's own ids. */
   readonly dispatcher: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
-  /** Every way an agent may write, the newest first. */
+  /** Every dialect an agent may write, the newest first. */
   readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
-  /** Counts for all replicas: a repetition may reach another one. */
+  /** Shared by all replicas, because a repeated callback may reach another replica. */
   readonly bus: Pick<Bus, 'incr'>;
   readonly limits: StructureLimits & { readonly body: number; readonly perMinute?: number };
 }
 
-const NOT_PROVED = new Challenge('The token is not the one of this task');
+const NOT_PROVED = new Challenge('The token does not belong to this task');
 
-/** The sealed part of a callback's URL: sealed values need no encoding. */
+/** The sealed part of a callback's URL. Sealed values need no URL encoding. */
 const addressIn = (url: string): string => {
   const [path = ''] = url.split('?', 1);
   return path.slice(CALLBACK_PATH.length + 1).replace(/\/$/, '');
@@ -35,13 +35,13 @@ const addressIn = (url: string): string => {
 
 const PER_MINUTE = 600;
 const MINUTE = 60_000;
-/** As long as senders repeat what they believe not to have been heard. */
+/** How long callbacks are remembered to detect duplicates: as long as senders repeat unacknowledged ones. */
 const REMEMBERED = 24 * 60 * MINUTE;
 const LONGEST_ECHO = 1_024;
 
 /**
- * Where agents post news of tasks to (C-11). Agents are no callers of the gateway, so the address and the token have to
- * prove the right to it; whoever fails learns nothing but the status.
+ * The endpoint to which agents post updates of tasks (C-11). Agents are not callers of the gateway, so the sealed URL
+ * and the token authorise a callback. A refused sender learns only the status.
  */
 export class CallbackEndpoint {
   constructor(private readonly options: CallbackEndpointOptions) {}
@@ -57,19 +57,19 @@ export class CallbackEndpoint {
       {
         ...route,
         method: 'GET',
-        description: 'A2A up to 0.2: an agent makes sure that its callbacks are wanted',
+        description: 'A2A up to 0.2: an agent verifies that its callbacks are wanted',
         handle: (context) => this.echo(context),
       },
       {
         ...route,
         method: 'POST',
-        description: 'A2A: an agent tells news of a task',
+        description: 'A2A: an agent posts an update of a task',
         handle: (context) => this.take(context),
       },
     ];
   }
 
-  /** An agent proves the right to an address by the token of its task. A GET changes nothing and needs the address only. */
+  /** An agent authenticates with the token of its task. A GET changes nothing and needs only the sealed URL. */
   private readonly authenticator: Authenticator = {
     enabled: true,
     authenticate: (request) => {
@@ -79,11 +79,11 @@ export class CallbackEndpoint {
     },
   };
 
-  /** How agents of the first version make sure that a webhook is wanted: what they say is to be said back. */
+  /** Agents of the first version verify a webhook by a token that the gateway must echo. */
   private echo({ res, headers, query }: RequestContext): void {
     const echo = query.get('validationToken');
     if (echo === null || echo.length > LONGEST_ECHO)
-      throw new ProtocolError('invalid_request', 'A validationToken of at most 1024 characters is expected');
+      throw new ProtocolError('invalid_request', 'The query must contain a validationToken of at most 1024 characters');
     const plain = [...headers, 'X-Content-Type-Options', 'nosniff', 'Cache-Control', 'no-store'];
     sendBody(res, 200, plain, 'text/plain; charset=utf-8', [Buffer.from(echo)]);
   }
@@ -105,16 +105,19 @@ export class CallbackEndpoint {
       .update(JSON.stringify([key.agent, key.owner, key.id]))
       .digest('base64url');
     if ((await bus.incr(`callbacks:${name}`, 1, MINUTE)) > (limits.perMinute ?? PER_MINUTE))
-      throw new ProtocolError('rate_limited', 'Too many news of this task', { headers: { 'Retry-After': '60' } });
+      throw new ProtocolError('rate_limited', 'Too many updates of this task', { headers: { 'Retry-After': '60' } });
     const body = await req.read(limits.body);
     const record = await records.find(key);
-    if (!record) throw new ProtocolError('not_found', 'There is no such task');
+    if (!record) throw new ProtocolError('not_found', 'Task not found');
     const events = fresh(record, this.read(body, record));
     if (events.length > 0) await this.tell(key, events, `callback:${name}:${digest(context, body)}`);
     sendEmpty(res, 204, headers);
   }
 
-  /** Once each: the mark is taken back where the news could not be kept, since they will be sent again. */
+  /**
+   * Passes each update on once. If it could not be stored, the duplicate mark is removed, because the agent will repeat
+   * it.
+   */
   private async tell(key: TaskKey, events: StreamResponse[], mark: string): Promise<void> {
     const { bus, dispatcher } = this.options;
     if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
@@ -126,7 +129,7 @@ export class CallbackEndpoint {
     }
   }
 
-  /** Agents write as they like here: every version's shape is read, in a JSON-RPC envelope too. */
+  /** Agents post in any form: the forms of all versions are read, also inside a JSON-RPC envelope. */
   private read(body: Buffer, record: TaskRecord): StreamResponse[] {
     const wire = parse(body, this.options.limits);
     let foreign = false;
@@ -141,11 +144,17 @@ export class CallbackEndpoint {
       if (events.every((event) => taskIdOf(event) === record.upstreamId)) return events;
       foreign = true;
     }
-    throw new ProtocolError('invalid_request', `These are ${foreign ? 'news of another task' : 'no news of a task'}`);
+    throw new ProtocolError(
+      'invalid_request',
+      `The body is ${foreign ? 'an update of another task' : 'not an update of a task'}`,
+    );
   }
 }
 
-/** What is later than what is known. Nothing happens to a task that has ended, and a late word of an old state is old. */
+/**
+ * The events newer than the stored state. A finished task does not change, and a late event of an older state is
+ * dropped.
+ */
 function fresh({ task }: TaskRecord, events: StreamResponse[]): StreamResponse[] {
   if (isTerminal(task.status.state)) return [];
   const known = Date.parse(task.status.timestamp ?? '');
@@ -159,14 +168,14 @@ function taskIdOf({ task, statusUpdate, artifactUpdate, message }: StreamRespons
   return task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId ?? message?.taskId;
 }
 
-/** Old agents send the token in a header of its own, newer ones as credentials. */
+/** Old agents send the token in its own header, newer agents as credentials. */
 function tokens(request: AuthenticationRequest): string[] {
   const own = request.header('x-a2a-notification-token');
   const bearer = /^Bearer +(\S+)$/i.exec(request.header('authorization') ?? '')?.[1];
   return [...(typeof own === 'string' ? [own] : []), ...(bearer === undefined ? [] : [bearer])];
 }
 
-/** The same words twice may be two pieces of one text; a sender that numbers what it sends tells them apart. */
+/** Two equal bodies may be two chunks of one text. Senders that number their callbacks distinguish them. */
 function digest({ req }: RequestContext, body: Buffer): string {
   const id = req.header('webhook-id');
   return createHash('sha256')
@@ -186,7 +195,7 @@ function parse(body: Buffer, limits: StructureLimits): JsonValue {
   }
 }
 
-/** Strangers learn the status and one sentence. */
+/** Unauthenticated senders get the status and one sentence. */
 export const CALLBACK_ERRORS: ErrorFormat = {
   name: 'callback',
   write: ({ res, headers }, error) => {

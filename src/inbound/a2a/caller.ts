@@ -2,7 +2,7 @@ import type { Exchange } from '../../core/a2a/agent.js';
 import type { Caller, Cancellation, Principal } from '../../core/caller.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 
-/** A caller that came by A2A: it can be asked nothing on the way, for A2A asks by the state of a task. */
+/** A caller that uses A2A. It cannot be asked questions during a call, because A2A asks with the state of a task. */
 export const agentCaller = (principal: Principal, gatewayUrl?: string): Caller => ({
   principal,
   gatewayUrl,
@@ -12,12 +12,12 @@ export const agentCaller = (principal: Principal, gatewayUrl?: string): Caller =
   session: undefined,
 });
 
-/** The only headers that go on: nothing among them names or proves the caller (a2a.md 3.11). */
+/** The only forwarded headers: none of them identifies or authenticates the caller (a2a.md 3.11). */
 const FORWARDED = ['traceparent', 'tracestate', 'baggage', 'accept-language'] as const;
-/** Both names are read, whichever version says them. */
+/** Both names are read, independent of the version. */
 const EXTENSIONS = ['a2a-extensions', 'x-a2a-extensions'] as const;
 
-/** What a request says beside its body; `read` finds a header or a piece of metadata by its name in lower case. */
+/** The headers or gRPC metadata of a request; `read` finds a value by its name in lower case. */
 export function exchangeOf(read: (name: string) => string | undefined, cancellation: Cancellation): Exchange {
   const forward: Record<string, string> = {};
   for (const name of FORWARDED) {

@@ -52,7 +52,7 @@ async function stand({
   auth?: boolean;
   publicCards?: boolean;
   grpc?: string;
-  /** Behind a trusted proxy; `fixed` where the URL is configured. */
+  /** Behind a trusted proxy; `fixed` if the public URL is configured. */
   behind?: 'fixed' | 'free';
 }) {
   let url = '';
@@ -102,7 +102,7 @@ async function stand({
             path,
             access: 'public',
             errors: restErrors('1.0.1'),
-            description: 'Records what is posted',
+            description: 'Records the posted requests',
             handle: ({ req, res }) => {
               posts.push(`${req.method} ${req.target} ${req.header('a2a-version') ?? '-'}`);
               sendText(
@@ -132,7 +132,7 @@ let open: Stand;
 let guarded: Stand;
 let withGrpc: Stand;
 beforeAll(async () => {
-  // The SDK tells there of every signature that is not the one it looks for.
+  // The SDK logs every signature that does not match there.
   vi.spyOn(console, 'debug').mockImplementation(() => {});
   open = await stand({});
   guarded = await stand({ auth: true });
@@ -166,7 +166,7 @@ describe('the card over HTTP only', () => {
     }
   });
 
-  test.each(['1.0', '0.3', '0.2'])('in the shape of %s too', async (version) => {
+  test.each(['1.0', '0.3', '0.2'])('also in the form of %s', async (version) => {
     const { body } = await get(`${withGrpc.url}/a2a/planner/.well-known/agent-card-http.json`, {
       'A2A-Version': version,
     });
@@ -174,7 +174,7 @@ describe('the card over HTTP only', () => {
     for (const url of addresses(body)) expect(url.startsWith(withGrpc.url)).toBe(true);
   });
 
-  test('without gRPC it is the card', async () => {
+  test('without gRPC it equals the full card', async () => {
     const [http, whole] = await Promise.all(
       ['agent-card-http', 'agent-card'].map((name) => get(`${open.url}/a2a/planner/.well-known/${name}.json`)),
     );
@@ -183,7 +183,7 @@ describe('the card over HTTP only', () => {
 
   const INTERFACES = { supportedInterfaces: 0, additionalInterfaces: 0, signatures: 0 };
 
-  /** Every address that a client of any version may choose from a card. */
+  /** Every URL that a client of any version may choose from a card. */
   function addresses(card: JsonObject): string[] {
     const listed = [card['supportedInterfaces'], card['additionalInterfaces']].flatMap(
       (list) => (list ?? []) as JsonObject[],
@@ -192,7 +192,7 @@ describe('the card over HTTP only', () => {
   }
 });
 
-describe('where cards are', () => {
+describe('the URLs of cards', () => {
   test('S-1, S1-36, C-28: at the well-known paths of the host, of the routing agent and of each agent', async () => {
     for (const [path, name] of [
       ['/.well-known/agent-card.json', 'Parley'],
@@ -209,21 +209,21 @@ describe('where cards are', () => {
     }
   });
 
-  test('an unknown agent is not there; one that cannot be reached is unavailable', async () => {
+  test('an unknown agent is not found; an unreachable agent is unavailable', async () => {
     const unknown = await get(`${open.url}/a2a/nobody/.well-known/agent-card.json`);
     expect(unknown.status).toBe(404);
     expect((await get(`${open.url}/.well-known/agents/nobody.json`)).status).toBe(404);
     expect((await get(`${open.url}/a2a/away/.well-known/agent-card.json`)).status).toBe(503);
   });
 
-  test('cards are read, not written', async () => {
+  test('refuses a POST to a card', async () => {
     const response = await fetch(open.url + PATH, { method: 'POST', body: '{}' });
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS']);
   });
 });
 
-describe('the shape of a card (G-14)', () => {
-  test('for readers of 1.0: its members and no others', async () => {
+describe('the form of a card (G-14)', () => {
+  test('for readers of 1.0: only members of 1.0', async () => {
     const { body } = await get(open.url + PATH, { 'A2A-Version': '1.0' });
     expect(Object.keys(body)).not.toContain('url');
     expect(Object.keys(body)).not.toContain('protocolVersion');
@@ -234,7 +234,7 @@ describe('the shape of a card (G-14)', () => {
     expect(Object.keys(asked.body)).toEqual(Object.keys(body));
   });
 
-  test('S-5: for readers of 0.3: the preferred transport is that of the URL and stands among the interfaces', async () => {
+  test('S-5: for readers of 0.3: the preferred transport belongs to the URL and is listed among the interfaces', async () => {
     const { body } = await get(open.url + PATH, { 'A2A-Version': '0.3' });
     const url = `${open.url}/a2a/planner`;
     expect(body).toMatchObject({ protocolVersion: '0.3.0', url, preferredTransport: 'JSONRPC' });
@@ -245,7 +245,7 @@ describe('the shape of a card (G-14)', () => {
     expect(body).not.toHaveProperty('supportedInterfaces');
   });
 
-  test('for readers that say nothing: both at once, security too', async () => {
+  test('for readers that name no version: both forms, including security schemes', async () => {
     const { body } = await get(guarded.url + PATH);
     expect(body).toMatchObject({ protocolVersion: '0.3.0', url: `${guarded.url}/a2a/planner` });
     expect(body['supportedInterfaces']).toHaveLength(4);
@@ -256,12 +256,12 @@ describe('the shape of a card (G-14)', () => {
     expect(body['securityRequirements']).toEqual([{ schemes: { bearer: {} } }]);
   });
 
-  test('a version to come gets all there is', async () => {
+  test('a future version gets both forms', async () => {
     const { status, body } = await get(open.url + PATH, { 'A2A-Version': '7.0' });
     expect([status, 'url' in body, 'supportedInterfaces' in body]).toEqual([200, true, true]);
   });
 
-  test('S1-37: at the old path 0.2, for 0.1 too, with a URL beside which the extended card is this agent’s', async () => {
+  test('S1-37: at the old path the form of 0.2 and 0.1, with a URL whose sibling is the extended card of this agent', async () => {
     const { body } = await get(`${guarded.url}/a2a/planner/.well-known/agent.json`);
     expect(body).toMatchObject({ protocolVersion: '0.2.6', authentication: { schemes: ['Bearer'] } });
     const extended = (url: JsonValue | undefined) =>
@@ -275,14 +275,14 @@ describe('the shape of a card (G-14)', () => {
     expect(oldest.body).toMatchObject({ authentication: { schemes: ['Bearer'] } });
   });
 
-  test('C-28: a version that is named is what is answered, by either path', async () => {
+  test('C-28: a named version decides the form at either path', async () => {
     const { body } = await get(`${open.url}/a2a/planner/.well-known/agent.json`, { 'A2A-Version': '1.0' });
     expect(body).toHaveProperty('supportedInterfaces');
   });
 });
 
 describe('caching (S-4)', () => {
-  test('a validator, a lifetime, and nothing sent twice', async () => {
+  test('sends an ETag and a lifetime, and answers 304 to the ETag', async () => {
     const first = await get(open.url + PATH);
     const etag = first.headers.get('etag')!;
     expect(first.headers.get('cache-control')).toBe('public, max-age=300');
@@ -294,7 +294,7 @@ describe('caching (S-4)', () => {
     expect(other.headers.get('etag')).not.toBe(etag);
   });
 
-  test('a changed card has another validator', async () => {
+  test('a changed card has another ETag', async () => {
     const before = (await get(open.url + PATH)).headers.get('etag');
     const { card } = planner;
     planner.card = { ...card!, version: '2.2.0' };
@@ -303,7 +303,7 @@ describe('caching (S-4)', () => {
     expect((await get(open.url + PATH)).headers.get('etag')).toBe(before);
   });
 
-  test('HEAD says the same and sends nothing', async () => {
+  test('HEAD has the same headers and no body', async () => {
     const got = await get(open.url + PATH);
     const head = await fetch(open.url + PATH, { method: 'HEAD' });
     expect(await head.text()).toBe('');
@@ -311,43 +311,43 @@ describe('caching (S-4)', () => {
       expect(head.headers.get(name)).toBe(got.headers.get(name));
   });
 
-  test('G-15: what a caller is shown is kept by that caller only', async () => {
+  test('G-15: a response for one caller is marked as private', async () => {
     const { headers } = await get(guarded.url + PATH, bearer('ann'));
     expect(headers.get('cache-control')).toBe('private, max-age=300');
     expect(headers.get('vary')).toContain('Authorization');
     expect((await get(guarded.url + PATH)).headers.get('cache-control')).toBe('public, max-age=300');
   });
 
-  test('the media type follows what is accepted', async () => {
+  test('the media type follows the Accept header', async () => {
     expect((await get(open.url + PATH)).headers.get('content-type')).toBe('application/json');
     const asked = await get(open.url + PATH, { Accept: 'application/a2a+json' });
     expect(asked.headers.get('content-type')).toBe('application/a2a+json');
   });
 });
 
-describe('who reads what (S-7, S-61, G-15)', () => {
-  test('cards are public where callers are known, and show strangers what is for strangers', async () => {
+describe('access to cards (S-7, S-61, G-15)', () => {
+  test('cards are public even if callers authenticate, and show anonymous readers only public agents', async () => {
     expect((await get(guarded.url + PATH)).status).toBe(200);
     expect((await get(`${guarded.url}/a2a/secret/.well-known/agent-card.json`)).status).toBe(404);
     expect((await get(`${guarded.url}/a2a/secret/.well-known/agent-card.json`, bearer('ann'))).status).toBe(200);
     expect((await get(guarded.url + PATH, bearer('bob'))).status).toBe(404);
   });
 
-  test('unless they are not to be', async () => {
+  test('cards can be restricted to authenticated callers', async () => {
     const closed = await stand({ auth: true, publicCards: false });
     try {
       const refused = await get(closed.url + PATH);
       expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="parley"']);
       expect((await get(`${closed.url}/.well-known/api-catalog`)).status).toBe(401);
       expect((await get(closed.url + PATH, bearer('ann'))).status).toBe(200);
-      // Whoever verifies a signature need not be a caller.
+      // A verifier of a signature need not be a caller.
       expect((await get(`${closed.url}/.well-known/jwks.json`)).status).toBe(200);
     } finally {
       await closed.close();
     }
   });
 
-  test('G-13: the agent’s own card, with what became of its signatures, is for callers', async () => {
+  test('G-13: the agent’s original card, with the result of its signature check, is for callers only', async () => {
     const path = '/a2a/planner/.well-known/original-card.json';
     expect((await get(guarded.url + path)).status).toBe(401);
     const { body } = await get(guarded.url + path, bearer('ann'));
@@ -355,7 +355,7 @@ describe('who reads what (S-7, S-61, G-15)', () => {
     expect(JSON.parse(body['text'] as string)).toEqual(body['card']);
   });
 
-  test('G-3: so is the catalog', async () => {
+  test('G-3: the catalog is for callers only', async () => {
     expect((await get(`${guarded.url}/a2a/agents`)).status).toBe(401);
     const { body } = await get(`${guarded.url}/a2a/agents?tag=chat`, bearer('ann'));
     expect((body['agents'] as JsonObject[]).map((agent) => agent['agent_id'])).toEqual(['secret']);
@@ -365,7 +365,7 @@ describe('who reads what (S-7, S-61, G-15)', () => {
   });
 });
 
-/** RFC 8785 for what cards hold, written apart from what is tested. */
+/** RFC 8785 for the content of cards, implemented independently of the tested code. */
 function jcs(value: JsonValue | undefined): string {
   if (Array.isArray(value)) return `[${value.map((each) => jcs(each)).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -404,20 +404,17 @@ describe('signatures (S-6, G-13)', () => {
     ['0.2', '/a2a/planner/.well-known/agent.json', {}],
   ];
 
-  test.each(shapes)('%s: over the canonical form of exactly what was sent', async (_, path, headers) => {
+  test.each(shapes)('%s: covers the canonical form of the sent card', async (_, path, headers) => {
     for (const { url } of [open, guarded, withGrpc]) {
       expect(await exact(url, (await get(url + path, headers)).body)).toBe(true);
     }
   });
 
-  test.each(shapes.filter(([name]) => !name.startsWith('0')))(
-    '%s: as the SDK verifies it',
-    async (_, path, headers) => {
-      for (const { url } of [open, guarded, withGrpc]) {
-        await expect(bySdk(url, (await get(url + path, headers)).body)).resolves.toBeUndefined();
-      }
-    },
-  );
+  test.each(shapes.filter(([name]) => !name.startsWith('0')))('%s: verifies with the SDK', async (_, path, headers) => {
+    for (const { url } of [open, guarded, withGrpc]) {
+      await expect(bySdk(url, (await get(url + path, headers)).body)).resolves.toBeUndefined();
+    }
+  });
 
   test('a card without empty members has one canonical form, and one signature', async () => {
     const { body } = await get(`${open.url}/a2a/secret/.well-known/agent-card.json`, { 'A2A-Version': '1.0' });
@@ -426,7 +423,7 @@ describe('signatures (S-6, G-13)', () => {
     await expect(bySdk(open.url, body)).resolves.toBeUndefined();
   });
 
-  test('a card that was changed on its way does not verify', async () => {
+  test('a modified card does not verify', async () => {
     const { body } = await get(open.url + PATH, { 'A2A-Version': '1.0' });
     const changed = { ...body, name: 'Planter' };
     expect(await exact(open.url, changed)).toBe(false);
@@ -497,7 +494,7 @@ describe('behind a proxy', () => {
   const proxied = { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'gateway.example' };
   const urlsIn = (text: string): string[] =>
     [...new Set([...text.matchAll(/(https?:\/\/[^/"]+)\/(?:a2a|\.well-known)/g)].map(([, origin]) => origin!))]
-      // The names of the gateway's extensions.
+      // The URIs of the gateway's extensions.
       .filter((origin) => !origin.endsWith('parley.dev'))
       .sort();
   const read = async (given: Parameters<typeof stand>[0], path: string): Promise<{ own: string; urls: string[] }> => {
@@ -517,11 +514,11 @@ describe('behind a proxy', () => {
     '/a2a/planner/.well-known/agent.json',
     '/a2a/agents',
     '/.well-known/api-catalog',
-  ])('%s names the address that a trusted proxy tells', async (path) => {
+  ])('%s has the URL from the headers of a trusted proxy', async (path) => {
     expect((await read({ behind: 'free' }, path)).urls).toEqual(['https://gateway.example']);
   });
 
-  test('names its own where the proxy is not trusted, or a URL is configured', async () => {
+  test('has its own URL if the proxy is not trusted or a URL is configured', async () => {
     for (const given of [{}, { behind: 'fixed' as const }]) {
       const { own, urls } = await read(given, PATH);
       expect(urls).toEqual([own]);

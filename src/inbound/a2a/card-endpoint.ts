@@ -17,7 +17,7 @@ import { namedVersion } from './http-binding.js';
 import { DEEP_RPC, ROOTS } from './paths.js';
 import { restErrors, restType, sendRestError } from './refusals.js';
 
-/** Every reading of a card goes through it. */
+/** The source of all cards for this endpoint. */
 export interface CardReader {
   read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T>;
 }
@@ -26,26 +26,28 @@ export interface CardEndpointOptions {
   readonly cards: Cards;
   readonly gateway: CardReader;
   readonly keys: CardKeys;
-  /** Whether cards are read by everybody, known or not. */
+  /** Whether cards are readable without authentication. */
   readonly publicCards: boolean;
-  /** Whether there are callers to be told apart: then what they are shown is theirs alone. */
+  /** Whether callers are identified. If so, responses for one caller must not be shared. */
   readonly identified: boolean;
   readonly profile?: ErrorProfile;
-  /** How long a card may be kept by its readers, in seconds. */
+  /** How long readers may cache a card, in seconds. */
   readonly maxAge?: number;
 }
 
-/** Signed cards kept ready: signing is the dear part of a card, and its text rarely changes. */
+/** The number of cached signed cards. Signing is expensive, and the text of a card rarely changes. */
 const MOST_SIGNED = 500;
 const MAX_AGE = 300;
 
-/** The agent of a card; undefined for the routing agent. Names are written in lower case; callers need not. */
+/**
+ * The agent of a card; undefined for the routing agent. Names are registered in lower case; callers may use any case.
+ */
 const nameIn = ({ params }: RequestContext): string | undefined => params['card']?.toLowerCase();
 
-/** `http`: the current card without the interfaces that are not HTTP. */
+/** `http`: the current card with HTTP interfaces only. */
 type Shape = 'current' | 'old' | 'http';
 
-/** Everything that is read about agents: their cards in each version's shape, the catalog, and the gateway's keys. */
+/** Serves the agents' cards in each version's form, the catalog, and the gateway's public keys. */
 export class CardEndpoint {
   private readonly signed = new Map<string, Promise<Buffer>>();
 
@@ -64,7 +66,7 @@ export class CardEndpoint {
         answer(context, agentCaller(context.principal, context.req.forwardedUrl)).catch(refused(context)),
     });
     const refused = (context: RequestContext) => (error: unknown) => {
-      // An error of an agent has no row of its own.
+      // The error table has no row for errors of agents.
       if (!(error instanceof UpstreamRpcError)) throw error;
       sendRestError(context, error, NATIVE, this.options.profile ?? ERROR_PROFILES[0]);
     };
@@ -75,7 +77,7 @@ export class CardEndpoint {
       card(`${base}/.well-known/agent.json`, 'A2A up to 0.2: the card of an agent', 'old'),
       card(`${base}/.well-known/agent-card-http.json`, 'A2A: the card without gRPC', 'http'),
     ];
-    // The original card tells where the agent really is, and so is for callers only.
+    // The original card shows the real URL of the agent, so only callers may read it.
     const original = (base: string): Route =>
       route(
         `${base}/.well-known/original-card.json`,
@@ -114,8 +116,8 @@ export class CardEndpoint {
   }
 
   /**
-   * The card as its reader knows cards (G-14): by the version it names, else by the old path, else as all versions at
-   * once. Of the versions that find their extended card beside the card's URL, that URL is a step deeper.
+   * The card in the form its reader knows (G-14): by the version it names, otherwise by the old path, otherwise all
+   * versions at once. Readers of versions with the extended card beside the card's URL get a URL one step deeper.
    */
   private shaped(
     cards: Cards,
@@ -124,7 +126,7 @@ export class CardEndpoint {
     shape: Shape,
     named: Version | 'unsupported' | undefined,
   ): JsonObject {
-    // A reader of some version to come finds out from the card which ones there are.
+    // A reader of a future version finds the available versions in the card.
     const version = named === 'unsupported' ? undefined : named;
     const declared = DECLARED_VERSIONS.some((each) => each.version === version);
     if (version !== undefined && declared) return dialect(version).writeCard(card);
@@ -137,7 +139,7 @@ export class CardEndpoint {
     return version === undefined ? legacyCard(deep) : dialect(version).writeCard(deep);
   }
 
-  /** The text of a card with a signature for each way of writing it canonically, made once for each content (S-6, G-13). */
+  /** The text of a card with one signature for each canonical form, computed once per content (S-6, G-13). */
   private async sign(cards: Cards, card: JsonObject): Promise<Answered> {
     const kid = await this.options.keys.kid();
     const etag = digest(`${kid}\n${JSON.stringify(card)}`);
@@ -185,7 +187,7 @@ export class CardEndpoint {
     await this.send(context, undefined, plain(keys as unknown as JsonObject), 'application/jwk-set+json');
   }
 
-  /** `caller` is undefined where the answer is the same for everybody. */
+  /** `caller` is undefined if the response is the same for everybody. */
   private async send(
     context: RequestContext,
     caller: Caller | undefined,
@@ -198,7 +200,7 @@ export class CardEndpoint {
       ...context.headers,
       'Cache-Control',
       `${own ? 'private' : 'public'}, max-age=${maxAge}`,
-      // Signatures differ from one replica to the next while what they sign is the same.
+      // A weak ETag, because signatures of the same content differ between replicas.
       'ETag',
       `W/"${etag}"`,
       'Vary',
@@ -213,8 +215,8 @@ export class CardEndpoint {
 }
 
 /**
- * A card whose interfaces all have the card's own origin. Some clients refuse a card that names any other, and a gRPC
- * interface always does: its address is `host:port`, which is no URL.
+ * A card with only those interfaces that have the card's own origin. Some clients refuse any other card, and the
+ * `host:port` address of a gRPC interface is not a URL.
  */
 const overHttp = (card: AgentCard): AgentCard => ({
   ...card,

@@ -1,4 +1,4 @@
-/** Genuine clients of three SDK generations at the endpoint. */
+/** Official clients of three SDK generations at the endpoint. */
 
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -67,7 +67,7 @@ describe.each([
     expect(await all(client.resubscribeTask({ tenant: '', id: 't1' } as never, options))).toHaveLength(2);
   });
 
-  it('S-70: knows the errors', async () => {
+  it('S-70: recognises the errors', async () => {
     const lost = { tenant: '', id: 'nobody' } as never;
     await expect(client.getTask(lost, options)).rejects.toMatchObject({ name: 'TaskNotFoundError' });
     await expect(all(client.resubscribeTask(lost, options))).rejects.toMatchObject({ name: 'TaskNotFoundError' });
@@ -121,7 +121,7 @@ describe.each([
     expect(await all(make().resubscribeTask({ id: 't1' }))).toHaveLength(2);
   });
 
-  it('S-70, settled 5: knows the errors, in a stream too', async () => {
+  it('S-70, settled 5: recognises the errors, also in a stream', async () => {
     await expect(make().getTask({ id: 'nobody' })).rejects.toBeInstanceOf(TaskNotFoundError);
     await expect(all(make().resubscribeTask({ id: 'nobody' }))).rejects.toThrow('Task not found');
   });
@@ -141,7 +141,7 @@ describe.each([
 });
 
 describe('S-75: the 0.2 client', () => {
-  /** The 0.2 client asks for a card before anything else. */
+  /** The 0.2 client requests a card first. */
   async function withClient(use: (client: A2AClient) => Promise<void>): Promise<void> {
     const server = createServer((_req, res) => {
       res.setHeader('content-type', 'application/json');
@@ -168,7 +168,7 @@ describe('S-75: the 0.2 client', () => {
       expect(await all(client.resubscribeTask({ id: 't1' }))).toHaveLength(2);
     }));
 
-  it('S-43: knows the errors, in a stream too', () =>
+  it('S-43: recognises the errors, also in a stream', () =>
     withClient(async (client) => {
       expect(await client.getTask({ id: 'nobody' })).toMatchObject({ error: { code: -32001 } });
       await expect(all(client.resubscribeTask({ id: 'nobody' }))).rejects.toThrow('-32001');

@@ -3,16 +3,16 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 
-/** What could not be delivered; an owner sees its own, an administrator everybody's. */
+/** Undelivered notifications. An owner sees its own, an administrator sees all. */
 export interface DeadLetterBox {
   deadLetters(owner: string | undefined, page: { after?: string; limit?: number }): Promise<object>;
-  /** False where there is no such letter. */
+  /** False if there is no such notification. */
   replay(id: string, owner: string | undefined): Promise<boolean>;
 }
 
 const DEAD_LETTERS = '/a2a/push/dead';
 
-/** Notifications that were given up: `GET` shows them, `POST …/<id>` sends one again. */
+/** Undeliverable notifications: `GET` lists them, `POST …/<id>` sends one again. */
 export class DeadLetterEndpoint {
   constructor(private readonly box: DeadLetterBox) {}
 
@@ -30,7 +30,7 @@ export class DeadLetterEndpoint {
         ...route,
         method: 'POST',
         path: `${DEAD_LETTERS}/{id}`,
-        description: 'Sends a notification again that could not be delivered',
+        description: 'Sends an undeliverable notification again',
         handle: (context) => this.replay(context),
       },
     ];
@@ -46,10 +46,10 @@ export class DeadLetterEndpoint {
   private async replay({ res, headers, params, principal }: RequestContext): Promise<void> {
     const id = params['id']!;
     if (!(await this.box.replay(id, ownerOf(principal))))
-      throw new ProtocolError('not_found', 'There is no such notification among those that were given up');
+      throw new ProtocolError('not_found', 'There is no undeliverable notification with this id');
     sendJson(res, 202, headers, [Buffer.from(JSON.stringify({ id, status: 'queued' }))]);
   }
 }
 
-/** Administrators see the notifications of everybody. */
+/** Administrators see the notifications of all owners. */
 const ownerOf = (principal: Principal): string | undefined => (isAdmin(principal) ? undefined : principal.key);

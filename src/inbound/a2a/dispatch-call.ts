@@ -12,8 +12,8 @@ import type { RequestContext } from '../http/route.js';
 import { agentCaller, exchangeOf } from './caller.js';
 
 /**
- * What the gateway is told of once nobody waits for it. A send is among them for its waiting alone: what the agent was
- * told goes on, as does everything else that changes something (G-25). Streams are let go of, not cancelled.
+ * The operations that are cancelled in the gateway when the client disconnects. Cancelling SendMessage only ends the
+ * wait: the agent continues, as do all operations that change state (G-25). Streams are detached, not cancelled.
  */
 export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
   'SendMessage',
@@ -24,7 +24,7 @@ export const AWAITED: ReadonlySet<Operation> = new Set<Operation>([
   'GetExtendedAgentCard',
 ]);
 
-/** Puts one request to the gateway. */
+/** Passes one request to the gateway. */
 export async function dispatchCall(
   gateway: AgentGateway,
   context: RequestContext,
@@ -39,7 +39,7 @@ export async function dispatchCall(
   if (AWAITED.has(operation)) res.onClose(leave);
   try {
     return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
-      // Without a name it is for the routing agent.
+      // A request without a name goes to the routing agent.
       agent: params['agent'],
       operation,
       request,
@@ -53,7 +53,7 @@ export async function dispatchCall(
   }
 }
 
-/** The events of an answer to a streaming operation; an answer in one piece is a stream of one. */
+/** The events of an answer to a streaming operation; a single result is a stream of one event. */
 export function eventsOf(answer: AgentAnswer): Events {
   if (answer.kind === 'stream') return answer.events;
   const { result } = answer;
@@ -62,9 +62,9 @@ export function eventsOf(answer: AgentAnswer): Events {
   })();
 }
 
-/** The extensions that were used, by the header of the version (S-14). */
+/** The response header with the activated extensions, by the name of the version (S-14). */
 export function extensionHeaders({ extensionsHeader }: VersionBehavior, { extensions }: AgentAnswer): string[] {
-  // They are an agent's word, and a URI has no other characters.
+  // The URIs come from the agent. Values with characters that a URI cannot have are dropped.
   const named = extensions?.filter((uri) => /^[\x21-\x7e]+$/.test(uri)) ?? [];
   return named.length > 0 ? [extensionsHeader, named.join(', ')] : [];
 }
@@ -82,7 +82,7 @@ export function versionRefused(requested: string): ProtocolError {
   );
 }
 
-/** An error a client may be told of. What else went wrong is told to `report` only. */
+/** The error that a client may see. Other errors go to `report` only, and the client gets an internal error. */
 export function knownFailure(error: unknown, report: (error: unknown) => void): Error {
   if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
   report(error);

@@ -36,12 +36,12 @@ export interface GrpcEndpointOptions {
   failed(error: unknown, path: string, requestId: string): void;
 }
 
-/** Names the agent where the message has no tenant to do it. */
+/** Metadata that names the agent if the message has no tenant. */
 const AGENT_METADATA = 'x-parley-agent';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
-/** Both A2A services on one port (S-73): a third way in to the same gateway. */
+/** Both A2A services on one port (S-73), as a third binding to the same gateway. */
 export class GrpcEndpoint {
   private readonly server: Server;
 
@@ -66,7 +66,7 @@ export class GrpcEndpoint {
     });
   }
 
-  /** No new calls; those under way have until `force` says so. */
+  /** Stops accepting calls. Open calls may finish until `force` resolves. */
   async close(force: Promise<unknown>): Promise<void> {
     const closed = new Promise<void>((resolve) => this.server.tryShutdown(() => resolve()));
     void force.then(() => this.server.forceShutdown());
@@ -77,7 +77,7 @@ export class GrpcEndpoint {
     const definition: Record<string, ServiceDefinition[string]> = {};
     const implementation: UntypedServiceImplementation = {};
     for (const method of service.methods) {
-      // Bytes are read where an unreadable message can be refused as one.
+      // The handler decodes the bytes itself, so that it can refuse an unreadable message with a status.
       definition[method.path] = {
         path: method.path,
         requestStream: false,
@@ -129,7 +129,7 @@ export class GrpcEndpoint {
         resolve();
       });
     });
-    // Whoever leaves a stream leaves the task alone (G-25); what is waited for on its behalf is let go.
+    // A client that leaves a stream does not cancel its task (G-25); only the iteration for this client ends.
     left.then(() => iterator?.return?.()).catch(() => {});
     try {
       const answer = await this.ask(service, method, call, requestId);
@@ -146,7 +146,7 @@ export class GrpcEndpoint {
       }
       call.end();
     } catch (error) {
-      // Not `destroy`: a destroyed call has no status to send.
+      // `destroy` would prevent the status from being sent.
       if (!gone) call.emit('error', this.statusOf(error, method, requestId));
     } finally {
       void Promise.resolve(iterator?.return?.()).catch(() => {});
@@ -207,7 +207,7 @@ export class GrpcEndpoint {
     return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
-  /** Neither a tenant nor metadata means the routing agent. */
+  /** Without a tenant and metadata the call goes to the routing agent. */
   private agentOf(tenant: unknown, metadata: Metadata): string | undefined {
     const named = typeof tenant === 'string' && tenant !== '' ? tenant : textIn(metadata, AGENT_METADATA);
     if (named === undefined || named === '') return undefined;
@@ -227,7 +227,7 @@ export class GrpcEndpoint {
   }
 }
 
-/** When the client stops waiting, by the clock of this process. */
+/** The client's deadline, in this process's clock. */
 function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline?: number } {
   const left = Number(call.getDeadline()) - Date.now();
   return Number.isFinite(left) ? { deadline: performance.now() + left } : {};

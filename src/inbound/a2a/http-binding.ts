@@ -6,20 +6,22 @@ import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { type StreamHost, type StreamReply, wantsLines } from './streams.js';
 
-/** What every binding over HTTP works with. */
+/** The options common to all bindings over HTTP. */
 export interface HttpBindingOptions {
   readonly gateway: AgentGateway;
   readonly limits: StructureLimits & { readonly body: number };
-  /** Which statuses errors have in HTTP+JSON. */
+  /** The error profile, which decides the statuses of errors in HTTP+JSON. */
   readonly profile: ErrorProfile;
   readonly streams: StreamHost;
-  /** Told of what went wrong in the gateway itself. */
+  /** Called on failures inside the gateway. */
   failed(error: unknown, path: string, requestId: string): void;
 }
 
-/** One way to speak A2A over HTTP. */
+/** One A2A binding over HTTP. */
 export interface HttpBinding {
-  /** Its routes beneath a path of `BASES`: `params.agent` names the agent, and is left out for the routing agent. */
+  /**
+   * The binding's routes under a path of `BASES`. `params.agent` names the agent and is absent for the routing agent.
+   */
   routes(base: string): Route[];
 }
 
@@ -34,7 +36,7 @@ export function namedVersion({
   return undefined;
 }
 
-/** How a stream is answered: as events, or as lines where the client takes those. */
+/** The form of a stream's response: server-sent events, or lines if the client accepts them. */
 export const replyTo = ({ req, res, headers }: RequestContext): StreamReply => ({
   res,
   headers,

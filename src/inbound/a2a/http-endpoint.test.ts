@@ -6,14 +6,14 @@ import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 const modern = { message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'hello' }] } };
 const json = ({ text }: { text: string }): JsonObject => JSON.parse(text) as JsonObject;
 
-describe('who may come in', () => {
+describe('authentication', () => {
   let stand: Stand;
   beforeEach(async () => {
     stand = await Stand.open({ tokens: [{ name: 'ann', token: 'secret-of-ann', admin: false }] });
   });
   afterEach(() => stand.close());
 
-  it('S-61: 401 with WWW-Authenticate in the shape of the binding', async () => {
+  it('S-61: 401 with WWW-Authenticate in the form of the binding', async () => {
     const rpc = await stand.rpc('SendMessage', modern);
     expect(rpc.status).toBe(401);
     expect(rpc.headers['www-authenticate']).toMatch(/^Bearer/);
@@ -29,7 +29,7 @@ describe('who may come in', () => {
     expect(stand.calls).toHaveLength(0);
   });
 
-  it('S-61: 401 says nothing of which agents there are', async () => {
+  it('S-61: 401 does not reveal which agents exist', async () => {
     const shapeOf = async (path: string) => {
       const { status: http, text } = await stand.send(path, { body: '{}' });
       return [http, text];
@@ -38,7 +38,7 @@ describe('who may come in', () => {
       expect(await shapeOf(`/a2a/nobody${beneath}`)).toEqual(await shapeOf(`/a2a/echo${beneath}`));
   });
 
-  it('knows its callers', async () => {
+  it('identifies its callers', async () => {
     const headers = { authorization: 'Bearer secret-of-ann' };
     await stand.rpc('SendMessage', modern, { headers });
     expect(stand.callers[0]).toMatchObject({ principal: { key: 'ann' }, capabilities: {}, session: undefined });
@@ -50,7 +50,7 @@ describe('who may come in', () => {
   });
 });
 
-describe('agents that are not there', () => {
+describe('unknown agents', () => {
   let stand: Stand;
   beforeEach(async () => {
     stand = await Stand.open({ agents: ['echo', 'Mixed'] });
@@ -69,14 +69,14 @@ describe('agents that are not there', () => {
     expect((await stand.send('/a2a/agents')).status).toBe(404);
   });
 
-  it('are told apart by their names as given', async () => {
+  it('the agent is passed on by its registered name, the routing agent without a name', async () => {
     await stand.rpc('SendMessage', modern, { path: '/a2a/Mixed' });
     expect(stand.last.agent).toBe('Mixed');
     await stand.rpc('SendMessage', modern, { path: '/a2a' });
     expect(stand.last.agent).toBeUndefined();
   });
 
-  it('counts what is under way', async () => {
+  it('counts the open requests', async () => {
     stand.answer = () => stream(steps(status('TASK_STATE_WORKING'), 60, status('TASK_STATE_COMPLETED')));
     const under = stand.rpc('SendStreamingMessage', modern);
     while (stand.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));

@@ -10,12 +10,12 @@ import { RestBinding } from './rest.js';
 import { StreamHost, type StreamTimes } from './streams.js';
 
 export interface A2aHttpEndpointOptions extends Omit<HttpBindingOptions, 'streams'> {
-  /** Says which agents there are. */
+  /** Finds agents by their names. */
   readonly agents: { get(name: string): unknown };
   readonly times?: StreamTimes;
 }
 
-/** The agents over HTTP: each at `/a2a/<name>`, and at `/a2a` the one that stands in front of them all. */
+/** The agents over HTTP: each at `/a2a/<name>`, the routing agent at `/a2a`. */
 export class A2aHttpEndpoint {
   private readonly streams: StreamHost;
   private readonly bindings: readonly HttpBinding[];
@@ -27,12 +27,12 @@ export class A2aHttpEndpoint {
     this.bindings = [new JsonRpcBinding(bindingOptions), new RestBinding(bindingOptions)];
   }
 
-  /** Requests that are under way, streams among them. */
+  /** The number of open requests, including streams. */
   get busy(): number {
     return this.calls;
   }
 
-  /** Lets go of all streams; their tasks go on, and their clients may subscribe again. */
+  /** Ends all streams; their tasks continue, and clients may subscribe again. */
   endStreams(): void {
     this.streams.endAll();
   }
@@ -53,7 +53,7 @@ export class A2aHttpEndpoint {
     };
   }
 
-  /** The parameter `agent`: names are written as they are registered, or in any case. */
+  /** The parameter `agent`: a registered name, or the same name in another case. */
   agent(admission: Pick<Admission, 'sees'>): Parameter {
     return namedParameter({
       find: (name) => [name, name.toLowerCase()].find((each) => this.options.agents.get(each) !== undefined),
@@ -63,7 +63,7 @@ export class A2aHttpEndpoint {
     });
   }
 
-  /** Paths that mean nothing, beneath an agent or not. */
+  /** The error formats for unknown paths, under an agent or not. */
   fallbacks(): Fallback[] {
     const missing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
     const errors = restErrors(this.options.profile);

@@ -3,7 +3,10 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type StructureLimits, structureFault } from '../../protocol/jsonrpc/scan.js';
 
-/** Reads the object a body holds, by the checks a JSON-RPC body goes through. Nothing, or `null`, is an empty object (S-74). */
+/**
+ * Reads the object in a body, with the same checks as for a JSON-RPC body. An empty body or `null` is an empty object
+ * (S-74).
+ */
 export function readObject(source: Buffer, limits: StructureLimits): RawObject {
   if (!isUtf8(source)) throw new ProtocolError('parse_error', 'The body is not valid UTF-8');
   const fault = structureFault(source, limits);
@@ -22,16 +25,16 @@ export function readObject(source: Buffer, limits: StructureLimits): RawObject {
   const object = RawObject.at(source).withValue(value);
   const twice = object.duplicateKey();
   if (twice !== undefined)
-    throw new ProtocolError('invalid_request', `The member ${JSON.stringify(twice)} stands twice`);
+    throw new ProtocolError('invalid_request', `The member ${JSON.stringify(twice)} appears twice`);
   return object;
 }
 
-/** The members of a request by which the gateway decides something. */
+/** The members of a request that the gateway bases decisions on. */
 const DECISIVE = ['message', 'configuration', 'metadata'];
 
 /**
- * The text of a request that may go on as it is. Not where a member that was checked stands twice: the agent might read
- * the other one.
+ * The text of a request, if it may be passed on unchanged. Undefined if a checked member appears twice, because the
+ * agent might read the other value.
  */
 export function passableText(params: RawObject): string | undefined {
   for (const key of DECISIVE) if (params.object(key)?.duplicateKey() !== undefined) return undefined;

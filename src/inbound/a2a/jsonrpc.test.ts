@@ -13,21 +13,21 @@ beforeEach(async () => {
 });
 afterEach(() => stand.close());
 
-describe('which version a JSON-RPC request is of', () => {
+describe('the version of a JSON-RPC request', () => {
   it.each(['1.0', '1.0.1', 'v1.0', ' 1.0 '])('S-10: the header names %j, the patch is ignored', async (version) => {
     const { reply } = await stand.rpc('SendMessage', modern, { version });
     expect(stand.last.dialect).toBe('1.0');
     expect((reply.result as JsonObject)['task']).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
   });
 
-  it('S-10: the query names it too', async () => {
+  it('S-10: the query names it as well', async () => {
     await stand.rpc('tasks/get', { id: 't1' }, { path: '/a2a/echo?A2A-Version=0.2' });
     expect(stand.last.dialect).toBe('0.2');
     const { reply } = await stand.rpc('SendMessage', modern, { path: '/a2a/echo?a2a-version=7.0' });
     expect(reply.error?.code).toBe(-32009);
   });
 
-  it('S-11: without a header the method tells, PascalCase being 1.0', async () => {
+  it('S-11: without a header the method decides: PascalCase is 1.0', async () => {
     await stand.rpc('SendMessage', modern);
     expect(stand.last.dialect).toBe('1.0');
     const { reply } = await stand.rpc('message/send', older);
@@ -40,7 +40,7 @@ describe('which version a JSON-RPC request is of', () => {
     expect(stand.last.dialect).toBe('0.3');
   });
 
-  it('S-12: a version nobody speaks is refused in the shape of the method', async () => {
+  it('S-12: an unsupported version is refused in the form of the method', async () => {
     const modernly = await stand.rpc('SendMessage', modern, { version: '9.9' });
     expect(modernly.status).toBe(200);
     expect(modernly.reply.error).toMatchObject({
@@ -96,14 +96,17 @@ describe('which version a JSON-RPC request is of', () => {
     ['0.1', { id: 't1', sessionId: 'c1', status: { state: 'completed' } }, undefined],
     ['0.2', { id: 't1', contextId: 'c1', kind: 'task', status: { state: 'completed' } }, 'task'],
     ['1.0', { id: 't1', contextId: 'c1', kind: 'task', status: { state: 'completed' } }, 'task'],
-  ] as const)('3.2: tasks/get without a version answers as the task of %s was made', async (createdIn, shape, kind) => {
-    stand.answer = () => result(task('TASK_STATE_COMPLETED'), { createdIn });
-    const { reply } = await stand.rpc('tasks/get', { id: 't1' });
-    expect(reply.result).toMatchObject(shape);
-    expect((reply.result as JsonObject)['kind']).toBe(kind);
-    const named = await stand.rpc('tasks/get', { id: 't1' }, { version: '0.3' });
-    expect(named.reply.result).toMatchObject({ kind: 'task' });
-  });
+  ] as const)(
+    '3.2: tasks/get without a version answers in the version that created the task: %s',
+    async (createdIn, shape, kind) => {
+      stand.answer = () => result(task('TASK_STATE_COMPLETED'), { createdIn });
+      const { reply } = await stand.rpc('tasks/get', { id: 't1' });
+      expect(reply.result).toMatchObject(shape);
+      expect((reply.result as JsonObject)['kind']).toBe(kind);
+      const named = await stand.rpc('tasks/get', { id: 't1' }, { version: '0.3' });
+      expect(named.reply.result).toMatchObject({ kind: 'task' });
+    },
+  );
 });
 
 describe('S-71: JSON-RPC itself', () => {
@@ -143,7 +146,7 @@ describe('S-71: JSON-RPC itself', () => {
     expect(stand.calls).toHaveLength(0);
   });
 
-  it('S-74: takes any JSON media type and a trailing slash, and nothing else', async () => {
+  it('S-74: accepts any JSON media type and a trailing slash, and refuses other types', async () => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 't1' } });
     for (const type of ['application/json', 'application/a2a+json', 'application/json; charset=utf-8']) {
       const { text } = await stand.send('/a2a/echo/', { headers: { 'content-type': type }, body });
@@ -178,7 +181,7 @@ describe('S-71: JSON-RPC itself', () => {
 });
 
 describe('S-70: errors', () => {
-  it('are typed for 1.0 and plain before, both on 200', async () => {
+  it('are typed for 1.0 and plain before 1.0, both with status 200', async () => {
     stand.answer = () => {
       throw new ProtocolError('task_not_cancelable', 'It is over');
     };
@@ -194,7 +197,7 @@ describe('S-70: errors', () => {
     expect(Array.isArray(olderly.reply.error?.data)).toBe(false);
   });
 
-  it('of the agent go on', async () => {
+  it('of the agent are passed on', async () => {
     stand.answer = () => {
       throw new UpstreamRpcError(-32050, 'Own trouble', { why: 'mine' });
     };
@@ -202,7 +205,7 @@ describe('S-70: errors', () => {
     expect(reply.error).toEqual({ code: -32050, message: 'Own trouble', data: { why: 'mine' } });
   });
 
-  it('nobody expected are internal, and say nothing', async () => {
+  it('that are unexpected become internal errors without details', async () => {
     stand.answer = () => {
       throw new Error('secret detail');
     };
@@ -227,7 +230,7 @@ describe('S-70: errors', () => {
   });
 });
 
-describe('what goes through untouched', () => {
+describe('texts that pass unchanged', () => {
   it('G-26: the text of a 1.0 request and of its answer', async () => {
     const params =
       '{ "message": {"messageId":"m1","role":"ROLE_USER","parts":[{"data":1.0e2}],"x":[1,  2]},"new":true }';
@@ -243,7 +246,7 @@ describe('what goes through untouched', () => {
     expect(olderly.reply.result).toMatchObject({ kind: 'task', status: { state: 'completed' } });
   });
 
-  it('leaves the text behind where what was checked stands twice in it', async () => {
+  it('drops the text if a checked member appears twice in it', async () => {
     const message = '{"messageId":"m1","role":"ROLE_USER","parts":[{"text":"x"}],"taskId":"theirs","taskId":"mine"}';
     await stand.send('/a2a/echo', {
       body: `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":${message}}}`,
@@ -258,8 +261,8 @@ describe('what goes through untouched', () => {
   });
 });
 
-describe('what travels beside the body', () => {
-  it('S-13, S-14: extensions asked for and used, by the header of the version', async () => {
+describe('headers', () => {
+  it('S-13, S-14: requested and activated extensions use the header of the version', async () => {
     stand.answer = () => result({ task: task('TASK_STATE_COMPLETED') }, { extensions: ['urn:a', 'urn:b'] });
     const asked = { 'a2a-extensions': 'urn:a, urn:c', 'x-a2a-extensions': 'urn:c,urn:d' };
     const modernly = await stand.rpc('SendMessage', modern, { headers: asked });
@@ -270,7 +273,7 @@ describe('what travels beside the body', () => {
     expect(olderly.headers['a2a-extensions']).toBeUndefined();
   });
 
-  it('3.11: of the headers only trace and language go on', async () => {
+  it('3.11: only the trace and language headers are forwarded', async () => {
     await stand.rpc('SendMessage', modern, {
       headers: {
         traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',

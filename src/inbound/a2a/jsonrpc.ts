@@ -36,14 +36,14 @@ import { type Answered, type Framed, type StreamForm, sendRefusedStream } from '
 
 type NamedVersion = Version | 'unsupported' | undefined;
 
-/** A method, who spells it so, and whether nobody else does. */
+/** The operation and dialect of a method, and whether only this dialect spells it so. */
 interface Asked {
   readonly operation: Operation;
   readonly dialect: DialectId;
   readonly certain: boolean;
 }
 
-/** A2A over JSON-RPC: all versions at one URL, told apart by the header and by the method (C-24). */
+/** A2A over JSON-RPC: all versions at one URL, distinguished by the header and the method (C-24). */
 export class JsonRpcBinding implements HttpBinding {
   constructor(private readonly options: HttpBindingOptions) {}
 
@@ -53,13 +53,13 @@ export class JsonRpcBinding implements HttpBinding {
       path: base + path,
       access: 'user',
       errors: A2A_RPC_ERRORS,
-      description: streams ? 'A2A over JSON-RPC, answered by a stream' : 'A2A over JSON-RPC',
+      description: streams ? 'A2A over JSON-RPC, with a streamed response' : 'A2A over JSON-RPC',
       handle: (context) => this.post(context, streams),
     });
     return [...RPC_PATHS.map((path) => post(path, false)), post(RPC_STREAM_PATH, true)];
   }
 
-  /** `streams` where the URL itself asks for a stream, whatever the method says. */
+  /** `streams`: the URL itself requests a stream, independent of the method. */
   private async post(context: RequestContext, streams: boolean): Promise<void> {
     const { req, res, headers } = context;
     const named = namedVersion(context);
@@ -102,7 +102,7 @@ export class JsonRpcBinding implements HttpBinding {
     if (incoming.kind === 'notification') checkMethodAndParams(incoming, named);
     throw new ProtocolError(
       'invalid_request',
-      incoming.kind === 'batch' ? 'A2A has no batches' : 'A request needs a "method" and an "id"',
+      incoming.kind === 'batch' ? 'A2A does not support batches' : 'A request needs a "method" and an "id"',
     );
   }
 
@@ -119,7 +119,7 @@ export class JsonRpcBinding implements HttpBinding {
       return;
     }
     const answer = await asking;
-    if (answer.kind !== 'result') throw new Error(`${operation} was answered by a stream`);
+    if (answer.kind !== 'result') throw new Error(`${operation} returned a stream`);
     const as = answeredIn(asked, answer);
     const { result } = answer;
     const written =
@@ -154,7 +154,7 @@ export class JsonRpcBinding implements HttpBinding {
 
   private refuse(context: RequestContext, id: Id, error: unknown, asked: Asked): void {
     const { res, headers } = context;
-    // A client that waits for a stream of these versions takes no plain answer but one that says that it failed.
+    // A client of these versions that expects a stream accepts a plain response only with an HTTP error status.
     if (isStreaming(asked.operation) && behavior(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
       const reply = { ...replyTo(context), headers: [...headers, ...headersOf(error)] };
       sendRefusedStream(reply, rpcError(id, error, asked.dialect).toString('utf8'));
@@ -166,7 +166,10 @@ export class JsonRpcBinding implements HttpBinding {
   }
 }
 
-/** What the client reads: what it speaks, or where that was not certain what its task was made in. */
+/**
+ * The dialect of the response: the request's dialect, or the dialect of the task's creator if the request's is
+ * uncertain.
+ */
 const answeredIn = ({ certain, dialect: spoken }: Asked, { createdIn }: AgentAnswer): DialectId =>
   certain ? spoken : sharedDialect(createdIn, spoken);
 
@@ -176,14 +179,14 @@ function askedOf(method: string, named: NamedVersion, streams: boolean): Asked |
   return { ...asked, operation: 'SendStreamingMessage' };
 }
 
-/** A request without an id that has another fault too is told of that fault, as the official test kit expects. */
+/** For a request without an id that has another fault, reports the other fault, as the official test kit expects. */
 function checkMethodAndParams({ method, params }: RpcNotification, named: NamedVersion): void {
   const asked = askedOf(method, named, false);
   if (!asked) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
   dialect(asked.dialect).readRequest(asked.operation, params.value());
 }
 
-/** Parameters of another shape than an object's are wrong parameters; all else about the request is in order (S-71). */
+/** Params that are not an object are reported as invalid params, if the rest of the request is valid (S-71). */
 function paramsFault(error: unknown, body: Buffer): ProtocolError | undefined {
   if (!(error instanceof ProtocolError) || error.reason !== 'invalid_request') return undefined;
   const value = JSON.parse(body.toString('utf8')) as JsonValue;

@@ -21,7 +21,7 @@ const table = new RouteTable({
   errors: errors!,
 });
 
-/** The operations at a path by their methods, the names in it, and the format of its errors. */
+/** The operations at a path by method, the path parameters, and the error format. */
 function find(path: string) {
   const match = table.match(path);
   const { resource } = match;
@@ -36,7 +36,7 @@ function find(path: string) {
 
 const operationOf = ({ description }: Route): string => description.replace('A2A over HTTP+JSON: ', '');
 
-describe('where things are beneath /a2a', () => {
+describe('the paths under /a2a', () => {
   it.each([
     ['/a2a/echo', 'echo', false],
     ['/a2a/echo/', 'echo', false],
@@ -53,7 +53,7 @@ describe('where things are beneath /a2a', () => {
   ])('S-74: %s is JSON-RPC', (path, agent, streams) => {
     expect(find(path)).toEqual({
       ...(agent !== undefined && { agent }),
-      by: { POST: streams ? 'A2A over JSON-RPC, answered by a stream' : 'A2A over JSON-RPC' },
+      by: { POST: streams ? 'A2A over JSON-RPC, with a streamed response' : 'A2A over JSON-RPC' },
       errors: 'a2a-jsonrpc',
     });
   });
@@ -92,7 +92,7 @@ describe('where things are beneath /a2a', () => {
     expect(find(`/v1/a2a${path}`)).toEqual(current);
   });
 
-  it('knows the paths only 0.3 has, and its proto’s slip', () => {
+  it('has the paths of 0.3 and the misspelling of its proto', () => {
     expect(find('/a2a/echo/v1/card')).toMatchObject({ by: { GET: 'GetExtendedAgentCard' } });
     expect(find('/a2a/echo/card')).toEqual({ missing: 'not_found' });
     for (const path of ['/task/t1/pushNotificationConfigs', '/tasks/t1/pushNotifications', '/task/t1:cancel'])
@@ -109,7 +109,7 @@ describe('where things are beneath /a2a', () => {
     expect(find('/a2a/agent/authenticatedExtendedCard')).toMatchObject({ by });
   });
 
-  it('tells agents that are not there from paths that are nothing', () => {
+  it('distinguishes unknown agents from unknown paths', () => {
     for (const path of ['/a2a/nobody', '/a2a/nobody/message:send', '/a2a/nobody/v1/tasks', '/a2a/agents'])
       expect(() => find(path)).toThrow(`There is no agent at ${path}`);
     expect(find('/a2a/nobody/nothing')).toEqual({ missing: 'not_found' });

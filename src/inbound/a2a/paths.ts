@@ -2,20 +2,20 @@ import type { Operation } from '../../protocol/a2a/model.js';
 import type { Method } from '../http/route.js';
 
 /**
- * Beneath an agent, JSON-RPC a step deeper. A card for 0.2 readers names it, so that their
- * `{url}/../agent/authenticatedExtendedCard` is still beneath the agent.
+ * JSON-RPC one step deeper under an agent. Cards for 0.2 readers use this URL, so that their
+ * `{url}/../agent/authenticatedExtendedCard` is still a path of the agent.
  */
 export const DEEP_RPC = '/rpc';
 
-/** A2A lives beneath these paths. */
+/** The path prefixes of A2A. */
 export const ROOTS: readonly string[] = ['/a2a', '/v1/a2a'];
 
-/** Where an agent is: the routing agent at a root itself, the others by their names. */
+/** The base path of each agent: a root for the routing agent, the agent's name under a root for others. */
 export const BASES: readonly string[] = ROOTS.flatMap((root) => [root, `${root}/{agent}`]);
 
-/** JSON-RPC beneath a base. */
+/** The JSON-RPC paths under a base. */
 export const RPC_PATHS: readonly string[] = ['', DEEP_RPC, '/message/send'];
-/** The same where whatever is sent is answered by a stream. */
+/** The JSON-RPC path whose response is always a stream. */
 export const RPC_STREAM_PATH = '/message/stream';
 /** Up to 0.2 the extended card is a page beside the endpoint. */
 export const EXTENDED_CARD_PATHS: readonly string[] = [
@@ -23,12 +23,12 @@ export const EXTENDED_CARD_PATHS: readonly string[] = [
   `${DEEP_RPC}/agent/authenticatedExtendedCard`,
 ];
 
-/** One operation in HTTP+JSON, beneath a base. */
+/** One operation in HTTP+JSON, under a base. */
 export interface RestPath {
   readonly method: Method;
   readonly path: string;
   readonly operation: Operation;
-  /** The path begins with `/v1`, as it did up to 0.3. */
+  /** The path begins with `/v1`, as in 0.3 and earlier. */
   readonly v1: boolean;
 }
 
@@ -40,7 +40,7 @@ const OPERATIONS: readonly (readonly [Method, string, Operation])[] = [
   ['GET', '/tasks', 'ListTasks'],
   ['GET', '/tasks/{task}', 'GetTask'],
   ['POST', '/tasks/{task}:cancel', 'CancelTask'],
-  // The proto says GET, the prose POST.
+  // The proto specifies GET, the text of the specification POST.
   ['GET', '/tasks/{task}:subscribe', 'SubscribeToTask'],
   ['POST', '/tasks/{task}:subscribe', 'SubscribeToTask'],
   ['GET', CONFIGS, 'ListTaskPushNotificationConfigs'],
@@ -50,7 +50,10 @@ const OPERATIONS: readonly (readonly [Method, string, Operation])[] = [
   ['GET', '/extendedAgentCard', 'GetExtendedAgentCard'],
 ];
 
-/** The spellings of a path up to 0.3: the proto writes `task` where it means `tasks`, and earlier versions `pushNotifications`. */
+/**
+ * The spellings of a path up to 0.3: the proto writes `task` instead of `tasks`, and earlier versions
+ * `pushNotifications`.
+ */
 function olderSpellings(path: string): string[] {
   const spellings = [path];
   if (path.startsWith('/tasks/')) spellings.push(path.replace('/tasks/', '/task/'));
@@ -61,7 +64,7 @@ function olderSpellings(path: string): string[] {
   );
 }
 
-/** HTTP+JSON beneath a base, without a tenant. */
+/** The HTTP+JSON paths under a base, without a tenant. */
 const REST: readonly RestPath[] = [
   ...OPERATIONS.map(([method, path, operation]): RestPath => ({ method, path, operation, v1: false })),
   ...OPERATIONS.flatMap(([method, path, operation]) =>
@@ -70,7 +73,7 @@ const REST: readonly RestPath[] = [
   { method: 'GET', path: '/v1/card', operation: 'GetExtendedAgentCard', v1: true },
 ];
 
-/** HTTP+JSON beneath a base. The agents have tenants, the routing agent has none. */
+/** The HTTP+JSON paths under a base. Agents have tenants, the routing agent has none. */
 export function restPaths(base: string): RestPath[] {
   const plain = REST.map((each) => ({ ...each, path: base + each.path }));
   if (!base.endsWith('{agent}')) return plain;

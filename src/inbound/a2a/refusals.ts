@@ -10,8 +10,8 @@ import type { ErrorFormat, RequestContext } from '../http/route.js';
 import { namedVersion } from './http-binding.js';
 
 /**
- * JSON-RPC errors travel on 200, but for what HTTP itself has to say: who you are, whether there is anything here, and
- * that you are too many.
+ * The reasons with an HTTP error status: authentication, missing resources and overload. Other JSON-RPC errors have
+ * status 200.
  */
 const ON_HTTP: ReadonlySet<Reason> = new Set<Reason>([
   'unauthorized',
@@ -28,7 +28,7 @@ const ON_HTTP: ReadonlySet<Reason> = new Set<Reason>([
 
 export const JSON_TYPE = 'application/json';
 
-/** A body of another type than the binding reads (S-74). */
+/** The error for a body with a media type that the binding does not accept (S-74). */
 export function incompatibleContent(type: string | undefined, expected: string): ProtocolError {
   const sent = type === undefined ? 'no content type' : `content type "${type.slice(0, 100)}"`;
   return new ProtocolError('content_type_not_supported', `Incompatible ${sent}: send ${expected}`, {
@@ -56,7 +56,7 @@ export function sendRpcError(
   sendJson(res, rpcStatus(error), [...headers, ...headersOf(error)], [rpcError(id, error, as)]);
 }
 
-/** Whether the client is to be answered in the media type of A2A (G-27). */
+/** Whether the client expects the A2A media type (G-27). */
 function wantsA2aJson({ req }: Pick<RequestContext, 'req'>): boolean {
   const [accept, sent] = [req.header('accept'), req.header('content-type')];
   return accept?.toLowerCase().includes(A2A_JSON) === true || sent?.toLowerCase().startsWith(A2A_JSON) === true;
@@ -76,7 +76,7 @@ const ended = ({ res }: RequestContext): boolean => {
   return res.begun;
 };
 
-/** JSON-RPC errors of A2A, in the version that the client names. */
+/** JSON-RPC errors of A2A, in the version the client names. */
 export const A2A_RPC_ERRORS: ErrorFormat = {
   name: 'a2a-jsonrpc',
   write: (context, error) => {
@@ -85,7 +85,7 @@ export const A2A_RPC_ERRORS: ErrorFormat = {
   },
 };
 
-/** Errors of HTTP+JSON, in the version that the client names; `v1` beneath the `/v1` of 0.3. */
+/** HTTP+JSON errors, in the version the client names; `v1` under the `/v1` of 0.3. */
 export const restErrors = (profile: ErrorProfile, v1 = false): ErrorFormat => ({
   name: v1 ? 'a2a-rest-v1' : 'a2a-rest',
   write: (context, error) => {

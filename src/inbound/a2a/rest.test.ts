@@ -20,7 +20,7 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
 const json = ({ text }: { text: string }): JsonObject => JSON.parse(text) as JsonObject;
 
 describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
-  it('sends, and passes the text on', async () => {
+  it('sends a message and passes the text on', async () => {
     const text = '{ "message": {"messageId":"m1","role":"ROLE_USER","parts":[{"text":"hello"}],"more":1.50} }';
     const reply = await stand.send('/a2a/echo/message:send', { body: text });
     expect(reply.status).toBe(200);
@@ -35,7 +35,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
     expect(stand.last.request.value).toEqual({ tenant: 'acme', id: 't1' });
   });
 
-  it('S-74: gets a task, by either spelling of the query and an encoded id', async () => {
+  it('S-74: gets a task with either spelling of the query and an encoded id', async () => {
     expect(json(await stand.send('/a2a/echo/tasks/t1?historyLength=2'))).toMatchObject({ id: 't1' });
     expect(stand.last.request.value).toEqual({ id: 't1', historyLength: 2 });
     await stand.send('/a2a/echo/tasks/t1?history_length=0');
@@ -81,7 +81,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
     }
   });
 
-  it('S-44: streams events as they are, unnamed', async () => {
+  it('S-44: streams bare events without names', async () => {
     const { type, text, headers } = await post('/a2a/echo/message:stream', modern);
     expect(type).toBe('text/event-stream');
     expect(headers['x-accel-buffering']).toBe('no');
@@ -130,7 +130,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
     expect(stand.last).toMatchObject({ agent: undefined, operation: 'GetTask' });
   });
 
-  it('405 names what is allowed', async () => {
+  it('405 lists the allowed methods', async () => {
     const reply = await stand.send('/a2a/echo/message:send');
     expect([reply.status, reply.headers['allow']]).toEqual([405, 'POST, OPTIONS']);
     const config = await stand.send('/a2a/echo/tasks/t1/pushNotificationConfigs/p1', { method: 'POST', body: '{}' });
@@ -141,7 +141,7 @@ describe('S-75: every operation of 1.0 in HTTP+JSON', () => {
 describe('G-27: media types', () => {
   const type = async (headers: Record<string, string>) => (await post('/a2a/echo/message:send', modern, headers)).type;
 
-  it('a2a+json where it is named or was used, else json', async () => {
+  it('a2a+json if the client names or uses it, otherwise json', async () => {
     expect(await type({})).toBe('application/json');
     expect(await type({ accept: '*/*' })).toBe('application/json');
     expect(await type({ accept: 'application/a2a+json, application/json' })).toBe('application/a2a+json');
@@ -151,7 +151,7 @@ describe('G-27: media types', () => {
     expect([refused.status, refused.type]).toEqual([404, 'application/a2a+json']);
   });
 
-  it('bodies of another kind are refused', async () => {
+  it('bodies of another media type are refused', async () => {
     const plain = await post('/a2a/echo/message:send', modern, { 'content-type': 'text/plain' });
     expect(plain.status).toBe(400);
     expect(plain.text).toContain('CONTENT_TYPE_NOT_SUPPORTED');
@@ -202,7 +202,7 @@ describe('S-70: errors in HTTP+JSON', () => {
     }
   });
 
-  it('S-71: of bodies that are no JSON, no object, too deep or too large', async () => {
+  it('S-71: for bodies that are not JSON, not an object, too deep or too large', async () => {
     for (const [body, status] of [
       ['{', 400],
       ['[]', 400],
@@ -217,7 +217,7 @@ describe('S-70: errors in HTTP+JSON', () => {
     expect(stand.calls).toHaveLength(0);
   });
 
-  it('S-12: of versions nobody speaks', async () => {
+  it('S-12: for unsupported versions', async () => {
     for (const [path, headers] of [
       ['/a2a/echo/tasks/t1', { 'a2a-version': '3.0' }],
       ['/a2a/echo/tasks/t1?A2A-Version=3.0', {}],
@@ -229,10 +229,10 @@ describe('S-70: errors in HTTP+JSON', () => {
     expect((await stand.send('/a2a/echo/v1/tasks/t1', { headers: { 'a2a-version': '3.0' } })).status).toBe(400);
   });
 
-  it('S-45: of a stream that fails at once have their status', async () => {
+  it('S-45: of a stream that fails before its first event have their own status', async () => {
     stand.answer = () => ({
       kind: 'stream',
-      // biome-ignore lint/correctness/useYield: it fails before its first event
+      // biome-ignore lint/correctness/useYield: the generator fails before its first event
       events: (async function* () {
         throw new ProtocolError('unsupported_operation', 'It is over');
       })(),
@@ -259,7 +259,7 @@ describe('HTTP+JSON of 0.3', () => {
     expect(json(reply)).toMatchObject({ kind: 'task', status: { state: 'completed' } });
   });
 
-  it('streams in the shape it was asked in', async () => {
+  it('streams in the form of the request', async () => {
     const first = async (body: unknown) => eventsIn((await post('/a2a/echo/v1/message:stream', body)).text);
     expect((await first(proto)).map(({ data }) => Object.keys(data)[0])).toEqual([
       'task',
@@ -270,7 +270,7 @@ describe('HTTP+JSON of 0.3', () => {
     expect((await first(schema)).at(-1)?.data).toMatchObject({ kind: 'status-update', final: true });
   });
 
-  it('takes push configurations in both forms', async () => {
+  it('accepts push configurations in both forms', async () => {
     const path = '/a2a/echo/v1/tasks/t1/pushNotificationConfigs';
     const config = { id: 'p9', url: 'https://client.example/hook' };
     for (const body of [
@@ -295,7 +295,7 @@ describe('HTTP+JSON of 0.3', () => {
     expect(json(canceled)).toMatchObject({ status: { state: 'TASK_STATE_CANCELLED' } });
   });
 
-  it('S-14: echoes extensions by its own header', async () => {
+  it('S-14: returns extensions in the header of 0.3', async () => {
     stand.answer = () => result({ task: task('TASK_STATE_COMPLETED') }, { extensions: ['urn:a'] });
     expect((await post('/a2a/echo/v1/message:send', proto)).headers['x-a2a-extensions']).toBe('urn:a');
     expect((await post('/a2a/echo/message:send', modern)).headers['a2a-extensions']).toBe('urn:a');
@@ -303,14 +303,14 @@ describe('HTTP+JSON of 0.3', () => {
 });
 
 describe('the extended card of 0.2', () => {
-  it('is a page of its own', async () => {
+  it('has its own URL', async () => {
     const reply = await stand.send('/a2a/echo/agent/authenticatedExtendedCard');
     expect(reply.status).toBe(200);
     expect(stand.last).toMatchObject({ operation: 'GetExtendedAgentCard', dialect: '0.2', agent: 'echo' });
     expect(json(reply)).toMatchObject({ name: 'echo', url: expect.any(String) });
   });
 
-  it('is not there where there is none', async () => {
+  it('is 404 if the agent has none', async () => {
     stand.answer = () => {
       throw new ProtocolError('unsupported_operation', 'No extended card');
     };

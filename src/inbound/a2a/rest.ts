@@ -19,7 +19,7 @@ import { EXTENDED_CARD_PATHS, restPaths } from './paths.js';
 import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
 
-/** A2A over HTTP+JSON: 1.0 beneath the agent, 0.3 beneath its `/v1`, in either of the two shapes 0.3 is written in. */
+/** A2A over HTTP+JSON: 1.0 under the agent's path, 0.3 under its `/v1`, in either of the two JSON shapes of 0.3. */
 export class RestBinding implements HttpBinding {
   constructor(private readonly options: HttpBindingOptions) {}
 
@@ -50,7 +50,7 @@ export class RestBinding implements HttpBinding {
     ];
   }
 
-  /** `v1` beneath the `/v1` of 0.3. */
+  /** `v1`: the request came under the `/v1` of 0.3. */
   private async handle(context: RequestContext, operation: Operation, v1: boolean): Promise<void> {
     const named = namedVersion(context);
     let as = restDialect(v1, named === 'unsupported' ? undefined : named, undefined);
@@ -64,7 +64,7 @@ export class RestBinding implements HttpBinding {
     }
   }
 
-  /** Up to 0.2 the extended card was a page beside the endpoint, told by its status alone. */
+  /** Up to 0.2 the extended card is a page beside the endpoint; only its status reports an error. */
   private async extendedCard(context: RequestContext): Promise<void> {
     try {
       await this.answer(context, 'GetExtendedAgentCard', EXTENDED_CARD_BY_GET, { value: {} });
@@ -97,7 +97,7 @@ export class RestBinding implements HttpBinding {
       return;
     }
     const answer = await asking;
-    if (answer.kind !== 'result') throw new Error(`${operation} was answered by a stream`);
+    if (answer.kind !== 'result') throw new Error(`${operation} returned a stream`);
     const { value, text } = answer.result;
     const passed = behavior(as).isModel && value !== null ? text : undefined;
     const written = passed ?? JSON.stringify(dialect(as).writeResult(operation, value as ResultOf<Operation>) ?? {});
@@ -136,7 +136,10 @@ export class RestBinding implements HttpBinding {
   }
 }
 
-/** Operations whose request is written in the body, and so as its version writes it. The others are made of path and query. */
+/**
+ * Operations with a request in the body, in the form of its version. The requests of the others come from path and
+ * query.
+ */
 const WRITTEN: ReadonlySet<Operation> = new Set<Operation>([
   'SendMessage',
   'SendStreamingMessage',
@@ -170,7 +173,7 @@ function requestOf(
     ...(taskId !== undefined && (aboutPush ? { taskId } : { id: taskId })),
     ...(configId !== undefined && { id: configId }),
   };
-  // Names of push configurations are spelled in too many ways; the path has them apart already.
+  // Push configurations have too many resource names; the path parameters already contain the ids.
   return { value: readIn(aboutPush ? NATIVE : as, operation, params) };
 }
 
@@ -194,7 +197,7 @@ const QUERY: Partial<Readonly<Record<Operation, Readonly<Record<string, Kind>>>>
   ListTaskPushNotificationConfigs: PAGE,
 };
 
-/** The members of a request that stand in the query, spelled in camelCase or as in the proto. */
+/** The members of a request in the query, in camelCase or in the proto's snake_case. */
 function queryMembers(operation: Operation, query: URLSearchParams): JsonObject {
   const known = QUERY[operation] ?? TENANT;
   const members: JsonObject = {};

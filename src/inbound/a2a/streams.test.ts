@@ -20,7 +20,7 @@ afterEach(() => stand.close());
 
 const resultsOf = (text: string): JsonObject[] => eventsIn(text).map(({ data }) => data['result'] as JsonObject);
 
-/** A stream whose events the test gives one by one, and that tells when it is let go of. */
+/** A stream whose events the test supplies one by one, and that records when it is released. */
 class Handed implements AsyncIterable<Passed<StreamResponse>>, AsyncIterator<Passed<StreamResponse>> {
   private readonly waiting: ((next: IteratorResult<Passed<StreamResponse>>) => void)[] = [];
   private readonly ready: StreamResponse[] = [];
@@ -55,7 +55,7 @@ class Handed implements AsyncIterable<Passed<StreamResponse>>, AsyncIterator<Pas
   }
 }
 
-/** Opens a stream and hands out what comes. */
+/** Opens a stream and returns its content as it arrives. */
 async function open(path: string, body: unknown, headers: Record<string, string> = {}) {
   const request = http.request(stand.url + path, {
     method: 'POST',
@@ -95,7 +95,7 @@ describe('S-44: streams over JSON-RPC', () => {
     ]);
   });
 
-  it('pass on the text of 1.0 events, on one line', async () => {
+  it('pass on the text of 1.0 events on one line', async () => {
     const value = status('TASK_STATE_COMPLETED');
     const text =
       '{"statusUpdate": {\n "taskId":"t1","contextId":"c1",\r\n"status":{"state":"TASK_STATE_COMPLETED"}},"n":1.0}';
@@ -125,7 +125,7 @@ describe('S-44: streams over JSON-RPC', () => {
     expect(resultsOf(text).at(-1)).toMatchObject({ id: expect.any(String), final: true });
   });
 
-  it('C-29: are lines where the client takes lines', async () => {
+  it('C-29: are lines if the client accepts lines', async () => {
     for (const [method, params] of [
       ['SendStreamingMessage', modern],
       ['message/stream', older],
@@ -138,7 +138,7 @@ describe('S-44: streams over JSON-RPC', () => {
     }
   });
 
-  it('answer uncertain methods as the task was made', async () => {
+  it('answer ambiguous methods in the version that created the task', async () => {
     stand.answer = () => stream(steps(status('TASK_STATE_COMPLETED')), { createdIn: '0.1' });
     const { text } = await stand.rpc('tasks/resubscribe', { id: 't1' });
     expect(eventsIn(text)[0]).toMatchObject({
@@ -148,28 +148,28 @@ describe('S-44: streams over JSON-RPC', () => {
   });
 });
 
-describe('settled 5: the last event says so for clients up to 0.3', () => {
+describe('settled 5: the last event is marked for clients up to 0.3', () => {
   const finals = (text: string) => resultsOf(text).filter((event) => event['status'] && event['kind'] !== 'task');
 
-  it('where a task asks for input and the stream ends', async () => {
+  it('if a task asks for input and the stream ends', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED')));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('where it ends a little later', async () => {
+  it('if the stream ends slightly later', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED'), 30));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('where it ends much later, by an event of its own', async () => {
+  it('if the stream ends much later, with a separate event', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_AUTH_REQUIRED'), 250));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([false, true]);
   });
 
-  it('not where the task goes on', async () => {
+  it('not if the task continues', async () => {
     stand.answer = () =>
       stream(
         steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_AUTH_REQUIRED'), status('TASK_STATE_COMPLETED')),
@@ -178,13 +178,13 @@ describe('settled 5: the last event says so for clients up to 0.3', () => {
     expect(finals(text).map((event) => event['final'])).toEqual([false, true]);
   });
 
-  it('where it ends after an artifact', async () => {
+  it('if the stream ends after an artifact', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, artifact('x')));
     const { text } = await stand.rpc('message/stream', older);
     expect(finals(text).map((event) => event['final'])).toEqual([true]);
   });
 
-  it('and 1.0 is told nothing of the kind', async () => {
+  it('not for 1.0', async () => {
     stand.answer = () => stream(steps({ task: task('TASK_STATE_WORKING') }, status('TASK_STATE_INPUT_REQUIRED')));
     const { text } = await stand.rpc('SendStreamingMessage', modern);
     expect(text).not.toContain('final');
@@ -192,7 +192,7 @@ describe('settled 5: the last event says so for clients up to 0.3', () => {
   });
 });
 
-describe('S-43, S-45: streams that are refused', () => {
+describe('S-43, S-45: refused streams', () => {
   const refusal = (): never => {
     throw new ProtocolError('unsupported_operation', 'It is over');
   };
@@ -215,7 +215,7 @@ describe('S-43, S-45: streams that are refused', () => {
     expect(eventsIn(text)).toMatchObject([{ data: { jsonrpc: '2.0', id: 5, error: { code: -32004 } } }]);
   });
 
-  it('also where the parameters or the version are wrong', async () => {
+  it('also if the parameters or the version are invalid', async () => {
     for (const [params, version, code] of [
       [{}, undefined, -32602],
       [older, '9.9', -32009],
@@ -226,7 +226,7 @@ describe('S-43, S-45: streams that are refused', () => {
     }
   });
 
-  it('have a status where HTTP has one', async () => {
+  it('have the HTTP status of the error if it has one', async () => {
     stand.answer = () => {
       throw new ProtocolError('overloaded', 'Too many streams', { headers: { 'Retry-After': '1' } });
     };
@@ -234,7 +234,7 @@ describe('S-43, S-45: streams that are refused', () => {
     expect([http, type]).toEqual([503, 'application/json']);
   });
 
-  it('when the first event is an error', async () => {
+  it('if the first event is an error', async () => {
     stand.answer = () => stream(steps(20, new ProtocolError('task_not_found', 'Task not found')));
     const { type, reply } = await stand.rpc('SubscribeToTask', { id: 't1' });
     expect(type).toBe('application/json');
@@ -242,8 +242,8 @@ describe('S-43, S-45: streams that are refused', () => {
   });
 });
 
-describe('streams that live', () => {
-  it('say in the stream what goes wrong on the way', async () => {
+describe('open streams', () => {
+  it('report later errors in the stream', async () => {
     const broken = () =>
       stream(steps({ task: task('TASK_STATE_WORKING') }, 5, new ProtocolError('upstream_unavailable', 'It went away')));
     stand.answer = broken;
@@ -258,7 +258,7 @@ describe('streams that live', () => {
     expect(stand.failures).toHaveLength(1);
   });
 
-  it('S-45: begin before the agent has said anything, and are kept alive', async () => {
+  it('S-45: begin before the first event of the agent, with keep-alive comments', async () => {
     const events = new Handed();
     stand.answer = () => stream(events);
     const { response, until } = await open('/a2a/echo', call('SendStreamingMessage', modern));
@@ -271,7 +271,7 @@ describe('streams that live', () => {
     await events.released;
   });
 
-  it('S-45: begin while the gateway still asks the agent, and say then what it answered', async () => {
+  it('S-45: begin before the agent has answered, and then contain its answer', async () => {
     const late = (how: () => AgentAnswer) => async () => {
       await new Promise((resolve) => setTimeout(resolve, 600));
       return how();
@@ -288,7 +288,7 @@ describe('streams that live', () => {
     expect(eventsIn(refused.text)).toMatchObject([{ data: { id: 1, error: { code: -32603 } } }]);
   });
 
-  it('G-25: a client that goes lets go of its stream, and of nothing else', async () => {
+  it('G-25: a client that disconnects ends its stream and nothing else', async () => {
     const events = new Handed();
     stand.answer = () => stream(events);
     events.give({ task: task('TASK_STATE_WORKING') });
@@ -299,7 +299,7 @@ describe('streams that live', () => {
     expect(stand.last.exchange.cancellation.cancelled).toBe(false);
   });
 
-  it('G-25: a client that goes before the first event as well', async () => {
+  it('G-25: also if the client disconnects before the first event', async () => {
     const events = new Handed();
     stand.answer = () => stream(events);
     const request = http.request(`${stand.url}/a2a/echo`, {
@@ -315,7 +315,7 @@ describe('streams that live', () => {
     expect(stand.last.exchange.cancellation.cancelled).toBe(false);
   });
 
-  it('G-25: what changes something is not cancelled when nobody waits for the answer', async () => {
+  it('G-25: operations that change state are not cancelled when the client disconnects', async () => {
     for (const [method, params, dropped] of [
       ['GetTask', { id: 't1' }, true],
       ['SendMessage', modern, true],
@@ -344,7 +344,7 @@ describe('streams that live', () => {
     }
   });
 
-  it('fault 13: wait for a client that reads slowly, and leave one that does not read', async () => {
+  it('fault 13: wait for a client that reads slowly, and drop one that does not read', async () => {
     const large = 'x'.repeat(200_000);
     let given = 0;
     let over = (): void => {};
@@ -367,7 +367,7 @@ describe('streams that live', () => {
     expect(eventsIn(text)).toHaveLength(40);
   });
 
-  it('end when the gateway goes down', async () => {
+  it('end when the gateway stops', async () => {
     const events = new Handed();
     stand.answer = () => stream(events);
     events.give({ task: task('TASK_STATE_WORKING') });

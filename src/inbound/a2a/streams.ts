@@ -9,39 +9,39 @@ import { EventResponse } from '../http/stream.js';
 import { wireEvents } from './wire-events.js';
 
 export interface StreamTimes {
-  /** Between two comments that keep a quiet stream alive. */
+  /** Interval of the comments that keep a quiet stream open. */
   readonly ping?: number;
-  /** How long the first event is waited for before the stream begins without it. */
+  /** How long the first event may delay the start of the response. */
   readonly peek?: number;
-  /** How long an event that may be the last is held. */
+  /** How long an event that may be the last is held back. */
   readonly hold?: number;
-  /** How long a client may read nothing of what was sent (fault 13). */
+  /** How long a client may leave sent data unread (fault 13). */
   readonly stall?: number;
 }
 
 const PEEK = 5_000;
 const STALL = 30_000;
 
-/** An event's text, and its name where it has one. */
+/** An event's text and its optional name. */
 export interface Framed {
   readonly text: string;
   readonly event?: string;
 }
 
-/** How a binding puts events on its wire. */
+/** How a binding writes events. */
 export interface StreamForm {
   readonly behavior: VersionBehavior;
   readonly writer: EventWriter;
-  /** An event's JSON text as the binding wraps it. */
+  /** Wraps an event's JSON text in the form of the binding. */
   wrap(text: string): string;
-  /** An error as the binding writes it inside a stream. */
+  /** An error in the form of the binding, inside a stream. */
   error(error: unknown): Framed;
 }
 
 export interface StreamReply {
   readonly res: InboundResponse;
   readonly headers: readonly string[];
-  /** One JSON text a line instead of server-sent events (C-29). */
+  /** One JSON text per line instead of server-sent events (C-29). */
   readonly lines: boolean;
 }
 
@@ -51,15 +51,15 @@ export const wantsLines = (accept: string | undefined): boolean => accept?.toLow
 
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;
 
-/** A stream as the gateway answered it. */
+/** A stream as answered by the gateway. */
 export interface Answered {
   readonly events: Events;
   readonly form: StreamForm;
-  /** Headers that are known only now; they are left out where the stream had to begin without them. */
+  /** Headers known only after the answer; left out if the response had to begin earlier. */
   readonly headers: readonly string[];
 }
 
-/** A stream and its first event: what fails by then fails like any call (S-45). */
+/** A stream with its first event. A failure up to the first event is reported like that of any call (S-45). */
 class Opening {
   private iterator: AsyncIterator<Passed<StreamResponse>> | undefined;
   private left = false;
@@ -77,7 +77,7 @@ class Opening {
     return { ...answered, iterator, first: await iterator.next() };
   }
 
-  /** Lets go of the stream, as soon as there is one to let go of. */
+  /** Releases the stream, now or as soon as it exists. */
   leave(): void {
     this.left = true;
     void Promise.resolve(this.iterator?.return?.()).catch(() => {});
@@ -89,7 +89,7 @@ interface Opened extends Answered {
   readonly first: Next;
 }
 
-/** Every open stream of the endpoint, so that a gateway that goes down can let go of them. */
+/** All open streams of the endpoint, so that they can be ended when the gateway stops. */
 export class StreamHost {
   private readonly open = new Set<() => void>();
 
@@ -99,15 +99,15 @@ export class StreamHost {
     return this.open.size;
   }
 
-  /** Ends all streams; the tasks go on. */
+  /** Ends all streams; the tasks continue. */
   endAll(): void {
     for (const end of [...this.open]) end();
   }
 
   /**
-   * Carries a stream to its end: the agent's, or the client's, whose going leaves the task alone (G-25). Throws what
-   * opening it throws. An agent that takes its time over that does not keep the client from knowing that it was heard;
-   * what goes wrong then, `late` writes into the stream.
+   * Serves a stream until the agent ends it or the client disconnects, which does not affect the task (G-25). Throws
+   * errors from opening the stream. If opening takes long, the response begins anyway, and `late` writes a later error
+   * into the stream.
    */
   async serve(reply: StreamReply, answering: Promise<Answered>, late: (error: unknown) => Framed): Promise<void> {
     const { res, lines } = reply;
@@ -158,7 +158,7 @@ export class StreamHost {
   }
 }
 
-/** Whether the client is still there. What is waited for on its behalf is left when it goes. */
+/** Whether the client is still connected. Waits on its behalf end when it disconnects. */
 class Presence {
   gone: boolean;
   private wake = (): void => {};
@@ -173,7 +173,7 @@ class Presence {
     this.wake();
   }
 
-  /** What comes, or undefined where the client left before it came. */
+  /** The value of the promise, or undefined if the client disconnected first. */
   during<T>(coming: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
       this.wake = () => resolve(undefined);
@@ -182,7 +182,7 @@ class Presence {
     });
   }
 
-  /** The same, and no longer than so many milliseconds. */
+  /** The same, with a limit in milliseconds. */
   async within<T>(coming: Promise<T>, ms: number): Promise<T | undefined> {
     const timer = setTimeout(() => this.wake(), ms);
     try {
@@ -193,7 +193,7 @@ class Presence {
   }
 }
 
-/** Begins a stream only to say why there is none. */
+/** Sends a stream that contains only an error. */
 export function sendRefusedStream({ res, headers, lines }: StreamReply, text: string): void {
   const out = lines ? new LineResponse(res, headers) : new EventResponse(res, headers);
   new Sink(res, out, lines, STALL).event(text);
@@ -206,7 +206,7 @@ interface Out {
   end(): void;
 }
 
-/** What is written to one client, no faster than it reads. */
+/** Writes to one client, no faster than it reads. */
 class Sink {
   constructor(
     private readonly res: InboundResponse,
@@ -225,7 +225,7 @@ class Sink {
     return this.res.full;
   }
 
-  /** Resolves when the client has read on. One that does not is let go. */
+  /** Resolves when the client has read enough. A client that stops reading is disconnected. */
   async drained(): Promise<void> {
     const { res } = this;
     await new Promise<void>((resolve) => {

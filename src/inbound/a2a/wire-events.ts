@@ -7,12 +7,12 @@ import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 
 type Next = IteratorResult<Passed<StreamResponse>, unknown>;
 
-/** How long an event that may be the last is held. */
+/** How long an event that may be the last is held back, in milliseconds. */
 const HOLD = 100;
 
 /**
- * The events of a stream as a client reads them. Old versions mark the last event: one that may be the last is held for a
- * moment, to see whether the stream ends behind it.
+ * The events of a stream in the client's dialect. Old versions mark the last event, so an event that may be the last is
+ * held back briefly, in case the stream ends after it.
  */
 export async function* wireEvents(
   iterator: AsyncIterator<Passed<StreamResponse>>,
@@ -41,11 +41,11 @@ export async function* wireEvents(
   }
 }
 
-/** A task that waits for its client may end the stream or not; a finished one always does, and its writer knows. */
+/** A task that waits for its client may end the stream. A finished task always ends it, and its writer knows that. */
 const mayBeLast = ({ statusUpdate }: StreamResponse): boolean =>
   statusUpdate !== undefined && isInterrupted(statusUpdate.status.state);
 
-/** Whether the stream ends, and does so soon. */
+/** Whether the stream ends within this time. */
 async function endsWithin(coming: Promise<Next>, ms: number): Promise<boolean> {
   const ends = coming.then(
     ({ done }) => done === true,

@@ -4,7 +4,10 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { sendJson } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
 
-/** The last output of a server that is a process. It may hold whatever the server logs, so only administrators read it. */
+/**
+ * The latest output of a server that runs as a process. It may contain anything the server logs, so only administrators
+ * may read it.
+ */
 export class ServerLogs {
   constructor(private readonly catalog: Pick<Catalog, 'servers' | 'upstream'>) {}
 
@@ -15,7 +18,7 @@ export class ServerLogs {
         path: '/servers/{name}/logs',
         access: 'admin',
         errors,
-        description: 'The last output of a server that is a process of the gateway',
+        description: 'The latest output of a server that runs as a process of the gateway',
         handle: (context) => this.show(context),
       },
     ];
