@@ -283,7 +283,7 @@ it('is given another certificate under load, and no call fails; streams that are
   gateway.process.kill('SIGHUP');
   await eventually(
     () => gateway.log(),
-    (log) => log.includes('holds no certificate'),
+    (log) => log.includes('contains no certificate'),
     30_000,
   );
   expect(await subject()).not.toBe(before);
@@ -327,7 +327,7 @@ it('does not start with files that cannot be used, and says why', async () => {
   const start = (settings: object): Promise<unknown> => startGateway({ tls: settings });
   writeFileSync(join(folder, 'none.pem'), 'nonsense');
   await expect(start({ cert: join(folder, 'none.pem'), key: KEY })).rejects.toThrow(
-    /tls.cert: .* holds no certificate/,
+    /tls.cert: .* contains no certificate/,
   );
   await expect(start({ cert: CERT, key: join(folder, 'missing.pem') })).rejects.toThrow(/missing.pem" cannot be read/);
   writeFileSync(join(folder, 'other.pem'), first.key);

@@ -1,8 +1,8 @@
-/** Which of the reply types a client takes (C-09). Only a client that names event streams is sent one. */
+/** The response types that a client accepts (C-09). Only a client that names event streams gets one. */
 export interface Accepted {
   readonly json: boolean;
   readonly stream: boolean;
-  /** The client prefers a page for people to JSON, as browsers do. */
+  /** The client prefers an HTML page to JSON, as browsers do. */
   readonly html: boolean;
 }
 
@@ -29,7 +29,7 @@ export function accepted(header: string | undefined): Accepted {
   return { json, stream, html: htmlWeight > jsonWeight };
 }
 
-/** The weight of a media range. What is not a weight counts as 1, as if it was not there. */
+/** The weight of a media range. An invalid weight counts as 1, like a missing one. */
 function weightOf(parameters: readonly string[]): number {
   for (const parameter of parameters) {
     const given = /^q=([01](?:\.\d*)?)$/.exec(parameter)?.[1];

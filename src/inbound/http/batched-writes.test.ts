@@ -6,13 +6,13 @@ const written: string[] = [];
 const write = (what: string): void => atEndOfTurn({ flush: () => void written.push(what) });
 
 beforeEach(async () => {
-  // A turn with nothing but one write, so that the next finds the loop at rest.
+  // A turn with only one write, so that the next test begins with an idle loop.
   write('');
   await nextTurn();
   written.length = 0;
 });
 
-it('does not hold up what is alone', async () => {
+it('does not delay a single write', async () => {
   for (let i = 0; i < 3; i++) {
     write(`${i}`);
     expect(written.at(-1)).toBe(`${i}`);
@@ -20,7 +20,7 @@ it('does not hold up what is alone', async () => {
   }
 });
 
-it('keeps what is many until the end of the turn, in order', async () => {
+it('holds several writes until the end of the turn, in order', async () => {
   write('a');
   write('b');
   write('c');
@@ -34,7 +34,7 @@ it('keeps what is many until the end of the turn, in order', async () => {
   expect(written).toEqual(['a', 'b', 'c', 'd', 'e']);
 });
 
-it('lets the others write where one cannot', async () => {
+it('performs the other writes if one fails', async () => {
   const thrown = new Promise((resolve) => process.once('uncaughtException', resolve));
   const others = process.listeners('uncaughtException').slice(0, -1);
   for (const other of others) process.off('uncaughtException', other);

@@ -1,4 +1,4 @@
-/** Something to be written. */
+/** A pending write. */
 export interface Pending {
   flush(): void;
 }
@@ -8,9 +8,9 @@ let asked = 0;
 let askedBefore = 0;
 
 /**
- * Small responses wait for the end of the event loop's turn, where a turn has more than one of them. A write wakes its
- * reader, which is the dear part of a small write; written one by one, with other work in between, each write finds its
- * reader asleep again. A single response is not held up.
+ * Delays small responses to the end of the event loop's turn if a turn has more than one of them. A write wakes its
+ * reader, which is the expensive part of a small write. If other work lies between the writes, each write finds its
+ * reader asleep again. A single response is not delayed.
  */
 export function atEndOfTurn(write: Pending): void {
   if (asked++ === 0) {
@@ -32,7 +32,7 @@ function end(): void {
     try {
       write.flush();
     } catch (error) {
-      // The others still have to write.
+      // The other writes must still run.
       process.nextTick(() => {
         throw error;
       });

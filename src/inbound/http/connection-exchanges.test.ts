@@ -20,8 +20,8 @@ import { Connection } from './connection.js';
 
 afterEach(closeAll);
 
-describe('a body that nobody reads', () => {
-  it('does not keep the client from its answer, nor the answer from the client', async () => {
+describe('an unread body', () => {
+  it('does not block the response', async () => {
     const { port, listener } = await serve((_, res) => res.sendText(401, [], 'no'));
     const client = await Client.open(port);
     const size = 10_000_000;
@@ -37,7 +37,7 @@ describe('a body that nobody reads', () => {
     await until(() => listener.count === 0);
   });
 
-  it('is not kept while the answer is awaited', async () => {
+  it('is not buffered before the response', async () => {
     let answer: (() => void) | undefined;
     let source: Connection | undefined;
     const { port } = await serve((req, res) => {
@@ -49,7 +49,7 @@ describe('a body that nobody reads', () => {
     for (let i = 0; i < 200; i++) client.send(`186a0\r\n${'a'.repeat(100_000)}\r\n`);
     await until(() => answer !== undefined);
     let read = -1;
-    // Until no more is taken.
+    // Until the gateway stops reading.
     while (read !== source!.socket.bytesRead) {
       read = source!.socket.bytesRead;
       await sleep(50);
@@ -60,12 +60,12 @@ describe('a body that nobody reads', () => {
     expect(client.statuses).toEqual([403]);
   });
 
-  it('is waited for as long as it comes, so that its sender hears the answer', async () => {
+  it('is drained while it arrives, so that its sender receives the response', async () => {
     const { port, listener } = await serve((_, res) => res.sendText(401, [], 'no'));
     const client = (await Client.open(port, true)).send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n');
     await client.reply();
     await until(() => client.ended);
-    // Longer than a silent client would be given.
+    // Longer than the limit for a silent client.
     for (let i = 0; i < 15; i++) {
       client.send('a');
       await sleep(200);
@@ -79,7 +79,7 @@ describe('a body that nobody reads', () => {
   it.each([
     ['with a length', post('/a', 'abc')],
     ['in chunks', chunked('/a', 'abc')],
-  ])('does not end the connection where it had come: %s', async (_, text) => {
+  ])('does not end the connection if it has arrived completely: %s', async (_, text) => {
     const { port } = await serve((__, res) => res.sendText(401, [], 'no'));
     const client = (await Client.open(port)).send(text + get('/b'));
     await client.reply(2);
@@ -90,7 +90,7 @@ describe('a body that nobody reads', () => {
 describe('Expect: 100-continue', () => {
   const EXPECT = 'Expect: 100-Continue';
 
-  it('is answered when the body is asked for', async () => {
+  it('is answered when the body is requested', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(post('/a', 'hello', EXPECT).slice(0, -5));
     await client.reply();
@@ -102,28 +102,28 @@ describe('Expect: 100-continue', () => {
     expect((await client.send('again').reply(4)).body).toBe('POST /b again');
   });
 
-  it('is not answered where the body is refused', async () => {
+  it('is not answered if the body is refused', async () => {
     const { port } = await serve((_, res) => res.sendText(401, [], 'no'));
     const client = await exchange(port, post('/a', 'hello', EXPECT).slice(0, -5));
     expect(client.statuses).toEqual([401]);
     expect(client.replies[0]!.head).toContain('\r\nConnection: close\r\n');
   });
 
-  it('is not answered where the body is too large', async () => {
+  it('is not answered if the body is too large', async () => {
     const { port } = await serve((req, res) => {
       void (async () => req.read(3))().catch((error: ProtocolError) => refuse(req, res, error));
     });
     expect((await exchange(port, post('/a', 'hello', EXPECT).slice(0, -5))).statuses).toEqual([413]);
   });
 
-  it('is answered also where the body came with it', async () => {
+  it('is also answered if the body came with the head', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(post('/a', 'hello', EXPECT) + get('/b'));
     await client.reply(3);
     expect(client.statuses).toEqual([100, 200, 200]);
   });
 
-  it('is not answered where it is HTTP/1.0', async () => {
+  it('is not answered in HTTP/1.0', async () => {
     const { port } = await serve(echo);
     const text = post('/a', 'hello', EXPECT, 'Connection: keep-alive').replace('1.1', '1.0');
     const client = (await Client.open(port)).send(text.slice(0, -5));
@@ -132,7 +132,7 @@ describe('Expect: 100-continue', () => {
     expect(client.statuses).toEqual([200]);
   });
 
-  it('is not answered within an answer', async () => {
+  it('is not answered after the response has begun', async () => {
     const { port } = await serve((req, res) => {
       res.open(200, []);
       res.write('early');
@@ -149,8 +149,8 @@ describe('Expect: 100-continue', () => {
   });
 });
 
-describe('answers without a body', () => {
-  it('leave the connection as it was', async () => {
+describe('responses without a body', () => {
+  it('keep the connection open', async () => {
     const { port } = await serve((req, res) => {
       if (req.target === '/stream') {
         res.open(200, []);
@@ -185,14 +185,14 @@ describe('HTTP/1.0', () => {
     setImmediate(() => res.end());
   };
 
-  it('ends the connection with the answer', async () => {
+  it('ends the connection after the response', async () => {
     const { port } = await serve(echo);
     const client = await exchange(port, old() + old());
     expect(client.replies).toMatchObject([{ status: 200, body: 'GET /a ' }]);
     expect(client.replies[0]!.head).toContain('\r\nConnection: close\r\n');
   });
 
-  it('keeps it where the client asks for that', async () => {
+  it('keeps the connection if the client asks for that', async () => {
     const { port } = await serve(echo);
     const client = await exchange(port, old('Connection: keep-alive') + old());
     expect(client.statuses).toEqual([200, 200]);

@@ -22,16 +22,16 @@ describe('requests in pieces', () => {
   it.each([
     ['a body with a length', post('/a', 'hello\r\n\r\n')],
     ['chunks', chunked('/b', 'hel', 'lo\r\n0\r\n\r\n')],
-    ['chunks with everything chunks may have', `${chunked('/c').slice(0, -5)}3;a="b"\r\nabc\r\n00;x\r\nT: v\r\n\r\n`],
+    ['chunks with extensions and trailers', `${chunked('/c').slice(0, -5)}3;a="b"\r\nabc\r\n00;x\r\nT: v\r\n\r\n`],
     ['no body', `\r\n\r\n${get('/d')}`],
-  ])('are the same wherever they are cut: %s', async (_, text) => {
+  ])('are read correctly at every cut: %s', async (_, text) => {
     const { port } = await serve(echo);
     const whole = (await (await Client.open(port)).send(text + text).reply(2)).body;
     await Promise.all(
       Array.from({ length: text.length - 1 }, async (__, i) => {
         const client = (await Client.open(port)).send(text.slice(0, i + 1));
         await sleep(10);
-        // What follows comes with the rest.
+        // The next request arrives with the rest.
         client.send(text.slice(i + 1) + text);
         const { body } = await client.reply(2);
         expect(client.replies.map((reply) => reply.body)).toEqual([whole, body]);
@@ -41,7 +41,7 @@ describe('requests in pieces', () => {
     );
   });
 
-  it('are the same byte by byte', async () => {
+  it('are read correctly byte by byte', async () => {
     const { port } = await serve(echo);
     const client = await Client.open(port);
     for (const byte of get('/a') + post('/b', 'xy') + chunked('/c', 'z', 'zz')) {
@@ -52,14 +52,14 @@ describe('requests in pieces', () => {
     expect(client.replies.map(({ body }) => body)).toEqual(['GET /a ', 'POST /b xy', 'POST /c zzz']);
   });
 
-  it('may have empty lines before them', async () => {
+  it('may follow empty lines', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(`\r\n${get('/a')}\r\n\r\n${get('/b')}`);
     await client.reply(2);
     expect(client.statuses).toEqual([200, 200]);
   });
 
-  it('are handled before their body is all there', async () => {
+  it('are handled before their body has arrived completely', async () => {
     let handled = 0;
     const { port } = await serve((req, res) => {
       handled++;
@@ -79,10 +79,10 @@ describe('several requests at once', () => {
 
   it.each<[string, Handle]>([
     ['at once', (req, res) => res.sendText(200, [], req.target)],
-    ['in large pieces', (req, res) => res.send(200, [], [Buffer.alloc(20_000, 97), Buffer.from(req.target)])],
+    ['with large responses', (req, res) => res.send(200, [], [Buffer.alloc(20_000, 97), Buffer.from(req.target)])],
     ['later', (req, res) => void setImmediate(() => res.send(200, [], [Buffer.from(req.target)]))],
     [
-      'after some time that differs',
+      'after varying delays',
       (req, res) => void setTimeout(() => res.sendText(200, [], req.target), Number(req.target.slice(1)) % 3),
     ],
     [
@@ -95,7 +95,7 @@ describe('several requests at once', () => {
       },
     ],
     [
-      'in every way',
+      'in all forms',
       (req, res) => {
         const i = Number(req.target.slice(1));
         if (i % 4 === 0) res.sendText(200, [], req.target);
@@ -107,11 +107,11 @@ describe('several requests at once', () => {
         }
       },
     ],
-  ])('are answered in order, each once: %s', async (_, handle) => {
+  ])('get one response each, in order: %s', async (_, handle) => {
     let under = 0;
     let handled = 0;
     const { port } = await serve((req, res) => {
-      // None is looked at before the one before it was answered.
+      // No request is handled before the response to the previous one.
       expect(under++).toBe(0);
       expect(req.target).toBe(`/${handled++}`);
       res.onClose(() => {
@@ -128,7 +128,7 @@ describe('several requests at once', () => {
     expect((await client.send(get('/500')).reply(COUNT + 1)).status).toBe(200);
   });
 
-  it('are answered in order where their bodies come in chunks', async () => {
+  it('are answered in order with chunked bodies', async () => {
     const { port } = await serve(echo);
     const client = await Client.open(port);
     for (let i = 0; i < COUNT; i++) client.send(chunked(`/${i}`, `${i}`, 'x'));
@@ -136,7 +136,7 @@ describe('several requests at once', () => {
     expect(client.replies.filter(({ body }, i) => body !== `POST /${i} ${i}x`)).toEqual([]);
   });
 
-  it('do not follow one that ends the connection', async () => {
+  it('are ignored after one that ends the connection', async () => {
     const seen: string[] = [];
     const { port } = await serve((req, res) => {
       seen.push(req.target);
@@ -160,7 +160,7 @@ describe('a second request within the first', () => {
     ['TE.CL', `${head(TE, 'Content-Length: 3')}${EVIL.length.toString(16)}\r\n${EVIL}\r\n0\r\n\r\n`],
     ['TE.TE', `${head(TE, 'Transfer-Encoding: identity')}0\r\n\r\n${EVIL}`],
     ['TE.TE in one line', `${head('Transfer-Encoding: identity, chunked')}0\r\n\r\n${EVIL}`],
-    ['TE with a blank', `${head('Transfer-Encoding : chunked', LENGTH)}0\r\n\r\n${EVIL}`],
+    ['TE with a space', `${head('Transfer-Encoding : chunked', LENGTH)}0\r\n\r\n${EVIL}`],
     ['TE folded', `${head('X: y\r\n Transfer-Encoding: chunked')}${EVIL}`],
     ['CL.CL', `${head('Content-Length: 0', LENGTH)}${EVIL}`],
     ['a list of lengths', `${head('Content-Length: 0, 5')}${EVIL}`],
@@ -168,12 +168,12 @@ describe('a second request within the first', () => {
     ['a bare line feed before a length', `POST /a HTTP/1.1\r\nHost: a\nContent-Length: 0\r\n\r\n${EVIL}`],
     ['a bare carriage return', `POST /a HTTP/1.1\r\nHost: a\r\nX: y\rContent-Length: 0\r\n\r\n${EVIL}`],
     ['NUL', `${head('X: \0', 'Content-Length: 0')}${EVIL}`],
-    ['a bare line feed behind a size', `${head(TE)}0\n\n${EVIL}`],
+    ['a bare line feed after a size', `${head(TE)}0\n\n${EVIL}`],
     ['a bare line feed in an extension', `${head(TE)}0;a\n\r\n${EVIL}`],
     ['a bare carriage return in an extension', `${head(TE)}0;a\rb\r\n\r\n${EVIL}`],
     ['a chunk that is too long', `${head(TE)}1\r\nab\r\n0\r\n\r\n${EVIL}`],
     ['a chunk that is too short', `${head(TE)}3\r\nab\r\n0\r\n\r\n${EVIL}`],
-    ['a bare line feed behind a chunk', `${head(TE)}1\r\na\n0\r\n\r\n${EVIL}`],
+    ['a bare line feed after a chunk', `${head(TE)}1\r\na\n0\r\n\r\n${EVIL}`],
     ['a size with a sign', `${head(TE)}+0\r\n\r\n${EVIL}`],
     ['a size with a prefix', `${head(TE)}0x0\r\n\r\n${EVIL}`],
     ['a size that is too large', `${head(TE)}10000000000000000\r\n\r\n${EVIL}`],
@@ -181,7 +181,7 @@ describe('a second request within the first', () => {
     ['HTTP/1.0 with chunks', `POST /a HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n${TE}\r\n\r\n0\r\n\r\n${EVIL}`],
     ['a body without a length', `${head('Connection: close')}${EVIL}`],
     ['the rest of a body', `${post('/a', 'ab').slice(0, -2)}abcd${EVIL}`],
-  ])('is none: %s', async (_, text) => {
+  ])('is not accepted: %s', async (_, text) => {
     const seen: string[] = [];
     const handle: Handle = (req, res) => {
       seen.push(req.target);
@@ -189,7 +189,7 @@ describe('a second request within the first', () => {
     };
     const { port } = await serve(handle);
     const whole = await exchange(port, text);
-    // The same where the end of each comes a moment later.
+    // The same if the end of each request arrives slightly later.
     const late = await Client.open(port);
     for (const part of [text.slice(0, -EVIL.length - 2), text.slice(-EVIL.length - 2, -EVIL.length), EVIL]) {
       late.send(part);
@@ -203,7 +203,7 @@ describe('a second request within the first', () => {
     }
   });
 
-  it('is none where chunks say what nobody reads', async () => {
+  it('is not accepted from chunk extensions', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(
       `${head(TE)}2;a="\\"${EVIL.replaceAll('\r\n', ' ')}"\r\nhi\r\n0\r\nX: ${EVIL.replaceAll('\r\n', ' ')}\r\n\r\n${get('/b')}`,
@@ -213,17 +213,17 @@ describe('a second request within the first', () => {
   });
 });
 
-describe('what is no request', () => {
+describe('invalid requests', () => {
   it.each([
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
-    ['an answer', 'HTTP/1.1 200 OK\r\n\r\n', 400],
+    ['a response', 'HTTP/1.1 200 OK\r\n\r\n', 400],
     ['a head that is too long', `GET / HTTP/1.1\r\nHost: a\r\nX: ${'a'.repeat(16_384)}`, 431],
     ['a line that is too long', `GET /${'a'.repeat(17_000)}`, 431],
     ['a method that is too long', 'A'.repeat(17_000), 400],
     ['too many headers', get('/', ...Array.from({ length: 128 }, () => 'X: y')), 431],
     ['no host', 'GET / HTTP/1.1\r\n\r\n', 400],
-  ])('is told so at once: %s', async (_, text, status) => {
+  ])('are refused at once: %s', async (_, text, status) => {
     const { port } = await serve(echo);
     const client = await exchange(port, text);
     expect(client.statuses).toEqual([status]);
@@ -231,13 +231,13 @@ describe('what is no request', () => {
     expect(client.error).toBeUndefined();
   });
 
-  it('is told so after the answers to what were requests', async () => {
+  it('are refused after the responses to earlier requests', async () => {
     const { port } = await serve((req, res) => void setTimeout(() => echo(req, res), 5));
     const client = await exchange(port, `${get('/a')}${get('/b')}\0${get('/c')}`);
     expect(client.statuses).toEqual([200, 200, 400]);
   });
 
-  it('begins behind a head of as many bytes as are allowed', async () => {
+  it('a head of exactly the maximum size is accepted', async () => {
     const { port } = await serve(echo, { limits: { ...SETTINGS.limits, head: 8_192 } });
     const fill = (size: number): string => get('/', `X: ${'a'.repeat(size)}`);
     const fits = (await Client.open(port)).send(fill(8_000) + get('/b'));
@@ -245,13 +245,13 @@ describe('what is no request', () => {
     expect((await exchange(port, fill(8_300) + get('/b'))).statuses).toEqual([431]);
   });
 
-  it('is told what was wrong with it', async () => {
+  it('are refused with the reason', async () => {
     const { port } = await serve(echo);
     const said = async (text: string): Promise<string> => (await exchange(port, text)).replies[0]!.body;
     expect(await said('\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03')).toMatch(/it is TLS/);
     expect(await said('BREW / HTTP/1.1\r\n\r\n')).toMatch(/invalid method/);
     expect(await said('GET / HTTP/1.1\r\n\r\n')).toMatch(/Host header is missing/);
-    expect(await said(get('/', 'Host: b'))).toMatch(/host header stands twice/);
+    expect(await said(get('/', 'Host: b'))).toMatch(/host header appears twice/);
     expect(await said('GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n')).toMatch(/invalid header token/);
     expect(await said(get('/', `X: ${'a'.repeat(17_000)}`))).toMatch(/at most 16384 bytes/);
   });
@@ -278,7 +278,7 @@ describe('another protocol', () => {
     expect(client.replies[0]!.body).toContain(to);
   });
 
-  it('is declined by an answer where the client would take HTTP/2 as well', async () => {
+  it('an offer of HTTP/2 is answered in HTTP/1.1', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(upgrade('h2c'));
     await client.reply();
@@ -289,7 +289,7 @@ describe('another protocol', () => {
     expect(client.statuses).toEqual([200, 200, 200]);
   });
 
-  it('is not asked for by a header that does not concern the connection', async () => {
+  it('an Upgrade header not named in Connection is ignored', async () => {
     const { port } = await serve(echo);
     const client = (await Client.open(port)).send(get('/', 'Upgrade: websocket'));
     expect((await client.reply()).status).toBe(200);

@@ -23,13 +23,13 @@ const connectionOf = ({ source }: InboundRequest): Connection => {
   return source;
 };
 
-describe('a client that leaves', () => {
+describe('a client that disconnects', () => {
   interface Seen {
     closes: number;
     finished: boolean | undefined;
     body: string;
   }
-  /** Watches one request. */
+  /** Records the events of one request. */
   const watch = (req: InboundRequest, res: InboundResponse, seen: Seen): void => {
     res.onClose(() => {
       seen.closes++;
@@ -47,7 +47,7 @@ describe('a client that leaves', () => {
   const leave: Record<string, (client: Client) => void> = {
     FIN: ({ socket }) => void socket.end(),
     RST: ({ socket }) => void socket.resetAndDestroy(),
-    'no word more than that it is gone': ({ socket }) => void socket.destroy(),
+    'a destroyed socket': ({ socket }) => void socket.destroy(),
   };
   const ways = Object.keys(leave);
 
@@ -64,7 +64,7 @@ describe('a client that leaves', () => {
     await until(() => seen.closes > 0 && listener.count === 0);
     await turn();
     expect(seen).toEqual({ closes: 1, finished: false, body: 'invalid_request' });
-    // Too late for anything.
+    // Too late for any effect.
     res!.sendText(200, [], 'late');
     res!.open(200, []);
     res!.write('late');
@@ -75,7 +75,7 @@ describe('a client that leaves', () => {
     expect(res!.finished).toBe(false);
   });
 
-  it.each(ways)('before its answer, by %s', async (way) => {
+  it.each(ways)('before its response, by %s', async (way) => {
     const seen: Seen = { closes: 0, finished: undefined, body: '' };
     const { port, listener } = await serve((req, res) => watch(req, res, seen));
     const client = (await Client.open(port, true)).send(post('/a', 'hello'));
@@ -85,7 +85,7 @@ describe('a client that leaves', () => {
     expect(seen).toEqual({ closes: 1, finished: false, body: 'read' });
   });
 
-  it.each(ways)('during its answer, by %s', async (way) => {
+  it.each(ways)('during its response, by %s', async (way) => {
     const seen: Seen = { closes: 0, finished: undefined, body: '' };
     let res: InboundResponse | undefined;
     const { port, listener } = await serve((req, given) => {
@@ -104,7 +104,7 @@ describe('a client that leaves', () => {
     expect(seen).toEqual({ closes: 1, finished: false, body: 'read' });
   });
 
-  it.each(ways.slice(1))('during an answer it does not read, by %s', async (way) => {
+  it.each(ways.slice(1))('during a response it does not read, by %s', async (way) => {
     const seen: Seen = { closes: 0, finished: undefined, body: '' };
     const { port, listener } = await serve((req, res) => {
       watch(req, res, seen);
@@ -120,7 +120,7 @@ describe('a client that leaves', () => {
     expect(seen).toEqual({ closes: 1, finished: false, body: 'read' });
   });
 
-  it.each(ways)('after its answer, by %s', async (way) => {
+  it.each(ways)('after its response, by %s', async (way) => {
     const seen: Seen = { closes: 0, finished: undefined, body: '' };
     const { port, listener } = await serve((req, res) => {
       watch(req, res, seen);
@@ -133,12 +133,12 @@ describe('a client that leaves', () => {
     expect(seen).toEqual({ closes: 1, finished: true, body: 'read' });
   });
 
-  it('is not told that it was answered when it could not be: while its end is noticed', async () => {
+  it('its response is not reported as finished if it failed: while the disconnect is processed', async () => {
     const finished: boolean[] = [];
     const { port } = await serve((req, res) => {
       res.onClose(() => finished.push(res.finished));
       connectionOf(req).socket.once('end', () =>
-        // When it was answered in kind.
+        // After the socket has acknowledged the end.
         process.nextTick(() =>
           process.nextTick(() => {
             res.open(200, []);
@@ -166,7 +166,7 @@ describe('a client that leaves', () => {
         res.end();
       },
     ],
-  ])('is not told that it was answered when it could not be: after the connection was cut, %s', async (_, answer) => {
+  ])('its response is not reported as finished if it failed: after the connection was cut, %s', async (_, answer) => {
     const finished: boolean[] = [];
     const { port } = await serve((req, res) => {
       res.onClose(() => finished.push(res.finished));
@@ -179,7 +179,7 @@ describe('a client that leaves', () => {
     expect(finished).toEqual([false]);
   });
 
-  it('is not told that it was answered when it could not be: when it is gone and nobody has noticed', async () => {
+  it('its response is not reported as finished if it failed: before the disconnect is noticed', async () => {
     const finished: boolean[] = [];
     let answer: (() => void) | undefined;
     const { port, listener } = await serve((_, res) => {
@@ -187,7 +187,7 @@ describe('a client that leaves', () => {
       answer = () => res.sendText(200, [], 'late');
     });
     const client = await Client.open(port);
-    // So much more that nothing is read any longer.
+    // So many more requests that the gateway stops reading.
     client.send(get('/a') + get('/b').repeat(10_000));
     await sleep(100);
     client.socket.resetAndDestroy();
@@ -197,7 +197,7 @@ describe('a client that leaves', () => {
     expect(finished).toEqual([false]);
   });
 
-  it('is noticed while it is served, whatever the size of its body', async () => {
+  it('is noticed while its request runs, with a body of any size', async () => {
     let closes = 0;
     let waiting = 0;
     const { port } = await serve((req, res) => {
@@ -210,7 +210,7 @@ describe('a client that leaves', () => {
     await until(() => closes === 1);
   });
 
-  it('hears of one that is over already', async () => {
+  it('a listener on a closed response is called', async () => {
     const heard: string[] = [];
     const { port } = await serve((_, res) => {
       res.onClose(() => {
@@ -226,8 +226,8 @@ describe('a client that leaves', () => {
   });
 });
 
-describe('large answers to clients that read slowly', () => {
-  it('come whole, are finished at their end, and the connection goes on', async () => {
+describe('large responses to slow readers', () => {
+  it('arrive completely, finish at their end, and keep the connection open', async () => {
     const body = Buffer.alloc(5_000_000);
     for (let i = 0; i < body.length; i += 4) body.writeUInt32LE(i, i);
     const closed: [string, boolean][] = [];
@@ -268,7 +268,7 @@ describe('large answers to clients that read slowly', () => {
     ]);
   });
 
-  it('are not finished before the client takes them', async () => {
+  it('do not finish before the client reads them', async () => {
     const closed: boolean[] = [];
     const { port } = await serve((_, res) => {
       res.onClose(() => closed.push(res.finished));
@@ -286,8 +286,8 @@ describe('large answers to clients that read slowly', () => {
   });
 });
 
-describe('a client that sends on and on', () => {
-  it('is not listened to before it was answered, and found gone then', async () => {
+describe('a client that sends without reading', () => {
+  it('is not read until its request is answered, and then found disconnected', async () => {
     let source: Connection | undefined;
     let answer: (() => void) | undefined;
     const { port, listener } = await serve((req, res) => {
@@ -311,7 +311,7 @@ describe('a client that sends on and on', () => {
     await until(() => listener.count === 0);
   });
 
-  it('is not kept because of empty lines', async () => {
+  it('is closed as idle although it sends empty lines', async () => {
     const { port, listener } = await serve(echo, { times: { head: 300, request: 600, idle: 300 } });
     const client = (await Client.open(port)).send(get('/a'));
     await client.reply();

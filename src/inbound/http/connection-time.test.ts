@@ -14,12 +14,12 @@ import {
 
 afterEach(closeAll);
 
-/** Short enough for a test; what is not to happen is given the time in which it would. */
+/** Short enough for a test. To show that an event does not happen, tests wait for the time in which it would. */
 const TIMES = { head: 400, request: 1_200, idle: 800 };
 const LATER = 2_500;
 
 describe('time', () => {
-  it('ends a connection that nobody uses, without a word', async () => {
+  it('ends an idle connection without a response', async () => {
     const { port } = await serve(echo, { times: TIMES });
     const client = (await Client.open(port)).send(get('/a'));
     await client.reply();
@@ -32,17 +32,17 @@ describe('time', () => {
     ['an empty line', '\r\n'],
     ['half an empty line', '\r'],
     ['half a head', 'GET / HTTP/1.1\r\nHost'],
-  ])('ends a connection on which %s comes', async (_, text) => {
+  ])('ends a connection that sends only %s', async (_, text) => {
     const { port } = await serve(echo, { times: TIMES });
     const client = await Client.open(port);
     if (text) client.send(text);
     const { body } = await client.reply();
     await client.end();
     expect(client.statuses).toEqual([408]);
-    expect(body).toMatch(/^request_timeout: .* 0.4 seconds for its head/);
+    expect(body).toMatch(/^request_timeout: .* within 0.4 seconds/);
   });
 
-  it('leaves an answer alone that began before all of the request had come', async () => {
+  it('does not cut a response that began before the request was complete', async () => {
     const { port } = await serve(
       (_, res) => {
         res.open(200, []);
@@ -54,7 +54,7 @@ describe('time', () => {
     expect((await client.reply()).status).toBe(200);
   });
 
-  it('does not count for a head what passed before it', async () => {
+  it('counts the time for a head from its first byte', async () => {
     const { port } = await serve(echo, { times: { ...TIMES, idle: 60_000 } });
     const client = (await Client.open(port)).send(get('/a'));
     await client.reply();
@@ -69,9 +69,9 @@ describe('time', () => {
 
   it.each<[string, Handle]>([
     ['awaited', echo],
-    ['not asked for', () => {}],
-    ['asked for too late', (req, res) => void setTimeout(() => echo(req, res), LATER)],
-  ])('ends a request whose body does not come, and is %s', async (_, handle) => {
+    ['not read', () => {}],
+    ['read too late', (req, res) => void setTimeout(() => echo(req, res), LATER)],
+  ])('ends a request whose body does not arrive and is %s', async (_, handle) => {
     let closes = 0;
     const { port } = await serve(
       (req, res) => {
@@ -87,7 +87,7 @@ describe('time', () => {
     await until(() => closes === 1);
   });
 
-  it('does not end a request that takes long to answer', async () => {
+  it('does not end a request with a slow handler', async () => {
     const { port, listener } = await serve((_, res) => void setTimeout(() => res.sendText(200, [], 'ok'), LATER), {
       times: TIMES,
     });
@@ -96,7 +96,7 @@ describe('time', () => {
     expect(listener.count).toBe(1);
   });
 
-  it('is given to a client that is to hear that the connection is over', async () => {
+  it('leaves a client time to read the last response', async () => {
     const { port, listener } = await serve(echo);
     const client = (await Client.open(port, true)).send('nonsense\r\n\r\n');
     await client.reply();
@@ -106,7 +106,7 @@ describe('time', () => {
   });
 });
 
-it('answers whatever its clients do, and forgets them', async () => {
+it('survives any client behavior and releases the connections', async () => {
   const { port, listener } = await serve((req, res) => {
     if (req.target === '/stream') {
       res.open(200, []);
@@ -127,12 +127,12 @@ it('answers whatever its clients do, and forgets them', async () => {
   expect((await (await Client.open(port)).send(get('/z')).reply()).status).toBe(200);
 });
 
-it('does not blame a client for the time in which the process was held up', async () => {
+it('does not count the time in which the process was blocked', async () => {
   const { port } = await serve(echo, { times: { head: 300, request: 600, idle: 60_000 } });
   const clients = await Promise.all(Array.from({ length: 5 }, () => Client.open(port)));
   const half = (await Client.open(port)).send(post('/b', 'hello').slice(0, -2));
   await sleep(50);
-  // What they send now waits until the process has time again, which is when their time is over.
+  // These bytes wait until the process runs again, after the time limit has passed.
   for (const client of clients) client.send(get('/a'));
   half.send('lo');
   const until = performance.now() + 1_000;

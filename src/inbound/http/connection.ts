@@ -9,7 +9,7 @@ import { checkHead } from './request-head.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
 import type { UnreadBytes } from './unread-bytes.js';
 
-/** What a connection needs of the listener that accepted it. */
+/** The listener as a connection sees it. */
 export interface ConnectionOwner {
   readonly unread: UnreadBytes;
   /** Milliseconds for a request to arrive. */
@@ -19,29 +19,29 @@ export interface ConnectionOwner {
   /** Seconds since the listener was opened. */
   readonly seconds: number;
   handle(req: InboundRequest, res: InboundResponse): void;
-  /** Answers a request that cannot be served, or something that is no request. */
+  /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** A connection has, or has no longer, an exchange under way. */
+  /** Called when an exchange begins on a connection, or when the last one ends. */
   busy(connection: Connection): void;
   idle(connection: Connection): void;
 }
 
-/** Milliseconds that a client has to read the last response before its connection is closed under it. */
+/** Milliseconds that a client has to read the last response before its connection is closed. */
 const LINGER = 1_000;
-/** Requests that are read ahead of the one under way. */
+/** The maximum number of pipelined requests read ahead of the current one. */
 const MOST_AHEAD = 16;
 
-/** One connection of a client. In HTTP/1.1 it serves one request after the other, in HTTP/2 many at a time. */
+/** One connection of a client. HTTP/1.1 serves one request after the other, HTTP/2 many at a time. */
 export class Connection implements RequestSource {
-  /** The socket that HTTP is spoken on: that of TLS, where there is TLS. */
+  /** The socket that carries HTTP: the TLS socket if there is TLS. */
   socket: Socket;
   session: ServerHttp2Session | undefined;
   certificate: ClientCertificate | undefined;
-  /** The exchange under way, in HTTP/1.1. */
+  /** The current exchange, in HTTP/1.1. */
   private current: Exchange | undefined;
-  /** Pipelined requests that wait for it. */
+  /** Pipelined requests that wait for the current exchange. */
   private ahead: Exchange[] = [];
-  /** What came behind the last request and is none. */
+  /** The error for invalid bytes after the last request. */
   private failure: ProtocolError | undefined;
   private exchanges = 0;
   /** Requests whose heads have arrived, in HTTP/1.1. */
@@ -55,7 +55,7 @@ export class Connection implements RequestSource {
     /** The TCP connection: closing it closes everything on it. */
     private readonly tcp: Socket,
     readonly peer: string,
-    /** Whether the peer is a proxy that may speak for its clients. */
+    /** Whether the peer is a trusted proxy, whose forwarding headers count. */
     readonly trusted: boolean,
     readonly owner: ConnectionOwner,
   ) {
@@ -75,7 +75,7 @@ export class Connection implements RequestSource {
     return this.session ? this.owner.requestTime : undefined;
   }
 
-  /** Nothing of another request has arrived since the last one was answered, as far as that can be seen. */
+  /** Whether no bytes of another request have arrived since the last response, as far as the process can see. */
   get quiet(): boolean {
     return this.exchanges === 0 && (this.session !== undefined || this.tcp.bytesRead === this.quietSince);
   }
@@ -112,7 +112,7 @@ export class Connection implements RequestSource {
     exchange.handle();
   }
 
-  /** An exchange is over. */
+  /** An exchange has ended. */
   done(exchange: Exchange): void {
     this.exchanges--;
     if (this.current === exchange) {
@@ -132,8 +132,8 @@ export class Connection implements RequestSource {
   }
 
   /**
-   * A request took too long to arrive, by the clock. Where the process itself was held up, what the client sent may lie in
-   * the system: it is read first. A client of which something did arrive has the same time once more.
+   * A request took too long to arrive. If the process itself was blocked, the client's bytes may wait in the operating
+   * system, so they are read first. If bytes did arrive, the client gets the same time once more.
    */
   late(error: ProtocolError, time: number): void {
     const { bytesRead } = this.tcp;
@@ -148,19 +148,19 @@ export class Connection implements RequestSource {
     });
   }
 
-  /** The parser gave up on this connection. */
+  /** The parser failed on this connection. */
   broke(error: ProtocolError): void {
-    // Once it did, it does so for whatever else arrives.
+    // After a failure the parser also fails on all later bytes.
     if (this.failure) return;
     this.failure = error;
     const last = this.ahead.at(-1) ?? this.current;
     if (!last) this.refuse(error);
     else if (!last.complete) last.broke(error);
-    // Refused when the requests before it are answered; until then nothing more is read.
+    // The error is sent after the responses to earlier requests; until then the socket is paused.
     else this.socket.pause();
   }
 
-  /** Answers something that is no request, and ends the connection. */
+  /** Responds to invalid bytes and ends the connection. */
   refuse(error: ProtocolError): void {
     if (!this.socket.writable) return;
     const channel = { http2: false, headOnly: false, unread: this.owner.unread, last: true, early: undefined };
@@ -169,9 +169,9 @@ export class Connection implements RequestSource {
   }
 
   /**
-   * Writes the last response on this connection past the library, which would close the connection with it. Until the
-   * client has heard, what it still sends is thrown away: closing at once would make its system throw away the response.
-   * It may send for as long as a request may take.
+   * Writes the last response on this connection without the library, which would close the connection at once. Until
+   * the client has read the response, further bytes from it are discarded: closing with unread bytes would reset the
+   * connection and lose the response. The client may send for as long as a request may take.
    */
   lastReply(sent?: () => unknown): Outgoing {
     const { socket } = this;
@@ -188,15 +188,15 @@ export class Connection implements RequestSource {
     return new LastReply(socket, sent);
   }
 
-  /** Was idle for too long. */
+  /** The connection was idle for too long. */
   expire(): void {
     if (this.session) this.session.close();
     else this.destroy();
   }
 
   /**
-   * Ends the connection if nothing is under way, and in HTTP/2 as soon as nothing is: the client is told which of its
-   * requests were the last, so that it can repeat later ones on another connection.
+   * Ends an idle HTTP/1.1 connection. An HTTP/2 connection ends after its open requests; the client learns which of its
+   * requests are served, so that it can repeat later ones on another connection.
    */
   closeIfIdle(): void {
     if (this.session) this.session.close();
@@ -220,7 +220,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
   private failure: ProtocolError | undefined;
   /** The client was told to send its body. */
   private asked = false;
-  /** All of the response was handed to the system, past the library. */
+  /** The whole response was handed to the system, without the library. */
   private sent = false;
 
   constructor(
@@ -260,7 +260,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
     return this.http1 === undefined || (this.message.complete && !this.parting) ? undefined : this;
   }
 
-  /** The connection ends with the response whatever the client would like, which may have sent more by now. */
+  /** Whether the connection ends with this response in any case, although the client may already have sent more. */
   private get parting(): boolean {
     return this.last || (this.expects && !this.asked);
   }
@@ -287,7 +287,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
     return new InboundRequest(this.message, target, this.connection, this.expects ? () => this.ask() : undefined);
   }
 
-  /** In the middle of the response it is too late to ask. */
+  /** After the response has begun it is too late to request the body. */
   private ask(): void {
     if (this.res.begun) return;
     this.asked = true;
@@ -295,8 +295,8 @@ class Exchange implements ResponseChannel, EarlyResponse {
   }
 
   /**
-   * Most bodies arrive together with their heads, and are parsed before the event loop goes on. Where the body is longer,
-   * the connection cannot be kept: the rest of it would have to be read first.
+   * Most bodies arrive together with their heads and are parsed within this turn of the event loop. If the body is
+   * longer, the connection cannot be kept, because the rest of the body would have to be read first.
    */
   send(send: (out: Outgoing | undefined) => void): void {
     setImmediate(() => {
@@ -310,15 +310,15 @@ class Exchange implements ResponseChannel, EarlyResponse {
     });
   }
 
-  /** The rest of the body is unreadable, or does not come. */
+  /** The rest of the body is unreadable or does not arrive. */
   broke(error: ProtocolError): void {
     this.failure = error;
-    // A handler that waits for the body hears of it, and answers.
+    // A handler that waits for the body gets the error and responds.
     if (!this.req || this.req.fail(error) || this.res.begun) return;
     this.connection.owner.refuse(this.req, this.res, error);
   }
 
-  /** The library is done with the response. */
+  /** The library has finished the response. */
   closed(): void {
     const { http1, connection } = this;
     this.req?.over();
@@ -327,7 +327,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
   }
 }
 
-/** A response that the library has sent has let go of its socket. */
+/** The library detaches the socket of a response that it has sent. */
 const sentBy = (out: ServerResponse, socket: Socket): boolean => out.socket === null && !socket.destroyed;
 const sentOn = ({ stream }: Http2ServerRequest): boolean => stream.writableFinished && stream.rstCode === 0;
 

@@ -3,19 +3,19 @@ import { Connection, type ConnectionOwner } from './connection.js';
 import { plainAddress, type TrustedProxies } from './forwarded.js';
 
 export interface ConnectionLimits {
-  /** The most connections open at once. */
+  /** The maximum number of open connections. */
   readonly connections: number;
-  /** The most connections of one address, and the most requests at a time of one client behind a trusted proxy. */
+  /** The maximum number of connections per address, and of concurrent requests per client behind a trusted proxy. */
   readonly connectionsPerAddress: number;
 }
 
-/** Counts by address. The hosts of one IPv6 network of 64 bits are taken for one. */
+/** Counts by address. The hosts of one IPv6 /64 network count as one address. */
 export class Addresses {
   private readonly counts = new Map<string, number>();
 
   constructor(private readonly most: number) {}
 
-  /** Counts one more, if there may be one more. */
+  /** Counts one more, unless the limit is reached. */
   enter(address: string): boolean {
     const key = keyOf(address);
     const count = this.counts.get(key) ?? 0;
@@ -45,13 +45,13 @@ function keyOf(address: string): string {
   return all.slice(0, 4).join(':');
 }
 
-/** Why a connection was not accepted. */
+/** The limit that a refused or closed connection exceeded. */
 export type Turned = 'limits.connections' | 'limits.connectionsPerAddress';
 
-/** How many idle connections are looked at for one on which no request has begun. */
+/** The number of idle connections examined for one without a begun request. */
 const LOOK = 32;
 
-/** The open connections: within their limits, and the idle ones in the order in which they became idle. */
+/** The open connections, within their limits, and the idle ones in the order in which they became idle. */
 export class Connections {
   private readonly all = new Set<Connection>();
   private readonly resting = new Set<Connection>();
@@ -61,7 +61,7 @@ export class Connections {
   constructor(
     private readonly limits: ConnectionLimits,
     private readonly proxies: TrustedProxies,
-    /** A connection was closed, or one that rested gave way to it. */
+    /** Called when a connection was refused, or an idle one was closed in favour of a new one. */
     private readonly turned: (limit: Turned, peer: string) => void,
   ) {
     this.addresses = new Addresses(limits.connectionsPerAddress);
@@ -75,7 +75,7 @@ export class Connections {
     return this.all.values();
   }
 
-  /** Takes a connection in, or closes it. Where there are too many, the one that rests for the longest time gives way. */
+  /** Accepts or closes a connection. At the limit, the connection that has been idle the longest is closed instead. */
   accept(socket: Socket, owner: ConnectionOwner): Connection | undefined {
     const peer = plainAddress(socket.remoteAddress ?? '');
     const trusted = this.proxies.includes(peer);
@@ -112,7 +112,7 @@ export class Connections {
     return true;
   }
 
-  /** A request may be on its way on one of them; others are preferred. */
+  /** A request may already be on its way on an idle connection; connections without one are preferred. */
   private longestIdle(): Connection | undefined {
     let first: Connection | undefined;
     let looked = 0;
@@ -137,12 +137,12 @@ export class Connections {
     if (this.all.has(connection)) this.resting.add(connection);
   }
 
-  /** Those on which nothing is under way, the longest idle first. */
+  /** The idle connections, the longest idle first. */
   get idling(): Iterable<Connection> {
     return this.resting;
   }
 
-  /** Resolves when none is open. */
+  /** Resolves when no connection is open. */
   async none(): Promise<void> {
     if (this.all.size > 0) await new Promise<void>((resolve) => (this.emptied = resolve));
   }

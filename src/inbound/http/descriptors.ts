@@ -1,18 +1,18 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Of all descriptors a process may have, so many are left for servers, agents and files, whatever clients do (fault 10). */
+/** The share of file descriptors reserved for servers, agents and files, independent of clients (fault 10). */
 const FOR_UPSTREAMS = 0.2;
 
 /**
- * How many connections of clients fit beside what the process has open already and what it needs for servers. A listener
- * at its limit closes further connections; without this limit the gateway could not open connections to servers.
+ * The number of client connections that fit beside the open descriptors and those reserved for servers. A listener at
+ * its limit closes further connections; without this limit the gateway could not open connections to servers.
  */
 export function connectionsWithin(wanted: number, limit = descriptorLimit(), open = openDescriptors()): number {
   if (limit === undefined) return wanted;
   return Math.max(1, Math.min(wanted, Math.floor(limit * (1 - FOR_UPSTREAMS)) - open));
 }
 
-/** The soft limit of this process; undefined where there is none, or no way to know it. */
+/** The soft limit of this process; undefined if there is none or it is unknown. */
 export function descriptorLimit(): number | undefined {
   try {
     return parseLimit(readFileSync('/proc/self/limits', 'utf8'));
@@ -26,7 +26,7 @@ export function parseLimit(limits: string): number | undefined {
   return soft !== undefined && /^\d+$/.test(soft) ? Number(soft) : undefined;
 }
 
-/** Systems without `/proc`: the report knows the limit, but takes its time to be made. */
+/** For systems without `/proc`: the process report contains the limit, but is slow to create. */
 function reportedLimit(): number | undefined {
   const report = process.report?.getReport() as { userLimits?: { open_files?: { soft?: unknown } } } | undefined;
   const soft = Number(report?.userLimits?.open_files?.soft);

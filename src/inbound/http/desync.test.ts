@@ -5,16 +5,16 @@ import { Listener } from './listener.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
 
-/** One request, how it is cut, and how it is answered. */
+/** One request: its framing, its cuts, and its response. */
 interface Plan {
   readonly method: 'GET' | 'HEAD' | 'POST' | 'DELETE';
   readonly framing: 'none' | 'length' | 'chunked';
   readonly size: number;
-  /** Empty lines before it. */
+  /** The number of empty lines before the request. */
   readonly lines: number;
   readonly expects: boolean;
   readonly cuts: readonly number[];
-  /** Whether the client waits for the answers so far before it goes on. */
+  /** Whether the client waits for all earlier responses before it continues. */
   readonly waits: boolean;
   readonly reads: 'first' | 'later' | 'never';
   readonly answer: 'text' | 'parts' | 'stream' | '204' | '304';
@@ -42,7 +42,7 @@ const plan = anyPlan.map(
   (how): Plan => (how.reads === 'never' && how.answer === 'stream' ? { ...how, reads: 'first' } : how),
 );
 
-/** Bytes that nobody else's body has, and that look like what stands around them. */
+/** A body unique to this request, with bytes that look like the framing around it. */
 const bodyOf = (id: string, size: number): string => `<${id}>\r\n0\r\n\r\n`.repeat(size / 10 + 1).slice(0, size);
 
 function requestOf(id: string, { method, framing, size, lines, expects }: Plan): { head: string; body: string } {
@@ -99,7 +99,7 @@ async function answer(req: InboundRequest, res: InboundResponse, how: Plan): Pro
   }
 }
 
-/** What a strict client makes of what it hears, one answer after the other. */
+/** Parses responses as a strict client, one after the other. */
 class Ear {
   private text = '';
   readonly heard: { id: string; status: number; body: string }[] = [];
@@ -142,7 +142,7 @@ class Ear {
     }
     const how = this.plans[this.heard.length];
     let body = '';
-    if (Number.isNaN(status) || !how) throw new Error(`this is no answer: ${text.slice(0, 100)}`);
+    if (Number.isNaN(status) || !how) throw new Error(`invalid response: ${text.slice(0, 100)}`);
     if (how.method !== 'HEAD' && status !== 204 && status !== 304) {
       const length = /\r\nContent-Length: (\d+)\r\n/.exec(head)?.[1];
       if (length !== undefined) {
@@ -170,7 +170,7 @@ class Ear {
   async until(holds: () => boolean): Promise<void> {
     const deadline = Date.now() + 10_000;
     while (!holds() && !this.closed) {
-      if (Date.now() > deadline) throw new Error(`waited in vain for answer ${this.heard.length}`);
+      if (Date.now() > deadline) throw new Error(`timeout waiting for response ${this.heard.length}`);
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, 100);
         this.wake = () => {
@@ -182,7 +182,7 @@ class Ear {
   }
 }
 
-it('gives every request its own answer, once and in order, however they come and are answered', async () => {
+it('gives every request its own response, once and in order, with any framing and timing', async () => {
   const plans = new Map<string, Plan>();
   const failures: unknown[] = [];
   const listener = new Listener({
@@ -190,7 +190,7 @@ it('gives every request its own answer, once and in order, however they come and
       const id = req.target.slice(1);
       const how = plans.get(id)!;
       plans.delete(id);
-      // What is asked twice is not there any more.
+      // A repeated request fails here, because its plan was removed.
       answer(req, res, how).catch((error: unknown) => failures.push(error));
     },
     refuse: (_, __, error) => void failures.push(error),
@@ -219,7 +219,7 @@ it('gives every request its own answer, once and in order, however they come and
         }
         await ear.until(() => ear.heard.length === all.length);
         expect(failures.splice(0).filter((error) => !ear.closed || !/ended early/.test(String(error)))).toEqual([]);
-        // An answer without the body having been read may end the connection, and then says so.
+        // A response before the body was read may end the connection, and then says so in a header.
         if (ear.heard.length < all.length || ear.closed) {
           expect(ear.said).toBe('close');
           expect(all[ear.heard.length - 1]!.reads).toBe('never');

@@ -19,7 +19,7 @@ describe('trusted proxies', () => {
     expect(proxies.includes(address)).toBe(trusted);
   });
 
-  it('are none unless there are some', () => {
+  it('are none by default', () => {
     expect(new TrustedProxies([]).includes('127.0.0.1')).toBe(false);
   });
 });
@@ -27,7 +27,7 @@ describe('trusted proxies', () => {
 describe('the client behind a proxy', () => {
   it.each<[Record<string, string>, string | undefined]>([
     [{ 'x-forwarded-for': '192.0.2.1' }, '192.0.2.1'],
-    // What the client itself wrote in front does not count.
+    // Values that the client itself wrote in front are ignored.
     [{ 'x-forwarded-for': '1.1.1.1, 192.0.2.1' }, '192.0.2.1'],
     [{ 'x-forwarded-for': '1.1.1.1, 192.0.2.1, 10.0.0.7, 10.0.0.8' }, '192.0.2.1'],
     [{ 'x-forwarded-for': '10.0.0.7' }, '10.0.0.7'],
@@ -40,7 +40,7 @@ describe('the client behind a proxy', () => {
     [{ forwarded: 'For="[2001:db9::7]:4711";proto=https;by=10.0.0.1' }, '2001:db9::7'],
     [{ forwarded: 'for=1.1.1.1, for=192.0.2.1;host="a,b;c", for=10.0.0.7' }, '192.0.2.1'],
     [{ forwarded: 'for=_hidden' }, undefined],
-    // A proxy sets one of them and passes the other on: where they differ, nobody is known.
+    // A proxy sets one of the headers and passes the other on: if they differ, the client is unknown.
     [{ forwarded: 'for=192.0.2.1', 'x-forwarded-for': '192.0.2.1' }, '192.0.2.1'],
     [{ forwarded: 'for=1.1.1.1', 'x-forwarded-for': '192.0.2.1' }, undefined],
     [{ 'x-forwarded-proto': 'https' }, undefined],
@@ -66,13 +66,13 @@ describe('the client behind a proxy', () => {
     expect(read(headers)).toMatchObject({ scheme, host });
   });
 
-  it('is unknown where nothing is told', () => {
+  it('is unknown without forwarding headers', () => {
     expect(read({ host: 'a' })).toBeUndefined();
   });
 });
 
 describe('addresses', () => {
-  it('are counted, and forgotten with their last', () => {
+  it('are counted, and removed with their last connection', () => {
     const addresses = new Addresses(2);
     expect([addresses.enter('a'), addresses.enter('a'), addresses.enter('a'), addresses.enter('b')]).toEqual([
       true,
@@ -86,7 +86,7 @@ describe('addresses', () => {
     expect(addresses.size).toBe(0);
   });
 
-  it('of one IPv6 network are one', () => {
+  it('of one IPv6 network count as one', () => {
     const addresses = new Addresses(2);
     for (const address of ['2001:db8:1:2::1', '2001:db8:1:2:aaaa::', '2001:db8:1:2:3:4:5:6']) addresses.enter(address);
     expect([addresses.size, addresses.enter('2001:db8:1:2::7')]).toEqual([1, false]);

@@ -1,16 +1,16 @@
 import { BlockList, isIP } from 'node:net';
 
-/** What a trusted proxy tells of the client behind it. */
+/** The facts that a trusted proxy reports about its client. */
 export interface Forwarded {
   readonly address: string | undefined;
   readonly scheme: 'http' | 'https' | undefined;
-  /** The host that the client asked for, with its port where it is not the usual one. */
+  /** The host that the client requested, with its port unless it is the default. */
   readonly host: string | undefined;
 }
 
 type Lookup = (name: string) => string | undefined;
 
-/** An address as it is compared: IPv4 in IPv6 clothing is IPv4, and a zone is left out. */
+/** An address in normal form: IPv4-mapped IPv6 becomes IPv4, and the zone is dropped. */
 export function plainAddress(address: string): string {
   const bare = address.replace(/%.*$/, '').toLowerCase();
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(bare);
@@ -19,7 +19,7 @@ export function plainAddress(address: string): string {
 
 const HOST = /^(?:\[[\da-f:.]+\]|[a-z\d](?:[a-z\d.-]*[a-z\d])?)(?::\d{1,5})?$/i;
 
-/** The proxies whose word about their clients counts (`trustedProxies`). */
+/** The proxies whose forwarding headers count (`trustedProxies`). */
 export class TrustedProxies {
   private readonly ranges = new BlockList();
   private readonly any: boolean;
@@ -35,14 +35,15 @@ export class TrustedProxies {
     }
   }
 
-  /** Whether the peer at this address is one of them. */
+  /** Whether the peer at this address is a trusted proxy. */
   includes(address: string): boolean {
     return this.any && isIP(address) !== 0 && this.ranges.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
   }
 
   /**
-   * What the headers of a request from a trusted proxy say. Most proxies set `X-Forwarded-*` and pass on a `Forwarded` of
-   * their clients, so that one counts alone only; where the two name different clients, no client is known.
+   * The forwarding headers of a request from a trusted proxy. Most proxies set `X-Forwarded-*` and pass on a
+   * `Forwarded` header of their clients, so `Forwarded` counts only if it is alone. If the two headers name different
+   * clients, the client is unknown.
    */
   read(header: Lookup): Forwarded | undefined {
     const standard = header('forwarded');
@@ -53,7 +54,7 @@ export class TrustedProxies {
     return { ...common, address: told.address === common.address ? common.address : undefined };
   }
 
-  /** The last address that is not a trusted proxy's: whatever is before it, the client may have written itself. */
+  /** The last address that is not a trusted proxy. The client itself may have written the addresses before it. */
   client(chain: readonly (string | undefined)[]): string | undefined {
     let first: string | undefined;
     for (let i = chain.length - 1; i >= 0; i--) {
@@ -66,7 +67,7 @@ export class TrustedProxies {
   }
 }
 
-/** `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`. Of several values the nearest proxy's, which is the last, counts. */
+/** `X-Forwarded-For`, `-Proto`, `-Host` and `-Port`. The last value counts, which the nearest proxy wrote. */
 function commonHeaders(header: Lookup, proxies: TrustedProxies): Forwarded | undefined {
   const chain = header('x-forwarded-for');
   const scheme = lastOf(header('x-forwarded-proto'));

@@ -5,7 +5,7 @@ import { ANYBODY } from '../../identity/authenticator.js';
 import { sendJson } from './reply.js';
 import type { ErrorFormat, RequestContext, Route } from './route.js';
 
-/** Whether the engines behind the state answer. */
+/** Whether the database and the bus respond. */
 export interface StorageHealth {
   readonly ok: boolean;
   readonly db: { readonly ok: boolean };
@@ -15,29 +15,30 @@ export interface StorageHealth {
 export interface HealthOptions {
   readonly catalog: Pick<Catalog, 'servers' | 'upstream'>;
   readonly version: string;
-  /** Sessions that are open. */
+  /** The number of open sessions. */
   readonly sessions: () => number;
-  /** Asks the database and the bus. */
+  /** Checks the database and the bus. */
   readonly storage: () => Promise<StorageHealth>;
-  /** Whether a caller may know of a server. */
+  /** Whether a caller may see a server. */
   readonly knows: (principal: Principal, server: string) => boolean | Promise<boolean>;
 }
 
-/** Milliseconds that the database and the bus have to answer, and for which their answer is good. */
+/** Milliseconds that the database and the bus have to respond, and for which their response is cached. */
 const PROBE_TIME = 2_000;
 const PROBE_AGE = 1_000;
 
 const SILENT: StorageHealth = { ok: false, db: { ok: false }, bus: { ok: false } };
 
 /**
- * Answers orchestrators and operators. Live: the process answers. Ready: calls may be sent here. Degraded: the gateway
- * serves, and some of its servers cannot be used. Only identified callers read the names of servers.
+ * Serves the health checks of orchestrators and operators. Live: the process responds. Ready: the gateway accepts
+ * calls. Degraded: the gateway accepts calls, but some of its servers are unavailable. Only identified callers see the
+ * names of servers.
  */
 export class Health {
-  /** Loaded and listening; false again as soon as the gateway is told to stop. */
+  /** Loaded and listening; false again as soon as the gateway is asked to stop. */
   accepting = false;
   private probed: { readonly at: number; readonly storage: Promise<StorageHealth> } | undefined;
-  /** A question that the storage has not answered yet. */
+  /** The pending check of the storage. */
   private asked: Promise<StorageHealth> | undefined;
 
   constructor(private readonly options: HealthOptions) {}
@@ -106,7 +107,7 @@ export class Health {
     });
   }
 
-  /** One question for everybody who asks at the same time; an engine that does not answer is not waited for. */
+  /** One check serves all concurrent requests; a storage that does not respond in time counts as unavailable. */
   private storage(): Promise<StorageHealth> {
     const now = performance.now();
     if (!this.probed || now - this.probed.at > PROBE_AGE) {
@@ -118,7 +119,7 @@ export class Health {
     return this.probed.storage;
   }
 
-  /** Questions do not pile up at an engine that does not answer. */
+  /** Reuses the pending check, so that checks do not accumulate. */
   private ask(): Promise<StorageHealth> {
     this.asked ??= (async () => this.options.storage())()
       .catch(() => SILENT)

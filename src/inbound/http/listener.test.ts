@@ -58,7 +58,7 @@ async function sent(url: string, text: string): Promise<Wire> {
 const answered = (wire: Wire, count = 1): Promise<void> => wire.until(() => wire.statuses.length >= count);
 
 describe('a listener', () => {
-  it('tells what is wrong with its address', async () => {
+  it('reports the problem with its address', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
@@ -68,7 +68,7 @@ describe('a listener', () => {
     await new Promise((resolve) => taken.close(resolve));
   });
 
-  it('sees who takes too long', async () => {
+  it('refuses slow requests', async () => {
     const { listener, url, refused } = await listen(
       (req, res) => {
         if (req.method === 'GET') ok(req, res);
@@ -90,7 +90,7 @@ describe('a listener', () => {
     );
   });
 
-  describe('with all the connections it may have', () => {
+  describe('at its connection limit', () => {
     const full = { limits: { ...SETTINGS.limits, connections: 3 } };
     const held: InboundResponse[] = [];
     const hold: Handle = (req, res) => {
@@ -100,7 +100,7 @@ describe('a listener', () => {
     const HELD = GET.replace('/', '/held');
     afterEach(() => void held.splice(0));
 
-    it('closes the one that is idle for the longest time', async () => {
+    it('closes the connection that has been idle the longest', async () => {
       const { listener, url } = await listen(hold, full);
       const busy = await sent(url, HELD);
       await eventually(
@@ -111,7 +111,7 @@ describe('a listener', () => {
       await answered(first);
       const second = await sent(url, GET);
       await answered(second);
-      // Now the second is idle for longer.
+      // Now the second connection has been idle for longer.
       first.send(GET);
       await answered(first, 2);
       const third = await sent(url, GET);
@@ -121,7 +121,7 @@ describe('a listener', () => {
       expect(listener.count).toBe(3);
     });
 
-    it('closes one on which nothing was ever said', async () => {
+    it('closes a connection that never sent a request', async () => {
       const { url } = await listen(hold, full);
       const silent = [await sent(url, ''), await sent(url, ''), await sent(url, '')];
       await answered(await sent(url, GET));
@@ -129,7 +129,7 @@ describe('a listener', () => {
       expect(silent.map(({ closed }) => closed)).toEqual([true, false, false]);
     });
 
-    it('takes no other while all of them are busy, and others when one has gone', async () => {
+    it('accepts no other while all of them are busy, and accepts again when one has closed', async () => {
       const { listener, url } = await listen(hold, full);
       const busy = [await sent(url, HELD), await sent(url, HELD), await sent(url, HELD)];
       await eventually(
@@ -149,7 +149,7 @@ describe('a listener', () => {
   describe('with a limit for each address', () => {
     const few = { limits: { ...SETTINGS.limits, connectionsPerAddress: 2 } };
 
-    it('refuses one more of the same address, and counts those that are gone no longer', async () => {
+    it('refuses one more from the same address, and stops counting closed connections', async () => {
       const told: object[] = [];
       const log = { ...SILENT, warn: (fields: object) => void told.push(fields) };
       const { listener, url } = await listen(ok, { ...few, log });
@@ -160,7 +160,7 @@ describe('a listener', () => {
         await third.until(() => third.closed);
         expect(third.text).toBe('');
       }
-      // Told once for a while: clients decide how often that happens.
+      // Logged once per interval, because clients decide how often it happens.
       expect(told).toEqual([{ limit: 'limits.connectionsPerAddress', peer: '127.0.0.1' }]);
       wires[0]!.close();
       await eventually(
@@ -178,7 +178,7 @@ describe('a listener', () => {
     });
   });
 
-  it('says that it leaves, and ends each connection with its answer', async () => {
+  it('announces that it stops, and ends each connection after its response', async () => {
     const { listener, url } = await listen();
     const wire = await sent(url, GET);
     await answered(wire);
@@ -189,7 +189,7 @@ describe('a listener', () => {
     expect(wire.text.match(/connection: .*/gi)).toEqual(['Connection: keep-alive', 'Connection: close']);
   });
 
-  it('says that it leaves where a stream begins, and ends the connection with it', async () => {
+  it('announces that it stops at the start of a stream, and ends the connection after it', async () => {
     const { listener, url } = await listen((_, res) => {
       res.open(200, []);
       setTimeout(() => res.end(), 10);
@@ -198,7 +198,7 @@ describe('a listener', () => {
     expect((await exchange(url, GET)).text).toMatch(/\r\nConnection: close\r\n.*\r\n\r\n0\r\n\r\n$/s);
   });
 
-  it('lets go of those that wait for nothing', async () => {
+  it('closes idle connections', async () => {
     const held: InboundResponse[] = [];
     const { listener, url } = await listen((req, res) => {
       if (req.target === '/held') held.push(res);
@@ -227,7 +227,7 @@ describe('a listener', () => {
     expect(listener.count).toBe(0);
   });
 
-  it('lets go of everybody', async () => {
+  it('closes all connections', async () => {
     const finished: boolean[] = [];
     const { listener, url } = await listen((_, res) => res.onClose(() => finished.push(res.finished)));
     const wires = [await sent(url, ''), await sent(url, GET), await sent(url, GET.slice(0, 9))];
@@ -246,8 +246,8 @@ describe('a listener', () => {
 
   it.each<[string, () => Error]>([
     ['an error', () => new Error('a bug')],
-    ['one that belongs to a protocol', () => new ProtocolError('internal', 'a bug')],
-  ])('does not leave a client waiting whose request failed with %s', async (_, error) => {
+    ['a ProtocolError', () => new ProtocolError('internal', 'a bug')],
+  ])('responds to a request that failed with %s', async (_, error) => {
     const { url } = await listen((req, res) => {
       if (req.target === '/fail') throw error();
       ok(req, res);
@@ -281,7 +281,7 @@ const TEXT: ErrorFormat = {
   },
 };
 
-describe('the gateway at its address', () => {
+describe('the gateway on a socket', () => {
   async function serve(
     handle: Route['handle'],
     listener: Partial<ListenerSettings> = {},
@@ -318,7 +318,7 @@ describe('the gateway at its address', () => {
       },
     ],
     ['later', () => sleep(5).then(() => Promise.reject(new Error('a bug')))],
-  ])('answers where a route fails %s', async (_, handle) => {
+  ])('responds if a route fails %s', async (_, handle) => {
     const { url, failed } = await serve(handle);
     const wire = await sent(url, GET + GET);
     await answered(wire, 2);
@@ -337,7 +337,7 @@ describe('the gateway at its address', () => {
   });
 
   it.each(['a\r\nSet-Cookie: b', 'a\nb', '\0', '\u2028'])(
-    'answers where a route would send the value %j',
+    'responds if a route sends the invalid header value %j',
     async (value) => {
       for (const handle of [
         ({ res }) => sendText(res, 200, ['X', value], 'text/plain', 'abc'),
@@ -354,13 +354,13 @@ describe('the gateway at its address', () => {
     },
   );
 
-  it('answers what is no request', async () => {
+  it('responds to invalid requests', async () => {
     const { url } = await serve(({ res }) => sendText(res, 200, [], 'text/plain', 'abc'));
     expect((await exchange(url, 'nonsense\r\n\r\n')).statuses).toEqual([400]);
     expect((await exchange(url, `\x16\x03\x01`)).statuses).toEqual([400]);
   });
 
-  it('has no say for other hosts, and keeps the connection', async () => {
+  it('refuses other hosts and keeps the connection', async () => {
     const { url } = await serve(({ res }) => sendText(res, 200, [], 'text/plain', 'abc'));
     const wire = await sent(url, GET.replace('localhost', 'elsewhere') + GET);
     await answered(wire, 2);
@@ -375,15 +375,15 @@ describe('the gateway at its address', () => {
     const trusted = { trustedProxies: ['127.0.0.1'] };
     const bodyOf = ({ text }: Wire): string => text.slice(text.lastIndexOf('\r\n') + 2);
 
-    it('believes it about its client only where it is trusted', async () => {
+    it('uses its forwarding headers only if the proxy is trusted', async () => {
       const request = from(CLIENT, 'X-Forwarded-Proto: https', 'X-Forwarded-Host: gw.example', 'Connection: close');
       expect(bodyOf(await exchange((await serve(told)).url, request))).toBe('127.0.0.1 undefined');
       const { url } = await serve(told, trusted, ['gw.example']);
       expect(bodyOf(await exchange(url, request))).toBe('192.0.2.1 https://gw.example');
-      // A host that is not served here is not repeated.
+      // A host that the gateway does not serve is not echoed.
       const strange = await serve(told, trusted);
       expect(bodyOf(await exchange(strange.url, request))).toBe('192.0.2.1 https://localhost');
-      // Most proxies pass the Host on as it is.
+      // Most proxies pass the Host header on unchanged.
       const plain = from(CLIENT, 'X-Forwarded-Proto: https', 'Connection: close').replace('localhost', 'gw.example');
       expect(bodyOf(await exchange(url, plain))).toBe('192.0.2.1 https://gw.example');
     });
@@ -403,7 +403,7 @@ describe('the gateway at its address', () => {
       await answered(third);
       expect(third.text).toMatch(/^HTTP\/1\.1 429 .*\r\nRetry-After: 1\r\n/s);
       const other = await sent(url, from('X-Forwarded-For: 192.0.2.2'));
-      // A health check of the proxy itself says nothing about clients.
+      // A health check of the proxy itself names no client.
       const own = [await sent(url, GET), await sent(url, GET), await sent(url, GET)];
       await eventually(
         () => held.length,
@@ -422,7 +422,7 @@ describe('the gateway at its address', () => {
     });
   });
 
-  it.each(['gzip', 'br', 'deflate, gzip'])('refuses a body in the coding %s', async (coding) => {
+  it.each(['gzip', 'br', 'deflate, gzip'])('refuses a body with the content coding %s', async (coding) => {
     const { url } = await serve(({ res }) => sendText(res, 200, [], 'text/plain', 'abc'));
     const post = (value: string): string =>
       `POST / HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: ${value}\r\nContent-Length: 3\r\n\r\nabc`;

@@ -17,11 +17,11 @@ import type { InboundResponse } from './response.js';
 import { type Certificates, secureOptions, type TlsContext, type TlsFiles } from './tls.js';
 import { UnreadBytes } from './unread-bytes.js';
 
-/** Milliseconds that a client has. */
+/** Time limits for clients, in milliseconds. */
 export interface Times {
   /** For the head of a request. */
   readonly head: number;
-  /** For all of a request. */
+  /** For a whole request. */
   readonly request: number;
   /** Between a response and the next request on the connection. */
   readonly idle: number;
@@ -29,9 +29,9 @@ export interface Times {
 
 export interface ListenerSettings {
   readonly limits: ConnectionLimits & {
-    /** The most bytes of a request's head. */
+    /** The maximum number of bytes of a request's head. */
     readonly head: number;
-    /** The most bytes of responses that wait for clients, of all clients together. */
+    /** The maximum number of response bytes that wait for clients, for all clients together. */
     readonly unread: number;
   };
   readonly times: Times;
@@ -50,18 +50,18 @@ export const SETTINGS: ListenerSettings = {
 export interface ListenerOptions {
   readonly settings?: Partial<ListenerSettings>;
   handle(req: InboundRequest, res: InboundResponse): void;
-  /** Answers a request that cannot be served, or something that is no request. */
+  /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
-  /** The system did not give a connection; the next one may come all the same. */
+  /** The system failed to provide a connection. The listener continues. */
   failed(error: unknown): void;
 }
 
-/** Milliseconds of silence after which the system asks whether the client is still there. */
+/** Milliseconds of silence after which the system probes whether the client still exists. */
 const PROBE_AFTER = 60_000;
 const BACKLOG = 1_024;
-/** A response of which a client takes nothing for so long is given up. */
+/** Milliseconds after which a response is abandoned if its client reads nothing. */
 const STALL = 600_000;
-/** HTTP/2 requests of one connection that are served at a time. */
+/** The maximum number of concurrent HTTP/2 requests on one connection. */
 const MOST_STREAMS = 100;
 
 const CONNECTION = Symbol('connection');
@@ -70,19 +70,19 @@ interface Carrier {
 }
 
 /**
- * Accepts connections and passes their requests on: HTTP/1.1 by `node:http`, and with TLS also HTTP/2 by `node:http2`,
- * as the client prefers.
+ * Accepts connections and passes their requests on: HTTP/1.1 with `node:http`, and over TLS also HTTP/2 with
+ * `node:http2`, as the client prefers.
  */
 export class Listener implements ConnectionOwner {
   readonly proxies: TrustedProxies;
   readonly unread: UnreadBytes;
-  /** Whether every response is the last one of its connection. */
+  /** Whether every response ends its connection. */
   leaving = false;
   seconds = 0;
   private readonly settings: ListenerSettings;
   private readonly server: Server | HttpsServer;
   private readonly connections: Connections;
-  /** Connections on which TLS is not established yet, by their four numbers. */
+  /** Connections whose TLS handshake is not finished, by their addresses and ports. */
   private readonly handshakes = new Map<string, Connection>();
   private readonly throttledLog: ThrottledLog;
   private clock: NodeJS.Timeout | undefined;
@@ -123,10 +123,10 @@ export class Listener implements ConnectionOwner {
     const { limits, times } = this.settings;
     const head = Math.min(times.head, times.request);
     return {
-      // The default, whatever the command line of the process says.
+      // Always the strict parser, independent of the command line of the process.
       insecureHTTPParser: false,
       joinDuplicateHeaders: false,
-      // `checkHead` refuses a request without it, and says why.
+      // `checkHead` refuses a request without Host and names the reason.
       requireHostHeader: false,
       maxHeaderSize: limits.head,
       headersTimeout: head,
@@ -139,14 +139,14 @@ export class Listener implements ConnectionOwner {
     };
   }
 
-  /** TLS, and behind it the protocol that was agreed on: HTTP/2 where the client speaks it. */
+  /** TLS with the negotiated protocol: HTTP/2 if the client supports it. */
   private secure({ files, certificates }: NonNullable<ListenerSettings['tls']>): HttpsServer {
     const http2 = this.http2();
     const server = createHttpsServer({
       ...this.httpOptions(),
       ...secureOptions(certificates.context),
       ALPNProtocols: ['h2', 'http/1.1'],
-      // Counted from the connection on, also where the process is held up meanwhile.
+      // Counted from the start of the connection, even if the process is blocked meanwhile.
       handshakeTimeout: 2 * this.settings.times.head,
       requestCert: files.clientCa !== undefined,
       rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
@@ -169,7 +169,7 @@ export class Listener implements ConnectionOwner {
       } else http1!.call(server, socket);
     });
     server.on('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
-      // Clients that only look whether somebody listens are no news.
+      // Clients that only probe the port are not logged.
       if (/^ERR_(SSL|TLS)/.test(code))
         this.throttledLog.warn('tls', { reason: code, peer: socket.remoteAddress }, HANDSHAKE);
     });
@@ -181,7 +181,7 @@ export class Listener implements ConnectionOwner {
     if (!connection) return undefined;
     this.handshakes.delete(numbersOf(socket));
     const certificate = socket.getPeerX509Certificate?.();
-    // Where a certificate is optional, a wrong one is still refused.
+    // Even if certificates are optional, an invalid one is refused.
     if (certificate && !socket.authorized) {
       const reason = socket.authorizationError?.toString();
       this.throttledLog.warn('certificate', { reason, peer: connection.peer }, CERTIFICATE);
@@ -192,7 +192,7 @@ export class Listener implements ConnectionOwner {
     return connection;
   }
 
-  /** The connection whose HTTP/2 session is made at this moment. */
+  /** The connection whose HTTP/2 session is being created. */
   private adopted: Connection | undefined;
 
   private http2(): Http2Server {
@@ -206,7 +206,7 @@ export class Listener implements ConnectionOwner {
       connection.session = session;
       (session as Carrier)[CONNECTION] = connection;
     });
-    // The session closes by itself, and its streams tell.
+    // The session closes itself, and its streams report the error.
     server.on('sessionError', () => {});
     server.on('request', (req, res) => (req.stream.session as Carrier)?.[CONNECTION]?.stream(req, res, false));
     server.on('checkContinue', (req, res) => (req.stream.session as Carrier)?.[CONNECTION]?.stream(req, res, true));
@@ -214,7 +214,7 @@ export class Listener implements ConnectionOwner {
     return server;
   }
 
-  /** The parser gave up, or the connection broke. */
+  /** The parser failed, or the connection broke. */
   private unreadable(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = connectionOf(socket);
     const { limits, times } = this.settings;
@@ -256,13 +256,13 @@ export class Listener implements ConnectionOwner {
     });
   }
 
-  /** New connections have the new certificate; those that are open keep theirs. */
+  /** New connections use the new certificate; open connections keep theirs. */
   renew(context: TlsContext): void {
-    // Sessions that were agreed on under the old files are not resumed: another authority may be trusted now.
+    // Sessions negotiated with the old files are not resumed, because the trusted authority may have changed.
     (this.server as HttpsServer).setSecureContext({ ...secureOptions(context), ticketKeys: randomBytes(48) });
   }
 
-  /** Looks at the files of the certificate now, and not when it is time. */
+  /** Checks the certificate files now instead of at the next interval. */
   async reload(): Promise<void> {
     await this.settings.tls?.certificates.reload((context) => this.renew(context));
   }
@@ -270,7 +270,7 @@ export class Listener implements ConnectionOwner {
   private tick(): void {
     this.seconds++;
     this.unread.check();
-    // The HTTP/1.1 library closes idle connections a little earlier, except those that send empty lines.
+    // The HTTP/1.1 library closes idle connections slightly earlier, except those that send empty lines.
     const { idle, head } = this.settings.times;
     const before = this.seconds - Math.ceil((idle + head) / 1_000) - 1;
     for (const connection of this.connections.idling) {
@@ -279,16 +279,16 @@ export class Listener implements ConnectionOwner {
     }
   }
 
-  /** Takes no more connections; resolves when the last one is gone. */
+  /** Accepts no more connections; resolves when the last one is closed. */
   async close(): Promise<void> {
     this.settings.tls?.certificates.stop();
     await new Promise<void>((resolve) => this.server.close(() => resolve()));
-    // The system is done with them a little before everybody here has heard.
+    // The system reports the close slightly before all connections have processed it.
     await this.connections.none();
     clearInterval(this.clock);
   }
 
-  /** Closes the connections on which nothing is under way. */
+  /** Closes the idle connections. */
   closeIdle(): void {
     for (const connection of this.connections) connection.closeIfIdle();
   }
@@ -300,7 +300,7 @@ export class Listener implements ConnectionOwner {
 
 const connectionOf = (socket: Socket): Connection | undefined => (socket as Carrier)[CONNECTION];
 
-/** What tells a TCP connection from every other: a socket of TLS has the same as the one below it. */
+/** Identifies a TCP connection: a TLS socket has the same addresses and ports as the socket below it. */
 const numbersOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string =>
   `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 
@@ -312,18 +312,18 @@ const describe = (certificate: X509Certificate): ClientCertificate => ({
 });
 
 const noTunnel = (): ProtocolError =>
-  new ProtocolError('http_method_not_allowed', 'HTTP method CONNECT not allowed: the gateway opens no tunnels', {
+  new ProtocolError('http_method_not_allowed', 'HTTP method CONNECT not allowed: the gateway does not open tunnels', {
     headers: { Allow: 'GET, HEAD, POST, DELETE, OPTIONS', Connection: 'close' },
   });
 
 const HANDSHAKE = 'refused a connection: TLS could not be established';
-const CERTIFICATE = 'refused a connection: its client certificate is not signed by an authority of tls.clientCa';
+const CERTIFICATE = 'refused a connection: its client certificate is not signed by an authority in tls.clientCa';
 const UNREAD = {
-  limit: 'cut clients that read too slowly: too many bytes of responses waited for them (limits.unread)',
-  stall: 'cut clients that have stopped reading',
+  limit: 'disconnected slow clients: too many response bytes waited for them (limits.unread)',
+  stall: 'disconnected clients that stopped reading',
 };
 const TURNED: Readonly<Record<Turned, string>> = {
-  'limits.connections': 'too many connections: the longest idle one is closed, or the new one where none is idle',
+  'limits.connections': 'too many connections: closed the longest idle one, or the new one if none is idle',
   'limits.connectionsPerAddress':
-    'refused a connection: its address has too many; if it is the address of a proxy, add it to trustedProxies',
+    'refused a connection: too many connections from its address; if it is the address of a proxy, add it to trustedProxies',
 };

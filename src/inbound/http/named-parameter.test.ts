@@ -39,21 +39,21 @@ const onlyFiles = ({ principal }: { principal: { key: string } }, { name }: { na
 describe.each<[string, Pick<Admission, 'sees'>]>([
   ['at once', { sees: onlyFiles }],
   ['later', { sees: async (caller, target) => onlyFiles(caller, target) }],
-])('a name that is hidden from the caller, as is known %s', (_, admission) => {
-  it('is answered as one that nothing has', async () => {
+])('a name hidden from the caller, decided %s', (_, admission) => {
+  it('gets the same response as an unknown name', async () => {
     const table = tableWith(admission);
     expect(await refusal(table, '/secret')).toEqual(await refusal(table, '/nobody'));
     expect(await refusal(table, '/secret')).toMatchObject({ reason: 'not_found' });
   });
 
-  it('is there for others', async () => {
+  it('is visible to other callers', async () => {
     const table = tableWith(admission);
     expect(await resolve(table, '/Secret', LOCAL)).toEqual({ server: 'secret' });
     expect(await resolve(table, '/FILES')).toEqual({ server: 'files' });
   });
 });
 
-it('costs no promise where nothing is hidden', () => {
+it('needs no promise if nothing is hidden', () => {
   const table = tableWith({});
   expect(table.resolve(table.match('/secret'), '/secret', ada)).toEqual({ server: 'secret' });
   expect(() => table.resolve(table.match('/nobody'), '/nobody', ada)).toThrow('Nothing is served here');

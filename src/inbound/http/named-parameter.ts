@@ -4,15 +4,15 @@ import type { ProtocolError } from '../../protocol/errors.js';
 import type { Parameter } from './route.js';
 
 export interface NamedParameterOptions {
-  /** The name as it is registered; undefined where nothing has it. */
+  /** The registered name for this value; undefined if there is none. */
   find(value: string): string | undefined;
   targetOf(name: string): ItemTarget;
-  /** The error where nothing has the name. */
+  /** The error for an unknown name. */
   missing(path: string): ProtocolError;
   readonly admission: Pick<Admission, 'sees'>;
 }
 
-/** A parameter that names a server or an agent. One that the caller may not know of does not exist for it. */
+/** A parameter that names a server or an agent. A name that the caller may not see is treated as unknown. */
 export const namedParameter =
   ({ find, targetOf, missing, admission }: NamedParameterOptions): Parameter =>
   (value, path, principal) => {

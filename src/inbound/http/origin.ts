@@ -1,10 +1,10 @@
-/** Who may knock: the Host and Origin of a request, and what browsers are told (HM-02, HM-03, S8). */
+/** Checks the Host and Origin of a request, and builds the CORS headers (HM-02, HM-03, S8). */
 export interface OriginPolicy {
-  /** Bound to this machine only: then only its own names and pages are let in. */
+  /** The gateway listens on the loopback address only, so it accepts only local names and pages. */
   readonly loopback: boolean;
-  /** Host names accepted beside those of the loopback address. */
+  /** Host names accepted besides those of the loopback address. */
   readonly hosts: readonly string[];
-  /** Origins accepted beside those of this machine. */
+  /** Origins accepted besides those of this machine. */
   readonly origins: readonly string[];
   readonly corsOrigins: readonly string[];
   readonly credentials: boolean;
@@ -12,7 +12,7 @@ export interface OriginPolicy {
 
 const LOOPBACK = new Set(['localhost', '127.0.0.1', '[::1]']);
 
-/** The name in front of the port. What has another form, such as `localhost:80@elsewhere`, is the name of nobody. */
+/** The name without the port. A value of another form, such as `localhost:80@elsewhere`, matches no name. */
 function hostName(host: string): string {
   return (/^(\[[\da-f:.]+\]|[^\s:@/\\?#[\]]+)(?::\d{1,5})?$/i.exec(host)?.[1] ?? '').toLowerCase();
 }
@@ -21,9 +21,9 @@ export class Origins {
   private readonly hosts: ReadonlySet<string>;
   private readonly origins: ReadonlySet<string>;
   private readonly anyCors: boolean;
-  /** Clients mostly call a gateway by one name. */
+  /** The last accepted Host, because clients mostly use one name. */
   private lastAllowed: string | undefined;
-  /** Headers for callers that are no web page: nearly all of them. */
+  /** The headers for callers other than web pages, which are nearly all callers. */
   private readonly plain: readonly string[];
 
   constructor(private readonly policy: OriginPolicy) {
@@ -42,13 +42,13 @@ export class Origins {
     if (host === this.lastAllowed) return true;
     const name = hostName(host);
     const known = LOOPBACK.has(name) || this.hosts.has(name);
-    // Away from loopback a name can only be checked against names that were given; callers prove themselves there.
+    // On other addresses the Host can only be compared with configured names; callers authenticate there.
     if (!known && (this.policy.loopback || this.hosts.size > 0)) return false;
     this.lastAllowed = host;
     return true;
   }
 
-  /** A request without Origin does not come from a page. */
+  /** A request without Origin does not come from a web page. */
   allowsOrigin(origin: string | undefined): boolean {
     if (origin === undefined) return true;
     const given = origin.toLowerCase();
@@ -57,7 +57,7 @@ export class Origins {
     return this.anyCors;
   }
 
-  /** Headers for every answer, as flat pairs. */
+  /** Headers for every response, as flat pairs. */
   headersFor(origin: string | undefined): readonly string[] {
     return origin === undefined ? this.plain : this.headersOf(origin);
   }
@@ -84,7 +84,7 @@ const CORS_HEADERS =
   'Content-Type, Authorization, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, Accept, ' +
   'A2A-Version, A2A-Extensions, X-A2A-Extensions, Traceparent, Tracestate';
 
-/** The answer to a preflight, beside the headers of every answer. */
+/** The response headers for a preflight, in addition to those of every response. */
 export const preflight = (methods: string): readonly string[] => [
   'Access-Control-Allow-Methods',
   methods,

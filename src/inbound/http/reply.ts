@@ -1,8 +1,8 @@
 import type { InboundResponse } from './response.js';
 
 /**
- * Answers with a whole body. `written` is called when all of it was handed to the system, and never where the connection
- * was lost before.
+ * Sends a response with a whole body. `written` is called when all of it was handed to the system, and never if the
+ * connection was lost before.
  */
 export function sendBody(
   res: InboundResponse,
@@ -19,7 +19,7 @@ export function sendBody(
     });
 }
 
-/** The same for what is a string already. */
+/** The same for a body that is a string. */
 export function sendText(
   res: InboundResponse,
   status: number,

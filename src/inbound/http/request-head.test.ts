@@ -1,4 +1,4 @@
-/** Heads that could be read in two ways, or in none, sent to a real listener (fault 11). */
+/** Ambiguous and invalid heads, sent to a real listener (fault 11). */
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Client, closeAll, echo, exchange, type Handle, serve, sleep, until } from '../../../test/support/http-wire.js';
@@ -10,7 +10,7 @@ const HOST = 'Host: a';
 const GET = 'GET / HTTP/1.1';
 const POST = 'POST / HTTP/1.1';
 
-/** Sends a head and a request behind it, which nobody must see where the head is refused. */
+/** Sends a head followed by a second request, which must not be read if the head is refused. */
 async function outcome(text: string): Promise<{ status: number; body: string; seen: string[] }> {
   const seen: string[] = [];
   const { port } = await serve((req, res) => {
@@ -83,7 +83,7 @@ describe('the first line', () => {
     await refused(lines(line, HOST));
   });
 
-  it('names a server only where Host does, too', async () => {
+  it('may name a server only if Host names the same', async () => {
     await refused(lines('GET http://a/ HTTP/1.0'));
     expect((await outcome(lines('GET http://a/ HTTP/1.0', HOST))).status).toBe(200);
   });
@@ -103,13 +103,13 @@ describe('headers', () => {
     [[GET, HOST, 'Mcp-Session-Id: a', 'mcp-session-id: b'], 400],
     [[GET, HOST, 'a: b', 'a: c', HOST], 400],
     [[GET, HOST, 'a: b', 'a: c', 'content-type: d', 'content-type: e'], 400],
-    // Names of the same lengths.
+    // Other names with the same lengths.
     [[GET, HOST, 'Xost: a', 'Xost: b', 'Content-Size: 1', 'Content-Size: 2'], 200],
   ])('%j: %i', async (head, status) => {
     expect((await outcome(lines(...head))).status).toBe(status);
   });
 
-  it('are joined where a name stands several times, and no value is taken for a name', async () => {
+  it('are joined if a name is repeated, and a value is never read as a name', async () => {
     const told: (string | undefined)[] = [];
     const { port } = await serve((req, res) => {
       for (const name of ['x', 'y', 'accept', 'authorization', 'constructor', '__proto__']) told.push(req.header(name));
@@ -149,7 +149,7 @@ describe('headers', () => {
     await refused(lines(GET, HOST, header, 'x: y'));
   });
 
-  it('are at most 128, however they are named', async () => {
+  it('are at most 128, with any names', async () => {
     const many = (count: number, name: (i: number) => string): string =>
       lines(GET, HOST, ...Array.from({ length: count - 1 }, (_, i) => `${name(i)}: y`));
     for (const name of [(i: number) => `x${i}`, () => 'x']) {
@@ -167,7 +167,7 @@ describe('framing', () => {
     [['Content-Length:\t005 '], 'hello'],
     [['transfer-encoding: chunked'], '5\r\nhello\r\n0\r\n\r\n'],
     [['Transfer-Encoding:\tChunKed '], '5\r\nhello\r\n0\r\n\r\n'],
-    // Names that only look alike.
+    // Names that only look similar.
     [['content_length: 5', 'transfer_encoding: chunked', 'x-content-length: 6'], ''],
     [[], ''],
   ])('%j is read', async (headers, body) => {
@@ -218,7 +218,7 @@ describe('framing', () => {
     await refused(lines(GET, HOST, ...headers, 'x: y'));
   });
 
-  it('knows no transfer coding before HTTP/1.1', async () => {
+  it('has no transfer coding before HTTP/1.1', async () => {
     await refused(lines('POST / HTTP/1.0', HOST, 'transfer-encoding: chunked'));
   });
 });
@@ -240,7 +240,7 @@ it.each([
   if (!kept) await client.end();
 });
 
-it('answers, or refuses in so many words, whatever it is sent', async () => {
+it('responds to any bytes, or refuses them with a reason', async () => {
   const handle: Handle = (req, res) => {
     expect(req.target === '*' || req.target.startsWith('/')).toBe(true);
     res.sendText(200, [], '');
@@ -261,7 +261,7 @@ it('answers, or refuses in so many words, whatever it is sent', async () => {
   await fc.assert(
     fc.asyncProperty(first, fc.array(line, { maxLength: 6 }), async (begin, all) => {
       const client = (await Client.open(port)).send(lines(begin, ...all));
-      // What is only the beginning of a request ends here.
+      // An incomplete request ends here.
       client.socket.end();
       await client.end();
       for (const { status, body } of client.replies) {

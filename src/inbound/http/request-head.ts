@@ -1,12 +1,12 @@
 import { ProtocolError } from '../../protocol/errors.js';
 
-/** The head of a request, as the library has parsed it. */
+/** The head of a request, as the library parsed it. */
 export interface RequestHead {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly httpVersion: string;
   readonly headers: { readonly [name: string]: string | string[] | undefined };
-  /** Names and values in turn, as they came. */
+  /** Alternating names and values, in the order received. */
   readonly rawHeaders: readonly string[];
 }
 
@@ -15,40 +15,44 @@ const ABSOLUTE = /^(https?):\/\/([^/?#]+)(.*)$/i;
 const SLASH = 47;
 
 /**
- * Refuses a head that two readers could understand differently, beyond what the parser refuses: nobody in front of the
- * gateway must see another request than the gateway does (fault 11). Returns the path and query.
+ * Refuses a head that two readers could interpret differently, beyond the checks of the parser: a proxy in front of the
+ * gateway must not see another request than the gateway (fault 11). Returns the path and query.
  */
 export function checkHead(head: RequestHead, http2: boolean): string {
   const { headers, rawHeaders } = head;
   if (rawHeaders.length > MOST_HEADERS * 2)
-    throw new ProtocolError('headers_too_large', `A request has at most ${MOST_HEADERS} headers`, CLOSE);
+    throw new ProtocolError('headers_too_large', `A request may have at most ${MOST_HEADERS} headers`, CLOSE);
   checkRepeats(rawHeaders);
   return http2 ? checkHttp2(head) : checkHttp1(head, text(headers['host']));
 }
 
 function checkHttp1({ method = '', url = '', httpVersion, headers }: RequestHead, host: string | undefined): string {
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') throw unreadable(`HTTP/${httpVersion} is not served`);
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') throw unreadable(`HTTP/${httpVersion} is not supported`);
   if (host === undefined && httpVersion === '1.1') throw unreadable('the Host header is missing');
   const coding = text(headers['transfer-encoding']);
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked'))
-    throw unreadable(`the transfer coding ${JSON.stringify(coding)} is not served in HTTP/${httpVersion}`);
+    throw unreadable(`the transfer coding ${JSON.stringify(coding)} is not supported in HTTP/${httpVersion}`);
   const upgrade = text(headers['upgrade']);
   if (upgrade !== undefined) checkUpgrade(upgrade, text(headers['connection']));
   return url.charCodeAt(0) === SLASH ? url : pathOf(method, url, host);
 }
 
-/** RFC 9113 §8.3.1: the authority stands for `Host`; where both are there, they agree. */
+/** RFC 9113 §8.3.1: the authority replaces `Host`; if both are present, they must agree. */
 function checkHttp2({ method, url = '', headers }: RequestHead): string {
   const authority = text(headers[':authority']);
   const host = text(headers['host']);
-  if (authority === undefined && host === undefined) throw unreadable('it names no authority');
+  if (authority === undefined && host === undefined) throw unreadable('the :authority and Host headers are missing');
   if (authority !== undefined && host !== undefined && authority.toLowerCase() !== host.toLowerCase())
-    throw unreadable('its authority is another host than the Host header says');
-  if (url.charCodeAt(0) !== SLASH && !(url === '*' && method === 'OPTIONS')) throw unreadable('its target is no path');
+    throw unreadable('the :authority and Host headers differ');
+  if (url.charCodeAt(0) !== SLASH && !(url === '*' && method === 'OPTIONS'))
+    throw unreadable('the target is not a path');
   return url;
 }
 
-/** Of these a proxy may read the last where the gateway reads the first, so they stand once (fault 11). */
+/**
+ * A proxy may read the last of these headers where the gateway reads the first, so they must not be repeated (fault
+ * 11).
+ */
 const SINGLE = ['host', 'content-type', 'authorization', 'mcp-session-id'] as const;
 const LENGTHS = new Map(SINGLE.map((name, i) => [name.length, { name, bit: 1 << i }]));
 
@@ -56,36 +60,37 @@ function checkRepeats(rawHeaders: readonly string[]): void {
   let seen = 0;
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const given = rawHeaders[i]!;
-    // No two of them have the same length.
+    // Each of these names has a different length.
     const single = LENGTHS.get(given.length);
     if (single === undefined || given.toLowerCase() !== single.name) continue;
     if ((seen & single.bit) !== 0)
-      throw new ProtocolError('invalid_request', `The ${single.name} header stands twice`, CLOSE);
+      throw new ProtocolError('invalid_request', `The ${single.name} header appears twice`, CLOSE);
     seen |= single.bit;
   }
 }
 
 /**
- * A client that asks for another protocol gets an answer in this one, which it must be ready for, or a refusal. Clients
- * that offer HTTP/2 without TLS (`h2c`) with every request expect the former; others cannot use an answer in HTTP.
+ * A client that requests another protocol gets a response in HTTP, which it must be able to handle, or a refusal.
+ * Clients that offer HTTP/2 without TLS (`h2c`) on every request expect the response; other clients cannot use one.
  */
 function checkUpgrade(upgrade: string, connection = ''): void {
   if (!/(?:^|[\s,])upgrade(?:$|[\s,])/i.test(connection)) return;
   if (/^\s*h2c\s*$/i.test(upgrade)) return;
-  throw new ProtocolError('invalid_request', `An upgrade to ${JSON.stringify(upgrade)} is not served here`, CLOSE);
+  throw new ProtocolError('invalid_request', `An upgrade to ${JSON.stringify(upgrade)} is not supported`, CLOSE);
 }
 
-/** A target that does not begin with its path: of the whole server, or with the server before the path (RFC 9112 §3.2). */
+/** Reads a target that does not begin with its path: `*`, or a URL (RFC 9112 §3.2). */
 function pathOf(method: string, target: string, host: string | undefined): string {
   if (target === '*' && method === 'OPTIONS') return target;
   const [, scheme, authority, path] = ABSOLUTE.exec(target) ?? [];
-  if (scheme === undefined || authority === undefined || path === undefined) throw unreadable('its target is no path');
+  if (scheme === undefined || authority === undefined || path === undefined)
+    throw unreadable('the target is not a path');
   if (host === undefined || withoutPort(authority, scheme) !== withoutPort(host, scheme))
-    throw unreadable('its target is on another host than the Host header says');
+    throw unreadable('the target and the Host header name different hosts');
   return path.startsWith('/') ? path : `/${path}`;
 }
 
-/** The port that the scheme has anyway is no difference. */
+/** The default port of the scheme makes no difference. */
 const withoutPort = (authority: string, scheme: string): string =>
   authority.toLowerCase().replace(scheme.toLowerCase() === 'https' ? /:443$/ : /:80$/, '');
 
@@ -97,7 +102,7 @@ export const unreadable = (why: string): ProtocolError =>
 const text = (value: string | string[] | undefined): string | undefined =>
   typeof value === 'string' ? value : undefined;
 
-/** An error of the parser or of the connection, in words for the client; undefined where nobody is there to hear them. */
+/** The error for the client after a failure of the parser or the connection; undefined if the client is gone. */
 export function refusalOf(
   error: NodeJS.ErrnoException & { readonly reason?: string; readonly rawPacket?: Buffer },
   limits: { readonly head: number; readonly times: { readonly head: number; readonly request: number } },
@@ -105,20 +110,24 @@ export function refusalOf(
   const { code = '', reason, rawPacket } = error;
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
-      return new ProtocolError('headers_too_large', `The head of a request has at most ${limits.head} bytes`, CLOSE);
+      return new ProtocolError(
+        'headers_too_large',
+        `The head of a request may have at most ${limits.head} bytes`,
+        CLOSE,
+      );
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return unreadable('the chunks say too much beside the body');
+      return unreadable('the chunk extensions are too large');
     case 'ERR_HTTP_REQUEST_TIMEOUT': {
       const { head, request } = limits.times;
-      const message = `A request has ${head / 1_000} seconds for its head and ${request / 1_000} seconds in all`;
+      const message = `The head of a request must arrive within ${head / 1_000} seconds, the whole request within ${request / 1_000} seconds`;
       return new ProtocolError('request_timeout', message, CLOSE);
     }
-    // The client ended its side in the middle of a request.
+    // The client closed its side in the middle of a request.
     case 'HPE_INVALID_EOF_STATE':
       return undefined;
   }
   if (!code.startsWith('HPE_')) return undefined;
-  if (rawPacket?.[0] === TLS_HANDSHAKE) return unreadable('it is TLS, and this port speaks HTTP without TLS');
+  if (rawPacket?.[0] === TLS_HANDSHAKE) return unreadable('it is TLS, but this port serves HTTP without TLS');
   return unreadable(reason ? reason.charAt(0).toLowerCase() + reason.slice(1) : 'it is not HTTP/1.1');
 }
 

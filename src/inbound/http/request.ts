@@ -6,31 +6,31 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { Forwarded } from './forwarded.js';
 
-/** A request as `node:http` or `node:http2` gives it. */
+/** A request from `node:http` or `node:http2`. */
 export type Incoming = IncomingMessage | Http2ServerRequest;
 
-/** What a request needs of the connection it came on. */
+/** The connection as its requests see it. */
 export interface RequestSource {
-  /** The address of the peer: of the client, or of the proxy in front of it. */
+  /** The address of the peer: the client, or the proxy in front of it. */
   readonly peer: string;
   readonly encrypted: boolean;
-  /** Whether the peer is a proxy that may speak for its clients. */
+  /** Whether the peer is a trusted proxy, whose forwarding headers count. */
   readonly trusted: boolean;
-  /** The subject of the certificate that the client proved to own; undefined where it showed none. */
+  /** The subject of the client's verified certificate; undefined without a certificate. */
   readonly certificate: ClientCertificate | undefined;
   /**
-   * Tells the connection from others. Undefined in HTTP/2, where one connection carries many exchanges at a time: a request
-   * on it says nothing about earlier responses.
+   * Identifies the connection. Undefined in HTTP/2, where one connection carries many exchanges at a time: a request on
+   * it does not prove that earlier responses were read.
    */
   readonly identity: object | undefined;
-  /** Milliseconds for a body to arrive, where the protocol library does not bound that time itself. */
+  /** Milliseconds for a body to arrive; undefined if the protocol library limits the time itself. */
   readonly bodyTime: number | undefined;
 }
 
 /** One request: its head, and its body on demand. */
 export class InboundRequest implements AuthenticationRequest {
   readonly method: string;
-  /** What a trusted proxy tells of the client. */
+  /** The client's data from the headers of a trusted proxy. */
   forwarded: Forwarded | undefined;
   private body: Body | undefined;
   private failure: ProtocolError | undefined;
@@ -41,13 +41,13 @@ export class InboundRequest implements AuthenticationRequest {
     /** Path and query. */
     readonly target: string,
     readonly source: RequestSource,
-    /** Asks the client to send its body; undefined where the client does not wait to be asked. */
+    /** Requests the body from the client; undefined if the client sends it without a request. */
     private askForBody: (() => void) | undefined,
   ) {
     this.method = message?.method ?? '';
   }
 
-  /** A header by its name in lower case. Of `Host`, the authority of HTTP/2 counts. */
+  /** A header by its name in lower case. For `Host`, the authority of HTTP/2 takes precedence. */
   header(name: string): string | undefined {
     const headers = this.message?.headers;
     if (headers === undefined) return undefined;
@@ -55,7 +55,7 @@ export class InboundRequest implements AuthenticationRequest {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** The id of this request in logs and errors: as the client or a proxy gave it, or a new one. */
+  /** The id of this request in logs and errors: from the client or a proxy, or a new one. */
   get id(): string {
     this.ownId ??= requestIdFrom(this.header('x-request-id'));
     return this.ownId;
@@ -66,12 +66,12 @@ export class InboundRequest implements AuthenticationRequest {
     return this.message?.complete ?? true;
   }
 
-  /** The address of the client itself: as a trusted proxy tells it, or else the peer's. */
+  /** The address of the client: from a trusted proxy, otherwise the peer's. */
   get clientAddress(): string {
     return this.forwarded?.address ?? this.source.peer;
   }
 
-  /** Path and query, as they were sent. */
+  /** Path and query, unchanged. */
   get url(): string {
     return this.target;
   }
@@ -84,19 +84,19 @@ export class InboundRequest implements AuthenticationRequest {
     return this.source.certificate;
   }
 
-  /** The URL under which the client reached the gateway, by the word of a trusted proxy or by its own. */
+  /** The URL by which the client reached the gateway, from a trusted proxy or from its own Host header. */
   get reachedUrl(): string | undefined {
     const host = this.forwarded?.host ?? this.header('host');
     const scheme = this.forwarded?.scheme ?? (this.source.encrypted ? 'https' : 'http');
     return host === undefined ? undefined : `${scheme}://${host}`;
   }
 
-  /** The same, where a trusted proxy tells of its client. */
+  /** The same URL, but only if a trusted proxy reports it. */
   get forwardedUrl(): string | undefined {
     return this.forwarded && this.reachedUrl;
   }
 
-  /** Reads the body, once. Of a body beyond the limit nothing is kept. */
+  /** Reads the body, once. A body beyond the limit is not kept. */
   read(limit: number): Promise<Buffer> {
     const { message } = this;
     if (this.failure) throw this.failure;
@@ -108,12 +108,12 @@ export class InboundRequest implements AuthenticationRequest {
     });
   }
 
-  /** The exchange is over: nothing more of the body arrives. */
+  /** The exchange has ended: no more of the body arrives. */
   over(): void {
     if (this.body ? this.body.pending : !this.complete) this.fail(endedEarly());
   }
 
-  /** The rest of the body does not arrive. Returns whether somebody waits for the body and learns of it. */
+  /** The rest of the body does not arrive. Returns whether a reader waits for the body and gets the error. */
   fail(error: ProtocolError): boolean {
     this.failure ??= error;
     return this.body?.fail(this.failure) ?? false;
@@ -123,7 +123,7 @@ export class InboundRequest implements AuthenticationRequest {
 const BODY = Symbol('body');
 type Carrier = Incoming & { [BODY]?: Body };
 
-/** A body on its way in. */
+/** An incoming body. */
 class Body {
   private readonly parts = new BodyBuffer();
   private readonly timer: NodeJS.Timeout | undefined;
@@ -155,7 +155,7 @@ class Body {
 
   end(): void {
     if (this.over) return;
-    // In HTTP/2 the body of a client that gives its request up ends, too.
+    // In HTTP/2 the body also ends if the client cancels its request.
     if (!this.message.complete || this.message.aborted) {
       this.fail(endedEarly());
       return;
@@ -178,14 +178,14 @@ class Body {
   }
 }
 
-// One function for all requests: none is made for each.
+// One shared function, so that no closure is created per request.
 function onData(this: Incoming, part: Buffer): void {
   (this as Carrier)[BODY]?.add(part);
 }
 function onEnd(this: Incoming): void {
   (this as Carrier)[BODY]?.end();
 }
-/** The response closes as well, and tells everybody concerned. */
+/** Errors are ignored here, because the response also closes and reports them. */
 export function ignored(): void {}
 
 const CLOSE = { headers: { Connection: 'close' } };

@@ -1,4 +1,4 @@
-/** Responses as they are on the wire. */
+/** Responses on the wire. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { Client, closeAll, get, type Handle, post, serve, sleep, until } from '../../../test/support/http-wire.js';
 import type { ProtocolError } from '../../protocol/errors.js';
@@ -7,7 +7,7 @@ import type { InboundResponse } from './response.js';
 
 afterEach(closeAll);
 
-/** What a client receives for `request`. */
+/** The client's view of the response to `request`. */
 async function answer(handle: Handle, request = get('/a', 'Connection: close')): Promise<Client> {
   const { port } = await serve(handle);
   const client = (await Client.open(port)).send(request);
@@ -17,7 +17,7 @@ async function answer(handle: Handle, request = get('/a', 'Connection: close')):
 const bodyOf = ({ text }: Client): string => text.slice(text.indexOf('\r\n\r\n') + 4);
 
 describe('a response', () => {
-  it('is its head and its body', async () => {
+  it('has a head and a body', async () => {
     const client = await answer((_, res) => {
       res.send(200, ['X-A', 'b', 'X-C', '', 'X-A', 'd'], [Buffer.from('\u00e9'), Buffer.from([0, 255])]);
       expect([res.begun, res.ended, res.closed]).toEqual([true, true, false]);
@@ -27,20 +27,20 @@ describe('a response', () => {
     expect(bodyOf(client)).toBe('\xc3\xa9\0\xff');
   });
 
-  it('counts a text in bytes', async () => {
+  it('has the length of a text in bytes', async () => {
     const client = await answer((_, res) => res.sendText(200, [], '\u00e9\u{1f600}'));
     expect(client.text).toContain('\r\nContent-Length: 6\r\n');
     expect(bodyOf(client)).toBe('\xc3\xa9\xf0\x9f\x98\x80');
   });
 
-  it.each([0, 1, 16 * 1024, 16 * 1024 + 1, 200_000])('has %i bytes where it was given so many', async (size) => {
+  it.each([0, 1, 16 * 1024, 16 * 1024 + 1, 200_000])('has a body of %i bytes', async (size) => {
     const body = Buffer.alloc(size, 'abc\xff', 'latin1');
     const client = await answer((_, res) => res.send(200, [], [body.subarray(0, 5), body.subarray(5)]));
     expect(client.text).toContain(`\r\nContent-Length: ${size}\r\n`);
     expect(bodyOf(client) === body.toString('latin1')).toBe(true);
   });
 
-  it('leaves in one piece with its head where it is small', async () => {
+  it('is written together with its head if it is small', async () => {
     const { port } = await serve((_, res) => res.send(200, [], [Buffer.from('a'), Buffer.alloc(10_000)]));
     const client = await Client.open(port);
     const pieces: number[] = [];
@@ -52,7 +52,7 @@ describe('a response', () => {
     expect(pieces).toHaveLength(20);
   });
 
-  it('goes out once, whatever is said afterwards', async () => {
+  it('is sent once, and later calls have no effect', async () => {
     const client = await answer((_, res) => {
       res.sendText(200, [], 'a');
       res.sendText(500, [], 'b');
@@ -66,7 +66,7 @@ describe('a response', () => {
   });
 
   it.each(['a\r\nb: c', 'a\nb', 'a\rb', 'a\0', '\x7f', '\u2028', '\u010d\u010a'])(
-    'refuses the value %j, and can be another then',
+    'refuses the header value %j, after which another response can be sent',
     async (value) => {
       for (const request of [get('/a', 'Connection: close'), post('/a', 'ab', 'Connection: close').slice(0, -1)]) {
         const client = await answer((_, res) => {
@@ -81,24 +81,24 @@ describe('a response', () => {
     },
   );
 
-  it('takes the end of the connection from whoever asks for it', async () => {
+  it('ends the connection if a Connection header asks for it', async () => {
     const client = await answer((_, res) => res.send(200, ['Connection', 'close'], []), get('/a'));
     expect(client.text.match(/connection: .*/gi)).toEqual(['Connection: close']);
   });
 });
 
-describe('a response that is added to', () => {
+describe('a streamed response', () => {
   const stream = (write: (res: InboundResponse) => void): Handle => {
     return (req, res) => {
       res.open(200, []);
-      // Nothing follows the head where only that was asked for.
+      // Nothing follows the head of a HEAD request.
       expect(res.ended).toBe(req.method === 'HEAD');
       write(res);
       res.end();
     };
   };
 
-  it('arrives as it is written', async () => {
+  it('arrives in the written order', async () => {
     const client = await answer(
       stream((res) => {
         res.write('\u00e9');
@@ -115,7 +115,7 @@ describe('a response that is added to', () => {
     ['a text', ''],
     ['parts', []],
     ['an empty part', [Buffer.alloc(0)]],
-  ])('does not end with nothing: %s', async (_, nothing) => {
+  ])('does not end with an empty write: %s', async (_, nothing) => {
     const client = await answer(
       stream((res) => {
         res.write('a');
@@ -126,14 +126,14 @@ describe('a response that is added to', () => {
     expect(client.replies[0]!.body).toBe('ab');
   });
 
-  it('arrives whole where its parts are large', async () => {
+  it('arrives completely if its parts are large', async () => {
     const client = await answer(
       stream((res) => res.write([Buffer.alloc(100_000, 97), Buffer.alloc(0), Buffer.alloc(100_000, 98)])),
     );
     expect(client.replies[0]!.body).toBe('a'.repeat(100_000) + 'b'.repeat(100_000));
   });
 
-  it('arrives before the next is written, and its head before anything is', async () => {
+  it('delivers each part before the next is written, and the head before any part', async () => {
     let res: InboundResponse | undefined;
     const { port } = await serve((_, given) => {
       res = given;
@@ -147,7 +147,7 @@ describe('a response that is added to', () => {
     }
   });
 
-  it('is only a head where only that was asked for', async () => {
+  it('is only a head for a HEAD request', async () => {
     const client = await answer(
       stream((res) => res.write('a')),
       get('/a', 'Connection: close').replace('GET', 'HEAD'),
@@ -156,8 +156,8 @@ describe('a response that is added to', () => {
   });
 });
 
-describe('a response that its client does not read', () => {
-  it('tells its writer to wait, and when to go on', async () => {
+describe('an unread response', () => {
+  it('tells its writer to wait and when to continue', async () => {
     let res: InboundResponse | undefined;
     let drains = 0;
     const { port } = await serve((_, given) => {
@@ -180,7 +180,7 @@ describe('a response that its client does not read', () => {
 });
 
 describe('the end of a response', () => {
-  it('is told once to everybody who still listens', async () => {
+  it('is reported once to every remaining listener', async () => {
     const heard: string[] = [];
     const { port } = await serve((_, res) => {
       const [a, b] = [() => void heard.push('a'), () => void heard.push('b')];
@@ -200,7 +200,7 @@ describe('the end of a response', () => {
     expect(heard).toEqual(['a', 'c true true']);
   });
 
-  it('cuts the connection where it has to', async () => {
+  it('cuts the connection if it has to', async () => {
     let closes = 0;
     const client = await answer((_, res) => {
       res.onClose(() => closes++);
@@ -242,7 +242,7 @@ describe('the body of a request', () => {
     expect(bodies).toEqual(['hello']);
   });
 
-  it('is one text however small its chunks are', async () => {
+  it('is one text with chunks of any size', async () => {
     const bodies: string[] = [];
     const { port } = await serve(reading(1_000_000, (body) => bodies.push(body)));
     const client = (await Client.open(port)).send('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
@@ -252,7 +252,7 @@ describe('the body of a request', () => {
     expect(bodies[0]).toBe(Array.from({ length: 50 }, (_, i) => String(i % 10).repeat(1_000)).join(''));
   });
 
-  it('fails once, for whoever waits or comes later', async () => {
+  it('fails for current and later readers', async () => {
     const reasons: string[] = [];
     const { port } = await serve((req) => {
       const read = (): void =>

@@ -3,7 +3,7 @@ import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
 import { atEndOfTurn, type Pending } from './batched-writes.js';
 import type { UnreadBytes } from './unread-bytes.js';
 
-/** What a response is written to: the part that `node:http` and `node:http2` have in common. */
+/** The output of a response: the common part of `node:http` and `node:http2`. */
 export interface Outgoing {
   writeHead(status: number, headers: OutgoingHttpHeaders | string[]): unknown;
   flushHeaders(): void;
@@ -19,38 +19,38 @@ export interface Outgoing {
   readonly writableFinished: boolean;
 }
 
-/** What a response needs of the exchange it belongs to. */
+/** The exchange as its response sees it. */
 export interface ResponseChannel {
   readonly http2: boolean;
-  /** The client wants the head alone. */
+  /** The client requests only the head. */
   readonly headOnly: boolean;
   readonly unread: UnreadBytes;
   /** Whether the connection ends with this response. */
   readonly last: boolean;
-  /** More may arrive from the client than its next request; undefined where the response may simply be sent. */
+  /** Set if the client may still send more than its next request; undefined if the response may be sent directly. */
   readonly early: EarlyResponse | undefined;
 }
 
 /** Sends a whole response while the client may still be sending. */
 export interface EarlyResponse {
-  /** Calls `send` as soon as it is known whether the connection can be kept; where it cannot, with another way out. */
+  /** Calls `send` once it is known whether the connection can be kept; if not, with another output. */
   send(send: (out: Outgoing | undefined) => void): void;
 }
 
-/** Up to this size a body leaves in one piece with its head. */
+/** Bodies up to this size are written together with the head. */
 const ONE_PIECE = 16 * 1024;
-/** Up to this size the parts of an event are copied together instead of being written one by one. */
+/** The parts of an event up to this size are joined instead of being written one by one. */
 const JOIN = 64 * 1024;
 /** Statuses whose responses have no body. */
 const NO_BODY: ReadonlySet<number> = new Set([204, 304]);
 
-/** One response: whole at once, or begun and added to. */
+/** One response: sent whole, or begun and then extended. */
 export class InboundResponse implements Pending {
-  /** The head is settled: nothing else can be answered. */
+  /** The head is decided: no other response can be sent. */
   begun = false;
-  /** Nothing more is going to be added. */
+  /** No more parts will be added. */
   ended = false;
-  /** The response is over: all of it was handed to the system, or the client is gone. */
+  /** The response has ended: all of it was handed to the system, or the client is gone. */
   closed = false;
   /** All of it was handed to the system. */
   finished = false;
@@ -66,11 +66,11 @@ export class InboundResponse implements Pending {
     private readonly channel: ResponseChannel,
   ) {}
 
-  /** Answers with a body that is all there. */
+  /** Sends a complete body. */
   send(status: number, headers: readonly string[], body: readonly Buffer[]): void {
     if (this.begun || this.closed) return;
     const length = lengthOf(body);
-    // Latin-1 is one byte a character: a small body goes out as one string with its head.
+    // Latin-1 has one byte per character: a small body is written as one string with its head.
     if (length <= ONE_PIECE) {
       let text = '';
       for (const part of body) text += part.toString('latin1');
@@ -78,7 +78,7 @@ export class InboundResponse implements Pending {
     } else this.whole(status, headers, length, body, undefined);
   }
 
-  /** The same for a body that is a string already. */
+  /** The same for a body that is a string. */
   sendText(status: number, headers: readonly string[], text: string): void {
     if (this.begun || this.closed) return;
     this.whole(status, headers, Buffer.byteLength(text), text, 'utf8');
@@ -105,7 +105,7 @@ export class InboundResponse implements Pending {
       } else this.put(written, encoding);
       return;
     }
-    // The head is checked now, where the caller can still answer something else.
+    // The headers are checked now, while the caller can still send another response.
     checkHeaders(all);
     this.begun = true;
     this.ended = true;
@@ -134,7 +134,7 @@ export class InboundResponse implements Pending {
     this.watch();
   }
 
-  /** Begins a body that is added to until `end`. */
+  /** Begins a body that is extended until `end`. */
   open(status: number, headers: readonly string[]): void {
     if (this.begun || this.closed) return;
     this.head(status, headers, this.channel.last);
@@ -179,7 +179,7 @@ export class InboundResponse implements Pending {
     this.begun = true;
   }
 
-  /** Bytes that wait for the client to read on. */
+  /** The number of bytes that wait for the client. */
   get unread(): number {
     return this.out.writableLength;
   }
@@ -188,7 +188,7 @@ export class InboundResponse implements Pending {
     if (this.out.writableLength > 0) this.channel.unread.waits(this);
   }
 
-  /** Whether so many bytes wait that the writer should wait as well. */
+  /** Whether so many bytes wait that the writer should pause. */
   get full(): boolean {
     return this.blocked && this.out.writableLength > 0;
   }
@@ -201,7 +201,7 @@ export class InboundResponse implements Pending {
     this.out.off('drain', listener);
   }
 
-  /** Calls back once when the response is over, for whatever reason. */
+  /** Calls back once when the response has ended for any reason. */
   onClose(listener: () => void): void {
     if (this.closed) {
       listener();
@@ -216,14 +216,14 @@ export class InboundResponse implements Pending {
     if (at >= 0) this.listeners!.splice(at, 1);
   }
 
-  /** Cuts the response: in HTTP/1.1 by cutting the connection. */
+  /** Aborts the response: in HTTP/1.1 by closing the connection. */
   destroy(): void {
     if (this.closed) return;
     this.out.destroy();
     this.over(false);
   }
 
-  /** Called when all was written, or when nothing more can be. */
+  /** Called when all is written, or when no more can be written. */
   over(finished: boolean): void {
     if (this.closed) return;
     this.closed = true;
@@ -244,7 +244,7 @@ function checkHeaders(headers: readonly string[]): void {
   }
 }
 
-/** Header fields as HTTP/2 has them: in lower case, each name once, none about the connection (RFC 9113 §8.2). */
+/** Header fields for HTTP/2: in lower case, each name once, without connection headers (RFC 9113 §8.2). */
 function fieldsOf(headers: readonly string[]): OutgoingHttpHeaders {
   checkHeaders(headers);
   const fields: Record<string, string> = {};

@@ -24,7 +24,7 @@ const found = (table: RouteTable, path: string): [string, Record<string, string>
   return [resource.missing ? 'nothing' : resource.path, params];
 };
 
-describe('the table of routes', () => {
+describe('the route table', () => {
   const table = tableOf([
     route('GET', '/'),
     route('GET', '/things'),
@@ -60,7 +60,7 @@ describe('the table of routes', () => {
     expect(found(table, path)).toEqual([at, params]);
   });
 
-  it('knows the methods of a path: HEAD where GET is, OPTIONS always', () => {
+  it('lists the methods of a path: HEAD with GET, and OPTIONS always', () => {
     const { resource } = table.match('/things');
     expect(resource.allow).toBe('GET, HEAD, POST, OPTIONS');
     expect(resource.corsMethods).toBe('GET, POST, OPTIONS');
@@ -68,18 +68,18 @@ describe('the table of routes', () => {
     expect(table.match('/things/a:stop').resource.allow).toBe('POST, OPTIONS');
   });
 
-  it('asks of other methods what the most open route of the path asks', () => {
+  it('other methods need the access of the most open route of the path', () => {
     const mixed = tableOf([route('POST', '/x', 'admin'), route('GET', '/x', 'user')]);
     expect(mixed.match('/x').resource.access).toBe('user');
   });
 
-  it('refuses a table that contradicts itself', () => {
+  it('refuses a contradictory table', () => {
     expect(() => tableOf([route('GET', '/x'), route('GET', '/x')])).toThrow('GET /x is in the table twice');
     expect(() => tableOf([route('GET', '/x'), route('POST', '/x', 'user', TEXT_ERRORS)])).toThrow('different formats');
-    expect(() => tableOf([route('GET', '/x-{y}')])).toThrow('a parameter begins its segment');
+    expect(() => tableOf([route('GET', '/x-{y}')])).toThrow('a parameter must begin its segment');
   });
 
-  it('answers below a path by its fallback, the longest first', () => {
+  it('uses the fallback with the longest matching path', () => {
     const missing = (name: string) => () => new ProtocolError('not_found', name);
     const below = (path: string, access: Access = 'user'): Fallback => ({
       below: path,
@@ -97,7 +97,7 @@ describe('the table of routes', () => {
     expect(at('/ab')).toEqual(['Nothing is served at /ab', 'json', 'user']);
   });
 
-  it('gives parameters their canonical values, and refuses those that name nothing', () => {
+  it('resolves parameters to canonical values and refuses unknown ones', () => {
     const named = new RouteTable({
       routes: [route('GET', '/{server}/{other}')],
       parameters: {
@@ -112,7 +112,7 @@ describe('the table of routes', () => {
     expect(() => named.resolve(named.match('/none/x'), '/none/x', LOCAL)).toThrow('none');
   });
 
-  it('takes little time for a path of many segments', () => {
+  it('is fast for a path of many segments', () => {
     expect(found(table, '/things'.repeat(2_000))).toEqual(['nothing', {}]);
   });
 });

@@ -5,28 +5,28 @@ import type { Access, ErrorFormat, Fallback, Parameter, Params, Route } from './
 
 export interface RouteTableOptions {
   readonly routes: readonly Route[];
-  /** Parameters that name something, by their names in the paths. */
+  /** Resolvers for parameters, by their names in the paths. */
   readonly parameters?: Readonly<Record<string, Parameter>>;
   readonly fallbacks?: readonly Fallback[];
-  /** The format of errors at paths that nothing above is about. */
+  /** The error format for paths without a route or fallback. */
   readonly errors: ErrorFormat;
 }
 
-/** Everything that is served at one path. */
+/** All routes at one path. */
 export interface Resource {
   readonly path: string;
-  /** The routes by method; HEAD is among them where GET is. */
+  /** The routes by method, including HEAD if there is GET. */
   readonly methods: ReadonlyMap<string, Route>;
   /** The value of `Allow`. */
   readonly allow: string;
   /** The methods that a preflight allows. */
   readonly corsMethods: string;
-  /** The access of a request whose method the resource does not have. */
+  /** The access required for a method that the resource does not have. */
   readonly access: Access;
   readonly errors: ErrorFormat;
-  /** Undefined where the callers are those of the gateway. */
+  /** Undefined for the gateway's own authenticator. */
   readonly authenticator: Authenticator | undefined;
-  /** The error of a path at which nothing is; undefined where there is something. */
+  /** The error for a path without a route; undefined if there is a route. */
   readonly missing: ((path: string) => ProtocolError) | undefined;
 }
 
@@ -38,10 +38,10 @@ export interface Match {
 const NO_PARAMS: Params = {};
 const STRICTNESS: Readonly<Record<Access, number>> = { public: 0, user: 1, admin: 2 };
 
-/** All routes of the gateway. Access, 404, 405, HEAD, OPTIONS and the format of errors follow from it. */
+/** All routes of the gateway. Access, 404, 405, HEAD, OPTIONS and the error format follow from this table. */
 export class RouteTable {
   readonly routes: readonly Route[];
-  /** Paths without parameters: most requests need nothing else. */
+  /** Paths without parameters, which serve most requests. */
   private readonly exact = new Map<string, Match>();
   private readonly root = new Node();
   private readonly fallbacks: readonly { readonly below: string; readonly match: Match }[];
@@ -72,7 +72,7 @@ export class RouteTable {
     node.resource = resource;
   }
 
-  /** What is at a path, whatever it is asked. A slash at its end does not count. */
+  /** The resource at a path, for any method. A trailing slash is ignored. */
   match(given: string): Match {
     const known = this.exact.get(given);
     if (known) return known;
@@ -86,7 +86,7 @@ export class RouteTable {
     return this.nothing;
   }
 
-  /** The parameters of a match as their handlers know them. Throws, or rejects, where one of them names nothing. */
+  /** The resolved parameters of a match. Throws or rejects if one of them is unknown. */
   resolve({ params }: Match, path: string, principal: Principal): Params | Promise<Params> {
     const { parameters } = this.options;
     if (params === NO_PARAMS || !parameters) return params;
@@ -126,12 +126,14 @@ interface Leaf {
 
 interface Edge {
   readonly name: string;
-  /** What the segment ends with after the parameter. */
+  /** The literal end of the segment after the parameter. */
   readonly ending: string;
   readonly node: Node;
 }
 
-/** A tree of path segments: a literal goes before a parameter, and a parameter with an ending before one without. */
+/**
+ * A tree of path segments. A literal has priority over a parameter, and a parameter with an ending over one without.
+ */
 class Node {
   resource: Resource | undefined;
   private readonly literals = new Map<string, Node>();
@@ -142,7 +144,7 @@ class Node {
   child(segment: string): Node {
     const parameter = /^\{(\w+)\}(.*)$/.exec(segment);
     if (!parameter) {
-      if (/[{}]/.test(segment)) throw new Error(`a parameter begins its segment: ${segment}`);
+      if (/[{}]/.test(segment)) throw new Error(`a parameter must begin its segment: ${segment}`);
       const known = this.literals.get(segment);
       if (known) return known;
       const node = new Node(this.names);
@@ -184,7 +186,7 @@ function paramsOf(names: readonly string[], values: readonly string[]): Params {
   return params;
 }
 
-/** Undefined where the segment is not validly encoded. */
+/** Undefined if the segment is not validly encoded. */
 function decoded(segment: string): string | undefined {
   if (!segment.includes('%')) return segment;
   try {
@@ -215,7 +217,7 @@ function resourceOf(path: string, routes: readonly Route[]): Resource {
     path,
     methods,
     allow: [...allowed, 'OPTIONS'].join(', '),
-    // HEAD needs no leave (Fetch: CORS-safelisted methods).
+    // HEAD needs no permission (Fetch: CORS-safelisted methods).
     corsMethods: [...allowed.filter((method) => method !== 'HEAD'), 'OPTIONS'].join(', '),
     access: access!,
     errors,

@@ -13,28 +13,28 @@ export interface RequestContext {
   readonly res: InboundResponse;
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Headers that belong on every answer. */
+  /** Headers for every response. */
   readonly headers: readonly string[];
   readonly params: Params;
-  /** The caller; `ANONYMOUS` where a public route is asked by an unknown caller. */
+  /** The caller; `ANONYMOUS` for an unknown caller on a public route. */
   readonly principal: Principal;
 }
 
-/** Callers that a route serves: everybody, callers that are known, administrators. */
+/** The callers that a route serves: everybody, authenticated callers, administrators. */
 export type Access = 'public' | 'user' | 'admin';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** How errors are written to the callers of a route. */
+/** The error format for the callers of a route. */
 export interface ErrorFormat {
   readonly name: string;
-  /** Answers with an error; ends the response where it has begun already. */
+  /** Sends an error; ends the response if it has already begun. */
   write(context: RequestContext, error: ProtocolError): void;
 }
 
 /**
- * One method at one path. `path` holds literal segments and parameters: `{name}` is one segment that is not empty, and
- * `{name}:cancel` such a segment with an ending. HEAD is served by the route of GET, OPTIONS by the table itself.
+ * One method at one path. `path` has literal segments and parameters: `{name}` is one non-empty segment,
+ * `{name}:cancel` such a segment with an ending. HEAD uses the route of GET; the table itself serves OPTIONS.
  */
 export interface Route {
   readonly method: Method;
@@ -43,14 +43,14 @@ export interface Route {
   readonly errors: ErrorFormat;
   /** One line for readers of the table. */
   readonly description: string;
-  /** Establishes the callers of this path, where they are not the callers of the gateway; the same for all its methods. */
+  /** Authenticates the callers of this path, if the gateway's authenticator does not; the same for all its methods. */
   readonly authenticator?: Authenticator;
   handle(context: RequestContext): Promise<void> | void;
 }
 
-/** The answer below a path where no route is. */
+/** The response below a path without a route. */
 export interface Fallback {
-  /** A path without parameters; the answer is for this path and everything beneath it. */
+  /** A path without parameters; the fallback applies to this path and all paths below it. */
   readonly below: string;
   readonly access: Access;
   readonly errors: ErrorFormat;
@@ -58,7 +58,7 @@ export interface Fallback {
 }
 
 /**
- * Returns the canonical value of a parameter. Throws, or rejects with, a `ProtocolError` where the value names nothing
- * that the caller may know of: that is answered before the method is looked at, and only to callers that may use the route.
+ * Returns the canonical value of a parameter. Throws or rejects with a `ProtocolError` if the value names nothing that
+ * the caller may see. This check comes after the access check and before the check of the method.
  */
 export type Parameter = (value: string, path: string, principal: Principal) => string | Promise<string>;

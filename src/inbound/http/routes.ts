@@ -17,10 +17,10 @@ export interface Endpoints {
   readonly mcp: McpHttpEndpoint | 'off';
   readonly sse: SseEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
-  /** A server that a caller may not know of has no endpoint for it. */
+  /** A server that a caller may not see has no endpoint for that caller. */
   readonly admission: Pick<Admission, 'sees'>;
   readonly a2a: AgentEndpoints | 'off';
-  /** Routes that belong to no protocol: health, administration. */
+  /** Routes outside of both protocols: health, administration. */
   readonly others: readonly Route[];
 }
 
@@ -33,25 +33,25 @@ export interface AgentEndpoints {
 }
 
 const MCP_PATHS: readonly string[] = ['/', '/mcp', '/mcp/{server}', '/{server}/mcp'];
-/** Streams of HTTP+SSE, and where their clients post. */
+/** The streams of HTTP+SSE, and the paths to which their clients post. */
 const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
   ['/sse', '/messages'],
   ['/mcp/sse', '/mcp/messages'],
   ['/mcp/{server}/sse', '/mcp/{server}/messages'],
 ];
 
-/** The part of the catalog that a path is about. */
+/** The part of the catalog that a path serves. */
 const viewOf = ({ params }: RequestContext): View => {
   const server = params['server'];
   return server === undefined ? ALL_SERVERS : oneServer(server);
 };
 
-/** S1-58: a protocol that is switched off says so, to everybody. */
+/** S1-58: a disabled protocol reports so to every caller. */
 const off = (reason: Reason, message: string) => (): never => {
   throw new ProtocolError(reason, message);
 };
-const a2aOff = off('a2a_gateway_disabled', 'A2A is switched off here ("a2a.enabled")');
-const mcpOff = off('mcp_gateway_disabled', 'MCP is switched off here ("mcp.enabled")');
+const a2aOff = off('a2a_gateway_disabled', 'A2A is disabled ("a2a.enabled")');
+const mcpOff = off('mcp_gateway_disabled', 'MCP is disabled ("mcp.enabled")');
 
 const A2A_OFF: Pick<AgentEndpoints, 'routes' | 'fallbacks'> = {
   routes: BASES.flatMap((base) => [...RPC_PATHS, RPC_STREAM_PATH].map((path) => base + path)).map((path) => ({
@@ -59,7 +59,7 @@ const A2A_OFF: Pick<AgentEndpoints, 'routes' | 'fallbacks'> = {
     path,
     access: 'public',
     errors: A2A_RPC_ERRORS,
-    description: 'A2A is switched off',
+    description: 'A2A is disabled',
     handle: a2aOff,
   })),
   fallbacks: [
@@ -78,12 +78,12 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
     path,
     access: 'public' as const,
     errors: MCP_ERRORS,
-    description: 'MCP is switched off',
+    description: 'MCP is disabled',
     handle: mcpOff,
   })),
 );
 
-/** Every path the gateway serves, in one place. */
+/** Every path that the gateway serves. */
 export function routeTable({ mcp, sse, catalog, admission, a2a, others }: Endpoints): RouteTable {
   const server = namedParameter({
     find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),

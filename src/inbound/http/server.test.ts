@@ -1,4 +1,4 @@
-/** Authentication in front of the routes: who is asked, when, and what becomes of answers that take their time. */
+/** Authentication before the routes: when the authenticator is called, and the handling of slow or failed results. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { ADMIN_ROLE, principalOf } from '../../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, Challenge } from '../../identity/authenticator.js';
@@ -26,7 +26,7 @@ const route = (path: string, access: Access, more: Partial<Route> = {}): Route =
   path,
   access,
   errors: TEXT,
-  description: 'Tells who asks',
+  description: 'Returns the caller',
   handle: async ({ req, res, principal }) => {
     const body = await req.read(1_000);
     sendText(res, 200, [], 'text/plain', `${principal.key} ${body.toString()}`);
@@ -78,8 +78,8 @@ const unknown = new Challenge('Who?', { 'WWW-Authenticate': 'Test' });
 describe.each([
   ['at once', <T>(value: T): T | Promise<T> => value],
   ['later', <T>(value: T): T | Promise<T> => soon(value)],
-])('a caller that is known %s', (_, when) => {
-  it('is let in by the access of the route', async () => {
+])('a caller identified %s', (_, when) => {
+  it('is admitted by the access of the route', async () => {
     const { post } = await serve((request) => when({ ada, root }[request.header('x-name') ?? ''] ?? unknown));
     expect(await post('/user', { 'x-name': 'ada' })).toEqual([200, 'ada hello']);
     expect(await post('/admin', { 'x-name': 'root' })).toEqual([200, 'root hello']);
@@ -91,7 +91,7 @@ describe.each([
     expect((await post('/nothing', { 'x-name': 'ada' }))[0]).toBe(404);
   });
 
-  it('may be told what it lacks', async () => {
+  it('may get the missing scope in the refusal', async () => {
     const { post, url } = await serve(() =>
       when(new Challenge('Scope missing', { 'WWW-Authenticate': 'Test x' }, 'forbidden')),
     );
@@ -101,7 +101,7 @@ describe.each([
   });
 });
 
-it('an authenticator that returns no principal lets nobody in', async () => {
+it('an authenticator without a principal admits nobody', async () => {
   for (const given of [{}, undefined, { key: 7 }, 'ada']) {
     const { post } = await serve(() => given as unknown as Authenticated);
     expect((await post('/user'))[0]).toBe(500);
@@ -124,18 +124,18 @@ it.each([
   [
     'at once',
     (): Authenticated => {
-      throw new Error('the key service is away');
+      throw new Error('the key service is unavailable');
     },
   ],
-  ['later', (): Promise<Authenticated> => Promise.reject(new Error('the key service is away'))],
-])('an authenticator that fails %s lets nobody in, and public routes are served', async (_, authenticate) => {
+  ['later', (): Promise<Authenticated> => Promise.reject(new Error('the key service is unavailable'))],
+])('an authenticator that fails %s admits nobody, and public routes are served', async (_, authenticate) => {
   const { post, failures } = await serve(authenticate);
   expect(await post('/user')).toEqual([500, 'internal: Internal error']);
   expect(await post('/public')).toEqual([200, ' hello']);
   expect(failures).toHaveLength(2);
 });
 
-it('an authenticator may refuse with an error of its own', async () => {
+it('an authenticator may refuse with its own error', async () => {
   const { post, failures } = await serve(() => {
     throw new ProtocolError('rate_limited', 'Too many attempts');
   });
@@ -144,17 +144,17 @@ it('an authenticator may refuse with an error of its own', async () => {
   expect(failures).toEqual([]);
 });
 
-it('a route may have callers of its own', async () => {
+it('a route may have its own authenticator', async () => {
   const { post } = await serve(() => unknown);
   expect(await post('/own')).toEqual([200, 'own#agent hello']);
 });
 
-describe('a request that breaks in the gateway', () => {
+describe('a request that fails in the gateway', () => {
   it.each([
-    ['as the client gave it', 'given.by-the_client', 'given.by-the_client'],
-    ['as the gateway makes it, where the client gave none', undefined, expect.stringMatching(/^[0-9a-f]{12}-/)],
-    ['as the gateway makes it, where the client gave no id', 'two words', expect.stringMatching(/^[0-9a-f]{12}-/)],
-  ])('has its id in the log and in the answer, %s', async (_, given, expected) => {
+    ['the one of the client', 'given.by-the_client', 'given.by-the_client'],
+    ['a new one if the client sent none', undefined, expect.stringMatching(/^[0-9a-f]{12}-/)],
+    ['a new one if the client sent an invalid one', 'two words', expect.stringMatching(/^[0-9a-f]{12}-/)],
+  ])('has its id in the log and in the response: %s', async (_, given, expected) => {
     const { url, failed } = await serve(() => unknown);
     const headers = new Headers(given === undefined ? [] : [['x-request-id', given]]);
     const reply = await fetch(`${url}/broken`, { method: 'POST', headers });

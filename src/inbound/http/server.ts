@@ -13,20 +13,22 @@ import type { Access, Params, RequestContext, Route } from './route.js';
 import type { Match, RouteTable } from './route-table.js';
 
 export interface HttpServerOptions {
-  /** Establishes the caller of every request. */
+  /** Authenticates the caller of every request. */
   readonly authenticator: Authenticator;
   readonly origins: Origins;
   readonly routes: RouteTable;
-  /** How connections are accepted; what is left out is as in `SETTINGS`. */
+  /** The listener's settings; missing values come from `SETTINGS`. */
   readonly listener?: Partial<ListenerSettings>;
-  /** Something broke in the gateway: a request at `path` with this id, or, without them, taking a connection. */
+  /** A failure in the gateway: of a request at `path` with this id, or, without them, while accepting a connection. */
   failed(error: unknown, path?: string, requestId?: string): void;
 }
 
-/** The gateway at its address. Every request passes the same checks in the same order before any route sees it (S2). */
+/**
+ * The HTTP server of the gateway. Every request passes the same checks in the same order before a route gets it (S2).
+ */
 export class HttpServer {
   private readonly listener: Listener;
-  /** Requests under way, of clients behind trusted proxies: the proxy's connections are everybody's. */
+  /** The open requests of each client behind trusted proxies, since many clients share a proxy's connections. */
   private readonly proxied: Addresses;
 
   constructor(private readonly options: HttpServerOptions) {
@@ -50,7 +52,7 @@ export class HttpServer {
     try {
       if (req.source.trusted) this.behindProxy(req, res);
       if (!origins.allowsHost(req.header('host')))
-        throw new ProtocolError('forbidden', 'This Host is not served here; add it to "hosts" if it should be');
+        throw new ProtocolError('forbidden', 'The gateway does not serve this Host; add it to "hosts" to allow it');
       if (!origins.allowsOrigin(origin))
         throw new ProtocolError('forbidden', 'This Origin is not allowed; add it to "origins" if it should be');
       context.headers = origins.headersFor(origin);
@@ -61,7 +63,7 @@ export class HttpServer {
     }
   }
 
-  /** Establishes the caller. Nothing waits where the authenticator need not. */
+  /** Authenticates the caller. Stays synchronous if the authenticator is. */
   private authenticate(context: MutableRequestContext, match: Match): void {
     const { resource } = match;
     const route = resource.methods.get(context.req.method);
@@ -83,14 +85,14 @@ export class HttpServer {
       .catch((error: unknown) => this.broken(context, error, match));
   }
 
-  /** Authentication itself failed: a public route is served all the same. */
+  /** Authentication itself failed: a public route is served anyway. */
   private unauthenticated({ path, req }: RequestContext, access: Access, error: unknown): Principal {
     if (access !== 'public') throw error;
     if (!(error instanceof ProtocolError)) this.options.failed(error, path, req.id);
     return ANONYMOUS;
   }
 
-  /** The caller is known, and may use the route: the rest follows from the table. */
+  /** The caller may use the route: the table decides the rest. */
   private serve(context: MutableRequestContext, match: Match, route: Route | undefined, principal: Principal): void {
     const { path } = context;
     const { missing } = match.resource;
@@ -116,7 +118,7 @@ export class HttpServer {
     route.handle(context)?.catch((error: unknown) => this.broken(context, error, match));
   }
 
-  /** Reads what a trusted proxy tells of its client, and bounds the requests of that client. */
+  /** Reads a trusted proxy's headers about its client, and limits the requests of that client. */
   private behindProxy(req: InboundRequest, res: InboundResponse): void {
     const forwarded = this.listener.proxies.read((name) => req.header(name));
     if (!forwarded) return;
@@ -125,7 +127,7 @@ export class HttpServer {
       host !== undefined && !this.options.origins.allowsHost(host) ? { ...forwarded, host: undefined } : forwarded;
     const address = req.clientAddress;
     if (!this.proxied.enter(address)) {
-      throw new ProtocolError('rate_limited', `Too many requests of ${address} at a time`, {
+      throw new ProtocolError('rate_limited', `Too many concurrent requests from ${address}`, {
         headers: { 'Retry-After': '1' },
       });
     }
@@ -153,19 +155,22 @@ export class HttpServer {
   }
 
   /**
-   * Whoever sends requests here needs a moment to hear that it should not: so long they are served, each as the last one
-   * of its connection, and no connection is closed under a request that is on its way (fault 26).
+   * Load balancers need time to learn that this gateway stops. During this time requests are served, each as the last
+   * one on its connection, and no connection is closed while a request may be on its way (fault 26).
    */
   async leave(milliseconds: number): Promise<void> {
     this.listener.leaving = true;
     if (this.listener.count > 0) await sleep(milliseconds);
   }
 
-  /** No new connections; those that are idle go, the others when their request is done or `force` says so. */
+  /**
+   * Accepts no new connections. Closes idle connections at once, the others after their request or when `force`
+   * resolves.
+   */
   async close(force: Promise<unknown>): Promise<void> {
     const closed = this.listener.close();
     this.listener.closeIdle();
-    // Those that were kept open before it was known that they would not be needed.
+    // Closes connections that became idle meanwhile.
     const idle = setInterval(() => this.listener.closeIdle(), 50);
     void force.then(() => this.listener.closeAll());
     await closed;
@@ -177,19 +182,23 @@ export class HttpServer {
 const internal = (id: string): ProtocolError =>
   new ProtocolError('internal', 'Internal error', { headers: { 'X-Request-Id': id } });
 
-/** RFC 7694: what the client should send instead. */
+/** RFC 7694: names the accepted codings. */
 const compressed = (coding: string): ProtocolError =>
-  new ProtocolError('unsupported_media_type', `A request body in the coding ${JSON.stringify(coding)} is not served`, {
-    headers: { 'Accept-Encoding': 'identity' },
-  });
+  new ProtocolError(
+    'unsupported_media_type',
+    `A request body with the content coding ${JSON.stringify(coding)} is not supported`,
+    {
+      headers: { 'Accept-Encoding': 'identity' },
+    },
+  );
 
-/** Answers OPTIONS: a browser asks before it knows its user, so everybody is told. */
+/** Responds to OPTIONS without authentication, because a browser sends the preflight before it knows its user. */
 function allow({ res, headers, path }: RequestContext, { resource }: Match): void {
   if (resource.missing) throw resource.missing(path);
   sendEmpty(res, 200, [...headers, 'Allow', resource.allow, ...preflight(resource.corsMethods)]);
 }
 
-/** The caller as a route of this access sees it. Throws where the route is not for it. */
+/** The caller for a route with this access. Throws if the caller may not use the route. */
 function principalFor(access: Access, given: Authenticated): Principal {
   if (access === 'public' && given instanceof Challenge) return ANONYMOUS;
   const principal = admitted(given);
@@ -200,7 +209,7 @@ function principalFor(access: Access, given: Authenticated): Principal {
 
 type MutableRequestContext = { -readonly [key in keyof RequestContext]: RequestContext[key] };
 
-/** A context; headers, parameters and caller are filled in as soon as they are known. */
+/** A context whose headers, parameters and caller are filled in once they are known. */
 function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestContext {
   const { target } = req;
   const mark = target.indexOf('?');

@@ -2,27 +2,29 @@ import { lengthOf } from '../../protocol/jsonrpc/pieces.js';
 import { STREAM_HEADERS, writeComment } from '../../protocol/sse/writer.js';
 import type { InboundResponse } from './response.js';
 
-/** A client that stops reading may owe so much; then its connection is closed (fault 13). */
+/** The maximum number of unread bytes for one client; beyond it the connection is closed (fault 13). */
 const MOST_UNREAD = 1024 * 1024;
 const PING = 15_000;
-/** A client that vanished without a word looks like a quiet one; no stream that can be opened anew is older (fault 15). */
+/**
+ * The maximum age of a stream that the client can open again. A client that vanished looks like a quiet one (fault 15).
+ */
 export const STREAM_AGE = 10 * 60 * 1000;
 
 export interface StreamTimes {
   readonly ping?: number;
-  /** When the stream is ended; without it, it may be open for ever. */
+  /** The maximum age of the stream in milliseconds; unlimited if absent. */
   readonly maxAge?: number;
-  /** Says goodbye on a stream that is about to end of age. */
+  /** Sends a closing message before the stream ends because of its age. */
   aged?(): void;
 }
 
 const HEADERS: readonly string[] = Object.entries(STREAM_HEADERS).flat();
 
-/** An event stream to one client: kept alive by comments, closed when the client no longer reads. */
+/** An event stream to one client: kept open with comments, closed when the client stops reading. */
 export class EventResponse {
   private readonly ping: NodeJS.Timeout;
   private readonly age: NodeJS.Timeout | undefined;
-  /** Nobody hears it any more. */
+  /** The stream has ended. */
   over = false;
 
   constructor(
@@ -58,14 +60,14 @@ export class EventResponse {
     if (this.res.unread > MOST_UNREAD + this.allowance) this.res.destroy();
   }
 
-  /** One message may be larger than what a slow reader may owe; it is let through when nothing else waits. */
+  /** One message may be larger than the limit of unread bytes; it is sent if no other bytes wait. */
   private allowance = 0;
 
   allow(bytes: number): void {
     this.allowance = Math.max(this.allowance, bytes);
   }
 
-  /** Sends a message whole, however large it is. */
+  /** Sends a whole message of any size. */
   message(event: readonly Buffer[]): void {
     this.allow(lengthOf(event));
     this.write(event);

@@ -74,7 +74,7 @@ async function connect(port: number, options: tls.ConnectionOptions = {}): Promi
   return socket;
 }
 
-/** What comes back for these bytes, until `count` replies are there. */
+/** The responses to these bytes, as soon as there are `count`. */
 async function exchange(socket: TLSSocket, text: string, count = 1): Promise<string[]> {
   let got = '';
   socket.on('data', (chunk: Buffer) => (got += chunk.toString('latin1')));
@@ -108,7 +108,7 @@ async function ask(
 }
 
 describe('HTTP/1.1 over TLS', () => {
-  it('is the same as without', async () => {
+  it('behaves like HTTP/1.1 without TLS', async () => {
     const { port } = await secure(echo);
     const socket = await connect(port);
     expect(socket.alpnProtocol).toBe('http/1.1');
@@ -119,19 +119,19 @@ describe('HTTP/1.1 over TLS', () => {
     ]);
   });
 
-  it('is spoken to clients that agree on nothing, and to none that agree on something else', async () => {
+  it('serves clients without ALPN, and refuses clients with another ALPN protocol', async () => {
     const { port } = await secure(echo);
     expect(await exchange(await connect(port, { ALPNProtocols: undefined }), get('/a'))).toEqual(['200 GET /a ']);
     await expect(connect(port, { ALPNProtocols: ['spdy/1'] })).rejects.toThrow(/ALPN|alert/i);
   });
 
-  it('refuses what is no request', async () => {
+  it('refuses invalid requests', async () => {
     const { port } = await secure(echo);
     expect((await exchange(await connect(port), 'nonsense\r\n\r\n'))[0]).toMatch(/^400 invalid_request/);
-    expect((await exchange(await connect(port), get('/a', 'Host: b')))[0]).toMatch(/stands twice/);
+    expect((await exchange(await connect(port), get('/a', 'Host: b')))[0]).toMatch(/appears twice/);
   });
 
-  it('has its times', async () => {
+  it('has the same time limits', async () => {
     const { port, listener } = await secure(echo, FILES, { times: { head: 500, request: 1_000, idle: 500 } });
     expect((await exchange(await connect(port), 'GET'))[0]).toMatch(/^408/);
     expect((await exchange(await connect(port), post('/a', 'ab').slice(0, -1)))[0]).toMatch(/^408/);
@@ -139,7 +139,7 @@ describe('HTTP/1.1 over TLS', () => {
     await until(() => listener.count === 0);
   });
 
-  it('does not wait for ever for TLS itself', async () => {
+  it('limits the time for the TLS handshake', async () => {
     const { port, listener, told } = await secure(echo, FILES, { times: { head: 300, request: 1_000, idle: 500 } });
     const { createConnection } = await import('node:net');
     const silent = createConnection({ port, host: '127.0.0.1' });
@@ -151,7 +151,7 @@ describe('HTTP/1.1 over TLS', () => {
     expect(told.map(({ message }) => message)).toContain('refused a connection: TLS could not be established');
   });
 
-  it('closes the longest idle connection where there are too many', async () => {
+  it('closes the longest idle connection if there are too many', async () => {
     const limits = { connections: 2, connectionsPerAddress: 10, head: 16_384, unread: 1_000_000 };
     const { port } = await secure(echo, FILES, { limits });
     const first = await connect(port);
@@ -185,7 +185,7 @@ describe('HTTP/2', () => {
     expect(listener.count).toBe(1);
   });
 
-  it('has no connection headers, each name once, and a Host', async () => {
+  it('has no connection headers, each name once, and requires a host', async () => {
     const hosts: (string | undefined)[] = [];
     const { port } = await secure((req, res) => {
       hosts.push(req.header('host'), req.header(':path'));
@@ -201,7 +201,7 @@ describe('HTTP/2', () => {
   it.each<[string, [string, string][], number]>([
     ['another host than the authority', [['host', 'evil.example']], 400],
     [
-      'an authorization that stands twice',
+      'a repeated authorization header',
       [
         ['authorization', 'Bearer a'],
         ['authorization', 'Bearer b'],
@@ -227,7 +227,7 @@ describe('HTTP/2', () => {
     expect(given[':status']).toBe(400);
   });
 
-  it('streams as it is written, and tells when the client leaves', async () => {
+  it('streams each part at once, and reports a client that disconnects', async () => {
     let res: InboundResponse | undefined;
     const closed: boolean[] = [];
     const { port } = await secure((_, given) => {
@@ -259,8 +259,8 @@ describe('HTTP/2', () => {
 
   it.each([
     ['that is too large', 413, 'x'.repeat(30)],
-    ['that is too large and says so', 413, Buffer.alloc(2_000_000)],
-  ])('refuses a body %s, and goes on', async (_, status, body) => {
+    ['that declares a too large size', 413, Buffer.alloc(2_000_000)],
+  ])('refuses a body %s and keeps the connection', async (_, status, body) => {
     const { port } = await secure((req, res) => {
       void (async () => req.read(20))().then(
         (read) => res.send(200, [], [read]),
@@ -272,7 +272,7 @@ describe('HTTP/2', () => {
     expect((await ask(client, { ':method': 'POST', ':path': '/a' }, 'short')).body).toBe('short');
   });
 
-  it('does not wait for ever for a body, nor for a client that is gone', async () => {
+  it('limits the time for a body, and notices a client that is gone', async () => {
     const reasons: string[] = [];
     let seen = 0;
     const { port } = await secure(
@@ -304,14 +304,14 @@ describe('HTTP/2', () => {
     expect(reasons).toEqual(['request_timeout', 'invalid_request', 'invalid_request', 'invalid_request']);
   });
 
-  it('closes connections that are idle', async () => {
+  it('closes idle connections', async () => {
     const { port, listener } = await secure(echo, FILES, { times: { head: 300, request: 500, idle: 500 } });
     const client = await session(port);
     await ask(client, { ':path': '/a' });
     await until(() => listener.count === 0);
   });
 
-  it('answers Expect: 100-continue when the body is asked for', async () => {
+  it('answers Expect: 100-continue when the body is requested', async () => {
     const { port } = await secure(echo);
     const client = await session(port);
     const stream = client.request({ ':method': 'POST', ':path': '/a', expect: '100-continue' }, { endStream: false });
@@ -323,7 +323,7 @@ describe('HTTP/2', () => {
     expect(got).toBe('POST /a hello');
   });
 
-  it('serves its clients while it leaves, and lets them finish when it closes', async () => {
+  it('serves its clients before it stops, and lets open requests finish', async () => {
     const held: InboundResponse[] = [];
     const { port, listener } = await secure((req, res) => {
       if (req.target === '/held') held.push(res);
@@ -347,7 +347,7 @@ describe('HTTP/2', () => {
   });
 });
 
-describe('certificates of clients', () => {
+describe('client certificates', () => {
   const authority = new Authority();
   const other = new Authority();
   const ada = authority.sign('ada', 'ada.example');
@@ -357,14 +357,14 @@ describe('certificates of clients', () => {
   const name: Handle = (req, res) =>
     res.sendText(200, [], JSON.stringify([req.source.certificate?.subject, req.source.certificate?.names]));
 
-  it('are known to the request, in both protocols', async () => {
+  it('are available to the request in both protocols', async () => {
     const { port } = await secure(name, files);
     const said = JSON.stringify(['CN=ada', 'DNS:ada.example']);
     expect(await exchange(await connect(port, ada), get('/'))).toEqual([`200 ${said}`]);
     expect((await ask(await session(port, ada), { ':path': '/' })).body).toBe(said);
   });
 
-  /** With TLS 1.3 the client believes in the connection before the server has seen its certificate. */
+  /** With TLS 1.3 the client considers the connection open before the server has checked its certificate. */
   const refusedBy = async (port: number, options: tls.ConnectionOptions): Promise<string> => {
     const socket = tls.connect({ port, host: '127.0.0.1', ca: own.cert, ALPNProtocols: ['http/1.1'], ...options });
     closeLater(() => void socket.destroy());
@@ -380,14 +380,14 @@ describe('certificates of clients', () => {
     ['required', 'TLSv1.3'],
     ['optional', 'TLSv1.2'],
     ['optional', 'TLSv1.3'],
-  ] as const)('of another authority are refused where they are %s (%s)', async (clientCertificate, version) => {
+  ] as const)('of another authority are refused if certificates are %s (%s)', async (clientCertificate, version) => {
     const { port, listener } = await secure(name, { ...files, clientCertificate });
     expect(await refusedBy(port, { ...eve, maxVersion: version })).toBe('');
     expect(await refusedBy(port, { ...selfSigned('ada.example'), maxVersion: version })).toBe('');
     await until(() => listener.count === 0);
   });
 
-  it('are needed, or not, as it is configured', async () => {
+  it('are required or optional as configured', async () => {
     const required = await secure(name, files);
     expect(await refusedBy(required.port, {})).toBe('');
     const optional = await secure(name, { ...files, clientCertificate: 'optional' });
@@ -395,7 +395,7 @@ describe('certificates of clients', () => {
     expect((await exchange(await connect(optional.port, ada), get('/')))[0]).toContain('CN=ada');
   });
 
-  it('that were trusted are not any more once their authority is replaced, resumed sessions or not', async () => {
+  it('are no longer trusted once their authority is replaced, even in resumed sessions', async () => {
     const { port, listener } = await secure(name, files);
     const socket = await connect(port, { ...ada, maxVersion: 'TLSv1.2' });
     const resumed = socket.getSession();
@@ -428,7 +428,7 @@ describe('the certificate of the gateway', () => {
     const load = Array.from({ length: 6 }, async (_, i) => {
       for (; going; served++) {
         try {
-          // Some keep their connections, some open one for each request, some speak HTTP/2.
+          // Some clients keep their connections, some open one for each request, some use HTTP/2.
           if (i % 3 === 2) {
             const client = await session(port, { ca });
             expect((await ask(client, { ':path': '/x' })).body).toBe('GET /x ');
@@ -461,7 +461,7 @@ describe('the certificate of the gateway', () => {
     ]);
   });
 
-  it('is found by itself when its files change', async () => {
+  it('is reloaded automatically when its files change', async () => {
     const { port, certificates, listener } = await secure(echo);
     const before = await subjectOf(port);
     certificates.stop();
@@ -473,12 +473,12 @@ describe('the certificate of the gateway', () => {
   });
 
   it.each<[string, (next: Certificate) => void, RegExp]>([
-    ['no certificate', () => writeFileSync(FILES.cert, 'nonsense'), /tls.cert: .* holds no certificate/],
-    ['half a certificate', ({ cert }) => writeFileSync(FILES.cert, cert.slice(0, 200)), /holds no certificate/],
+    ['no certificate', () => writeFileSync(FILES.cert, 'nonsense'), /tls.cert: .* contains no certificate/],
+    ['half a certificate', ({ cert }) => writeFileSync(FILES.cert, cert.slice(0, 200)), /contains no certificate/],
     ['no key', () => writeFileSync(FILES.key, ''), /tls.key: .* cannot be used/],
-    ['the key of another', ({ key }) => writeFileSync(FILES.key, key), /is not the key of the certificate/],
+    ['the key of another certificate', ({ key }) => writeFileSync(FILES.key, key), /is not the key of the certificate/],
     ['nothing', () => rmSync(FILES.key), /tls.key: .* cannot be read \(ENOENT\)/],
-  ])('stays where its files hold %s, and is replaced when they are whole', async (_, spoil, reason) => {
+  ])('stays in use if its files contain %s, and is replaced when they are valid', async (_, spoil, reason) => {
     const { port, listener, told } = await secure(echo);
     const before = await subjectOf(port);
     const next = selfSigned('127.0.0.1');
@@ -489,7 +489,7 @@ describe('the certificate of the gateway', () => {
     expect(told.slice(1)).toEqual([
       {
         fields: { reason: expect.stringMatching(reason) },
-        message: 'the changed TLS files cannot be used; the certificate in use stays',
+        message: 'the changed TLS files cannot be used; keeping the current certificate',
       },
     ]);
     put(next);
@@ -510,7 +510,7 @@ const HEAD: [string, string][] = [
   [':path', '/x'],
 ];
 
-/** A client that sends what it likes. */
+/** A client that sends arbitrary frames. */
 class RawHttp2 {
   private got = Buffer.alloc(0);
 
@@ -526,7 +526,7 @@ class RawHttp2 {
     return new RawHttp2(await connect(port, { ALPNProtocols: ['h2'] }));
   }
 
-  /** Each header as a literal that is not remembered (RFC 7541 §6.2.2). */
+  /** Each header as a literal without indexing (RFC 7541 §6.2.2). */
   request(headers: readonly [string, string][], ends = true): this {
     const text = (value: string): Buffer => Buffer.concat([Buffer.from([value.length]), Buffer.from(value)]);
     const block = headers.flatMap(([name, value]) => [Buffer.from([0]), text(name), text(value)]);
@@ -538,7 +538,7 @@ class RawHttp2 {
     this.socket.write(frame(type, 0, 1, payload));
   }
 
-  /** Of the response, by the table of RFC 7541 appendix A. */
+  /** The status of the response, by the table of RFC 7541 appendix A. */
   async status(): Promise<number | undefined> {
     const find = (): Buffer | undefined => this.frames().find(({ type }) => type === 1)?.payload;
     await until(() => find() !== undefined);

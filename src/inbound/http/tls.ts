@@ -7,34 +7,34 @@ import type { Log } from '../../telemetry/log.js';
 export interface TlsFiles {
   readonly cert: string;
   readonly key: string;
-  /** The authorities that sign the certificates of clients. Without it clients show none. */
+  /** The authorities that sign client certificates. Without it clients send none. */
   readonly clientCa?: string | undefined;
   /** Whether a client without a certificate is refused. */
   readonly clientCertificate: 'required' | 'optional';
 }
 
-/** What the files hold. */
+/** The contents of the files. */
 export interface TlsContext {
   readonly cert: Buffer;
   readonly key: Buffer;
   readonly ca?: Buffer;
 }
 
-/** TLS cannot be set up from the files. */
+/** The files do not allow TLS to be set up. */
 export class TlsFileError extends Error {
   override readonly name = 'TlsFileError';
 }
 
-/** Files are read again this often; reading finds replaced symbolic links, which watching a file does not. */
+/** The interval for reading the files again. Reading detects replaced symbolic links, which a file watcher misses. */
 const INTERVAL = 5_000;
 
 /** The certificate and its key, which may be replaced while the gateway runs. */
 export class Certificates {
   private timer: NodeJS.Timeout | undefined;
   private stopped = false;
-  /** The digest of the contents that were looked at last, usable or not. */
+  /** The digest of the last contents read, valid or not. */
   private seen: string;
-  /** What was wrong with the files last, so that it is logged once. */
+  /** The last problem with the files, so that it is logged once. */
   private problem: string | undefined;
 
   private constructor(
@@ -45,14 +45,14 @@ export class Certificates {
     this.seen = digest(context);
   }
 
-  /** Throws where the files are not what they should be. */
+  /** Throws if the files are invalid. */
   static async load(files: TlsFiles, log: Log): Promise<Certificates> {
     const context = await read(files);
     describe(check(files, context), log, 'loaded the TLS certificate');
     return new Certificates(files, context, log);
   }
 
-  /** Calls `apply` with each new content of the files; where that is broken, the old one stays in use. */
+  /** Calls `apply` with each new content of the files. If the new content is invalid, the old one stays in use. */
   watch(apply: (context: TlsContext) => void, interval = INTERVAL): void {
     this.stopped = false;
     const look = (): void => {
@@ -62,7 +62,7 @@ export class Certificates {
     look();
   }
 
-  /** Looks at the files now. */
+  /** Checks the files now. */
   async reload(apply: (context: TlsContext) => void): Promise<void> {
     try {
       const context = await read(this.files);
@@ -77,7 +77,7 @@ export class Certificates {
       const { message } = error as Error;
       if (message === this.problem) return;
       this.problem = message;
-      this.log.warn({ reason: message }, 'the changed TLS files cannot be used; the certificate in use stays');
+      this.log.warn({ reason: message }, 'the changed TLS files cannot be used; keeping the current certificate');
     }
   }
 
@@ -110,19 +110,19 @@ function digest({ cert, key, ca }: TlsContext): string {
   return hash.digest('hex');
 }
 
-/** Returns the gateway's own certificate. Throws where the three do not go together. */
+/** Returns the gateway's own certificate. Throws if the three files do not match. */
 function check(files: TlsFiles, context: TlsContext): X509Certificate {
   let leaf: X509Certificate;
   try {
     leaf = new X509Certificate(context.cert);
   } catch {
-    throw new TlsFileError(`tls.cert: ${files.cert} holds no certificate in PEM form`);
+    throw new TlsFileError(`tls.cert: ${files.cert} contains no certificate in PEM form`);
   }
   if (context.ca) {
     try {
       new X509Certificate(context.ca);
     } catch {
-      throw new TlsFileError(`tls.clientCa: ${files.clientCa} holds no certificate in PEM form`);
+      throw new TlsFileError(`tls.clientCa: ${files.clientCa} contains no certificate in PEM form`);
     }
   }
   try {
@@ -146,7 +146,7 @@ function describe(leaf: X509Certificate, log: Log, message: string): void {
 
 const oneLine = (subject: string): string => subject.replaceAll('\n', ', ');
 
-/** What a context is made of, at first and whenever the files change. */
+/** The options of a TLS context, at the start and after each change of the files. */
 export function secureOptions({ cert, key, ca }: TlsContext): SecureContextOptions {
   return { cert, key, ...(ca && { ca }), minVersion: 'TLSv1.2' };
 }

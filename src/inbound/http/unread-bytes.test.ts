@@ -31,21 +31,21 @@ function stand(bytes: number, stall = 1_000) {
 }
 
 describe('bytes that wait for slow readers', () => {
-  it('are let be within their limit', () => {
+  it('are allowed within their limit', () => {
     const { all, add, told } = stand(1_000);
     const readers = [add(400), add(600)];
     expect(readers.map(({ cut }) => cut)).toEqual([false, false]);
     expect([all.bytes, told]).toEqual([1_000, []]);
   });
 
-  it('cost the oldest reader its connection beyond the limit', () => {
+  it('beyond the limit, the oldest reader is disconnected', () => {
     const { all, add, told } = stand(1_000);
     const readers = [add(400), add(400), add(400)];
     expect(readers.map(({ cut }) => cut)).toEqual([true, false, false]);
     expect([all.bytes, told]).toEqual([800, ['1 limit']]);
   });
 
-  it('do not count what was read meanwhile', () => {
+  it('do not include bytes read meanwhile', () => {
     const { all, add } = stand(1_000);
     const [first, second] = [add(400), add(400)];
     second.unread = 0;
@@ -54,7 +54,7 @@ describe('bytes that wait for slow readers', () => {
     expect(all.bytes).toBe(800);
   });
 
-  it('cost the one that takes nothing rather than one that takes a little', () => {
+  it('beyond the limit, a reader that reads nothing is disconnected before one that reads slowly', () => {
     const { all, add, clock } = stand(1_000);
     const [first, second] = [add(400), add(400)];
     clock.now = 500;
@@ -64,7 +64,7 @@ describe('bytes that wait for slow readers', () => {
     expect([first.cut, second.cut]).toEqual([false, true]);
   });
 
-  it('may be more than the limit for one response alone', () => {
+  it('may exceed the limit for a single response', () => {
     const { add } = stand(1_000);
     const [small, large] = [add(10), add(5_000)];
     expect([small.cut, large.cut]).toEqual([true, false]);
@@ -72,7 +72,7 @@ describe('bytes that wait for slow readers', () => {
     expect(large.cut).toBe(true);
   });
 
-  it('are not waited for where the reader takes nothing for long', () => {
+  it('are dropped if the reader reads nothing for too long', () => {
     const { all, add, clock, told } = stand(1_000);
     const [dead, alive] = [add(10), add(10)];
     clock.now = 900;
@@ -85,7 +85,7 @@ describe('bytes that wait for slow readers', () => {
     expect(all.bytes).toBe(0);
   });
 
-  it('are forgotten with the response', () => {
+  it('are no longer counted after the response', () => {
     const { all, add } = stand(1_000);
     const reader = add(10);
     all.gone(reader);
@@ -100,7 +100,7 @@ describe('a listener whose clients do not read', () => {
   const limits = { ...SETTINGS.limits, unread: 3 * LARGE };
   const large = Buffer.alloc(LARGE, 97);
 
-  it.each(['whole', 'as a stream'])('holds no more for all of them than its limit: %s', async (how) => {
+  it.each(['whole', 'as a stream'])('buffers no more than its limit for all of them: %s', async (how) => {
     const outcomes: boolean[] = [];
     const { port, listener, told } = await serve(
       (req, res) => {
@@ -126,7 +126,7 @@ describe('a listener whose clients do not read', () => {
     await until(() => outcomes.length >= 6);
     expect(listener.unread.bytes).toBeLessThanOrEqual(limits.unread);
     expect(told[0]).toMatchObject({ message: expect.stringContaining('limits.unread') });
-    // Others are served, and who is left and reads has all of it.
+    // Other clients are served, and a remaining client that reads gets the whole response.
     const other = (await Client.open(port)).send(get('/small'));
     expect((await other.reply()).body).toBe('small');
     const last = slow.at(-1)!;

@@ -1,49 +1,49 @@
-/** A response of which some bytes wait for its client to read on. */
+/** A response with bytes that wait for its client. */
 export interface ResponseReader {
-  /** Bytes that wait in the process. */
+  /** The number of bytes that wait in the process. */
   readonly unread: number;
   destroy(): void;
 }
 
 export interface UnreadLimits {
-  /** The most bytes that wait for all readers together. */
+  /** The maximum number of waiting bytes for all readers together. */
   readonly bytes: number;
-  /** Milliseconds after which a reader that took nothing is cut. */
+  /** Milliseconds after which a reader that read nothing is disconnected. */
   readonly stall: number;
 }
 
 interface Waiting {
-  /** Bytes that waited when they were counted last. */
+  /** The number of waiting bytes at the last count. */
   bytes: number;
-  /** When the reader last took something, or when its wait began. */
+  /** The time when the reader last read something, or when its wait began. */
   moved: number;
 }
 
-/** Below the limit by this factor once it was exceeded, so that not every write has to count again. */
+/** After an excess the sum is reduced to this share of the limit, so that not every write triggers a new count. */
 const RELIEF = 0.9;
 
 /**
- * Bounds the bytes of responses that wait for their clients, of all clients together: each alone may be within its limits
- * while many of them exhaust the memory. Beyond the limit the readers that took nothing for the longest time are cut.
+ * Limits the response bytes that wait for clients, for all clients together: many clients within their own limits could
+ * still exhaust the memory. Beyond the limit, the readers that read nothing for the longest time are disconnected.
  */
 export class UnreadBytes {
   private readonly readers = new Map<ResponseReader, Waiting>();
-  /** Never less than the true sum: what readers took since the last count is still in it. */
+  /** Never less than the true sum: bytes read since the last count are still included. */
   private sum = 0;
 
   constructor(
     private readonly limits: UnreadLimits,
-    /** Tells that readers were cut. */
+    /** Called when readers were disconnected. */
     private readonly cut: (count: number, why: 'limit' | 'stall') => void = () => {},
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Bytes that wait, as far as they were counted. */
+  /** The number of waiting bytes, as of the last count. */
   get bytes(): number {
     return this.sum;
   }
 
-  /** Something was written that the system did not take at once. */
+  /** Bytes were written that the system did not accept at once. */
   waits(reader: ResponseReader): void {
     const { unread } = reader;
     const known = this.readers.get(reader);
@@ -58,7 +58,7 @@ export class UnreadBytes {
     if (this.sum > this.limits.bytes) this.relieve(reader);
   }
 
-  /** The response is over. */
+  /** The response has ended. */
   gone(reader: ResponseReader): void {
     const known = this.readers.get(reader);
     if (!known) return;
@@ -66,7 +66,7 @@ export class UnreadBytes {
     this.sum -= known.bytes;
   }
 
-  /** Called from time to time: readers that take nothing are cut also where there is room for what they do not take. */
+  /** Called periodically: readers that read nothing are disconnected even below the limit. */
   check(): void {
     this.count();
     const before = this.now() - this.limits.stall;
@@ -87,11 +87,11 @@ export class UnreadBytes {
     }
   }
 
-  /** `newest` is cut by nobody: a single response may be larger than the limit. */
+  /** `newest` is never disconnected, because a single response may exceed the limit. */
   private relieve(newest: ResponseReader): void {
     this.count();
     if (this.sum <= this.limits.bytes) return;
-    // The order of the map decides between those that moved at the same time: the oldest is first.
+    // Among readers with equal times, the order of the map decides: the oldest is first.
     const slowest = [...this.readers].sort(([, a], [, b]) => a.moved - b.moved);
     let count = 0;
     for (const [reader] of slowest) {
