@@ -11,7 +11,7 @@ import type { Runtime } from './runtime.js';
 
 export interface A2aEndpointsOptions {
   readonly runtime: Runtime;
-  /** Something broke in the gateway while it worked on a request. */
+  /** Called when the gateway itself fails while it handles a request. */
   failed(error: unknown, path: string, requestId?: string): void;
 }
 
@@ -45,13 +45,13 @@ export class A2aEndpoints {
     };
   }
 
-  /** Opens the port of gRPC where the configuration names one; returns its address. */
+  /** Opens the gRPC port if one is configured; returns its address. */
   async listen(): Promise<string | undefined> {
     const { runtime, failed } = this.options;
     const { grpc, limits, a2a } = runtime.config;
     if (!grpc.listen) return undefined;
     const { host, port } = grpc.listen;
-    // Loaded on demand: it is the largest library of all.
+    // Loaded on demand: the gRPC library is the largest dependency.
     const { GrpcEndpoint } = await import('../inbound/a2a/grpc-endpoint.js');
     this.grpc = new GrpcEndpoint({
       gateway: runtime.a2a.dispatcher,
@@ -64,17 +64,17 @@ export class A2aEndpoints {
     return formatListen({ host, port: bound.port });
   }
 
-  /** Calls that are under way over HTTP. */
+  /** The number of HTTP calls under way. */
   get busy(): number {
     return this.http.busy;
   }
 
-  /** Ends the streams that only wait for news, so that clients open them elsewhere. */
+  /** Ends streams that wait for events, so that clients reopen them at another replica. */
   endStreams(): void {
     this.http.endStreams();
   }
 
-  /** Closes the port of gRPC when its calls are over, or when `force` resolves. */
+  /** Closes the gRPC port once its calls have ended, or when `force` resolves. */
   async close(force: Promise<unknown>): Promise<void> {
     await this.grpc?.close(force);
   }

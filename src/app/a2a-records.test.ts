@@ -48,7 +48,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
   afterEach(() => Promise.all(cores.map(({ dispatcher }) => dispatcher.close())));
   afterAll(() => cluster.stop());
 
-  test('any replica serves any task: stream here, subscribe, ask, list and cancel there', async () => {
+  test('every replica serves a task that another replica started: subscribe, get, list and cancel', async () => {
     const [here, there] = cores as [Core, Core];
     const upstream = new Channel();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
@@ -70,7 +70,7 @@ describe.each(ENGINES.filter((engine) => engine !== 'sqlite'))('replicas on %s',
     expect(one.count('SubscribeToTask')).toBe(0);
   });
 
-  test('a subscriber goes on when the replica that followed the task leaves', async () => {
+  test('a subscription continues after the replica that followed the task has left', async () => {
     const [here, there] = cores as [Core, Core];
     const [upstream, next] = [new Channel(), new Channel()];
     const working = task('t1', 'TASK_STATE_WORKING');

@@ -1,4 +1,4 @@
-/** Tasks of A2A agents, their events and push configurations, put into the stores of `state/`. */
+/** Stores the tasks of A2A agents, their events and push configurations in `state/`. */
 import { createHash } from 'node:crypto';
 import type { AgentRecords, NumberedEvent, PushRecord, TaskKey, TaskRecord } from '../core/a2a/tasks/task-records.js';
 import type { DialectId } from '../protocol/a2a/dialect.js';
@@ -7,19 +7,19 @@ import { type AgentTask, newId, type State, wallMs } from '../state/index.js';
 import { storing } from './mcp-records.js';
 
 export interface AgentRecordsOptions {
-  /** A task is kept for so long after its last change. */
+  /** How long a task is kept after its last change, in milliseconds. */
   readonly taskTtl: number;
   /** Whether other replicas share the database. */
   readonly shared: boolean;
 }
 
-const stored = storing('Tasks');
+const stored = storing('tasks');
 
 export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOptions): AgentRecords {
   const { agentTasks: tasks, agentPushes: pushes, bus } = state;
   const changed = shared ? busHints(bus, 'task') : localHints();
   const meddled = shared ? busHints(bus, 'meddled') : localHints();
-  /** Names this replica among those that follow tasks. A restart makes it another one. */
+  /** Identifies this replica as the follower of a task. Each start of the process makes a new id. */
   const self = newId();
   const recordOf = (found: AgentTask<unknown> | undefined): TaskRecord | undefined => found && readRecord(found, self);
 
@@ -64,7 +64,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
         }),
         'unknown',
       );
-      // Nobody can wait for news of a task that begins with its end.
+      // A task that is terminal in its first record has no subscribers to notify.
       if (saved && (after > 0 || !isTerminal(name))) changed.send(record);
       if (saved && after > 0 && !held) meddled.send(record);
       return saved;
@@ -108,7 +108,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
 
 const bare = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
 
-/** PostgreSQL has no room for this character in a text: no task of ours has it in its name. */
+/** PostgreSQL cannot store NUL in text, so no stored task has an id that contains it. */
 const storable = (id: string): boolean => !id.includes('\0');
 
 function readRecord(found: AgentTask<unknown>, self: string): TaskRecord {
@@ -148,7 +148,7 @@ function localHints(): ChangeHints {
   };
 }
 
-/** A hint that is lost costs its reader the time until it looks by itself. */
+/** Hints over the bus. They may be lost: a listener that misses one sees the change at its next poll. */
 function busHints(bus: State['bus'], kind: string): ChangeHints {
   const topicOf = (key: TaskKey): string =>
     `a2a:${kind}:${createHash('sha256').update(nameOf(key)).digest('base64url').slice(0, 32)}`;

@@ -1,4 +1,4 @@
-/** The A2A side of the running gateway: agents, their tasks, cards and webhooks, put together. */
+/** The A2A side of the running gateway: composes agents, their tasks, cards and webhooks. */
 import { createHash } from 'node:crypto';
 import { formatListen } from '../config/address.js';
 import type { AgentConfig, Config } from '../config/schema.js';
@@ -32,7 +32,7 @@ import type { Replica } from './replica.js';
 
 export interface A2aRuntimeOptions {
   readonly config: Config;
-  /** The configuration as it is now, for agents that are registered. */
+  /** The configuration in effect; agents registered at run time are checked against it. */
   readonly live: () => Config;
   readonly info: Implementation;
   readonly state: State;
@@ -40,17 +40,17 @@ export interface A2aRuntimeOptions {
   readonly seal: Seal;
   readonly authenticator: Authenticator;
   readonly credentials: Credentials;
-  /** Whether callers may read what operators may of failures. */
+  /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
-  /** The MCP side, for agents made of tools and for tools made of agents. */
+  /** The MCP side, for the protocol bridge: agents made of tools, and tools made of agents. */
   readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway'>;
   readonly log: Log;
 }
 
-/** The row is as old as the gateway; what is sealed in it must only not end before. */
+/** Lifetime of the seal around the card signing key: longer than any installation, because the key is kept for good. */
 const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
-/** More than any one machine holds open. */
-const MOST_STREAMS = 10_000;
+/** Limit on open streams over all callers: more than one machine can hold open. */
+const MAX_STREAMS = 10_000;
 
 export class A2aRuntime {
   readonly directory = new Agents();
@@ -59,15 +59,15 @@ export class A2aRuntime {
   readonly cards: Cards;
   readonly keys: CardKeys;
   readonly dispatcher: AgentDispatcher;
-  /** The agents, which can be changed while the gateway runs. */
+  /** The agents behind the gateway; they can change while it runs. */
   readonly agents: Registrations<'agent'>;
   private readonly egress: Egress;
-  /** For every URL that a caller or a card supplied. */
+  /** The HTTP client for every URL that a caller or an agent card supplied. */
   private readonly guarded: HttpClient;
   private readonly sender: WebhookSender;
-  /** Notifications that nobody took. */
+  /** Push notifications that could not be delivered. */
   readonly deadLetters: DeadLetters;
-  /** Where the endpoints are, once they are open. */
+  /** The URL of the HTTP endpoints, once they are open. */
   private listener: string | undefined;
   private grpcListener: string | undefined;
 
@@ -135,7 +135,7 @@ export class A2aRuntime {
         parts: a2a.parts,
         artifacts: a2a.artifacts,
         history: a2a.history,
-        streams: MOST_STREAMS,
+        streams: MAX_STREAMS,
         streamsPerCaller: a2a.streams,
         maxHops: a2a.maxHops,
       },
@@ -154,8 +154,8 @@ export class A2aRuntime {
       audit: state.audit,
       log,
       drain: config.timeouts.drain,
-      bring: (name, settings) => this.bring(name, settings),
-      takeAway: (name) => this.takeAway(name),
+      install: (name, settings) => this.install(name, settings),
+      uninstall: (name) => this.uninstall(name),
     });
   }
 
@@ -163,7 +163,7 @@ export class A2aRuntime {
     await this.agents.start();
   }
 
-  /** The endpoints are open: agents may call back, and cards say where. */
+  /** Called when the endpoints are open: agents can now push to them, and cards name their addresses. */
   opened(listener: string, grpc: string | undefined): void {
     this.listener = listener;
     this.grpcListener = grpc;
@@ -180,18 +180,18 @@ export class A2aRuntime {
     return publicAddress && this.grpcListener !== undefined ? formatListen(publicAddress) : this.grpcListener;
   }
 
-  private bring(name: string, settings: AgentConfig): (() => Promise<void>) | undefined {
+  private install(name: string, settings: AgentConfig): (() => Promise<void>) | undefined {
     const agent = this.build(name, settings);
     const before = this.directory.put(agent);
-    // Asked once by itself: an agent that is away now is asked again, and nobody waits for it.
+    // Fetch the card in the background. If the agent is unreachable, the next use fetches the card again.
     agent.facts().catch(() => {});
     this.withoutTools(name);
-    // An agent that is made of tools would only offer them a second time.
+    // An agent made of tools adds no tools: the catalog has them already.
     if (settings.mcp && settings.url !== undefined) this.withTools(agent, settings.timeouts.callMax);
     return before && (() => before.close());
   }
 
-  private takeAway(name: string): (() => Promise<void>) | undefined {
+  private uninstall(name: string): (() => Promise<void>) | undefined {
     this.withoutTools(name);
     const before = this.directory.remove(name);
     return before && (() => before.close());
@@ -201,7 +201,7 @@ export class A2aRuntime {
     const { mcp, log } = this.options;
     const { catalog } = mcp;
     if (catalog.upstream(agent.name)) {
-      log.warn({ agent: agent.name }, 'an agent has the name of a server, so its skills are not tools');
+      log.warn({ agent: agent.name }, 'the skills of this agent are not offered as tools: a server has the same name');
     } else catalog.put(new AgentUpstream(agent, this.dispatcher, callMax));
   }
 
@@ -250,7 +250,7 @@ export class A2aRuntime {
   }
 }
 
-/** One key for all replicas, sealed where they all look. */
+/** The key that signs cards, the same for all replicas: stored sealed in the shared database. */
 function cardKeys(state: State, seal: Seal): CardKeys {
   const registry = state.registry as Registry<CardKeyRecord>;
   return new CardKeys({
@@ -269,6 +269,6 @@ function cardKeys(state: State, seal: Seal): CardKeys {
   });
 }
 
-/** The same for all replicas of a gateway, and for no other gateway. */
+/** An id that all replicas of one gateway share and no other gateway has. */
 const instanceOf = ({ keyring }: State): string =>
   createHash('sha256').update('parley instance ').update(keyring.active.key).digest('base64url').slice(0, 16);

@@ -1,7 +1,7 @@
 import type { Config } from '../config/schema.js';
 import { CONFIGURED, type Credentials } from '../identity/credentials.js';
 
-/** The credentials of requests to servers and agents. */
+/** The credentials that requests to servers and agents carry. */
 export function credentialsOf(_: Config): Credentials {
   return CONFIGURED;
 }

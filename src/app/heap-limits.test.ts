@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 const MODULE = new URL('./heap-limits.ts', import.meta.url);
 const LOADER = new URL('../../test/support/ts.mjs', import.meta.url).href;
 
-/** Makes much that outlives a collection and little that stays; says how large the young generation became, in MiB. */
+/** Allocates many objects that survive one collection and few that stay; prints the young generation's size in MiB. */
 const WORK = `
   import { getHeapSpaceStatistics } from 'node:v8';
   const size = () => getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size;
@@ -19,7 +19,7 @@ const WORK = `
       await new Promise((resolve) => setImmediate(resolve));
     }
   };
-  // As loading the gateway does: until there is enough, and no longer.
+  // Grows the young generation to the limit, as loading the gateway does.
   while (size() < 16 * 1024 * 1024) await turns(1, new Array(2_000));
   if (process.argv[1] === 'bounded') (await import(process.argv[2])).boundYoungGeneration();
   await turns(200, new Array(20_000));
@@ -32,7 +32,7 @@ const youngAfter = async (how: 'bounded' | 'free'): Promise<number> => {
   return Number(stdout);
 };
 
-test('the young generation stops growing where it is enough', async () => {
+test('the young generation stops growing at the limit', async () => {
   expect(await youngAfter('free')).toBeGreaterThan(16);
   expect(await youngAfter('bounded')).toBe(16);
 }, 30_000);

@@ -25,7 +25,7 @@ test('parts are stopped in the reverse order, each once, one after the other', a
   expect(events).toEqual(['server', 'core', 'state']);
 });
 
-test('a start that fails stops the parts that were started, and tells why it failed', async () => {
+test('a start that fails stops the parts that were started and rejects with the cause', async () => {
   const { lifecycle, events, add } = recorded();
   const starting = lifecycle.start(async () => {
     add('state');
@@ -36,7 +36,7 @@ test('a start that fails stops the parts that were started, and tells why it fai
   expect(events).toEqual(['core', 'state']);
 });
 
-test('a part that cannot be stopped is logged, and the others are stopped', async () => {
+test('a part that fails to stop is logged, and the other parts are stopped', async () => {
   const { lifecycle, events, errors, add } = recorded();
   add('state');
   add('core', () => Promise.reject(new Error('stuck')));

@@ -1,8 +1,8 @@
 import type { Log } from '../telemetry/log.js';
 
 /**
- * The parts of a running program, in the order in which they were started. They are stopped in the reverse order: at the end,
- * and where a later part cannot be started.
+ * The parts of a running program, in the order in which they were started. They are stopped in reverse order, either
+ * when the program ends or when a later part fails to start.
  */
 export class Lifecycle {
   private readonly parts: { readonly name: string; stop(): unknown }[] = [];
@@ -10,7 +10,7 @@ export class Lifecycle {
 
   constructor(private readonly log: Log) {}
 
-  /** Starts parts; where that fails, those that were started are stopped before the error is passed on. */
+  /** Runs `make`, which starts parts. If it fails, stops the parts that were started and rethrows the error. */
   async start<T>(make: () => Promise<T>): Promise<T> {
     try {
       return await make();
@@ -20,13 +20,13 @@ export class Lifecycle {
     }
   }
 
-  /** Says how to stop a part that was just made. Returns the part. */
+  /** Registers a part that was just started, with the function that stops it. Returns the part. */
   add<T>(name: string, part: T, stop: (part: T) => unknown): T {
     this.parts.push({ name, stop: () => stop(part) });
     return part;
   }
 
-  /** Stops every part once, one after the other. A part that fails to stop is logged and holds up nobody. */
+  /** Stops every part once, one after the other. A part that fails to stop is logged; the others still stop. */
   stop(): Promise<void> {
     this.stopping ??= this.stopAll();
     return this.stopping;
@@ -37,7 +37,7 @@ export class Lifecycle {
       try {
         await part.stop();
       } catch (error) {
-        this.log.error({ err: error, part: part.name }, 'a part of the gateway could not be stopped');
+        this.log.error({ err: error, part: part.name }, 'a part of the gateway failed to stop');
       }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Loads the gateway in steps, when a command needs it. Node opens all files of one import at the same time, which may be more
- * than the limit of open files leaves.
+ * Loads the gateway in steps, when a command needs it. Node opens all files of one import at the same time, and their
+ * number may exceed the limit on open files.
  */
 export async function loadStarters(): Promise<typeof import('./serve.js') & typeof import('./stdio.js')> {
   await import('../protocol/a2a/index.js');

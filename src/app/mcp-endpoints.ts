@@ -11,7 +11,7 @@ import type { Runtime } from './runtime.js';
 /** The inbound adapters of MCP over HTTP. */
 export class McpEndpoints {
   readonly http: McpHttpEndpoint;
-  /** Undefined where clients of HTTP+SSE are not served. */
+  /** Undefined if the HTTP+SSE endpoints are closed. */
   readonly sse: SseEndpoint | undefined;
   private readonly modern: ModernRequestHandler;
   private readonly httpSessions: Sessions<HttpCarrier>;
@@ -52,17 +52,17 @@ export class McpEndpoints {
       : undefined;
   }
 
-  /** Sessions that are open. */
+  /** The number of open sessions. */
   get sessions(): number {
     return this.httpSessions.size + this.sseSessions.size;
   }
 
-  /** Calls that are under way. */
+  /** The number of calls under way. */
   get busy(): number {
     return this.modern.busy + this.httpSessions.busy + this.sseSessions.busy;
   }
 
-  /** Ends the streams that only wait for news, so that clients open them elsewhere. */
+  /** Ends streams that wait for events, so that clients reopen them at another replica. */
   endStreams(): void {
     this.modern.endListens();
     this.httpSessions.comeBack();

@@ -1,4 +1,4 @@
-/** What the rooms keep beyond a process, put into the stores of `state/`. */
+/** Stores MCP sessions, tasks, parked calls, used approvals and version verdicts in `state/`. */
 
 import type { Cluster } from '../core/cluster.js';
 import type { HostedTaskRecord, HostedTaskRecords } from '../core/era-bridge/hosted-tasks.js';
@@ -14,13 +14,13 @@ import { isTerminal } from '../protocol/mcp/translate/task.js';
 import { isStateError, type Sessions as SessionRows, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
-/** How long a task of the gateway may run and its outcome is kept. */
+/** Lifetime of a task hosted by the gateway, from its start to the removal of its outcome, in milliseconds. */
 export const TASK_TTL = 60 * 60 * 1000;
 
-/** A verdict that nobody confirmed for so long is asked for again at the next start. */
+/** Lifetime of a stored verdict about a server's version. After it, the next start probes the server again. */
 const VERDICT_LIFE = 7 * 24 * 60 * 60 * 1000;
 
-/** A database that is away refuses what needs it for the moment; everything else goes on. */
+/** Turns an unavailable database into a retryable error for the request that needs it; other requests succeed. */
 export const storing =
   (what: string) =>
   async <T>(work: Promise<T>, outcome: CallOutcome = 'not_executed'): Promise<T> => {
@@ -28,16 +28,20 @@ export const storing =
       return await work;
     } catch (error) {
       if (!isStateError(error) || !error.retryable) throw error;
-      throw new ProtocolError('overloaded', `${what} cannot be kept or found at the moment; try again`, {
-        outcome,
-        headers: { 'Retry-After': '1' },
-      });
+      throw new ProtocolError(
+        'overloaded',
+        `The database is unavailable: ${what} cannot be stored or read; try again`,
+        {
+          outcome,
+          headers: { 'Retry-After': '1' },
+        },
+      );
     }
   };
 
-const stored = storing('What has to be kept');
+const stored = storing('sessions, tasks and parked calls');
 
-/** Sessions of HTTP clients are rows: a restart, or another replica, goes on with them. */
+/** Sessions of HTTP clients are stored in the database, so they continue after a restart and at other replicas. */
 export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRecords {
   const store = sessions as SessionRows<SessionRecord>;
   const until = (idle: number): number => wallMs() + idle;
@@ -48,7 +52,7 @@ export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRe
     },
     load: async (key) => (await stored(store.get(key)))?.value,
     update: async (key, progress) => {
-      // Whoever writes at the same time writes of the same client; the last word counts.
+      // Concurrent writers all write the progress of the same client, so the last write wins.
       for (let found = await stored(store.get(key)); found; found = await stored(store.get(key))) {
         const value = { ...found.value, progress };
         if ((await stored(store.update({ id: key, rev: found.rev, value }))) === undefined) continue;
@@ -75,7 +79,7 @@ export function taskRecords({ tasks }: State): HostedTaskRecords {
   return {
     create: async (record) => {
       const { taskId: id, principal, ttlMs } = record;
-      // By the clock of the rows, whatever this replica's own says: `createdAt` is for people.
+      // The expiry uses the clock of the state layer, which removes rows; `createdAt` is for display only.
       await stored(tasks.create({ id, principal, value: record, expiresAt: wallMs() + (ttlMs ?? TASK_TTL) }));
       revs.set(record.taskId, 1);
     },
@@ -104,7 +108,7 @@ export function taskRecords({ tasks }: State): HostedTaskRecords {
   };
 }
 
-/** What a parked call is about is its caller's business: a copy of the database does not tell. */
+/** Parked calls are stored sealed: a copy of the database does not reveal their content. */
 export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
   return {
     keep: async (id, principal, server, call, ttl) => {
@@ -125,26 +129,26 @@ export function parkedRecords({ parked }: State, seal: Seal): ParkedRecords {
   };
 }
 
-/** The clocks of replicas may differ by this much; a used approval is remembered for longer than it is valid. */
+/** Used approvals are kept this much longer than they are valid, because the clocks of replicas differ. */
 const APPROVAL_MARGIN = 60_000;
 
 export function usedApprovals({ spentApprovals }: State): UsedApprovals {
   return { spend: (id, ttl) => stored(spentApprovals.spend(id, ttl + APPROVAL_MARGIN)) };
 }
 
-/** Verdicts are read once at the start and written behind: no call waits for them. */
+/** Version verdicts are read once at the start and written in the background: no call waits for them. */
 export async function rememberedVerdicts(state: State, log: Log): Promise<VerdictStore> {
   const known = new Map<string, Verdict>();
   const store = state.verdicts;
   for (const { target, value } of await store.all()) known.set(target, value as Verdict);
-  log.debug({ verdicts: known.size }, 'verdicts recalled');
+  log.debug({ verdicts: known.size }, 'loaded the stored verdicts about server versions');
   return {
     recall: (target) => known.get(target),
     remember: (target, verdict) => {
       known.set(target, verdict);
       store
         .put(target, { value: verdict, datedAt: verdict.at, expiresAt: wallMs() + VERDICT_LIFE })
-        .catch((error: unknown) => log.warn({ err: error }, 'a verdict was not saved'));
+        .catch((error: unknown) => log.warn({ err: error }, 'failed to store a verdict about a server version'));
     },
   };
 }

@@ -1,4 +1,4 @@
-/** The MCP side of the running gateway: servers, their catalog, and the calls that wait, put together. */
+/** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { type Admission, OpenAdmission } from '../core/admission.js';
@@ -28,58 +28,58 @@ import { pipelineOf } from './pipeline.js';
 import { type Entry, Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 
-/** How long lists and handshakes wait for a server that has not answered yet, in milliseconds. */
+/** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;
 
-/** How often a task is worth asking for. */
+/** Polling interval for tasks, in milliseconds. */
 const TASK_POLL = 500;
-/** Questions, answers and results of running tasks that are in memory, in bytes. */
+/** Limit on the memory for questions, answers and results of running tasks, in bytes. */
 const TASK_BYTES = 128 * 1024 * 1024;
-/** The owner of a process holds a question a little longer than the replica of its caller does. */
+/** The replica that owns a process keeps a question this much longer than the replica that serves the caller. */
 const HELD_MARGIN = 60_000;
 
 export interface McpRuntimeOptions {
   readonly config: Config;
-  /** The configuration as it is now, for servers that are registered. */
+  /** The configuration in effect; servers registered at run time are checked against it. */
   readonly live: () => Config;
   readonly info: Implementation;
   readonly state: State;
   readonly replica: Replica;
   readonly verdicts: VerdictStore;
   readonly seal: Seal;
-  /** Establishes the callers that come over a network. */
+  /** Authenticates callers that connect over the network. */
   readonly authenticator: Authenticator;
   readonly credentials: Credentials;
-  /** Whether callers may read what operators may of failures. */
+  /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
   readonly log: Log;
   readonly reporting: Reporting;
 }
 
-/** What the gateway tells beside its log. */
+/** How the gateway reports on calls and servers, apart from its log. */
 export interface Reporting {
-  /** Takes a line for each call. */
+  /** Receives one line per call. */
   readonly calls?: CallLog;
-  /** Steps around every call, beside those of the gateway. */
+  /** Additional interceptors around every call. */
   readonly interceptors?: readonly Interceptor[];
-  /** How an operator reads the output of a server's process, where this gateway can be asked for it. */
+  /** The command or setting with which an operator reads the output of a server's process. */
   readonly showsOutput?: (server: string) => string;
-  /** The one caller started the gateway and is its operator, whatever tokens there are. */
+  /** True if the only caller is the program that started the gateway: it is the operator and needs no token. */
   readonly private?: boolean;
 }
 
 export class McpRuntime {
-  /** Who may know of what, and use it. */
+  /** Decides which servers, agents and tools a caller may see and use. */
   readonly admission: Admission;
   readonly catalog: Catalog;
-  /** The servers, which can be changed while the gateway runs. */
+  /** The servers behind the gateway; they can change while it runs. */
   readonly servers: Registrations<'server'>;
   readonly states: RequestStates;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
   /** The interceptors of both protocols. */
   readonly pipeline: Pipeline;
-  /** What every inbound adapter calls. */
+  /** The entry point for every inbound adapter. */
   readonly gateway: Gateway;
 
   constructor(private readonly options: McpRuntimeOptions) {
@@ -97,8 +97,8 @@ export class McpRuntime {
       audit: state.audit,
       log,
       drain: timeouts.drain,
-      bring: (name, settings) => closing(catalog.put(this.upstream(name, settings), new ToolRules(settings.tools))),
-      takeAway: (name) => closing(catalog.remove(name)),
+      install: (name, settings) => closing(catalog.put(this.upstream(name, settings), new ToolRules(settings.tools))),
+      uninstall: (name) => closing(catalog.remove(name)),
     });
     this.parking = new Parking(
       {
@@ -152,7 +152,7 @@ export class McpRuntime {
         explains,
         showsOutput: reporting.showsOutput,
       });
-    // A process lives on one machine; the replicas share it.
+    // A stdio server runs on one replica, and the other replicas reach it there.
     return !replica.shared || settings.command === undefined
       ? build()
       : new OwnedUpstream({
@@ -164,7 +164,7 @@ export class McpRuntime {
         });
   }
 
-  /** For the sessions of clients with a handshake, over whichever transport. */
+  /** Options for the sessions of legacy clients, over any transport. */
   sessionsOptions(): SessionsOptions {
     const { config, info, seal, authenticator, replica } = this.options;
     const { catalog } = this;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { SILENT } from '../telemetry/log.js';
 import { baseUrl, endpointsOf, logChange, shortSnippets } from './overview.js';
 
-test('clients are given a URL they can reach', () => {
+test('the base URL is one that clients can reach', () => {
   const tls = { clientCertificate: 'required' } as const;
   expect(baseUrl({ publicUrl: undefined, tls }, '127.0.0.1', 4600)).toBe('http://127.0.0.1:4600');
   const secure = { ...tls, cert: '/cert.pem' };
@@ -15,7 +15,7 @@ test('clients are given a URL they can reach', () => {
   );
 });
 
-test('the endpoints are those that are served', () => {
+test('lists the endpoints that are open', () => {
   const all = endpointsOf({ base: 'http://h', mcp: true, sse: true, agents: true, grpc: '127.0.0.1:4601' });
   expect(all.map(({ address }) => address)).toEqual([
     'http://h/mcp',
@@ -29,7 +29,7 @@ test('the endpoints are those that are served', () => {
   expect(none.map(({ label }) => label)).toEqual(['MCP', 'MCP, one server']);
 });
 
-test('what is pasted at a terminal is one line each, with a placeholder where a token is asked for', () => {
+test('each snippet for the terminal is one line, with a placeholder if a token is required', () => {
   for (const guarded of [false, true]) {
     for (const { text } of shortSnippets('http://h/mcp', guarded)) {
       expect(text).not.toContain('\n');
@@ -38,7 +38,7 @@ test('what is pasted at a terminal is one line each, with a placeholder where a 
   }
 });
 
-describe('a change in the log', () => {
+describe('a state change in the log', () => {
   const lines: [string, object, string][] = [];
   const write = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
   const log = { ...SILENT, debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
@@ -48,7 +48,7 @@ describe('a change in the log', () => {
     return lines[0];
   };
 
-  test('has an event, the name, and times without digits nobody needs', () => {
+  test('has an event, the name, and rounded times', () => {
     expect(
       logged({
         kind: 'server',
@@ -75,7 +75,7 @@ describe('a change in the log', () => {
     ).toEqual(['info', { event: 'agent.up', agent: 'a', skills: 2, awayMs: 5_001 }, 'agent is up again']);
   });
 
-  test('is a warning where something is wrong', () => {
+  test('is a warning if the upstream is down or has a problem', () => {
     expect(
       logged({
         kind: 'server',

@@ -1,4 +1,4 @@
-/** What the gateway serves, for the terminal and the page: its endpoints, and the state of all that is behind it. */
+/** The endpoints of the gateway and the state of its servers and agents, for the terminal and the HTML page. */
 import { isIP } from 'node:net';
 import type { Config } from '../config/schema.js';
 import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
@@ -17,16 +17,16 @@ import type { Log } from '../telemetry/log.js';
 import type { Endpoint, Paste, Summary } from './running.js';
 import type { Runtime } from './runtime.js';
 
-/** How long an overview waits for the skills of agents, in milliseconds. */
-const SKILLS = 500;
+/** Time that an overview waits for the skills of agents, in milliseconds. */
+const SKILLS_WAIT = 500;
 
 /** The servers and agents of a running gateway, and the endpoints by which clients reach them. */
 export class Overview {
-  /** Where gRPC is served, once it is. */
+  /** The address of the gRPC endpoint, once it is open. */
   grpc: string | undefined;
   private readonly monitor: UpstreamMonitor;
 
-  /** `began` is when the servers and agents of the configuration were started. */
+  /** `began` is the time at which the configured servers and agents were started. */
   constructor(
     private readonly runtime: Runtime,
     began: number,
@@ -47,26 +47,26 @@ export class Overview {
     this.monitor.onChange((change) => logChange(log, change));
   }
 
-  /** Resolves when every server and agent has answered, or after so many milliseconds. */
+  /** Resolves when every server and agent has answered, at the latest after `milliseconds`. */
   async settled(milliseconds: number): Promise<void> {
     await this.monitor.settled(milliseconds);
-    await this.skillsKnown();
+    await this.loadSkills();
   }
 
   /** The servers and agents that a caller may know of. */
   async statesFor(caller: Caller): Promise<readonly UpstreamState[]> {
-    await this.skillsKnown();
+    await this.loadSkills();
     return visible(this.runtime.mcp.admission, caller, this.monitor.states(), ({ kind, name }) =>
       kind === 'agent' ? agentTarget(name) : serverTarget(name),
     );
   }
 
-  /** The skills of an agent made of tools are known once its servers are and somebody asks. */
-  private async skillsKnown(): Promise<void> {
+  /** Asks for skills that are not known yet: an agent made of tools reads them from its servers on request only. */
+  private async loadSkills(): Promise<void> {
     const { directory } = this.runtime.a2a;
     const agents = directory.names().flatMap((name) => directory.get(name) ?? []);
     const unknown = agents.filter((agent) => agent.health().status === 'up' && !agent.known());
-    if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS);
+    if (unknown.length > 0) await within(Promise.allSettled(unknown.map((agent) => agent.facts())), SKILLS_WAIT);
     this.monitor.sample();
   }
 
@@ -88,14 +88,14 @@ export class Overview {
   }
 }
 
-/** Whether clients of HTTP+SSE are served. */
+/** Whether the HTTP+SSE endpoints are open. */
 export const servesSse = ({ mcp }: Pick<Config, 'mcp'>): boolean => mcp.enabled && mcp.sse && !mcp.legacyMode;
 
 function monitorOf({ mcp: { catalog }, a2a }: Runtime, began: number): UpstreamMonitor {
   const servers = (): Monitored[] =>
     catalog.servers.flatMap((name): Monitored[] => {
       const upstream = catalog.upstream(name);
-      // An agent is shown as an agent, though its skills are tools too.
+      // An agent appears in the list of agents only, although its skills are in the catalog as tools.
       if (!upstream || upstream instanceof AgentUpstream) return [];
       return [{ kind: 'server', name, health: () => upstream.health(), offer: () => catalog.offer(name) }];
     });
@@ -112,7 +112,7 @@ function monitorOf({ mcp: { catalog }, a2a }: Runtime, began: number): UpstreamM
   return new UpstreamMonitor({ upstreams: () => [...servers(), ...agents()], began });
 }
 
-/** One line for each change, with an event that programs can count on. */
+/** Logs one line per change. The `event` field is stable, for programs that read the log. */
 export function logChange(log: Log, change: StateChange): void {
   const { kind, name, state, count, problem, lasted, age, recovered } = forOperators(change);
   const fields = {
@@ -128,7 +128,7 @@ export function logChange(log: Log, change: StateChange): void {
   else log.info(fields, `${kind} is up${recovered ? ' again' : ''}`);
 }
 
-/** The URL that clients of the gateway use. An unspecified address is none, so this machine's own takes its place. */
+/** The URL at which clients reach the gateway. An unspecified address such as 0.0.0.0 becomes loopback. */
 export function baseUrl({ publicUrl, tls }: Pick<Config, 'publicUrl' | 'tls'>, host: string, port: number): string {
   if (publicUrl !== undefined) return publicUrl.replace(/\/+$/, '');
   const reached = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
@@ -139,7 +139,7 @@ export interface Served {
   readonly base: string;
   readonly mcp: boolean;
   readonly sse: boolean;
-  /** Whether there are agents to reach. */
+  /** Whether the gateway has agents. */
   readonly agents: boolean;
   readonly grpc: string | undefined;
 }
@@ -156,7 +156,7 @@ export function endpointsOf({ base, mcp, sse, agents, grpc }: Served): Endpoint[
   ];
 }
 
-/** The snippets that fit on a line. */
+/** The client snippets that fit on one line. */
 export function shortSnippets(url: string, guarded: boolean): Paste[] {
   return clientSnippets(url, guarded ? { token: TOKEN_PLACEHOLDER } : {})
     .filter(({ id }) => id === 'claude-code' || id === 'cursor')

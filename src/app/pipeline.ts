@@ -15,21 +15,21 @@ export interface PipelineOptions {
   readonly state: State;
   readonly catalog: Catalog;
   readonly admission: Admission;
-  /** Whether callers are told apart. */
+  /** Whether callers are identified. */
   readonly identified: boolean;
-  /** Takes a line for each call. */
+  /** Receives one line per call. */
   readonly calls: CallLog | undefined;
-  /** Steps around every call, beside those of the gateway. */
+  /** Additional interceptors around every call. */
   readonly interceptors: readonly Interceptor[];
 }
 
-/** The interceptors in the order in which every call of both protocols passes them. */
+/** The interceptors of both protocols, in the order in which a call passes them. */
 export function pipelineOf(options: PipelineOptions): Pipeline {
   const { config, state, catalog, admission, identified, calls, interceptors: added } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
-  // Without authentication nobody is told apart, and everybody would share one limit.
+  // Without authentication all callers look the same and would share one limit.
   const perCaller = identified ? callsPerCaller : undefined;
-  // Behind admission: a refusal names no server that its caller may not know of.
+  // After admission, so that a refusal never names a server that the caller may not see.
   const limits = callLimits(new CallSlots({ perCaller, perSession, perServer }));
   const approving = approval(config.policy.approve, config.bridge.parkTtl, usedApprovals(state));
   return new Pipeline([callLog(calls, catalog), ...added, admitting(admission), limits, approving]);

@@ -14,33 +14,33 @@ const raised = (run: () => unknown): unknown => {
 };
 
 test.each([
-  ['a value that is not there', raised(() => (undefined as unknown as { a: string }).a)],
-  ['a name that is not there', raised(() => Function('return nowhere')())],
+  ['a property of undefined', raised(() => (undefined as unknown as { a: string }).a)],
+  ['an undefined variable', raised(() => Function('return nowhere')())],
   [
-    'a stack that is too deep',
+    'a stack overflow',
     raised(() =>
       (function deep(): unknown {
         return [deep()];
       })(),
     ),
   ],
-  ['a time that is none', raised(() => new Date(Number.NaN).toISOString())],
+  ['an invalid date', raised(() => new Date(Number.NaN).toISOString())],
   ['a failed assertion', new AssertionError({ message: 'no' })],
-])('%s may leave state wrong', (_, error) => {
+])('%s may leave state inconsistent', (_, error) => {
   expect(error).toBeInstanceOf(Error);
   expect(leavesStateWrong(error)).toBe(true);
 });
 
 test.each([
-  ['an error of the protocol', new ProtocolError('internal', 'x')],
-  ['a database that is away', new StateError('unavailable', 'x')],
+  ['a protocol error', new ProtocolError('internal', 'x')],
+  ['an unavailable database', new StateError('unavailable', 'x')],
   ['a refused connection', coded(new Error('connect ECONNREFUSED'), 'ECONNREFUSED')],
-  ['a URL that is none', raised(() => new URL('nowhere'))],
-  ['text that is no JSON', raised(() => JSON.parse('{'))],
+  ['an invalid URL', raised(() => new URL('nowhere'))],
+  ['invalid JSON', raised(() => JSON.parse('{'))],
   ['an aborted operation', new DOMException('aborted', 'AbortError')],
   ['an error of a library', new Error('x')],
-  ['no error at all', 'text'],
+  ['a rejection with a string', 'text'],
   ['nothing', undefined],
-])('%s leaves state as it is', (_, error) => {
+])('%s leaves state consistent', (_, error) => {
   expect(leavesStateWrong(error)).toBe(false);
 });

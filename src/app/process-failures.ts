@@ -2,22 +2,22 @@ import { FAILURE_EVENT as EVENT, type Log } from '../telemetry/log.js';
 import { ThrottledLog } from '../telemetry/throttled-log.js';
 
 /**
- * Logs failures that no code takes, with their stack, and ends the process where its state could be wrong
- * (docs/decisions/unhandled-failures.md). Returns how to stop.
+ * Logs unhandled rejections and uncaught exceptions with their stack, and ends the process if its state may be
+ * inconsistent (docs/decisions/unhandled-failures.md). Returns a function that removes the handlers.
  */
 export function watchFailures(log: Log, end: (code: number) => void = (code) => process.exit(code)): () => void {
   const throttledLog = new ThrottledLog(log);
   const rejected = (reason: unknown): void => {
     const err = asError(reason);
     if (leavesStateWrong(reason)) {
-      last(err, 'a defect was found in work that nobody waits for; the process ends');
+      last(err, 'unhandled rejection caused by a defect; the process ends');
       return;
     }
-    throttledLog.error(placeOf(err), { event: EVENT, err }, 'work that nobody waits for failed; the gateway goes on');
+    throttledLog.error(placeOf(err), { event: EVENT, err }, 'unhandled rejection; the gateway keeps running');
   };
-  const thrown = (error: unknown): void => last(asError(error), 'an exception was not caught; the process ends');
+  const thrown = (error: unknown): void => last(asError(error), 'uncaught exception; the process ends');
   const last = (err: Error, message: string): void => {
-    // A process that ends says why, whatever the level of its log.
+    // The reason for the end of the process is written at every log level.
     if (log.isLevelEnabled('error')) log.error({ event: EVENT, err }, message);
     else process.stderr.write(`parley: ${message}\n${err.stack}\n`);
     end(1);
@@ -31,9 +31,9 @@ export function watchFailures(log: Log, end: (code: number) => void = (code) => 
 }
 
 /**
- * An error that the language itself raises, or a failed assertion, shows that the code assumed something that is not so:
- * the work that it interrupted may have been left half done. Every other error was made by code that knows the failure, such
- * as a refused connection, a database that is away, or an API that refuses a value and then has a `code`.
+ * An error that the language itself raises, or a failed assertion, is a defect: the interrupted work may be half done.
+ * Every other error comes from code that expects the failure, such as a refused connection, an unavailable database, or
+ * an API that rejects a value (such an error has a `code`).
  */
 export function leavesStateWrong(reason: unknown): boolean {
   if (!(reason instanceof Error)) return false;
@@ -45,5 +45,5 @@ export function leavesStateWrong(reason: unknown): boolean {
 const asError = (reason: unknown): Error =>
   reason instanceof Error ? reason : new Error(`rejected with ${typeof reason}: ${String(reason).slice(0, 200)}`);
 
-/** Where an error was made: there are as many places as lines in the code, whatever the message says. */
+/** The top stack frame. It is the key for throttling, because messages vary without bound and stack frames do not. */
 const placeOf = ({ name, stack = '' }: Error): string => /^ {4}at .*/m.exec(stack)?.[0] ?? name;

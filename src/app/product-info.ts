@@ -5,5 +5,5 @@ const MANIFEST = new URL('../../package.json', import.meta.url);
 
 export const { version: VERSION } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { readonly version: string };
 
-/** How the gateway names itself to clients, servers and agents. */
+/** The name and version that the gateway sends to clients, servers and agents. */
 export const INFO: Implementation = { name: 'parley', title: 'Parley', version: VERSION };

@@ -3,10 +3,10 @@ import type { Config } from '../config/schema.js';
 import type { Registry } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
-/** Something that is there no more, though the configuration file names it. */
+/** A registration, or the removal of an entry that the configuration file still has. */
 export type Entry = { readonly settings: object } | { readonly removed: true };
 
-/** What can be added, changed and removed while the gateway runs, by the section that configures it. */
+/** The kinds of upstream that can change while the gateway runs, with their sections of the configuration. */
 interface Kinds {
   readonly server: 'servers';
   readonly agent: 'agents';
@@ -18,21 +18,22 @@ const SECTION: Kinds = { server: 'servers', agent: 'agents' };
 
 export interface RegistrationsOptions<K extends Kind> {
   readonly registry: Registry<Entry>;
-  /** The configuration as it is now: the file that was read last, with the servers and agents that run. */
+  /** The configuration in effect: the file that was read last, with the servers and agents that run. */
   live(): Config;
-  /** Changes leave a record. */
+  /** Receives one record per change. */
   readonly audit: { write(record: object): Promise<unknown> };
   readonly log: Log;
-  /** How long calls under way may take to finish at one that was replaced. */
+  /** Time for calls under way to finish at a server or agent that was replaced, in milliseconds. */
   readonly drain: number;
-  /** Puts one in the place of what was there under its name; returns how to close what was. */
-  bring(name: string, settings: SettingsOf<K>): (() => Promise<void>) | undefined;
-  takeAway(name: string): (() => Promise<void>) | undefined;
+  /** Adds a server or agent, or replaces the one of the same name; returns a function that closes the replaced one. */
+  install(name: string, settings: SettingsOf<K>): (() => Promise<void>) | undefined;
+  /** Removes a server or agent; returns a function that closes it. */
+  uninstall(name: string): (() => Promise<void>) | undefined;
 }
 
 /**
- * The servers or agents behind the gateway as they are now: those of the configuration, changed at run time through the
- * registry. A change is checked first, then written, then made on every replica; each is swapped whole, or left as it was.
+ * The servers or agents behind the gateway: those of the configuration file, and changes made at run time through the
+ * registry. A change is checked, then stored, then applied on every replica; it applies as a whole or not at all.
  */
 export class Registrations<K extends Kind> {
   private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
@@ -47,12 +48,12 @@ export class Registrations<K extends Kind> {
     private readonly options: RegistrationsOptions<K>,
   ) {}
 
-  /** The settings of those that run, by name. */
+  /** The settings of the running servers or agents, by name. */
   get all(): Readonly<Record<string, SettingsOf<K>>> {
     return Object.fromEntries([...this.current].map(([name, { settings }]) => [name, settings]));
   }
 
-  /** Brings up what is configured and registered, and follows the registry from then on. */
+  /** Starts the configured and registered servers or agents, then applies changes of the registry. */
   async start(): Promise<void> {
     const { registry } = this.options;
     const version = await registry.version();
@@ -62,12 +63,12 @@ export class Registrations<K extends Kind> {
       version,
       () =>
         void this.align().catch((error: unknown) =>
-          this.options.log.error({ err: error }, `a change of the ${SECTION[this.kind]} could not be made`),
+          this.options.log.error({ err: error }, `failed to apply a change to the registered ${SECTION[this.kind]}`),
         ),
     );
   }
 
-  /** Replaces the entries of the configuration file. Entries that are the same as before keep running untouched. */
+  /** Replaces the entries of the configuration file. Unchanged entries keep running. */
   async configure(entries: Readonly<Record<string, SettingsOf<K>>>): Promise<void> {
     this.configured = entries;
     await this.align();
@@ -77,7 +78,7 @@ export class Registrations<K extends Kind> {
     return this.current.get(name)?.settings;
   }
 
-  /** Adds or changes one. Throws a `ConfigError` that names what is wrong, and changes nothing then. */
+  /** Adds or changes a registration. Throws a `ConfigError` that lists the problems if the settings are invalid. */
   async put(name: string, settings: object): Promise<void> {
     const { name: key } = readEntry(SECTION[this.kind], name, settings, {
       config: this.options.live(),
@@ -88,7 +89,7 @@ export class Registrations<K extends Kind> {
     await this.align();
   }
 
-  /** False where there is no such one. */
+  /** Returns false if no server or agent has this name. */
   async remove(name: string): Promise<boolean> {
     const key = name.toLowerCase();
     if (!this.current.has(key)) return false;
@@ -118,15 +119,16 @@ export class Registrations<K extends Kind> {
     }
     if (this.closed) return;
     for (const [name, settings] of wanted) {
-      if (settings?.enabled) this.bring(name, settings);
+      if (settings?.enabled) this.install(name, settings);
       else wanted.delete(name);
     }
-    for (const name of [...this.current.keys()]) if (!wanted.has(name)) this.takeAway(name);
+    for (const name of [...this.current.keys()]) if (!wanted.has(name)) this.uninstall(name);
   }
 
   /**
-   * A stored registration was checked when it was made, so the names beside it are not looked at again: the file may have
-   * been changed since. It may be unreadable all the same: a newer version wrote it, or the file changed a global key.
+   * Reads a stored registration. Conflicts with other names were checked when it was made and are not checked again,
+   * because the file may have changed since. The settings can still be invalid: a newer version of the gateway wrote
+   * them, or a global key of the file has changed.
    */
   private read(name: string, settings: object): SettingsOf<K> | undefined {
     const { log, live } = this.options;
@@ -134,27 +136,30 @@ export class Registrations<K extends Kind> {
       const config = { ...live(), servers: {}, agents: {} };
       return readEntry(SECTION[this.kind], name, settings, { config, env: process.env }).settings as SettingsOf<K>;
     } catch (error) {
-      log.error({ [this.kind]: name, why: (error as Error).message }, `a registered ${this.kind} cannot be read`);
+      log.error(
+        { [this.kind]: name, why: (error as Error).message },
+        `ignored a registered ${this.kind}: its settings are invalid`,
+      );
       return undefined;
     }
   }
 
-  private bring(name: string, settings: SettingsOf<K>): void {
+  private install(name: string, settings: SettingsOf<K>): void {
     const text = JSON.stringify(settings);
     if (this.current.get(name)?.text === text) return;
-    const before = this.options.bring(name, settings);
+    const before = this.options.install(name, settings);
     this.current.set(name, { settings, text });
     if (before) this.retire(before);
-    // What the configuration has is shown once all of it is there; a change of it is news.
+    // The startup summary shows the initial entries, so only later changes are logged at info.
     const { log } = this.options;
     const said = `${this.article} was ${before ? 'changed' : 'added'}`;
     if (this.started) log.info({ [this.kind]: name }, said);
     else log.debug({ [this.kind]: name }, said);
   }
 
-  private takeAway(name: string): void {
+  private uninstall(name: string): void {
     this.current.delete(name);
-    const before = this.options.takeAway(name);
+    const before = this.options.uninstall(name);
     if (before) this.retire(before);
     this.options.log.info({ [this.kind]: name }, `${this.article} was removed`);
   }
@@ -163,7 +168,7 @@ export class Registrations<K extends Kind> {
     return this.kind === 'agent' ? 'an agent' : 'a server';
   }
 
-  /** Calls that are under way finish where they are. */
+  /** Closes a replaced server or agent after the time for its calls under way. */
   private retire(close: () => Promise<void>): void {
     setTimeout(() => void close().catch(() => {}), this.options.drain).unref();
   }

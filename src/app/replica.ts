@@ -8,24 +8,24 @@ import type { SharedStreams } from '../inbound/mcp/session/shared-streams.js';
 import type { State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
-/** This process as one of the replicas that share a state. */
+/** This process as a member of the replicas that share a database. */
 export interface Replica {
-  /** Whether other replicas share the state. */
+  /** Whether other replicas share the database. */
   readonly shared: boolean;
   readonly cluster: Cluster;
   readonly streams: SharedStreams | undefined;
   leave(): Promise<void>;
 }
 
-/** Joins the replicas that share a database. A process with a database of its own is alone. */
+/** Joins the replicas that share the configured database. A process with an embedded database runs alone. */
 export async function joinReplicas({ state: { db } }: Config, { bus }: State, log: Log): Promise<Replica> {
   if (db === undefined) return { shared: false, cluster: ALONE, streams: undefined, leave: async () => {} };
   const self = randomBytes(6).toString('hex');
   const presence = await Presence.enter(bus, self, PRESENCE, () => {
-    log.warn({ replica: self }, 'this replica was away for longer than its lease; the others went on without it');
+    log.warn({ replica: self }, 'the lease of this replica expired: the other replicas took over its work');
   });
   const mailbox = await Mailbox.open(bus, presence, log);
-  log.info({ replica: self }, 'joined the replicas that share this state');
+  log.info({ replica: self }, 'joined the replicas that share this database');
   return {
     shared: true,
     cluster: mailbox,

@@ -1,26 +1,26 @@
 import type { Config } from '../config/schema.js';
 import type { Route } from '../inbound/http/route.js';
 
-/** A running gateway, as far as a reload concerns it. */
+/** A running gateway whose configuration can be reloaded. */
 export interface Reloadable {
-  /** Applies what can change while the gateway runs; returns the changed keys that need a restart. */
+  /** Applies the keys that can change while the gateway runs; returns the changed keys that need a restart. */
   reload(config: Config): Promise<readonly string[]>;
 }
 
-/** What a gateway offers, server by server. */
+/** The tools that a gateway offers, by server. */
 export interface Offer {
   readonly servers: readonly { readonly name: string; readonly tools: readonly string[] }[];
   readonly missing: readonly { readonly server: string; readonly reason: string }[];
 }
 
-/** One server or agent behind the gateway, as the table shows it. */
+/** One row of the table of servers and agents. */
 export interface UpstreamRow {
   readonly kind: 'server' | 'agent';
   readonly name: string;
   readonly state: 'starting' | 'up' | 'down';
-  /** Tools of a server, skills of an agent. */
+  /** Number of tools of a server or skills of an agent. */
   readonly count?: number;
-  /** From the start to its first answer, in milliseconds. */
+  /** Time from its start to its first answer, in milliseconds. */
   readonly took?: number;
   readonly problem?: string;
 }
@@ -30,7 +30,7 @@ export interface Endpoint {
   readonly address: string;
 }
 
-/** Something to paste into a client, on one line. */
+/** A one-line snippet to paste into a client. */
 export interface Paste {
   readonly title: string;
   readonly text: string;
@@ -40,16 +40,16 @@ export interface Summary {
   readonly upstreams: readonly UpstreamRow[];
   readonly endpoints: readonly Endpoint[];
   readonly paste: readonly Paste[];
-  /** The page with more to paste; undefined where a browser may not read it. */
+  /** The URL of the page with more snippets; undefined if the page needs a token. */
   readonly page: string | undefined;
 }
 
-/** A gateway that serves. */
+/** A gateway that serves over HTTP. */
 export interface RunningGateway extends Reloadable {
   readonly url: string;
-  /** Everything that is served over HTTP. */
+  /** All HTTP routes. */
   readonly routes: readonly Pick<Route, 'method' | 'path' | 'access' | 'errors' | 'description' | 'authenticator'>[];
-  /** Resolves when every server and agent has answered, or after so many milliseconds. */
+  /** Resolves when every server and agent has answered, at the latest after `milliseconds`. */
   settled(milliseconds: number): Promise<void>;
   summary(): Summary;
   /** The tools of every server that has answered, under the names callers see. */

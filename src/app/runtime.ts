@@ -1,4 +1,4 @@
-/** The running gateway without its inbound adapters: the parts behind them, in the order of their start and stop. */
+/** The running gateway without its inbound adapters: starts its parts in order and stops them in reverse order. */
 import { changedKeys } from '../config/changes.js';
 import type { Config } from '../config/schema.js';
 import { Seal } from '../core/seal.js';
@@ -21,9 +21,9 @@ import { openStorage } from './storage.js';
 const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
 
 export class Runtime {
-  /** The configuration that was read last; its servers and agents, and the global keys that apply to them, are in effect. */
+  /** The configuration that was read last. Its servers and agents are in effect, with the global keys for them. */
   private latest: Config;
-  /** Establishes the callers that come over a network. */
+  /** Authenticates callers that connect over the network. */
   readonly authenticator: Authenticator;
   readonly seal: Seal;
   readonly mcp: McpRuntime;
@@ -51,7 +51,7 @@ export class Runtime {
     this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp });
   }
 
-  /** Makes and starts the parts of the gateway; they stop in the reverse order. */
+  /** Builds and starts the parts of the gateway. They stop in reverse order. */
   static build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
     const lifecycle = new Lifecycle(log);
     return lifecycle.start(async () => {
@@ -65,7 +65,7 @@ export class Runtime {
       lifecycle.add('tasks', mcp.tasks, (part) => part.close());
       lifecycle.add('parked calls', mcp.parking, (part) => part.close());
       lifecycle.add('agents', a2a, (part) => part.close());
-      lifecycle.add('registrations of servers', mcp.servers, (part) => part.close());
+      lifecycle.add('server registrations', mcp.servers, (part) => part.close());
       await mcp.servers.start();
       if (config.a2a.enabled) await a2a.start();
       return runtime;
@@ -73,8 +73,8 @@ export class Runtime {
   }
 
   /**
-   * Applies the servers and agents of a configuration file that was read again; those that did not change keep running.
-   * Returns the other keys in which it differs from the running one: they need a restart.
+   * Applies the servers and agents of a reloaded configuration; unchanged ones keep running.
+   * Returns the other changed keys, which need a restart.
    */
   async reload(next: Config): Promise<readonly string[]> {
     this.latest = next;
@@ -92,7 +92,7 @@ export class Runtime {
   }
 }
 
-/** Without authentication everybody who can call is on this machine, and an operator. */
+/** Without authentication only programs on this machine can call, and they count as operators. */
 function explainsFailures({ explainFailures }: Config, authenticated: boolean): boolean {
   return explainFailures === 'auto' ? !authenticated : explainFailures === 'always';
 }

@@ -1,4 +1,4 @@
-/** The gateway over HTTP: the order in which its parts are made, opened and closed. `app/` is the composition root. */
+/** `parley serve`: builds, opens and closes the parts of the gateway over HTTP. `app/` is the composition root. */
 import { isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
 import { serverTarget, visible } from '../core/admission.js';
@@ -25,19 +25,19 @@ import { INFO, VERSION } from './product-info.js';
 import type { RunningGateway } from './running.js';
 import { Runtime } from './runtime.js';
 
-/** How long the gateway goes on to serve after it says that it is not ready, in milliseconds. */
-const LAST_CALLS = 1_000;
-/** How long the last answers may take to reach their clients. */
-const LAST_ANSWERS = 2_000;
+/** Time that the gateway still accepts calls after readiness reports false, in milliseconds. */
+const ACCEPT_WHILE_LEAVING = 1_000;
+/** Time for the last answers to reach their clients, in milliseconds. */
+const FLUSH_TIME = 2_000;
 
 export interface ServeOptions {
   readonly log: Log;
   readonly calls?: CallLog;
-  /** Steps around every call, beside those of the gateway. */
+  /** Additional interceptors around every call. */
   readonly interceptors?: readonly Interceptor[];
 }
 
-/** Starts the gateway. Where that fails, everything that was started is stopped again. */
+/** Starts the gateway. If the start fails, the parts that were started are stopped. */
 export function startServe(config: Config, options: ServeOptions): Promise<RunningGateway> {
   const lifecycle = new Lifecycle(options.log);
   return lifecycle.start(() => serve(config, options, lifecycle));
@@ -50,7 +50,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const reporting = { ...options, showsOutput: (name: string) => `parley logs ${name}` };
   const runtime = lifecycle.add('runtime', await Runtime.build(config, INFO, log, reporting), (part) => part.close());
   const failed = (error: unknown, path?: string, requestId?: string): void => {
-    if (path === undefined) log.error({ err: error }, 'a connection could not be taken');
+    if (path === undefined) log.error({ err: error }, 'failed to accept a connection');
     else log.error({ err: error, path, requestId }, 'a request failed in the gateway');
   };
   const { catalog } = runtime.mcp;
@@ -116,7 +116,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   };
 }
 
-/** TLS as it is configured, if it is. */
+/** The TLS settings of the listener; undefined without a certificate. */
 async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']> {
   const { cert, key, clientCa, clientCertificate } = config.tls;
   if (cert === undefined || key === undefined) return undefined;
@@ -130,7 +130,7 @@ function originsOf({ hosts, publicUrl, listen, origins, cors }: Config): Origins
   const own = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   return new Origins({
     loopback,
-    // Away from loopback only names that were given can be checked.
+    // On a non-loopback address the Host header is checked only if host names are configured.
     hosts: loopback || given.length > 0 ? [...given, own] : [],
     origins,
     corsOrigins: cors.origins,
@@ -144,14 +144,14 @@ interface Endpoints {
   readonly server: HttpServer;
 }
 
-/** Sends clients elsewhere, lets calls under way finish for a while, then closes every connection. */
+/** Ends streams so that clients move to another replica, waits for calls under way, then closes every connection. */
 async function closeEndpoints({ mcp, a2a, server }: Endpoints, timeouts: Config['timeouts']): Promise<void> {
   const endStreams = (): void => {
     mcp.endStreams();
     a2a?.endStreams();
   };
   endStreams();
-  await server.leave(Math.min(LAST_CALLS, timeouts.drain));
+  await server.leave(Math.min(ACCEPT_WHILE_LEAVING, timeouts.drain));
   endStreams();
   let force = (): void => {};
   const forced = new Promise<void>((resolve) => (force = resolve));
@@ -159,7 +159,7 @@ async function closeEndpoints({ mcp, a2a, server }: Endpoints, timeouts: Config[
   const busy = (): number => mcp.busy + (a2a?.busy ?? 0);
   for (const end = performance.now() + timeouts.drain; busy() > 0 && performance.now() < end; ) await sleep(20);
   mcp.close();
-  await within(closed, LAST_ANSWERS);
+  await within(closed, FLUSH_TIME);
   force();
   await closed;
 }

@@ -1,4 +1,4 @@
-/** The gateway on a pair of pipes: the order in which its parts are made, opened and closed. */
+/** `parley stdio`: builds, opens and closes the parts of the gateway on stdin and stdout. */
 import type { Readable, Writable } from 'node:stream';
 import type { Config } from '../config/schema.js';
 import { ALL_SERVERS, oneServer } from '../core/gateway.js';
@@ -14,10 +14,10 @@ import { Runtime } from './runtime.js';
 import type { ServeOptions } from './serve.js';
 
 export interface StdioOptions extends ServeOptions {
-  /** The only server to serve; all of them without it. */
+  /** The only server to serve; default: all servers. */
   readonly server?: string;
   readonly started?: (gateway: Reloadable) => void;
-  /** The pipes of the client; those of this process without them. */
+  /** The streams to the client; default: stdin and stdout of this process. */
   readonly input?: Readable;
   readonly output?: Writable;
 }
@@ -42,7 +42,7 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
     {
       modern: new ModernRequestHandler(mcp.gateway, INFO, mcp.states),
       sessions,
-      // The program that started the gateway is its operator, whatever tokens there are.
+      // The program that started the gateway is its operator and needs no token, even if tokens are configured.
       authenticator: OPEN,
       view,
       limits: config.limits,

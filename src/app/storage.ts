@@ -5,7 +5,7 @@ import type { Log } from '../telemetry/log.js';
 
 const DAY = 24 * 60 * 60 * 1000;
 
-/** Opens the state that the configuration names. */
+/** Opens the configured database and bus. */
 export function openStorage({ data, state: { db, bus, keys, retention } }: Config, log: Log): Promise<State> {
   return openState({
     data,
@@ -20,6 +20,6 @@ export function openStorage({ data, state: { db, bus, keys, retention } }: Confi
   });
 }
 
-/** Any secret of enough characters serves as a key; its id identifies the key without revealing it. */
+/** A configured key is any long enough text, so it is hashed to a fixed size. The id does not reveal the key. */
 const keyText = (key: string): string => createHash('sha256').update(`parley key ${key}`).digest('base64');
 const keyId = (key: string): string => createHash('sha256').update(`parley id ${key}`).digest('hex').slice(0, 8);

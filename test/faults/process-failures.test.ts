@@ -57,7 +57,7 @@ test('a rejection of an expected kind is logged with its stack, and the gateway 
   expect(await logged('process.failure')).toMatchObject({
     level: 50,
     err: { message: 'an upstream went away', stack: expect.stringMatching(/\n {4}at .*sabotage\.mjs/) },
-    msg: 'work that nobody waits for failed; the gateway goes on',
+    msg: 'unhandled rejection; the gateway keeps running',
   });
   expect(await alive(running)).toBe(200);
   expect(await running.close()).toBe(0);
@@ -72,8 +72,8 @@ test('a flood of them is not a flood of lines', async () => {
 });
 
 test.each([
-  ['defect', 'a defect was found in work that nobody waits for; the process ends', 'nowhere'],
-  ['exception', 'an exception was not caught; the process ends', 'thrown in a callback'],
+  ['defect', 'unhandled rejection caused by a defect; the process ends', 'nowhere'],
+  ['exception', 'uncaught exception; the process ends', 'thrown in a callback'],
 ])('a %s is logged with its stack and ends the process', async (how, msg, message) => {
   const running = await sabotaged(how);
   const ended = once(running.process, 'close');
