@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Mailbox } from '../cluster/mailbox.js';
-import { PRESENCE, Presence } from '../cluster/presence.js';
+import { MEMBERSHIP_TIMES, Membership } from '../cluster/membership.js';
 import { BusStreams } from '../cluster/shared-streams.js';
 import type { Config } from '../config/schema.js';
 import { ALONE, type Cluster } from '../core/cluster.js';
@@ -21,18 +21,18 @@ export interface Replica {
 export async function joinReplicas({ state: { db } }: Config, { bus }: State, log: Log): Promise<Replica> {
   if (db === undefined) return { shared: false, cluster: ALONE, streams: undefined, leave: async () => {} };
   const self = randomBytes(6).toString('hex');
-  const presence = await Presence.enter(bus, self, PRESENCE, () => {
+  const membership = await Membership.join(bus, self, MEMBERSHIP_TIMES, () => {
     log.warn({ replica: self }, 'the lease of this replica expired: the other replicas took over its work');
   });
-  const mailbox = await Mailbox.open(bus, presence, log);
+  const mailbox = await Mailbox.open(bus, membership, log);
   log.info({ replica: self }, 'joined the replicas that share this database');
   return {
     shared: true,
     cluster: mailbox,
-    streams: new BusStreams(bus, presence, log, mailbox),
+    streams: new BusStreams(bus, membership, log, mailbox),
     leave: async () => {
       mailbox.close();
-      await presence.leave();
+      await membership.leave();
     },
   };
 }

@@ -13,7 +13,7 @@ import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
 import { Mailbox } from './mailbox.js';
-import { Presence } from './presence.js';
+import { Membership } from './membership.js';
 import { BusStreams } from './shared-streams.js';
 
 const LEASE = { lease: 600, renew: 150 };
@@ -38,15 +38,15 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   const bus = (): Bus =>
     kind === 'sound' ? state.bus : new FaultyBus(state.bus, { seed: seed++, before: 0.05, after: 0.05 });
 
-  const replica = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox; streams: BusStreams }> => {
+  const replica = async (name: string): Promise<{ membership: Membership; mailbox: Mailbox; streams: BusStreams }> => {
     const own = bus();
-    const presence = await Presence.enter(own, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(own, presence, SILENT, { watchEvery: 50 });
+    const membership = await Membership.join(own, name, LEASE, () => {});
+    const mailbox = await Mailbox.open(own, membership, SILENT, { watchEvery: 50 });
     stops.push(
-      () => presence.leave(),
+      () => membership.leave(),
       () => mailbox.close(),
     );
-    return { presence, mailbox, streams: new BusStreams(own, presence, SILENT, mailbox) };
+    return { membership, mailbox, streams: new BusStreams(own, membership, SILENT, mailbox) };
   };
 
   /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
@@ -103,11 +103,32 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     const all = [await replica('a'), await replica('b'), await replica('c')];
     const heard: string[] = [];
     for (const { mailbox } of all) mailbox.onTold('news', (value) => heard.push(`${mailbox.self} ${value}`));
-    await sleep(200);
+    await sleep(kind === 'sound' ? 0 : 1_000);
     for (let i = 0; i < 10; i++) await all[0]!.mailbox.tell('news', i);
-    await expect.poll(() => heard.length).toBe(20);
+    await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(20);
     expect(heard.filter((text) => text.startsWith('b'))).toEqual(Array.from({ length: 10 }, (_, i) => `b ${i}`));
   });
+
+  test('what is told under a key reaches the replicas that follow the key, and no others', async () => {
+    const [a, b, c] = [await replica('a'), await replica('b'), await replica('c')];
+    const heard: string[] = [];
+    for (const { mailbox } of [a, b, c]) mailbox.onTold('news', (value) => heard.push(`${mailbox.self} ${value}`));
+    await b.mailbox.follow('session one');
+    await b.mailbox.follow('session one');
+    await c.mailbox.follow('session two');
+    await sleep(kind === 'sound' ? 0 : 1_000);
+    for (let i = 0; i < 5; i++) await insist(() => a.mailbox.tell('news', i, 'session one'));
+    await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(5);
+    b.mailbox.unfollow('session one');
+    await insist(() => a.mailbox.tell('news', 5, 'session one'));
+    await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(6);
+    b.mailbox.unfollow('session one');
+    await insist(() => a.mailbox.tell('news', 6, 'session one'));
+    await insist(() => a.mailbox.tell('news', 7));
+    await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(8);
+    expect(heard).not.toContain('c 0');
+    expect(heard.filter((text) => text.endsWith('7')).sort()).toEqual(['b 7', 'c 7']);
+  }, 30_000);
 
   test('whoever waits for a replica that is gone hears so', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
@@ -116,7 +137,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
     const answer = insist(() => a.mailbox.ask('b', 'wait', null)).catch((error: unknown) => error);
     await sleep(200);
     b.mailbox.close();
-    await b.presence.leave();
+    await b.membership.leave();
     expect(await answer).toBeInstanceOf(ReplicaGone);
   });
 
@@ -240,28 +261,28 @@ describe('a stream without a copy on the bus', () => {
 test('replicas that are gone leave nothing behind at those that stay', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
   const state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
-  const enter = async (name: string): Promise<{ presence: Presence; mailbox: Mailbox }> => {
-    const presence = await Presence.enter(state.bus, name, LEASE, () => {});
+  const enter = async (name: string): Promise<{ membership: Membership; mailbox: Mailbox }> => {
+    const membership = await Membership.join(state.bus, name, LEASE, () => {});
     const idle = { boxIdle: 500, senderIdle: 500 };
-    return { presence, mailbox: await Mailbox.open(state.bus, presence, SILENT, { watchEvery: 50, ...idle }) };
+    return { membership, mailbox: await Mailbox.open(state.bus, membership, SILENT, { watchEvery: 50, ...idle }) };
   };
   const stays = await enter('stays');
   stays.mailbox.handle('greet', async (name) => name);
   for (let i = 0; i < 20; i++) {
-    const { presence, mailbox } = await enter(`brief-${i}`);
+    const { membership, mailbox } = await enter(`brief-${i}`);
     expect(await mailbox.ask('stays', 'greet', i)).toBe(i);
     await mailbox.tell('news', i);
     mailbox.close();
-    await presence.leave();
+    await membership.leave();
   }
   await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
   // Whoever was forgotten is heard again.
-  const { presence, mailbox } = await enter('late');
+  const { membership, mailbox } = await enter('late');
   expect(await mailbox.ask('stays', 'greet', 'one')).toBe('one');
   await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
   expect(await mailbox.ask('stays', 'greet', 'two')).toBe('two');
   for (const one of [mailbox, stays.mailbox]) one.close();
-  await Promise.all([presence.leave(), stays.presence.leave()]);
+  await Promise.all([membership.leave(), stays.membership.leave()]);
   await state.close();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -17,6 +17,8 @@ export interface IncomingOptions {
 
 /** Reads a stream to its end whenever there may be something new, one read at a time, and never gives up. */
 export class Incoming {
+  /** Resolves once it is settled where reading begins, or could not be settled at the first attempt. */
+  readonly ready: Promise<void>;
   private cursor: string | undefined;
   private reading = false;
   private again = false;
@@ -27,7 +29,7 @@ export class Incoming {
   constructor(private readonly options: IncomingOptions) {
     if (options.from === 'start') this.cursor = START;
     this.off = options.bus.wake(options.stream, () => void this.pump());
-    void this.pump();
+    this.ready = this.pump();
   }
 
   private async pump(): Promise<void> {

@@ -2,14 +2,15 @@ import { performance } from 'node:perf_hooks';
 import { Cancellation } from '../core/caller.js';
 import { type Asked, type AskOptions, type Cluster, ReplicaGone } from '../core/cluster.js';
 import { readFault, writeFault } from '../core/era-bridge/outcome-json.js';
+import { within } from '../core/timing.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
-import type { Bus } from '../state/bus.js';
+import { type Bus, bucketOf } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import type { Log } from '../telemetry/log.js';
 import { Incoming } from './incoming.js';
+import type { Membership } from './membership.js';
 import { type Envelope, Outgoing } from './outgoing.js';
-import type { Presence } from './presence.js';
 import { unreachable } from './unreachable.js';
 
 type Letter =
@@ -34,7 +35,10 @@ interface Serving {
 
 type Handler = (payload: JsonValue, asked: Asked) => Promise<JsonValue>;
 
+/** What is told without a key, and what is told under keys: every key belongs to one of these streams. */
 const EVERYBODY = 'cluster';
+const TOLD_STREAMS = 256;
+const toldStream = (key: string): string => `${EVERYBODY}:${bucketOf(key, TOLD_STREAMS)}`;
 /** How long a question may wait for the bus, and what was promised to somebody. */
 const ASK_PATIENCE = 2_000;
 const ANSWER_PATIENCE = 60_000;
@@ -48,7 +52,10 @@ export interface MailboxOptions {
   readonly senderIdle?: number;
 }
 
-/** Letters between replicas over the Bus: each has a box of its own, and there is one that everybody reads. */
+/**
+ * Letters between replicas over the Bus: each has a box of its own, there is one that everybody reads, and a number of
+ * boxes for what is told under keys, of which a replica reads those of the keys it follows.
+ */
 export class Mailbox implements Cluster {
   private readonly pending = new Map<string, Pending>();
   private readonly serving = new Map<string, Serving>();
@@ -58,6 +65,8 @@ export class Mailbox implements Cluster {
   /** The last envelope of each sender in each stream. */
   private readonly read = new Map<string, { readonly n: number; readonly at: number }>();
   private readonly incoming: Incoming[];
+  /** The streams of the keys that are followed here, with the number of those keys. */
+  private readonly followed = new Map<string, { readonly incoming: Incoming; keys: number }>();
   private readonly timer: NodeJS.Timeout;
   private next = 0;
   private sent = 0;
@@ -67,18 +76,20 @@ export class Mailbox implements Cluster {
 
   private constructor(
     private readonly bus: Bus,
-    private readonly presence: Presence,
+    private readonly membership: Membership,
     private readonly log: Log,
     { watchEvery = 500, boxIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: MailboxOptions,
   ) {
     this.boxIdle = boxIdle;
     this.senderIdle = senderIdle;
-    this.incoming = [this.open(boxOf(presence.self), 'start'), this.open(EVERYBODY, 'end')];
+    this.incoming = [this.open(boxOf(membership.self), 'start'), this.open(EVERYBODY, 'end')];
     this.timer = setInterval(() => void this.watch(), watchEvery).unref();
   }
 
-  static async open(bus: Bus, presence: Presence, log: Log, options: MailboxOptions = {}): Promise<Mailbox> {
-    return new Mailbox(bus, presence, log, options);
+  static async open(bus: Bus, membership: Membership, log: Log, options: MailboxOptions = {}): Promise<Mailbox> {
+    const mailbox = new Mailbox(bus, membership, log, options);
+    await within(Promise.all(mailbox.incoming.map(({ ready }) => ready)), ASK_PATIENCE);
+    return mailbox;
   }
 
   /** Replicas that something is remembered of. */
@@ -87,12 +98,12 @@ export class Mailbox implements Cluster {
   }
 
   get self(): string {
-    return this.presence.self;
+    return this.membership.self;
   }
 
   async alive(replica: string): Promise<boolean> {
     try {
-      return await this.presence.alive(replica);
+      return await this.membership.alive(replica);
     } catch (error) {
       throw isStateError(error) ? unreachable('not_executed') : error;
     }
@@ -107,7 +118,7 @@ export class Mailbox implements Cluster {
       missed: () => {
         this.log.warn({ stream }, 'letters of other replicas were cut off before they were read');
         // An answer may have been among them.
-        if (stream !== EVERYBODY)
+        if (stream === boxOf(this.self))
           for (const id of [...this.pending.keys()]) this.settle(id)?.reject(unreachable('unknown'));
       },
       failed: (error) =>
@@ -228,7 +239,7 @@ export class Mailbox implements Cluster {
     const replicas = new Set([...this.pending.values()].map(({ replica }) => replica));
     for (const { from } of this.serving.values()) replicas.add(from);
     for (const replica of replicas) {
-      if (await this.presence.alive(replica).catch(() => true)) continue;
+      if (await this.membership.alive(replica).catch(() => true)) continue;
       for (const [id, pending] of [...this.pending])
         if (pending.replica === replica) this.settle(id)?.reject(new ReplicaGone(replica, true));
       for (const { from, cancellation } of [...this.serving.values()])
@@ -251,13 +262,32 @@ export class Mailbox implements Cluster {
     };
   }
 
-  async tell(subject: string, payload: JsonValue): Promise<void> {
+  async tell(subject: string, payload: JsonValue, key?: string): Promise<void> {
     try {
-      await this.box(EVERYBODY).post({ k: 'told', subject, payload }, ASK_PATIENCE);
+      await this.box(key === undefined ? EVERYBODY : toldStream(key)).post(
+        { k: 'told', subject, payload },
+        ASK_PATIENCE,
+      );
     } catch (error) {
       this.log.warn({ subject, why: (error as Error).message }, 'the other replicas could not be told');
       throw isStateError(error) ? unreachable(error.outcome) : error;
     }
+  }
+
+  async follow(key: string): Promise<void> {
+    const stream = toldStream(key);
+    const found = this.followed.get(stream) ?? { incoming: this.open(stream, 'end'), keys: 0 };
+    found.keys++;
+    this.followed.set(stream, found);
+    await within(found.incoming.ready, ASK_PATIENCE);
+  }
+
+  unfollow(key: string): void {
+    const stream = toldStream(key);
+    const found = this.followed.get(stream);
+    if (!found || --found.keys > 0) return;
+    found.incoming.close();
+    this.followed.delete(stream);
   }
 
   onTold(subject: string, listener: (payload: JsonValue) => void): () => void {
@@ -270,6 +300,7 @@ export class Mailbox implements Cluster {
   close(): void {
     clearInterval(this.timer);
     for (const incoming of this.incoming) incoming.close();
+    for (const { incoming } of this.followed.values()) incoming.close();
     for (const box of this.boxes.values()) box.close();
     for (const [id, { replica }] of [...this.pending]) this.settle(id)?.reject(new ReplicaGone(replica, true));
   }

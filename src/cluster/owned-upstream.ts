@@ -26,10 +26,10 @@ import {
 } from '../protocol/mcp/model.js';
 import type { Bus } from '../state/bus.js';
 import { HeldCalls } from './held-calls.js';
+import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
 import { limiterTo, readCall, type Sinks, sinksOf, writeCall } from './owned-call.js';
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
-import { PRESENCE, type PresenceOptions } from './presence.js';
 
 /** The answer of a replica that no longer owns the server: nothing was done. */
 const MOVED = { moved: true };
@@ -53,7 +53,7 @@ export interface OwnedUpstreamOptions {
   /** The longest time a caller at another replica may take to answer a question of the process. */
   readonly heldFor?: number;
   /** The lease on the process and how often it is renewed. */
-  readonly times?: PresenceOptions;
+  readonly times?: MembershipTimes;
 }
 
 /**
@@ -77,7 +77,14 @@ export class OwnedUpstream implements Upstream {
   private readonly sweeper: NodeJS.Timeout;
   private closed = false;
 
-  constructor({ build, cluster, bus, settings = '', heldFor = HELD_FOR, times = PRESENCE }: OwnedUpstreamOptions) {
+  constructor({
+    build,
+    cluster,
+    bus,
+    settings = '',
+    heldFor = HELD_FOR,
+    times = MEMBERSHIP_TIMES,
+  }: OwnedUpstreamOptions) {
     this.build = build;
     this.cluster = cluster;
     this.settings = settings;

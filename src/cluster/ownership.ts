@@ -3,7 +3,7 @@ import type { Cluster } from '../core/cluster.js';
 import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
-import { PRESENCE, type PresenceOptions } from './presence.js';
+import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
 import { unreachable } from './unreachable.js';
 
 /** The owner is looked up again after this long. */
@@ -42,7 +42,7 @@ export class Ownership {
     private readonly cluster: Cluster,
     private readonly bus: Bus,
     private readonly events: OwnershipEvents,
-    private readonly times: PresenceOptions = PRESENCE,
+    private readonly times: MembershipTimes = MEMBERSHIP_TIMES,
   ) {}
 
   /** Ask right before acting as the owner: a process that stood still may be past its deadline before a timer says so. */

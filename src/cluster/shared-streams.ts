@@ -5,7 +5,7 @@ import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, type EventId, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import type { Log } from '../telemetry/log.js';
-import type { Presence } from './presence.js';
+import { type Membership, streamOfReplica } from './membership.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
 import { type FindStream, relayedStream, serveStreams } from './stream-relay.js';
@@ -22,7 +22,7 @@ export class BusStreams implements SharedStreams {
 
   constructor(
     private readonly bus: Bus,
-    private readonly presence: Presence,
+    private readonly membership: Membership,
     private readonly log: Log,
     /** Where makers are asked for streams that the Bus has no copy of. */
     private readonly cluster?: Cluster,
@@ -34,12 +34,12 @@ export class BusStreams implements SharedStreams {
 
   /** Begins with the maker, which a reader has to know even where the beginning of a stream is no longer kept. */
   prefix(): string {
-    return `${this.presence.self}-${(this.logs++).toString(36)}-`;
+    return `${this.membership.self}-${(this.logs++).toString(36)}-`;
   }
 
   open(session: string, stream: string, request: Id | undefined, endedElsewhere?: () => void): StreamCopy {
-    const { bus, presence, budget, log } = this;
-    return new StreamWriter({ bus, presence, name: streamOf(session, stream), request, budget, log, endedElsewhere });
+    const { bus, membership, budget, log } = this;
+    return new StreamWriter({ bus, membership, name: streamOf(session, stream), request, budget, log, endedElsewhere });
   }
 
   /** Bytes of events that wait for the bus. */
@@ -48,7 +48,7 @@ export class BusStreams implements SharedStreams {
   }
 
   async find(session: string, stream: string, after: number): Promise<Resumable | undefined> {
-    const maker = stream.slice(0, stream.indexOf('-'));
+    const maker = makerOf(stream);
     const copied = await this.copied(session, stream, maker, after);
     if (copied || !this.cluster) return copied;
     // Most replies are finished before they are shared, and a copy that fell too far behind is dropped.
@@ -59,7 +59,7 @@ export class BusStreams implements SharedStreams {
   private async copied(session: string, stream: string, maker: string, after: number): Promise<Resumable | undefined> {
     // Streams are numbered from 1.
     if (after < 1) return undefined;
-    const { bus, presence } = this;
+    const { bus, membership } = this;
     const name = streamOf(session, stream);
     try {
       const last = await this.caughtUp(name, maker, after);
@@ -69,7 +69,7 @@ export class BusStreams implements SharedStreams {
       const [next] = await bus.read(name, `${last.epoch}-${after}`, 1);
       // Behind an end nothing will come. It has an id that clients know only if it told them something.
       if (!next && newest?.kind === 'x') return newest.text !== '' && after === last.seq ? OVER : undefined;
-      return new StreamReader({ bus, presence, name, stream, epoch: last.epoch, maker, request: newest?.request });
+      return new StreamReader({ bus, membership, name, stream, epoch: last.epoch, maker, request: newest?.request });
     } catch (error) {
       if (isStateError(error, 'gap')) return undefined;
       throw isStateError(error) ? unreachable('not_executed') : error;
@@ -83,7 +83,7 @@ export class BusStreams implements SharedStreams {
       const last = tail === START ? undefined : parseId(tail);
       const behind = after - (last?.seq ?? 0);
       if (behind <= 0 || behind > KEPT.maxLen || wait >= BEHIND || !SHARED.test(name)) return last;
-      if (!(await this.presence.alive(maker))) return last;
+      if (!(await this.membership.alive(maker))) return last;
       await sleep(PAUSE, { ref: false });
     }
   }
@@ -97,4 +97,8 @@ const PAUSE = 100;
 /** As the session names its streams. */
 const SHARED = /-r\d+$/;
 
-const streamOf = (session: string, stream: string): string => `ev:${session}:${stream}`;
+/** In the shard of the replica that makes it, whose fence is on its events. */
+const streamOf = (session: string, stream: string): string =>
+  streamOfReplica(makerOf(stream), `ev:${session}:${stream}`);
+
+const makerOf = (stream: string): string => stream.slice(0, Math.max(0, stream.indexOf('-')));

@@ -4,7 +4,7 @@ import { type Id, writeError } from '../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../protocol/jsonrpc/raw.js';
 import { type Bus, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
-import type { Fence, Presence } from './presence.js';
+import type { Fence, Membership } from './membership.js';
 import { KEPT, readEntry, writeEntry } from './stream-entry.js';
 
 const BATCH = 100;
@@ -14,7 +14,7 @@ const MARK = 'ended for its maker';
 
 export interface StreamReaderOptions {
   readonly bus: Bus;
-  readonly presence: Presence;
+  readonly membership: Membership;
   /** The stream on the Bus, and as clients know it. */
   readonly name: string;
   readonly stream: string;
@@ -37,11 +37,11 @@ export class StreamReader implements Resumable {
   constructor(private readonly options: StreamReaderOptions) {}
 
   connect(sink: EventSink, after = 0): void {
-    const { bus, presence, name, epoch, maker } = this.options;
+    const { bus, membership, name, epoch, maker } = this.options;
     this.sink = sink;
     this.cursor = `${epoch}-${after}`;
     const off = bus.wake(name, () => void this.pump());
-    const alone = presence.whenGone(maker, (fence) => void this.end(fence));
+    const alone = membership.whenGone(maker, (fence) => void this.end(fence));
     // What could not be read when it was there.
     const timer = setInterval(() => this.again && void this.pump(), LOOK).unref();
     this.stop = () => {

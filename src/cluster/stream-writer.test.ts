@@ -7,7 +7,7 @@ import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import { StateError } from '../state/errors.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { Presence } from './presence.js';
+import { Membership } from './membership.js';
 import { BusStreams } from './shared-streams.js';
 import { MOST_QUEUED } from './stream-writer.js';
 
@@ -43,7 +43,7 @@ function reached(way: Way): Bus {
   return new Proxy(state.bus, {
     get: (bus, name) => {
       const method = Reflect.get(bus, name) as (...args: unknown[]) => unknown;
-      if (name === 'wake') return method.bind(bus);
+      if (name === 'wake' || name === 'onHint' || name === 'hint') return method.bind(bus);
       return async (...args: unknown[]) => {
         if (way.cut) throw lost();
         if (name === 'append' && way.delay) await sleep(way.delay);
@@ -58,9 +58,9 @@ function reached(way: Way): Bus {
 
 async function replica(name: string, way: Way = { cut: false, mute: false }): Promise<BusStreams> {
   const bus = reached(way);
-  const presence = await Presence.enter(bus, name, LEASE, () => {});
-  stops.push(() => presence.leave());
-  return new BusStreams(bus, presence, SILENT);
+  const membership = await Membership.join(bus, name, LEASE, () => {});
+  stops.push(() => membership.leave());
+  return new BusStreams(bus, membership, SILENT);
 }
 
 async function listen(streams: BusStreams, name: string): Promise<{ heard: string[]; over: Promise<void> }> {
@@ -162,7 +162,7 @@ test('P3: a burst larger than the bus takes at once is shared before it is sent,
   const copy = a.open('session', name, 7);
   // Each append takes a while: together far longer than clients wait for one.
   const appended = Array.from({ length: 350 }, (_, i) =>
-    copy.append(`event ${i}`).then(() => state.bus.tail(`ev:session:${name}`)),
+    copy.append(`event ${i}`).then(() => state.bus.tail(`{replica:a}ev:session:${name}`)),
   );
   const tails = await Promise.all(appended);
   for (const [i, tail] of tails.entries()) expect(Number(tail.split('-')[1])).toBeGreaterThanOrEqual(i + 2);

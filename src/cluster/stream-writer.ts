@@ -5,7 +5,7 @@ import { type Bus, parseId, START } from '../state/bus.js';
 import { isStateError } from '../state/errors.js';
 import { newId } from '../state/ids.js';
 import type { Log } from '../telemetry/log.js';
-import type { Fence, Presence } from './presence.js';
+import type { Fence, Membership } from './membership.js';
 import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
 
 /** How long clients wait for an event to reach the bus; when the bus is away they are served all the same. */
@@ -47,7 +47,7 @@ interface Queued {
 
 export interface StreamWriterOptions {
   readonly bus: Bus;
-  readonly presence: Presence;
+  readonly membership: Membership;
   /** The stream on the Bus. */
   readonly name: string;
   readonly request: Id | undefined;
@@ -64,7 +64,7 @@ export interface StreamWriterOptions {
  */
 export class StreamWriter implements StreamCopy {
   private readonly bus: Bus;
-  private readonly presence: Presence;
+  private readonly membership: Membership;
   private readonly name: string;
   private readonly queue: Queued[] = [];
   private queued = 0;
@@ -80,9 +80,9 @@ export class StreamWriter implements StreamCopy {
 
   constructor(private readonly options: StreamWriterOptions) {
     this.bus = options.bus;
-    this.presence = options.presence;
+    this.membership = options.membership;
     this.name = options.name;
-    this.fence = options.presence.fence;
+    this.fence = options.membership.fence;
     this.opened = this.add('h', '');
   }
 
@@ -135,7 +135,7 @@ export class StreamWriter implements StreamCopy {
   private beginPatience(again = false): NodeJS.Timeout {
     return setTimeout(() => {
       // It was not the bus that took so long, and others may have gone on without us.
-      if (!again && this.presence.dazed) this.patience = this.beginPatience(true);
+      if (!again && this.membership.stoodStill) this.patience = this.beginPatience(true);
       else this.fallBehind();
     }, PATIENCE).unref();
   }
@@ -191,14 +191,14 @@ export class StreamWriter implements StreamCopy {
 
   /** The bus is away. What it would not say to a process that stood still is asked again before a client is served. */
   private async pause(): Promise<void> {
-    if (!this.presence.dazed) this.fallBehind();
+    if (!this.membership.stoodStill) this.fallBehind();
     await sleep(PAUSE, { ref: false });
   }
 
   /** The lease lapsed. Where nobody spoke in this replica's place meanwhile, the stream goes on under its new fence. */
   private async reclaim(): Promise<void> {
     try {
-      const fence = await this.presence.renewed(this.fence);
+      const fence = await this.membership.renewed(this.fence);
       if (fence.fence === this.fence.fence) return await this.pause();
       const [next, more] = await this.bus.read(this.name, this.last, 2);
       // What no answer came to may be there all the same: that was nobody else. The new fence is good only from here on.

@@ -493,9 +493,16 @@ export const SCHEMA = group('', {
       'write a postgres:// URL, or leave the key out for the embedded database',
       { description: 'A PostgreSQL database; several replicas need it.' },
     ),
-    bus: urlField(['redis:', 'rediss:'], 'URL', 'write a redis:// or rediss:// URL, or leave the key out', {
-      description: 'A Redis or Valkey server for streams and leases, beside `db`; default: `db`.',
-    }),
+    bus: urlField(
+      ['redis:', 'rediss:', 'redis+cluster:', 'rediss+cluster:'],
+      'URL',
+      'write a redis:// or rediss:// URL (redis+cluster:// for a Redis Cluster), or leave the key out',
+      {
+        description:
+          'A Redis or Valkey server for streams and leases, beside `db`; default: `db`. `redis+cluster://` and the ' +
+          'address of any node for a Redis Cluster, whose other nodes are found from there.',
+      },
+    ),
     keys: list(
       secret({
         description: 'One key.',

@@ -27,8 +27,17 @@ export interface Cluster {
   ask(replica: string, subject: string, payload: JsonValue, options?: AskOptions): Promise<JsonValue>;
   /** Answers what is asked under a subject; returns how to stop. */
   handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): () => void;
-  /** Tells every other replica; resolves once they cannot miss it, and rejects with a `ProtocolError` otherwise. */
-  tell(subject: string, payload: JsonValue): Promise<void>;
+  /**
+   * Tells every other replica, or with a key those that follow that key; resolves once they cannot miss it, and rejects
+   * with a `ProtocolError` otherwise.
+   */
+  tell(subject: string, payload: JsonValue, key?: string): Promise<void>;
+  /**
+   * Hears what is told under a key from now on, until `unfollow` was called as often. Keys share a number of streams:
+   * listeners hear of other keys too. Resolves once nothing is missed any more; with the bus away that may be later.
+   */
+  follow(key: string): Promise<void>;
+  unfollow(key: string): void;
   onTold(subject: string, listener: (payload: JsonValue) => void): () => void;
 }
 
@@ -55,5 +64,7 @@ export const ALONE: Cluster = {
   },
   handle: () => nothing,
   tell: async () => {},
+  follow: async () => {},
+  unfollow: nothing,
   onTold: () => nothing,
 };

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Cluster, ENGINES, QUICK, startCluster } from '../../test/support/engines.js';
+import { BUS_ENGINES, type Cluster, QUICK, startCluster } from '../../test/support/engines.js';
 import { FaultyBus, seeded } from '../../test/support/faulty.js';
 import { type AppendOptions, type Bus, isStateError, START, type State } from './index.js';
 
@@ -27,7 +27,7 @@ async function insist<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-describe.each(ENGINES)('the Bus on %s', (engine) => {
+describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
   let cluster: Cluster;
   let a: State;
   let b: State;
@@ -157,19 +157,19 @@ describe.each(ENGINES)('the Bus on %s', (engine) => {
   test('a lapsed owner is refused, before and after another takes over', async () => {
     const fence = (await a.bus.lease('call', 'A', 150))!;
     const options = { ...LOG, fence: { key: 'call', fence } };
-    await a.bus.append('answer', 'progress', options);
+    await a.bus.append('{call}answer', 'progress', options);
     await sleep(250);
-    await expect(a.bus.append('answer', 'late', options)).rejects.toMatchObject({ code: 'fenced' });
+    await expect(a.bus.append('{call}answer', 'late', options)).rejects.toMatchObject({ code: 'fenced' });
     expect(await a.bus.renew('call', 'A', 150)).toBe(false);
     const next = (await b.bus.lease('call', 'B', 5_000))!;
     expect(next).toBeGreaterThan(fence);
-    await b.bus.append('answer', 'the end', { ...LOG, fence: { key: 'call', fence: next } });
-    await expect(a.bus.append('answer', 'later', options)).rejects.toMatchObject({ code: 'fenced' });
+    await b.bus.append('{call}answer', 'the end', { ...LOG, fence: { key: 'call', fence: next } });
+    await expect(a.bus.append('{call}answer', 'later', options)).rejects.toMatchObject({ code: 'fenced' });
     await expect(
-      a.bus.append('never', 'x', { ...LOG, fence: { key: 'no such lease', fence: 1 } }),
+      a.bus.append('{no such lease}never', 'x', { ...LOG, fence: { key: 'no such lease', fence: 1 } }),
     ).rejects.toMatchObject({ code: 'fenced' });
-    expect(await readAll(a.bus, 'answer')).toEqual(['progress', 'the end']);
-    expect(await a.bus.read('never', START, 10)).toEqual([]);
+    expect(await readAll(a.bus, '{call}answer')).toEqual(['progress', 'the end']);
+    expect(await a.bus.read('{no such lease}never', START, 10)).toEqual([]);
   });
 
   test('an owner that comes back after its lease lapsed has a new fence', async () => {
@@ -219,6 +219,34 @@ describe.each(ENGINES)('the Bus on %s', (engine) => {
     },
   );
 
+  test('a fenced append has its lease in the same shard', async () => {
+    const fence = (await a.bus.lease('shard', 'A', 5_000))!;
+    await expect(a.bus.append('elsewhere', 'x', { ...LOG, fence: { key: 'shard', fence } })).rejects.toMatchObject({
+      code: 'internal',
+    });
+  });
+
+  test('one read tells every member of a group and the time it has left', async () => {
+    for (const [bus, name] of [
+      [a.bus, 'one'],
+      [b.bus, 'two'],
+    ] as const) {
+      await bus.lease(`team:${name}`, name, 2_000);
+      await bus.members('team', name, 2_000);
+    }
+    await a.bus.lease('teams:other', 'other', 2_000);
+    const members = await a.bus.members('team', 'one', 2_000);
+    expect([...members.keys()].sort()).toEqual(['one', 'two']);
+    for (const left of members.values()) expect(left > 0 && left <= 2_000).toBe(true);
+    await b.bus.release('team:two', 'two');
+    await b.bus.members('team', 'two', 0);
+    expect([...(await a.bus.members('team', 'one', 2_000)).keys()]).toEqual(['one']);
+    await a.bus.lease('team:three', 'three', 100);
+    await a.bus.members('team', 'three', 100);
+    await sleep(200);
+    expect([...(await b.bus.members('team', 'one', 2_000)).keys()]).toEqual(['one']);
+  });
+
   test('a counter counts in a window and starts again after it', async () => {
     expect(await a.bus.incr('rate', 1, 300)).toBe(1);
     expect(await a.bus.incr('rate', 2, 300)).toBe(3);
@@ -235,7 +263,7 @@ describe.each(ENGINES)('the Bus on %s', (engine) => {
     await a.bus.append('kept', 'x', LOG);
     const swept = await cluster.open({ sweepMs: 20 });
     // Redis removes by itself what expired.
-    if (engine !== 'postgres+redis') {
+    if (!engine.startsWith('postgres+redis')) {
       const left = async (): Promise<unknown[]> => [
         ...(await a.db.q(`SELECT stream FROM streams WHERE stream = 'swept'`)),
         ...(await a.db.q(`SELECT stream FROM stream_events WHERE stream = 'swept'`)),

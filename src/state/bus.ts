@@ -10,7 +10,7 @@ export interface AppendOptions {
   maxBytes?: number;
   /** The stream ends this long after its last event. */
   ttlMs: number;
-  /** Refuse with `fenced` unless this lease is still held under this fence. */
+  /** Refuse with `fenced` unless this lease is still held under this fence. Both names are of one shard (`shardOf`). */
   fence?: { key: string; fence: number };
   /**
    * Makes a repeat harmless: when the stream's last event was appended under the same mark, its id is returned and
@@ -58,6 +58,13 @@ export interface Bus {
   release(key: string, owner: string): Promise<boolean>;
   holder(key: string): Promise<{ owner: string; fence: number } | undefined>;
 
+  /**
+   * The names whose leases `<group>:<name>` are held, each by its own name, with the milliseconds each has left: one
+   * statement however many there are. The caller is one of them; an engine that cannot list its leases keeps a list
+   * by these calls. 0 as `ttlMs` takes the caller off that list.
+   */
+  members(group: string, self: string, ttlMs: number): Promise<Map<string, number>>;
+
   /** Adds to a counter that starts at 0 and ends `ttlMs` after its first addition. Returns the new value. */
   incr(key: string, n: number, ttlMs: number): Promise<number>;
 
@@ -78,6 +85,26 @@ export function formatId({ epoch, seq }: EventId): string {
 export function parseId(id: string): EventId | undefined {
   const match = /^(\d{1,15})-(\d{1,15})$/.exec(id);
   return match ? { epoch: Number(match[1]), seq: Number(match[2]) } : undefined;
+}
+
+/**
+ * The part of a name that decides where an engine of several nodes keeps it: the part in braces at its beginning, or the
+ * whole name. What one operation looks at is of one shard.
+ */
+export function shardOf(name: string): string {
+  return /^\{([^{}]+)\}/.exec(name)?.[1] ?? name;
+}
+
+/** A number below `count` that is the same for a name in every process: FNV-1a over its UTF-16 units. */
+export function bucketOf(name: string, count: number): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
+  return (hash >>> 0) % count;
+}
+
+export function checkShard(stream: string, lease: string): void {
+  if (shardOf(stream) === shardOf(lease)) return;
+  throw new StateError('internal', `stream ${stream} and lease ${lease} are not of one shard`);
 }
 
 export function gap(stream: string, after: string): StateError {

@@ -43,7 +43,7 @@ export interface StateOptions {
   data: string;
   /** postgres://… where replicas share one database; embedded SQLite in `data` without it. */
   db?: string;
-  /** redis://… for events, leases and counters; the database serves them without it. */
+  /** redis://… or redis+cluster://… for events, leases and counters; the database serves them without it. */
   bus?: string;
   /** The keys all replicas seal with; required with `db`, and generated into `data` without. */
   keys?: readonly KeySetting[];
@@ -116,8 +116,11 @@ function check({ db, bus, keys }: StateOptions): void {
   if (db !== undefined && !/^postgres(?:ql)?:\/\//.test(db)) {
     throw new StateError('config', 'state db must be a postgres:// address');
   }
-  if (bus !== undefined && !/^rediss?:\/\//.test(bus)) {
-    throw new StateError('config', 'state bus must be a redis:// or rediss:// address');
+  if (bus !== undefined && !/^rediss?(?:\+cluster)?:\/\//.test(bus)) {
+    throw new StateError(
+      'config',
+      'state bus must be a redis://, rediss://, redis+cluster:// or rediss+cluster:// address',
+    );
   }
   if (bus !== undefined && db === undefined) {
     throw new StateError('config', 'a Redis bus joins replicas, and they need a shared database too: set state db');

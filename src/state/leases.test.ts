@@ -75,7 +75,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
     const write = async (_: unknown, n: number): Promise<void> => {
       while (performance.now() < until)
         await a.bus
-          .append(`busy${n}`, 'x'.repeat(300), { ...LOG, fence: { key: 'busy', fence } })
+          .append(`{busy}${n}`, 'x'.repeat(300), { ...LOG, fence: { key: 'busy', fence } })
           .catch((error: unknown) => {
             if (!isStateError(error) || !error.retryable) throw error;
           });
@@ -90,7 +90,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
       let made = 0;
       const until = performance.now() + ms;
       const write = async (_: unknown, n: number): Promise<void> => {
-        for (; performance.now() < until; made++) await a.bus.append(`many${n}`, 'x'.repeat(300), options);
+        for (; performance.now() < until; made++) await a.bus.append(`{many}${n}`, 'x'.repeat(300), options);
       };
       await Promise.all(Array.from({ length: 20 }, write));
       return (made * 1_000) / ms;
@@ -106,7 +106,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
 
   test('nobody takes a lease over while an append under its fence is on its way', async () => {
     for (let round = 0; round < 10; round++) {
-      const [key, stream] = [`over${round}`, `over${round}`];
+      const [key, stream] = [`over${round}`, `{over${round}}`];
       const fence = (await a.bus.lease(key, 'A', 100))!;
       const options = { ...LOG, fence: { key, fence } };
       let going = true;

@@ -1,4 +1,14 @@
-import { type AppendOptions, type Bus, fenced, formatId, gap, parseId, START, type StreamEvent } from './bus.js';
+import {
+  type AppendOptions,
+  type Bus,
+  checkShard,
+  fenced,
+  formatId,
+  gap,
+  parseId,
+  START,
+  type StreamEvent,
+} from './bus.js';
 import { wallMs } from './clock.js';
 import type { Counters } from './counters.js';
 import type { Db, Row, Statement, Value } from './db.js';
@@ -78,6 +88,7 @@ export class SqlBus implements Bus {
     const bytes = Buffer.byteLength(data);
     const maxBytes = options.maxBytes ?? Number.MAX_SAFE_INTEGER;
     const key = fence?.key ?? null;
+    if (key !== null) checkShard(stream, key);
     const list: Statement[] = [
       [this.#sql.advance, [stream, wallMs(), bytes, mark, ttlMs, key, fence?.fence ?? null]],
       [INSERT_EVENT, [stream, data, mark]],
@@ -156,6 +167,11 @@ export class SqlBus implements Bus {
   async holder(key: string): Promise<{ owner: string; fence: number } | undefined> {
     const [row] = await this.#leases.q<{ owner: string; fence: number }>(this.#sql.holder, [key]);
     return row && { owner: row.owner, fence: row.fence };
+  }
+
+  async members(group: string, _self: string, _ttlMs: number): Promise<Map<string, number>> {
+    const rows = await this.#leases.q<{ owner: string; rest: number }>(this.#sql.members, [`${group}:%`, `${group}:`]);
+    return new Map(rows.map(({ owner, rest }) => [owner, rest]));
   }
 
   async incr(key: string, n: number, ttlMs: number): Promise<number> {
@@ -287,6 +303,10 @@ function statements(dialect: Db['dialect']) {
       RETURNING fence`,
 
     holder: `SELECT owner, fence FROM leases WHERE key = $1 AND ${live}`,
+
+    // The table holds the leases of a day, each replica's among them: a scan of it is cheaper than one more index.
+    members: `SELECT owner, expires_at - ${clock} AS rest FROM leases
+      WHERE key LIKE $1 AND key = CAST($2 AS TEXT) || owner AND ${live}`,
 
     incr: `INSERT INTO counters (key, value, ttl, expires_at)
       VALUES ($1, CAST($2 AS BIGINT), CAST($3 AS BIGINT), ${clock} + CAST($3 AS BIGINT))

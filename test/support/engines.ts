@@ -6,14 +6,23 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { openState, type State, type StateOptions } from '../../src/state/index.js';
 import { steps } from '../../src/state/migrations.js';
-import { type PostgresService, type PostgresSettings, type Service, startPostgres, startRedis } from './services.js';
+import {
+  type PostgresService,
+  type PostgresSettings,
+  type Service,
+  startPostgres,
+  startRedis,
+  startRedisCluster,
+} from './services.js';
 
 const TABLES = steps.flatMap(({ statements }) =>
   statements.flatMap((sql) => /^CREATE TABLE (\w+)/.exec(sql)?.[1] ?? []),
 );
 
 export const ENGINES = ['sqlite', 'postgres', 'postgres+redis'] as const;
-export type Engine = (typeof ENGINES)[number];
+/** For suites of the Bus itself: a Redis Cluster keeps its keys at several nodes. */
+export const BUS_ENGINES = [...ENGINES, 'postgres+redis-cluster'] as const;
+export type Engine = (typeof BUS_ENGINES)[number];
 
 export interface Cluster {
   readonly engine: Engine;
@@ -36,6 +45,7 @@ export const QUICK: PostgresSettings = { fsync: false };
 export async function startCluster(engine: Engine, settings: PostgresSettings = {}): Promise<Cluster> {
   const postgres = engine === 'sqlite' ? undefined : await startPostgres(settings);
   const redis = engine === 'postgres+redis' ? await startRedis() : undefined;
+  const redisCluster = engine === 'postgres+redis-cluster' ? await startRedisCluster() : undefined;
   const keys = [{ id: 'k1', key: randomBytes(32).toString('base64') }];
   const folder = mkdtempSync(join(tmpdir(), 'parley-state-'));
   const open: State[] = [];
@@ -50,6 +60,7 @@ export async function startCluster(engine: Engine, settings: PostgresSettings = 
     place = { data: join(folder, String(round)) };
     if (postgres) place.db = await postgres.createDatabase();
     if (redis) place.bus = `${redis.url}/${round % 16}`;
+    if (redisCluster) place.bus = redisCluster.url;
   };
   await reset();
   const stateOptions = (): StateOptions => ({ ...place, ...(postgres ? { keys } : {}), pollMs: 200, sweepMs: 0 });
@@ -70,15 +81,18 @@ export async function startCluster(engine: Engine, settings: PostgresSettings = 
     async clear() {
       const { db } = open[0] ?? (await openReplica());
       await db.tx(TABLES.map((table) => [`DELETE FROM ${table}`, []]));
-      if (!redis || !place.bus) return;
-      const client = new Redis(place.bus);
-      await client.flushdb();
-      client.disconnect();
+      const urls = redisCluster ? redisCluster.nodes.map(({ url }) => url) : redis && place.bus ? [place.bus] : [];
+      for (const url of urls) {
+        const client = new Redis(url);
+        await client.flushdb();
+        client.disconnect();
+      }
     },
     async stop() {
       await closeAll();
       await postgres?.stop();
       await redis?.stop();
+      await redisCluster?.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };

@@ -102,6 +102,9 @@ export class FaultyBus implements Bus {
   holder(key: string): ReturnType<Bus['holder']> {
     return this.#maybe(() => this.#inner.holder(key));
   }
+  members(...args: Parameters<Bus['members']>): ReturnType<Bus['members']> {
+    return this.#maybe(() => this.#inner.members(...args));
+  }
   incr(...args: Parameters<Bus['incr']>): Promise<number> {
     return this.#maybe(() => this.#inner.incr(...args));
   }
@@ -163,6 +166,9 @@ export class CutBus implements Bus {
   }
   holder(key: string): ReturnType<Bus['holder']> {
     return this.#through(() => this.#inner.holder(key));
+  }
+  members(...args: Parameters<Bus['members']>): ReturnType<Bus['members']> {
+    return this.#through(() => this.#inner.members(...args));
   }
   incr(...args: Parameters<Bus['incr']>): Promise<number> {
     return this.#through(() => this.#inner.incr(...args));

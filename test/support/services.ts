@@ -350,6 +350,63 @@ export async function startRedis({ aof = true, settings = {}, ...given }: RedisS
   return serve({ folder, port, url, command, args: [file], ready, end: 'SIGTERM' });
 }
 
+export interface RedisCluster {
+  /** `redis+cluster://` and the address of its first node. */
+  readonly url: string;
+  readonly nodes: readonly Service[];
+  stop(): Promise<void>;
+}
+
+const SLOTS = 16_384;
+
+/** A Redis Cluster of masters without replicas, each with its share of the slots; ready when every node says so. */
+export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
+  const { Redis } = await import('ioredis');
+  const nodes: Service[] = [];
+  // One after the other: each takes two ports, and the second is found by the first.
+  for (let i = 0; i < masters; i++) {
+    const port = await clusterPort();
+    const settings = { 'cluster-enabled': 'yes', 'cluster-config-file': 'nodes.conf', 'cluster-node-timeout': '5000' };
+    nodes.push(
+      await startRedis({ aof: false, port, settings: { ...settings, 'cluster-port': String(port + 10_000) } }),
+    );
+  }
+  const clients = nodes.map(({ port }) => new Redis(port, '127.0.0.1'));
+  try {
+    await Promise.all(
+      clients.map((client, i) => {
+        const [from, to] = [Math.ceil((i * SLOTS) / masters), Math.ceil(((i + 1) * SLOTS) / masters) - 1];
+        return client.call('CLUSTER', 'ADDSLOTSRANGE', String(from), String(to));
+      }),
+    );
+    await Promise.all(
+      clients.slice(1).map((client) => client.call('CLUSTER', 'MEET', '127.0.0.1', String(nodes[0]!.port))),
+    );
+    const whole = async (client: (typeof clients)[number]): Promise<boolean> => {
+      const info = String(await client.call('CLUSTER', 'INFO'));
+      return info.includes('cluster_state:ok') && info.includes(`cluster_known_nodes:${masters}`);
+    };
+    for (let tries = 0; !(await Promise.all(clients.map(whole))).every(Boolean); tries++) {
+      if (tries === 600) throw new Error('the nodes of the Redis Cluster did not find each other');
+      await sleep(50);
+    }
+  } finally {
+    for (const client of clients) client.disconnect();
+  }
+  const stop = async (): Promise<void> => {
+    await Promise.all(nodes.map((node) => node.stop()));
+  };
+  return { url: `redis+cluster://127.0.0.1:${nodes[0]!.port}`, nodes, stop };
+}
+
+/** A free port whose bus port, 10,000 higher, exists. */
+async function clusterPort(): Promise<number> {
+  for (;;) {
+    const port = await freePort();
+    if (port < 55_000) return port;
+  }
+}
+
 export interface ForwardProxy extends Service {
   /** What it logged so far. */
   log(): string;

@@ -1,8 +1,18 @@
-import { type AppendOptions, type Bus, fenced, gap, parseId, START, type StreamEvent } from '../bus.js';
+import {
+  type AppendOptions,
+  type Bus,
+  checkShard,
+  fenced,
+  gap,
+  parseId,
+  START,
+  type StreamEvent,
+  shardOf,
+} from '../bus.js';
 import { newId } from '../ids.js';
 import { Wakes } from '../wakes.js';
 import { RedisConnections, type RedisOptions, redisError } from './redis.js';
-import { APPEND, INCR, LEASE, READ, RELEASE, RENEW, TAILS } from './scripts.js';
+import { APPEND, INCR, LEASE, MEMBERS, READ, RELEASE, RENEW } from './scripts.js';
 
 export interface RedisBusOptions extends RedisOptions {
   /** Before every key and channel. */
@@ -11,6 +21,8 @@ export interface RedisBusOptions extends RedisOptions {
 }
 
 const HEARTBEAT_MS = 5_000;
+/** After this time the clock alone keeps the fences of a lease rising. */
+const FENCE_KEPT_MS = 24 * 3_600_000;
 
 /** Redis or Valkey, 6.2 and newer: streams, leases and counters, with one subscriber connection for all wake-ups. */
 export class RedisBus implements Bus {
@@ -47,7 +59,9 @@ export class RedisBus implements Bus {
 
   async append(stream: string, data: string, options: AppendOptions): Promise<string> {
     const { maxLen, maxBytes = Number.MAX_SAFE_INTEGER, ttlMs, fence, mark = newId() } = options;
-    const keys = [this.#stream(stream), this.#lease(fence?.key ?? '')];
+    if (fence) checkShard(stream, fence.key);
+    // Without a fence the second key is not looked at; it is of the same slot all the same.
+    const keys = [this.#stream(stream), fence ? this.#lease(fence.key) : this.#stream(stream)];
     const args = [data, maxLen, maxBytes, ttlMs, fence?.fence ?? '', mark, this.#channel, stream];
     const id = await this.#redis.run(APPEND, keys, args);
     if (typeof id !== 'string') throw fenced(stream, fence?.key ?? '');
@@ -85,8 +99,8 @@ export class RedisBus implements Bus {
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
-    const keys = [this.#lease(key), `${this.#prefix}fence`];
-    const fence = await this.#redis.run(LEASE, keys, [owner, ttlMs], this.#redis.leases);
+    const keys = [this.#lease(key), this.#key('f', key)];
+    const fence = await this.#redis.run(LEASE, keys, [owner, ttlMs, FENCE_KEPT_MS], this.#redis.leases);
     return fence === null ? undefined : Number(fence);
   }
 
@@ -103,13 +117,20 @@ export class RedisBus implements Bus {
     return owner == null ? undefined : { owner, fence: Number(fence) };
   }
 
+  async members(group: string, self: string, ttlMs: number): Promise<Map<string, number>> {
+    const flat = await this.#redis.run(MEMBERS, [this.#key('m', group)], [self, ttlMs], this.#redis.leases);
+    const members = new Map<string, number>();
+    const list = flat as string[];
+    for (let i = 0; i < list.length; i += 2) members.set(list[i]!, Number(list[i + 1]));
+    return members;
+  }
+
   async incr(key: string, n: number, ttlMs: number): Promise<number> {
-    return Number(await this.#redis.run(INCR, [`${this.#prefix}n:${key}`], [n, ttlMs]));
+    return Number(await this.#redis.run(INCR, [this.#key('n', key)], [n, ttlMs]));
   }
 
   async ping(): Promise<void> {
-    const { commands, leases } = this.#redis;
-    await Promise.all([commands.ping(), leases.ping()]).catch(rethrow);
+    await this.#redis.ping();
   }
 
   async close(): Promise<void> {
@@ -118,22 +139,27 @@ export class RedisBus implements Bus {
     this.#redis.close();
   }
 
+  /** One command for each stream: they may be at different nodes. The driver sends them together. */
   async #tails(streams: readonly string[]): Promise<Map<string, string>> {
-    const ids = (await this.#redis.run(
-      TAILS,
-      streams.map((s) => this.#stream(s)),
-      [],
-    )) as string[];
-    const pairs = streams.map((stream, i): [string, string] => [stream, ids[i] ?? '']);
-    return new Map(pairs.filter(([, id]) => id !== ''));
+    const newest = await Promise.all(
+      streams.map((stream) => this.#redis.commands.xrevrange(this.#stream(stream), '+', '-', 'COUNT', 1)),
+    ).catch(rethrow);
+    return new Map(
+      streams.flatMap((stream, i): [string, string][] => (newest[i]?.[0] ? [[stream, newest[i][0][0]]] : [])),
+    );
   }
 
   #stream(stream: string): string {
-    return `${this.#prefix}s:${stream}`;
+    return this.#key('s', stream);
   }
 
   #lease(key: string): string {
-    return `${this.#prefix}l:${key}`;
+    return this.#key('l', key);
+  }
+
+  /** The hash tag keeps what belongs to one shard in one slot of a Redis Cluster. */
+  #key(kind: 's' | 'l' | 'f' | 'm' | 'n', name: string): string {
+    return `${this.#prefix}${kind}:{${shardOf(name).replace(/[{}]/g, '_')}}:${name}`;
   }
 }
 

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** Every decision is made inside Redis, in one script: nothing can come between a look and the write that rests on it. */
+/**
+ * Every decision is made inside Redis, in one script: nothing can come between a look and the write that rests on it. The
+ * keys of a script have one hash tag, so they are in one slot of a Redis Cluster.
+ */
 export interface Script {
   readonly text: string;
   readonly sha: string;
@@ -68,17 +71,10 @@ end
 return out
 `);
 
-/** KEYS streams. Returns the newest id of each, '' where there is none. */
-export const TAILS = script(`
-local out = {}
-for i, key in ipairs(KEYS) do
-  local newest = redis.call('XREVRANGE', key, '+', '-', 'COUNT', 1)[1]
-  out[i] = newest and newest[1] or ''
-end
-return out
-`);
-
-/** KEYS lease, fence counter. ARGV owner, ttlMs. The clock keeps fences rising even after Redis lost everything. */
+/**
+ * KEYS lease, fence counter of this lease. ARGV owner, ttlMs, how long the counter is kept. The clock keeps fences rising
+ * after the counter expired, and even after Redis lost everything.
+ */
 export const LEASE = script(`
 local owner = redis.call('HGET', KEYS[1], 'owner')
 if owner and owner ~= ARGV[1] then return false end
@@ -86,7 +82,7 @@ if not owner then
   ${CLOCK}
   local fence = math.max(now, tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
   local text = string.format('%.0f', fence)
-  redis.call('SET', KEYS[2], text)
+  redis.call('SET', KEYS[2], text, 'PX', ARGV[3])
   redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'fence', text)
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -103,6 +99,23 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 export const RELEASE = script(`
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])
+`);
+
+/**
+ * KEYS members by the time their leases end. ARGV member, ttlMs; 0 removes it. Returns a flat list of members and the
+ * milliseconds each has left.
+ */
+export const MEMBERS = script(`
+${CLOCK}
+if tonumber(ARGV[2]) > 0 then
+  redis.call('ZADD', KEYS[1], now + ARGV[2], ARGV[1])
+else
+  redis.call('ZREM', KEYS[1], ARGV[1])
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+local out = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 2, #out, 2 do out[i] = string.format('%.0f', out[i] - now) end
+return out
 `);
 
 /** KEYS counter. ARGV n, ttlMs. */

@@ -35,6 +35,8 @@ class Replicas {
         return () => {};
       },
       tell: async () => {},
+      follow: async () => {},
+      unfollow: () => {},
       onTold: () => () => {},
     };
   }
