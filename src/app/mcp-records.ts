@@ -56,14 +56,14 @@ export function sessionRecords({ sessions }: State, cluster: Cluster): SessionRe
       for (let found = await stored(store.get(key)); found; found = await stored(store.get(key))) {
         const value = { ...found.value, progress };
         if ((await stored(store.update({ id: key, rev: found.rev, value }))) === undefined) continue;
-        await cluster.tell('session:progress', { key, progress } as unknown as JsonValue);
+        await cluster.tell('session:progress', { key, progress } as unknown as JsonValue, key);
         return;
       }
     },
     touch: (key, idle) => stored(store.touch(key, until(idle))),
     remove: async (key) => {
       await stored(store.remove(key));
-      await cluster.tell('session:removed', key);
+      await cluster.tell('session:removed', key, key);
     },
     onRemoved: (listener) => cluster.onTold('session:removed', (key) => listener(String(key))),
     onProgress: (listener) =>

@@ -44,9 +44,9 @@ export class Subscriptions {
     const wanted = LIST_KINDS.filter((kind) => filter[kind]);
     const byServer = await this.subscriptionsByServer(context, filter.resourceSubscriptions ?? []);
     const taskIds = await this.admittedTasks(context, filter.taskIds ?? []);
-    const stopTasks = this.options.tasks.onChange((record: HostedTaskRecord) => {
-      if (taskIds.includes(record.taskId)) deliver({ method: 'notifications/tasks', params: taskNotice(record) });
-    });
+    const followedTasks = this.options.tasks.onChange(taskIds, (record: HostedTaskRecord) =>
+      deliver({ method: 'notifications/tasks', params: taskNotice(record) }),
+    );
     const own = catalog.setOf(caller, view);
     let closed = false;
     const stop = catalog.onChange((kind, server, set) => {
@@ -84,12 +84,13 @@ export class Subscriptions {
         else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
       }),
     );
+    await followedTasks.ready;
     return {
       honoured: { ...this.honoured(view, wanted, filter, watches), ...(taskIds.length > 0 && { taskIds }) },
       close: () => {
         closed = true;
         stop();
-        stopTasks();
+        followedTasks.stop();
         for (const watch of watches) watch.close();
       },
     };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
-import { RawObject } from '../../protocol/jsonrpc/raw.js';
+import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { ALONE, type Cluster } from '../cluster.js';
 import { complete, type Outcome, type ParkedCall } from '../gateway.js';
 import { type HostedTaskRecord, type HostedTaskRecords, HostedTasks, type TaskLimits } from './hosted-tasks.js';
 
@@ -9,8 +10,7 @@ const never = new Promise<Outcome>(() => {});
 const result = (bytes: number): Outcome => complete(RawObject.from({ text: 'x'.repeat(bytes) }));
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-function hosted(limits: Partial<TaskLimits> = {}) {
-  const kept = new Map<string, HostedTaskRecord>();
+function hosted(limits: Partial<TaskLimits> = {}, cluster?: Cluster, kept = new Map<string, HostedTaskRecord>()) {
   let away = false;
   const records: HostedTaskRecords = {
     create: (record) => {
@@ -26,7 +26,7 @@ function hosted(limits: Partial<TaskLimits> = {}) {
     load: (id) => Promise.resolve(kept.get(id)),
     list: () => Promise.resolve([...kept.values()]),
   };
-  const tasks = new HostedTasks(records, { ttl: 60_000, pollInterval: 5, limits: { ...LIMITS, ...limits } });
+  const tasks = new HostedTasks(records, { ttl: 60_000, pollInterval: 5, limits: { ...LIMITS, ...limits } }, cluster);
   const run = (principal: string, outcome: Promise<Outcome> = never) =>
     tasks.start(
       principal,
@@ -111,5 +111,45 @@ describe('what running tasks hold is bounded in bytes', () => {
     });
     await tasks.update('a', taskId, { 'q#1': { content: 'short' } });
     await expect.poll(() => answered).toEqual([{ q: { content: 'short' } }]);
+  });
+});
+
+describe('changes of tasks at other replicas', () => {
+  test('a change is told by the id of its task, under the key of that task; followers read the record', async () => {
+    const told: [JsonValue, string | undefined][] = [];
+    const keys = new Set<string>();
+    const listeners: ((payload: JsonValue) => void)[] = [];
+    const there: Cluster = { ...ALONE, self: 'there', tell: async (_, payload, key) => void told.push([payload, key]) };
+    const here: Cluster = {
+      ...ALONE,
+      self: 'here',
+      follow: async (key) => void keys.add(key),
+      unfollow: (key) => void keys.delete(key),
+      onTold: (_, listener) => {
+        listeners.push(listener);
+        return () => {};
+      },
+    };
+    const runner = hosted({}, there);
+    const { tasks } = hosted({}, here, runner.kept);
+    let end = (_: Outcome): void => {};
+    const ending = new Promise<Outcome>((resolve) => {
+      end = resolve;
+    });
+    const { taskId } = await runner.run('alice', ending);
+    const heard: HostedTaskRecord[] = [];
+    const following = tasks.onChange([taskId], (record) => heard.push(record));
+    await following.ready;
+    expect([...keys]).toEqual([`task:${taskId}`]);
+    end(result(100));
+    await expect.poll(() => told.length).toBeGreaterThan(0);
+    expect(told.at(-1)).toEqual([taskId, `task:${taskId}`]);
+    for (const listener of listeners) {
+      listener(taskId);
+      listener('another task');
+    }
+    await expect.poll(() => heard.map(({ status }) => status)).toEqual(['completed']);
+    following.stop();
+    expect(keys.size).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type CallOutcome, ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
-import type { JsonObject, JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { encodeFailure, errorObject } from '../../protocol/mcp/translate/failure.js';
@@ -65,6 +65,19 @@ interface Running {
   readonly held: Release[];
 }
 
+export interface Following {
+  readonly ready: Promise<unknown>;
+  stop(): void;
+}
+
+interface Followers {
+  readonly listeners: Set<(record: HostedTaskRecord) => void>;
+  /** There may be a newer record than the one that was read. */
+  changed?: boolean;
+  reading?: boolean;
+  seen?: string | undefined;
+}
+
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
 
 /**
@@ -73,7 +86,7 @@ type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
  */
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
-  private readonly listeners = new Set<(view: HostedTaskRecord) => void>();
+  private readonly followers = new Map<string, Followers>();
   private readonly places: Quota;
   private readonly placesOf = new Map<string, Quota>();
   private readonly bytes: Quota;
@@ -96,10 +109,10 @@ export class HostedTasks {
       return null;
     });
     cluster.onTold(CHANGED, (payload) => {
-      const record = payload as unknown as HostedTaskRecord;
-      const running = this.running.get(record.taskId);
+      const taskId = String(payload);
+      const running = this.running.get(taskId);
       if (running) void this.lose(running).catch(() => {});
-      for (const listener of [...this.listeners]) listener(record);
+      if (this.followers.has(taskId)) void this.refresh(taskId);
     });
   }
 
@@ -173,6 +186,8 @@ export class HostedTasks {
     running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
     running.expiry.unref();
     this.running.set(record.taskId, running);
+    // Another replica that takes this one for dead ends the task, and says so.
+    void this.cluster.follow(taskKey(record.taskId));
     return running;
   }
 
@@ -206,7 +221,8 @@ export class HostedTasks {
 
   /** The task is no longer this replica's. */
   private forget(running: Running): void {
-    this.running.delete(running.record.taskId);
+    const { taskId } = running.record;
+    if (this.running.delete(taskId)) this.cluster.unfollow(taskKey(taskId));
     this.letGo(running);
     running.leave();
     clearTimeout(running.expiry);
@@ -314,9 +330,39 @@ export class HostedTasks {
     this.told(running.record);
   }
 
+  /** Others hear which task has changed, and read its record if somebody follows it there. */
   private told(record: HostedTaskRecord): void {
-    for (const listener of [...this.listeners]) listener(record);
-    this.cluster.tell(CHANGED, record as unknown as JsonValue).catch(() => {});
+    this.deliver(record);
+    this.cluster.tell(CHANGED, record.taskId, taskKey(record.taskId)).catch(() => {});
+  }
+
+  private deliver(record: HostedTaskRecord): void {
+    const followers = this.followers.get(record.taskId);
+    if (!followers) return;
+    for (const listener of [...followers.listeners]) listener(record);
+  }
+
+  /** Reads a task that changed at another replica, one read at a time, and tells those who follow it here. */
+  private async refresh(taskId: string): Promise<void> {
+    const followers = this.followers.get(taskId);
+    if (!followers) return;
+    followers.changed = true;
+    if (followers.reading) return;
+    followers.reading = true;
+    for (let failures = 0; followers.changed && failures < READ_FAILURES; ) {
+      followers.changed = false;
+      try {
+        const record = await this.records.load(taskId);
+        if (record && stateOf(record) !== followers.seen) this.deliver(record);
+        followers.seen = record && stateOf(record);
+      } catch {
+        // The store is away: read again, as somebody waits for it.
+        followers.changed = true;
+        failures++;
+        await sleep(this.settings.pollInterval, { ref: false });
+      }
+    }
+    followers.reading = false;
   }
 
   /** An end is written however long the store is away: the call is not made again to find it out. */
@@ -351,10 +397,30 @@ export class HostedTasks {
     running.cancellation.cancel(message);
   }
 
-  /** Tells of every change of every task; whose it is stands in it. */
-  onChange(listener: (record: HostedTaskRecord) => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+  /**
+   * Tells of changes of these tasks, wherever they run. Of several changes in a row the newest may be told alone. `ready`
+   * resolves once changes at other replicas are heard.
+   */
+  onChange(taskIds: readonly string[], listener: (record: HostedTaskRecord) => void): Following {
+    const ids = [...new Set(taskIds)];
+    const followed = ids.map((taskId) => {
+      const followers = this.followers.get(taskId) ?? { listeners: new Set() };
+      followers.listeners.add(listener);
+      this.followers.set(taskId, followers);
+      return this.cluster.follow(taskKey(taskId));
+    });
+    let stopped = false;
+    const stop = (): void => {
+      if (stopped) return;
+      stopped = true;
+      for (const taskId of ids) {
+        const followers = this.followers.get(taskId);
+        followers?.listeners.delete(listener);
+        if (followers?.listeners.size === 0) this.followers.delete(taskId);
+        this.cluster.unfollow(taskKey(taskId));
+      }
+    };
+    return { ready: Promise.all(followed), stop };
   }
 
   /** A task, for the principal it belongs to; for everybody else it does not exist (TSKX-11). */
@@ -482,7 +548,14 @@ function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'st
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';
+/** Says the id of a task, under the key of that task. */
 const CHANGED = 'task:changed';
+const taskKey = (taskId: string): string => `task:${taskId}`;
+const READ_FAILURES = 20;
+
+/** Differs where there is something new to tell. */
+const stateOf = ({ status, lastUpdatedAt, inputRequests = {} }: HostedTaskRecord): string =>
+  JSON.stringify([status, lastUpdatedAt, Object.keys(inputRequests)]);
 
 /** A result as it stands inside a task: what described the hop it came over is gone. */
 function withoutHop(result: RawObject): JsonObject {

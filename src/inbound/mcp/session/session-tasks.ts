@@ -99,10 +99,9 @@ export class SessionTasks {
 
   /** Tells of every change of a task until it ends. */
   follow(taskId: string, tell: (params: JsonObject) => void): void {
-    const stop = this.tasks.onChange((record) => {
-      if (record.taskId !== taskId) return;
+    const following = this.tasks.onChange([taskId], (record) => {
       tell(experimentalTask(record));
-      if (isTerminal(record.status)) stop();
+      if (isTerminal(record.status)) following.stop();
     });
   }
 }

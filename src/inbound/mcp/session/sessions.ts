@@ -185,7 +185,10 @@ export class Sessions<C extends Carrier> {
     };
     const { session, carrier } = await this.created(record)
       .then(() => this.begin(record, principal, revision, carrierFor))
-      .finally(room);
+      .finally(() => {
+        room();
+        this.cluster.unfollow(record.key);
+      });
     const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal).capability() };
     return {
       id: this.options.seal.close('session', principal.key, session.key, SEALED_FOR),
@@ -201,8 +204,9 @@ export class Sessions<C extends Carrier> {
     };
   }
 
+  /** Other replicas may use the session as soon as its id is known: what they tell about it is heard from the beginning. */
   private async created(record: SessionRecord): Promise<void> {
-    await this.options.records?.create(record, this.options.idle);
+    await Promise.all([this.cluster.follow(record.key), this.options.records?.create(record, this.options.idle)]);
   }
 
   /**
@@ -256,7 +260,7 @@ export class Sessions<C extends Carrier> {
       tasks: this.tasksOf(principal),
       lists: this.lists,
       questionPrefix: this.cluster === ALONE ? 'parley-' : `parley-${this.cluster.self}-`,
-      elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }),
+      elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }, key),
       reachable: carrier.reachable,
       rootsChanged: () => this.options.rootsChanged(key),
       unsolicited: (message) => carrier.unsolicited(message),
@@ -264,6 +268,7 @@ export class Sessions<C extends Carrier> {
     });
     const entry = new Entry(session, carrier);
     this.entries.set(key, entry);
+    void this.cluster.follow(key);
     return entry;
   }
 
@@ -317,15 +322,21 @@ export class Sessions<C extends Carrier> {
 
   /** Takes up a session that was begun elsewhere, or before a restart, as its caller is now. */
   private async goOn(key: string, principal: Principal, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
-    const record = await this.options.records?.load(key);
-    const revision = revisionOf(record?.revision);
-    if (!record || !revision || record.principal.name !== principal.key) return undefined;
-    const room = await this.makeRoom(principal);
-    room();
-    // Two requests may come at once; the first has made it meanwhile.
-    const entry = this.entries.get(key) ?? this.begin(record, principal, revision, carrierFor);
-    void entry.session.restore(record.progress);
-    return entry;
+    // Heard before it is read: an end in between is not missed.
+    await this.cluster.follow(key);
+    try {
+      const record = await this.options.records?.load(key);
+      const revision = revisionOf(record?.revision);
+      if (!record || !revision || record.principal.name !== principal.key) return undefined;
+      const room = await this.makeRoom(principal);
+      room();
+      // Two requests may come at once; the first has made it meanwhile.
+      const entry = this.entries.get(key) ?? this.begin(record, principal, revision, carrierFor);
+      void entry.session.restore(record.progress);
+      return entry;
+    } finally {
+      this.cluster.unfollow(key);
+    }
   }
 
   private touch(entry: Entry<C>): void {
@@ -347,7 +358,7 @@ export class Sessions<C extends Carrier> {
 
   /** Lets the replica that makes a stream know that its client reads on here. */
   follow({ key }: ClientSession, stream: string): void {
-    this.cluster.tell(FOLLOWED, { key, stream }).catch(() => {});
+    this.cluster.tell(FOLLOWED, { key, stream }, key).catch(() => {});
   }
 
   /** Ends a session for good, at every replica. */
@@ -363,6 +374,7 @@ export class Sessions<C extends Carrier> {
     const entry = this.entries.get(key);
     if (!entry) return;
     this.entries.delete(key);
+    this.cluster.unfollow(key);
     if (entry.id !== undefined) this.opened.delete(entry.id);
     entry.session.close(reason);
     entry.carrier.ended();
