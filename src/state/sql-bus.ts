@@ -15,13 +15,14 @@ import type { Db, Row, Statement, Value } from './db.js';
 import { engineClock, leaseLock } from './dialect.js';
 import { newId } from './ids.js';
 import type { Expiring } from './sweeper.js';
-import { Wakes } from './wakes.js';
+import { Wakeups } from './wakeups.js';
 
-/** How a change of a stream reaches other processes. */
+/** How a change of a stream reaches the processes where somebody waits for it. */
 export interface Hints {
-  send(stream: string): void;
-  /** `heard(undefined)` means that hints may have been missed. */
-  listen(heard: (stream: string | undefined) => void): void;
+  send(name: string): void;
+  listen(wakeups: Wakeups): void;
+  /** A channel became needed. */
+  update(): void;
   close(): Promise<void>;
 }
 
@@ -32,7 +33,7 @@ export interface SqlBusOptions {
   hints?: Hints;
   /** Counters kept elsewhere than in the table. */
   counters?: Counters;
-  /** See `Wakes`. */
+  /** See `Wakeups`. */
   changed?: () => Promise<boolean>;
 }
 
@@ -65,7 +66,7 @@ export class SqlBus implements Bus {
   readonly #leases: Db;
   readonly #hints: Hints | undefined;
   readonly #counters: Counters | undefined;
-  readonly #wakes: Wakes;
+  readonly #wakeups: Wakeups;
   readonly #sql: ReturnType<typeof statements>;
 
   constructor(db: Db, options: SqlBusOptions = {}) {
@@ -74,12 +75,13 @@ export class SqlBus implements Bus {
     this.#hints = options.hints;
     this.#counters = options.counters;
     this.#sql = statements(db.dialect);
-    this.#wakes = new Wakes({
+    this.#wakeups = new Wakeups({
       pollMs: options.pollMs ?? 5_000,
       tails: (streams) => this.#tails(streams),
+      needed: () => this.#hints?.update(),
       ...(options.changed ? { changed: options.changed } : {}),
     });
-    this.#hints?.listen((stream) => (stream === undefined ? this.#wakes.fireAll() : this.#wakes.fire(stream)));
+    this.#hints?.listen(this.#wakeups);
   }
 
   async append(stream: string, data: string, options: AppendOptions): Promise<string> {
@@ -104,7 +106,7 @@ export class SqlBus implements Bus {
       return formatId({ epoch: row.epoch, seq: row.last });
     } finally {
       // Even after an error: no answer does not mean that nothing happened.
-      this.#wakes.fire(stream);
+      this.#wakeups.fire(stream);
       this.#hints?.send(stream);
     }
   }
@@ -135,16 +137,16 @@ export class SqlBus implements Bus {
   }
 
   wake(stream: string, fn: () => void): () => void {
-    return this.#wakes.add(stream, fn);
+    return this.#wakeups.add(stream, fn);
   }
 
   hint(topic: string): void {
-    this.#wakes.fire(topic);
+    this.#wakeups.fire(topic);
     this.#hints?.send(topic);
   }
 
   onHint(topic: string, fn: () => void): () => void {
-    return this.#wakes.addHinted(topic, fn);
+    return this.#wakeups.addHinted(topic, fn);
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
@@ -205,7 +207,7 @@ export class SqlBus implements Bus {
   }
 
   async close(): Promise<void> {
-    this.#wakes.close();
+    this.#wakeups.close();
     await this.#hints?.close();
     if (this.#leases !== this.#db) await this.#leases.close();
   }

@@ -3,15 +3,19 @@ import type { Client } from 'pg';
 import { Backoff, within } from '../../core/timing.js';
 import type { Db } from '../db.js';
 import type { Hints } from '../sql-bus.js';
+import { channelOf, ListenedChannels, type Wakeups } from '../wakeups.js';
 import { connectionConfig, type PostgresOptions } from './postgres.js';
 
-const CHANNEL = 'parley_wake';
+const CHANNEL = 'parley_wake_';
+/** Notifications in one statement. */
+const BATCH = 200;
+const NOTIFY = 'SELECT pg_notify(n->>0, n->>1) FROM json_array_elements(CAST($1 AS json)) AS n';
 /** PostgreSQL refuses payloads of 8,000 bytes and more. */
 const MAX_PAYLOAD = 7_000;
 const HEARTBEAT_MS = 5_000;
 
 /**
- * LISTEN on one connection of its own. NOTIFY is sent beside the transactions, not inside them: a commit that notifies
+ * LISTEN on one connection of its own, to the channels of the names that are waited for here. NOTIFY is sent beside the transactions, not inside them: a commit that notifies
  * holds a lock all other notifying commits wait for, which would end group commit; and streams that changed meanwhile
  * share one notification.
  */
@@ -23,6 +27,8 @@ export class PostgresHints implements Hints {
   #sending = false;
   #closed = false;
   #listening: Promise<void> | undefined;
+  /** Of the connection that is up at the moment. */
+  #channels: ListenedChannels | undefined;
   #stop: () => void = () => {};
   readonly #stopped = new Promise<void>((resolve) => {
     this.#stop = resolve;
@@ -34,13 +40,17 @@ export class PostgresHints implements Hints {
     this.#options = options;
   }
 
-  send(stream: string): void {
-    this.#changed.add(stream);
+  send(name: string): void {
+    this.#changed.add(name);
     if (!this.#sending) void this.#flush();
   }
 
-  listen(heard: (stream: string | undefined) => void): void {
-    this.#listening = this.#keepListening(heard);
+  listen(wakeups: Wakeups): void {
+    this.#listening = this.#keepListening(wakeups);
+  }
+
+  update(): void {
+    void this.#channels?.update();
   }
 
   async close(): Promise<void> {
@@ -52,37 +62,50 @@ export class PostgresHints implements Hints {
   async #flush(): Promise<void> {
     this.#sending = true;
     while (this.#changed.size > 0 && !this.#closed) {
-      let payload = '';
-      for (const stream of this.#changed) {
-        if (payload && Buffer.byteLength(payload) + Buffer.byteLength(stream) > MAX_PAYLOAD) break;
-        payload += payload ? `\n${stream}` : stream;
-        this.#changed.delete(stream);
-      }
       // Lost when the server is away: the listeners' poll finds the events.
-      await this.#db.q('SELECT pg_notify($1, $2)', [CHANNEL, payload]).catch(() => {});
+      await this.#db.q(NOTIFY, [JSON.stringify(this.#nextBatch())]).catch(() => {});
     }
     this.#sending = false;
   }
 
-  async #keepListening(heard: (stream: string | undefined) => void): Promise<void> {
+  /** Channels and payloads: names of one channel share a notification. */
+  #nextBatch(): [channel: string, payload: string][] {
+    const payloads = new Map<number, string>();
+    for (const name of this.#changed) {
+      const channel = channelOf(name);
+      const before = payloads.get(channel);
+      const full =
+        before === undefined
+          ? payloads.size === BATCH
+          : Buffer.byteLength(before) + Buffer.byteLength(name) > MAX_PAYLOAD;
+      if (full) continue;
+      payloads.set(channel, before === undefined ? name : `${before}\n${name}`);
+      this.#changed.delete(name);
+    }
+    return [...payloads].map(([channel, payload]) => [`${CHANNEL}${channel}`, payload]);
+  }
+
+  async #keepListening(wakeups: Wakeups): Promise<void> {
     const pg = await import('pg');
     for (const pauses = new Backoff({ first: 50, longest: 2_000, jitter: 0.5 }); !this.#closed; ) {
       const client = new pg.default.Client(connectionConfig(this.#url, this.#options, pg));
       const ended = new Promise<void>((resolve) => client.once('end', resolve));
       client.on('error', () => {});
       client.on('notification', ({ payload }) => {
-        for (const stream of payload?.split('\n') ?? []) heard(stream);
+        for (const name of payload?.split('\n') ?? []) wakeups.fire(name);
       });
       try {
         await Promise.race([client.connect(), this.#stopped]);
         if (this.#closed) break;
-        await client.query(`LISTEN ${CHANNEL}`);
+        const channels = listenedBy(client, wakeups);
+        this.#channels = channels;
+        await channels.update();
         pauses.reset();
-        heard(undefined); // what happened while nobody listened
-        await this.#beat(client, ended);
+        await this.#beat(client, channels, ended);
       } catch {
         // It is tried again below, after a longer pause each time.
       } finally {
+        this.#channels = undefined;
         await hangUp(client);
       }
       await within(this.#stopped, pauses.next());
@@ -90,16 +113,29 @@ export class PostgresHints implements Hints {
   }
 
   /** A connection whose other end is gone without a word shows only when asked. Returns when it has ended. */
-  async #beat(client: Client, ended: Promise<void>): Promise<void> {
+  async #beat(client: Client, channels: ListenedChannels, ended: Promise<void>): Promise<void> {
     let over = false;
     void ended.then(() => {
       over = true;
     });
     while (!over && !this.#closed) {
       await within(Promise.race([ended, this.#stopped]), HEARTBEAT_MS);
-      if (!over && !this.#closed) await client.query('SELECT 1');
+      if (over || this.#closed) return;
+      await client.query('SELECT 1');
+      await channels.update({ trim: true });
     }
   }
+}
+
+function listenedBy(client: Client, wakeups: Wakeups): ListenedChannels {
+  const each = (verb: string, channels: readonly number[]): Promise<unknown> =>
+    client.query(channels.map((channel) => `${verb} ${CHANNEL}${channel}`).join('; '));
+  return new ListenedChannels({
+    wakeups,
+    listen: (channels) => each('LISTEN', channels),
+    unlisten: (channels) => each('UNLISTEN', channels),
+    failed: () => void hangUp(client),
+  });
 }
 
 /** Says goodbye, but does not wait for a server that does not listen. */

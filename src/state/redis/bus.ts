@@ -10,7 +10,7 @@ import {
   shardOf,
 } from '../bus.js';
 import { newId } from '../ids.js';
-import { Wakes } from '../wakes.js';
+import { channelOf, ListenedChannels, Wakeups } from '../wakeups.js';
 import { RedisConnections, type RedisOptions, redisError } from './redis.js';
 import { APPEND, INCR, LEASE, MEMBERS, READ, RELEASE, RENEW } from './scripts.js';
 
@@ -28,33 +28,47 @@ const FENCE_KEPT_MS = 24 * 3_600_000;
 export class RedisBus implements Bus {
   readonly #redis: RedisConnections;
   readonly #prefix: string;
-  readonly #wakes: Wakes;
+  readonly #wakeups: Wakeups;
   readonly #heartbeat: NodeJS.Timeout;
 
   private constructor(redis: RedisConnections, options: RedisBusOptions) {
     this.#redis = redis;
     this.#prefix = options.prefix ?? 'parley:';
-    this.#wakes = new Wakes({ pollMs: options.pollMs ?? 5_000, tails: (streams) => this.#tails(streams) });
     const { subscriber } = redis;
-    subscriber.on('message', (_channel, stream) => this.#wakes.fire(stream));
+    let channels: ListenedChannels | undefined;
+    this.#wakeups = new Wakeups({
+      pollMs: options.pollMs ?? 5_000,
+      tails: (streams) => this.#tails(streams),
+      needed: () => void channels?.update(),
+    });
+    subscriber.on('message', (_channel, name) => this.#wakeups.fire(name));
     const listen = (): void => {
-      subscriber.subscribe(this.#channel).then(
-        () => this.#wakes.fireAll(), // what was published while nobody listened
-        () => subscriber.disconnect(true),
-      );
+      channels = new ListenedChannels({
+        wakeups: this.#wakeups,
+        listen: (added) => subscriber.subscribe(...added.map((channel) => this.#channel(channel))),
+        unlisten: (left) => subscriber.unsubscribe(...left.map((channel) => this.#channel(channel))),
+        failed: () => subscriber.disconnect(true),
+      });
+      void channels.update();
     };
     subscriber.on('ready', listen);
+    subscriber.on('close', () => {
+      channels = undefined;
+    });
     if (subscriber.status === 'ready') listen();
     // A connection whose other end is gone without a word shows only when asked; the driver then drops it.
-    this.#heartbeat = setInterval(() => void subscriber.ping().catch(() => {}), HEARTBEAT_MS).unref();
+    this.#heartbeat = setInterval(() => {
+      void subscriber.ping().catch(() => {});
+      void channels?.update({ trim: true });
+    }, HEARTBEAT_MS).unref();
   }
 
   static async open(url: string, options: RedisBusOptions = {}): Promise<RedisBus> {
     return new RedisBus(await RedisConnections.open(url, options), options);
   }
 
-  get #channel(): string {
-    return `${this.#prefix}wake`;
+  #channel(channel: number): string {
+    return `${this.#prefix}wake:${channel}`;
   }
 
   async append(stream: string, data: string, options: AppendOptions): Promise<string> {
@@ -62,7 +76,7 @@ export class RedisBus implements Bus {
     if (fence) checkShard(stream, fence.key);
     // Without a fence the second key is not looked at; it is of the same slot all the same.
     const keys = [this.#stream(stream), fence ? this.#lease(fence.key) : this.#stream(stream)];
-    const args = [data, maxLen, maxBytes, ttlMs, fence?.fence ?? '', mark, this.#channel, stream];
+    const args = [data, maxLen, maxBytes, ttlMs, fence?.fence ?? '', mark, this.#channel(channelOf(stream)), stream];
     const id = await this.#redis.run(APPEND, keys, args);
     if (typeof id !== 'string') throw fenced(stream, fence?.key ?? '');
     return id;
@@ -86,16 +100,16 @@ export class RedisBus implements Bus {
   }
 
   wake(stream: string, fn: () => void): () => void {
-    return this.#wakes.add(stream, fn);
+    return this.#wakeups.add(stream, fn);
   }
 
   hint(topic: string): void {
-    this.#wakes.fire(topic);
-    this.#redis.commands.publish(this.#channel, topic).catch(() => {});
+    this.#wakeups.fire(topic);
+    this.#redis.commands.publish(this.#channel(channelOf(topic)), topic).catch(() => {});
   }
 
   onHint(topic: string, fn: () => void): () => void {
-    return this.#wakes.addHinted(topic, fn);
+    return this.#wakeups.addHinted(topic, fn);
   }
 
   async lease(key: string, owner: string, ttlMs: number): Promise<number | undefined> {
@@ -135,7 +149,7 @@ export class RedisBus implements Bus {
 
   async close(): Promise<void> {
     clearInterval(this.#heartbeat);
-    this.#wakes.close();
+    this.#wakeups.close();
     this.#redis.close();
   }
 
