@@ -6,7 +6,7 @@ import type { Log } from '../telemetry/log.js';
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Opens the configured database and bus. */
-export function openStorage({ data, state: { db, bus, keys, retention } }: Config, log: Log): Promise<State> {
+export function openStorage({ data, state: { db, directDb, bus, keys, retention } }: Config, log: Log): Promise<State> {
   return openState({
     data,
     log,
@@ -15,6 +15,7 @@ export function openStorage({ data, state: { db, bus, keys, retention } }: Confi
       ...(retention.deadDeliveryDays > 0 && { deadDeliveriesMs: retention.deadDeliveryDays * DAY }),
     },
     ...(db !== undefined && { db }),
+    ...(directDb !== undefined && { directDb }),
     ...(bus !== undefined && { bus }),
     ...(keys.length > 0 && { keys: keys.map((key) => ({ id: keyId(key), key: keyText(key) })) }),
   });

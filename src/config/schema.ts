@@ -493,6 +493,16 @@ export const SCHEMA = group('', {
       'write a postgres:// URL, or leave the key out for the embedded database',
       { description: 'A PostgreSQL database; several replicas need it.' },
     ),
+    directDb: urlField(
+      ['postgres:', 'postgresql:'],
+      'URL',
+      'write a postgres:// URL, or leave the key out where `db` is the server itself',
+      {
+        description:
+          'The same database without its pooler, where `db` leads to PgBouncer in transaction mode: for notifications, ' +
+          'leases and changes of the tables, which need a connection of their own.',
+      },
+    ),
     bus: urlField(
       ['redis:', 'rediss:', 'redis+cluster:', 'rediss+cluster:'],
       'URL',

@@ -43,6 +43,11 @@ export interface StateOptions {
   data: string;
   /** postgres://… where replicas share one database; embedded SQLite in `data` without it. */
   db?: string;
+  /**
+   * postgres://… of the server itself, where `db` leads to a pooler in transaction mode such as PgBouncer: notifications,
+   * leases and changes of the tables need a connection that stays the same.
+   */
+  directDb?: string;
   /** redis://… or redis+cluster://… for events, leases and counters; the database serves them without it. */
   bus?: string;
   /** The keys all replicas seal with; required with `db`, and generated into `data` without. */
@@ -112,7 +117,10 @@ export async function openState(options: StateOptions): Promise<State> {
   return assemble(db, bus, keyring, options);
 }
 
-function check({ db, bus, keys }: StateOptions): void {
+function check({ db, directDb, bus, keys }: StateOptions): void {
+  if (directDb !== undefined && db === undefined) {
+    throw new StateError('config', 'state directDb is the server behind the pooler of state db: set state db too');
+  }
   if (db !== undefined && !/^postgres(?:ql)?:\/\//.test(db)) {
     throw new StateError('config', 'state db must be a postgres:// address');
   }
@@ -133,8 +141,9 @@ function check({ db, bus, keys }: StateOptions): void {
   }
 }
 
-async function openBus({ db: url, bus, pollMs }: StateOptions, db: Db): Promise<Bus> {
+async function openBus({ db: pooled, directDb, bus, pollMs }: StateOptions, db: Db): Promise<Bus> {
   const poll = pollMs === undefined ? {} : { pollMs };
+  const url = directDb ?? pooled;
   if (bus !== undefined) {
     const { RedisBus } = await import('./redis/bus.js');
     return RedisBus.open(bus, poll);

@@ -11,6 +11,8 @@ export interface OpenDbOptions {
   data: string;
   /** postgres://… where replicas share one database. */
   db?: string;
+  /** The server itself, where `db` leads to a pooler. */
+  directDb?: string;
   log?: Log;
   /** For tests. */
   steps?: readonly Step[];
@@ -36,10 +38,18 @@ async function openSqlite({ data, log, steps }: OpenDbOptions): Promise<Db> {
   return migrated(db, { backup, patient, log, steps });
 }
 
-async function openPostgres(url: string, { log, steps }: OpenDbOptions): Promise<Db> {
+async function openPostgres(url: string, { directDb, log, steps }: OpenDbOptions): Promise<Db> {
   const { PostgresDb } = await import('./postgres/postgres.js');
-  const patient = (): Promise<Db> => PostgresDb.open(url, { max: 1, queryTimeoutMs: MIGRATION_MS, clock: false });
-  return migrated(await PostgresDb.open(url), { patient, log, steps });
+  const { poolerError } = await import('./postgres/errors.js');
+  const slow = { max: 1, queryTimeoutMs: MIGRATION_MS, clock: false };
+  const patient = (): Promise<Db> => PostgresDb.open(directDb ?? url, slow);
+  const db = await PostgresDb.open(url, { pooled: directDb !== undefined });
+  await migrated(db, { patient, log, steps });
+  if (directDb === undefined && (await db.leadsToPooler().catch(() => false))) {
+    await db.close();
+    throw poolerError();
+  }
+  return db;
 }
 
 async function migrated(db: Db, options: MigrateOptions): Promise<Db> {

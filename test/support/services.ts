@@ -47,7 +47,12 @@ export interface PostgresService extends Service {
   createDatabase(): Promise<string>;
 }
 
-const PACKAGES = { postgres: 'postgresql', 'redis-server': 'redis-server', tinyproxy: 'tinyproxy-bin' } as const;
+const PACKAGES = {
+  postgres: 'postgresql',
+  'redis-server': 'redis-server',
+  tinyproxy: 'tinyproxy-bin',
+  pgbouncer: 'pgbouncer',
+} as const;
 type Program = keyof typeof PACKAGES;
 
 /** Where packages put their servers, whether or not the folder is on the PATH. */
@@ -268,6 +273,13 @@ function postgresUser(): { uid: number; gid: number } | undefined {
   throw new Error('PostgreSQL refuses to run as root, and this machine has no user "postgres" or "nobody" to run it');
 }
 
+function startupMessage(database: string): Buffer {
+  const body = Buffer.from(`\0\x03\0\0user\0parley\0database\0${database}\0\0`, 'latin1');
+  const head = Buffer.alloc(4);
+  head.writeUInt32BE(body.length + 4);
+  return Buffer.concat([head, body]);
+}
+
 export interface PostgresSettings {
   /** Waits for the disk, as in production; on where not given. */
   fsync?: boolean;
@@ -298,12 +310,8 @@ export async function startPostgres({ fsync = true, settings = {} }: PostgresSet
   };
   const args = ['-D', data, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const base = `postgres://parley@127.0.0.1:${port}`;
-  // StartupMessage for user and database; any authentication answer ("R") means that it takes connections.
-  const body = Buffer.from('\0\x03\0\0user\0parley\0database\0postgres\0\0', 'latin1');
-  const head = Buffer.alloc(4);
-  head.writeUInt32BE(body.length + 4);
-  const hello = Buffer.concat([head, body]);
-  const ready = (): Promise<boolean> => answers(port, hello, /^R/);
+  // Any authentication answer ("R") means that it takes connections.
+  const ready = (): Promise<boolean> => answers(port, startupMessage('postgres'), /^R/);
   const url = `${base}/postgres`;
   const service = await serve({ folder, port, url, command, args, user, ready, end: 'SIGINT' });
   let databases = 0;
@@ -405,6 +413,41 @@ async function clusterPort(): Promise<number> {
     const port = await freePort();
     if (port < 55_000) return port;
   }
+}
+
+export interface PgBouncer extends Service {
+  /** The address of a database of the server through the pooler. */
+  through(database: string): string;
+}
+
+/** PgBouncer in front of a PostgreSQL server; each transaction gets a connection of the server. */
+export async function startPgBouncer(
+  { port: server }: PostgresService,
+  settings: Record<string, string> = {},
+): Promise<PgBouncer> {
+  const command = await need('pgbouncer');
+  const folder = mkdtempSync(join(tmpdir(), 'parley-bouncer-'));
+  const user = postgresUser();
+  const port = await freePort();
+  const file = join(folder, 'pgbouncer.ini');
+  const all = {
+    listen_addr: '127.0.0.1',
+    listen_port: String(port),
+    unix_socket_dir: '',
+    auth_type: 'any',
+    pool_mode: 'transaction',
+    max_client_conn: '500',
+    default_pool_size: '10',
+    ...settings,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`);
+  const databases = `[databases]\n* = host=127.0.0.1 port=${server} user=parley\n`;
+  writeFileSync(file, `${databases}[pgbouncer]\n${lines.join('\n')}\n`, { mode: 0o600 });
+  for (const path of user ? [folder, file] : []) chownSync(path, user!.uid, user!.gid);
+  const ready = (): Promise<boolean> => answers(port, startupMessage('pgbouncer'), /^[RE]/);
+  const url = `postgres://parley@127.0.0.1:${port}`;
+  const service = await serve({ folder, port, url, command, args: [file], user, ready, end: 'SIGINT' });
+  return Object.assign(service, { through: (database: string) => database.replace(/:\d+\//, `:${port}/`) });
 }
 
 export interface ForwardProxy extends Service {

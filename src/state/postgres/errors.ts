@@ -19,11 +19,21 @@ export function repeatable(error: unknown): boolean {
   return REPEATABLE.has(sqlState(error) ?? '');
 }
 
+/** Without it everything would seem to work, and messages between replicas would be late. */
+export function poolerError(cause?: unknown): StateError {
+  const message =
+    'state db leads to a connection pooler such as PgBouncer, through which notifications and leases do not work: set ' +
+    'state directDb to the address of PostgreSQL itself (or to the same address, where the pooler keeps a connection ' +
+    'for each client: session mode)';
+  return new StateError('config', message, { cause });
+}
+
 /** An answer of the server is certain; silence is not, unless nothing had been sent yet. */
 export function postgresError(error: unknown, silence: Outcome = 'unknown'): StateError {
   if (error instanceof StateError) return error;
   const state = sqlState(error);
   const message = error instanceof Error ? error.message || error.name : String(error);
+  if (/unsupported startup parameter/.test(message)) return poolerError(error);
   if (!state) return new StateError('unavailable', `PostgreSQL: ${message}`, { cause: error, outcome: silence });
   if (state.startsWith('23')) return new StateError('constraint', message, { cause: error });
   // The connection ended by the administrator or by a crash of the server: a COMMIT may have been on its way.

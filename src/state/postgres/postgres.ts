@@ -13,6 +13,8 @@ export interface PostgresOptions {
   queryTimeoutMs?: number;
   /** Operations waiting for a connection at most; further ones are refused at once. */
   maxWaiting?: number;
+  /** The address is one of a pooler that gives a connection of the server to each transaction, such as PgBouncer. */
+  pooled?: boolean;
   /** Whether this process goes by the clock that these connections read; true where not given. */
   clock?: boolean;
 }
@@ -38,8 +40,11 @@ export function connectionConfig(url: string, options: PostgresOptions, pg: type
     application_name: 'parley',
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     query_timeout: queryTimeoutMs,
-    statement_timeout: queryTimeoutMs,
-    idle_in_transaction_session_timeout: Math.min(OPEN_MS, queryTimeoutMs),
+    // A pooler refuses settings of a session: it has none to keep them in.
+    ...(options.pooled !== true && {
+      statement_timeout: queryTimeoutMs,
+      idle_in_transaction_session_timeout: Math.min(OPEN_MS, queryTimeoutMs),
+    }),
     keepAlive: true,
     // One round trip for a whole transaction's statements, and a timed-out connection is destroyed by the driver.
     pipeline: true,
@@ -83,6 +88,14 @@ export class PostgresDb implements Db {
     } catch {
       // The next time.
     }
+  }
+
+  /** Whether the address leads to a pooler: the server that answers is not the one this connection was opened to. */
+  async leadsToPooler(): Promise<boolean> {
+    return this.#with(async (client) => {
+      const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+      return rows[0]?.pid !== (client as unknown as { processID: number }).processID;
+    });
   }
 
   async q<R extends Row = Row>(sql: string, params: readonly Value[] = []): Promise<R[]> {
