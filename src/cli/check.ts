@@ -8,7 +8,7 @@ export interface CheckOutput {
   readonly stderr: string;
 }
 
-/** `parley config check`: what is in effect, or everything that is wrong. */
+/** `parley config check`: prints the configuration in effect, or every error. */
 export function checkConfig(options: LoadOptions, json: boolean): CheckOutput {
   try {
     const { file, warnings, shown } = loadConfig(options);

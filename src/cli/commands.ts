@@ -1,6 +1,6 @@
 import { columns } from '../telemetry/style.js';
 
-/** Every command and flag, once: the parser, the help and the suggestions for misspelt ones all read this table. */
+/** Every command and flag. The parser, the help and the suggestions for typing errors read this table. */
 export interface Flag {
   readonly name: string;
   readonly short?: string;

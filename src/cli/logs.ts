@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { isLoopback } from '../config/address.js';
 import type { Config } from '../config/schema.js';
 
-/** Where the gateway is, and how its operator is known to it. */
+/** The URL of the gateway, and the credentials of its operator. */
 export interface Gateway {
   readonly url: string;
   readonly token: string | undefined;
@@ -23,7 +23,7 @@ interface Logs {
 
 const PATIENCE = 10_000;
 
-/** The gateway that a configuration starts. Throws where the configuration does not say where it is. */
+/** The gateway that a configuration starts. Throws if the configuration has no usable address. */
 export function gatewayOf({ listen, auth }: Config, url: string | undefined): Gateway {
   const admin = auth.tokens.find((token) => token.admin);
   if (auth.tokens.length > 0 && admin === undefined)
@@ -56,7 +56,7 @@ export async function fetchLogs({ url, token }: Gateway, server: string): Promis
   throw new Error(body?.error?.message ?? `what answers at ${url} is not a Parley gateway (HTTP ${response.status})`);
 }
 
-/** For people: the state, then a line for each line, with its time and process. */
+/** Output for a person: the state, then each log line with its time and process. */
 export function logsText({ server, replica, state, problem, lines }: Logs): string {
   const where = replica === undefined ? '' : `, on replica ${replica}`;
   const head = `# ${server} is ${state}${where}${problem === undefined ? '' : `: ${plain(problem)}`}`;
@@ -67,7 +67,7 @@ export function logsText({ server, replica, state, problem, lines }: Logs): stri
   return `${[head, ...(rows.length > 0 ? rows : ['# it has written nothing yet'])].join('\n')}\n`;
 }
 
-/** A server may write anything: nothing of it may steer the terminal. */
+/** A server may write control characters; none may reach the terminal. */
 function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/g, '');
 }

@@ -19,7 +19,7 @@ import { welcomeText } from './quickstart.js';
 import { logProblems, Reloads } from './reload.js';
 import { summaryText } from './summary.js';
 
-/** What starts the gateway. The command line knows nothing of it but this. */
+/** The functions that start the gateway; the command line knows nothing else of it. */
 export interface Starters {
   startServe(
     config: Config,
@@ -42,7 +42,7 @@ export interface CliEnvironment {
   readonly quickstart: string;
   stdout(text: string): void;
   stderr(text: string): void;
-  /** How stdout is read: by a person at a terminal, or by a program. */
+  /** Whether stdout is a terminal, and its style. */
   readonly style: Style;
   /** Whether stderr is a terminal. */
   readonly terminal: boolean;
@@ -61,7 +61,7 @@ const surroundings: CliEnvironment = {
   starters: async () => (await import('../app/load-starters.js')).loadStarters(),
 };
 
-/** Runs one command line to its end. Returns the exit code: 0, 1 for what went wrong, 2 for what was not understood. */
+/** Runs one command line to its end. Returns the exit code: 0, 1 for a failure, 2 for a wrong command line. */
 export async function main(argv: readonly string[], given: Partial<CliEnvironment> = {}): Promise<number> {
   const io = { ...surroundings, ...given };
   try {
@@ -134,7 +134,7 @@ async function serveFile(
     const { signal } = stop;
     if (quickstart || writesText(config.log, io.terminal)) {
       const text = quickstart ? welcome(running, config, io) : summarize(running, io);
-      // Whoever stops the gateway meanwhile does not want to read it any more.
+      // If the gateway was stopped meanwhile, nobody reads the summary.
       io.stdout(await Promise.race([text, signal.then(() => '')]));
     }
     running.reportChanges();
@@ -150,7 +150,7 @@ async function serveFile(
   }
 }
 
-/** The summary waits so long for servers that start; those that take longer are reported when they are there. */
+/** How long the summary waits for servers that start; slower servers are reported later. */
 const SUMMARY_WAIT = 2_000;
 const WELCOME_WAIT = 15_000;
 

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { nearest } from '../config/problem.js';
 import { COMMANDS, type Command, type Flag, TOP_FLAGS } from './commands.js';
 
-/** The command line does not say what to do; ends with exit code 2. */
+/** The command line is wrong; the program ends with exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 
@@ -26,7 +26,7 @@ export type Invocation =
 
 export function parseCommandLine(argv: readonly string[]): Invocation {
   const every = [...TOP_FLAGS, ...COMMANDS.flatMap((command) => command.flags)];
-  // Not strict: its own messages know no nearest name.
+  // Not strict: the parser's own messages do not suggest similar names.
   const { tokens } = parseArgs({
     args: [...argv],
     options: Object.fromEntries(every.map((flag) => [flag.name, parserOption(flag)])),
@@ -108,7 +108,7 @@ function flagValue(flag: Flag, option: OptionToken, command: Command | undefined
     return true;
   }
   const missing = option.value === undefined || option.value === '';
-  // The parser takes whatever comes next; another option is no value.
+  // The parser takes the next word as the value; an option cannot be a value.
   if (missing || (option.inlineValue !== true && option.value?.startsWith('-'))) {
     throw new UsageError(`${option.rawName} needs a value: ${option.rawName} ${flag.value}`, command);
   }

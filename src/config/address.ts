@@ -37,7 +37,7 @@ export function formatListen({ host, port }: ListenAddress): string {
   return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** The last label must not be a number: `1.2.3` and `300.1.1.1` are slips of an address, not names. */
+/** The last label must not be a number: `1.2.3` and `300.1.1.1` are mistyped addresses, not names. */
 function isHostName(host: string): boolean {
   return /^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)*[a-z0-9-]*[a-z][a-z0-9-]*$/i.test(host) && host.length <= 253;
 }
@@ -46,7 +46,7 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** True when nobody outside this machine can reach the address. */
+/** True if only this machine can reach the address. */
 export function isLoopback(host: string): boolean {
   const family = isIP(host);
   if (family === 0) return host.toLowerCase() === 'localhost';

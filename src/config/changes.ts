@@ -1,7 +1,7 @@
 import type { Field } from './field.js';
 import { type Config, SCHEMA } from './schema.js';
 
-/** The keys whose values differ between two configurations, as they are written in a file; no values, which may be secret. */
+/** The keys whose values differ between two configurations. It returns no values, because they may be secret. */
 export function changedKeys(before: Config, after: Config): string[] {
   return differences(SCHEMA, before, after, '');
 }

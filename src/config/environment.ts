@@ -5,12 +5,12 @@ import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './ra
 import { join } from './read.js';
 
 const PREFIX = 'PARLEY_';
-/** Not keys of the configuration: where the file is, and answers to an editor's `${input:…}`. */
+/** Variables that are not keys: the path of the file, and the values of an editor's `${input:…}`. */
 const OTHER_NAMES = /^PARLEY_(CONFIG$|INPUT_)/;
-/** Kubernetes puts these into every container beside a service called `parley`. */
+/** Kubernetes sets these variables in containers if there is a service named `parley`. */
 const SERVICE_LINK = /^PARLEY_(SERVICE_(HOST|PORT)|PORT=(tcp|udp|sctp):|PORT_\d+_(TCP|UDP|SCTP))/;
 
-/** `callMax` is written CALL_MAX in a variable's name. */
+/** The form of a key in the name of a variable: `callMax` becomes CALL_MAX. */
 export function words(key: string): string {
   return key.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toUpperCase();
 }
@@ -20,7 +20,7 @@ export interface KeyVariable {
   readonly key: string;
 }
 
-/** Every key with the name of its variable; `<NAME>` and `<N>` stand for parts that the user chooses. */
+/** Every key with the name of its variable; `<NAME>` and `<N>` are placeholders for the user's names and numbers. */
 export function keyVariables(field: Field, variable = 'PARLEY', key = ''): KeyVariable[] {
   const here = key === '' || key.endsWith('>') || key.endsWith(']') ? [] : [{ variable, key }];
   const dot = key === '' ? '' : '.';
@@ -42,7 +42,7 @@ export function keyVariables(field: Field, variable = 'PARLEY', key = ''): KeyVa
   }
 }
 
-/** Puts what the environment says over what the file says. */
+/** Sets the keys of environment variables; they win over the file. */
 export function applyEnvironment(
   schema: Field,
   root: RawMap,
@@ -65,7 +65,7 @@ export function applyEnvironment(
     const parts = name.slice(PREFIX.length).split('_');
     const done = parts.every((part) => part !== '') && assign(schema, parts, root, assignment);
     if (!done) {
-      // The prefix is left out: it would make every short name look close.
+      // Compare without the prefix: with it every short name would look similar.
       const near = nearest(name.slice(PREFIX.length), known);
       const fix = near === undefined ? 'unset it, or see docs/configuration.md' : `did you mean ${PREFIX}${near}?`;
       problems.warn('unknown_variable', '', `${name} sets no key and is ignored`, fix, origin);
@@ -86,7 +86,7 @@ interface Assignment {
   readonly problems: Problems;
 }
 
-/** Finds the key that `parts` spell out and sets it. False when they spell none; `at` is then untouched. */
+/** Finds the key with the words `parts` and sets it. Returns false, and leaves `at` unchanged, if there is no such key. */
 function assign(field: Field, parts: readonly string[], at: RawMap, assignment: Assignment): boolean {
   switch (field.kind) {
     case 'group':
@@ -143,7 +143,7 @@ function assignItem(
   return true;
 }
 
-/** The keys whose words begin `parts`, the longest first: CALL_MAX before CALL. Words may also be run together. */
+/** The keys whose words start `parts`, the longest first: CALL_MAX before CALL. The words may also lack the underscores. */
 function childrenNamed(fields: Readonly<Record<string, Field>>, parts: readonly string[]): [string, number][] {
   const found: [string, number][] = [];
   for (const name of Object.keys(fields)) {
@@ -185,7 +185,7 @@ function canonical(name: string): string {
   return name.toUpperCase().replaceAll('-', '_');
 }
 
-/** A variable that sets a whole list, map or section holds JSON or YAML; a list of plain values also commas. */
+/** A variable for a whole list, map or section holds JSON or YAML. Commas may separate the values of a simple list. */
 function wholeValue(field: Field, current: Raw | undefined, assignment: Assignment): Raw | undefined {
   const { key, value, origin, problems } = assignment;
   if (field.kind === 'scalar') return literal(value, origin);
@@ -224,7 +224,7 @@ function asLiteral(raw: Raw): Raw {
   return { ...raw, entries: new Map(entries) };
 }
 
-/** Flags of programs that Parley takes the place of. */
+/** Variables of other gateways that Parley understands. */
 export function oldNames(field: Field, path: readonly string[] = []): { path: readonly string[]; oldName: string }[] {
   if (field.kind === 'scalar') return field.oldNames.map((oldName) => ({ path, oldName }));
   if (field.kind !== 'group') return [];

@@ -12,9 +12,9 @@ export interface Expansion {
   readonly problems: Problems;
   /** Defaults of an editor's `inputs`, by id. */
   readonly inputs: ReadonlyMap<string, string>;
-  /** Keys below these may name unset variables: the server is switched off anyway. */
+  /** Keys below these paths may name unset variables, because the server is switched off. */
   readonly lenient: ReadonlySet<string>;
-  /** Told of every variable that was used. */
+  /** Called with every variable that was used. */
   used?(variable: string, value: string): void;
 }
 
@@ -26,7 +26,7 @@ export function expandTree(raw: Raw, key: string, expansion: Expansion, lenient 
       if (typeof raw.value !== 'string' || raw.literal === true || !raw.value.includes('$')) return raw;
       const before = expansion.problems.all.length;
       const value = expandText(raw.value, { ...expansion, key, origin: raw.origin, relaxed });
-      // What could not be expanded counts as not given: half a value would only cause further complaints.
+      // A value that cannot be expanded counts as missing: half a value would only cause more errors.
       const failed = expansion.problems.all.length > before;
       return { ...raw, value: failed ? null : value, literal: true };
     }
@@ -119,7 +119,7 @@ function variableOf(name: string): string | undefined {
   return undefined;
 }
 
-/** A gateway cannot ask its user; what VS Code would prompt for is taken from this variable. */
+/** The variable with the value that VS Code would ask its user for; a gateway cannot ask. */
 export function inputVariable(id: string): string {
   return `PARLEY_INPUT_${id.toUpperCase().replace(/[^A-Z0-9]+/g, '_')}`;
 }
@@ -147,7 +147,7 @@ const EDITOR_VARIABLES = new Set([
   'parleyFolder',
 ]);
 
-/** The folder of this installation, in which the examples are. */
+/** The folder of this installation; it contains the examples. */
 const PARLEY_FOLDER = fileURLToPath(new URL('../..', import.meta.url)).replace(/[/\\]$/, '');
 
 /** VS Code's and Cursor's own variables, and that of Parley. The workspace is the folder around `.vscode` or `.cursor`. */

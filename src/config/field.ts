@@ -1,8 +1,8 @@
 import type { RawValue } from './raw.js';
 
 /**
- * The words the schema is written in. A field knows how to read what was written, how to show the value again, and how
- * it is described; validation, defaults, environment names, types and the reference all follow from the one table.
+ * The building blocks of the schema. A field reads a written value, shows a value, and has a description. Validation,
+ * defaults, environment names, types and the reference are all derived from the one table.
  */
 export type Field = Scalar<unknown> | List<Field> | Dictionary<Field> | Group<Fields>;
 export type Fields = { readonly [key: string]: Field };
@@ -25,9 +25,9 @@ export interface Scalar<T> {
   /** As named in the reference. */
   readonly type: string;
   readonly description: string;
-  /** As a user would write it; read like any other value. */
+  /** The default, in the form that a user writes; it is read like any other value. */
   readonly default: RawValue | undefined;
-  /** The default in words, where it depends on other keys. */
+  /** The default as text for the reference, if it depends on other keys. */
   readonly preset: string | undefined;
   readonly required: boolean;
   readonly secret: boolean;
@@ -44,7 +44,7 @@ export interface List<F extends Field> {
   readonly default: readonly RawValue[];
 }
 
-/** How the end of an environment variable's name becomes a key of the map. */
+/** How the end of a variable's name becomes a key of the map. */
 export type KeyStyle = 'server' | 'header' | 'variable' | 'tool';
 
 export interface Dictionary<F extends Field> {
@@ -90,7 +90,7 @@ interface Options {
   readonly secret?: true;
   readonly oldNames?: readonly string[];
 }
-/** `T`, or nothing where a key has neither a default nor must be given. */
+/** `T`, or undefined if the key has no default and is not required. */
 export type Present<T, O> = O extends { readonly default: RawValue } | { readonly required: true } ? T : T | undefined;
 
 interface Kind<T> {
@@ -147,7 +147,7 @@ export interface TextOptions extends Options {
   readonly fix?: string;
 }
 
-/** Numbers and booleans are taken as their text, because `PORT: 8080` and `DEBUG: true` are how people write them. */
+/** Accepts numbers and booleans as text, because people write `PORT: 8080` and `DEBUG: true`. */
 export function text<const O extends TextOptions>(options: O): Scalar<Present<string, O>> {
   return scalarField<string, O>(
     {
@@ -226,7 +226,7 @@ const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_00
 const MAX_MS = 2 ** 31 - 1;
 const DURATION_FIX = 'write a number with a unit, such as 500ms, 30s, 10m, 1h or 1m30s';
 
-/** Read into milliseconds. A number without a unit is refused: nobody can tell seconds from milliseconds. */
+/** Read into milliseconds. A number without a unit is refused, because it could mean seconds or milliseconds. */
 export function duration<const O extends Options>(options: O): Scalar<Present<number, O>> {
   return scalarField<number, O>(
     {

@@ -4,9 +4,9 @@ import { join } from './read.js';
 import { SCHEMA } from './schema.js';
 
 /**
- * Files written for other programs, taken as they are: Claude and Cursor (`mcpServers`), VS Code (`servers` and
- * `inputs`), LiteLLM (`mcp_servers`). Everything here turns their spelling into ours; what has no counterpart is
- * dropped with a warning.
+ * Configuration files of other programs: Claude and Cursor (`mcpServers`), VS Code (`servers` and
+ * `inputs`), LiteLLM (`mcp_servers`). This file translates their keys into ours, and drops keys without a counterpart
+ * with a warning.
  */
 const CONTAINERS = ['servers', 'mcpServers', 'mcp_servers'] as const;
 type Container = (typeof CONTAINERS)[number];
@@ -21,7 +21,7 @@ export function adaptRoot(root: RawMap, problems: Problems): Map<string, string>
   root.entries.delete('$schema');
   adaptServers(root, problems);
   for (const [name, { origin }] of foreign ? [...root.entries] : []) {
-    // A near miss stays and is refused later: `auht` must not be waved through as somebody else's key.
+    // A key similar to one of ours stays and is refused later: `auht` must not pass as a key of another program.
     if (ROOT_KEYS.includes(name) || nearest(name, ROOT_KEYS) !== undefined) continue;
     root.entries.delete(name);
     problems.warn(
@@ -35,7 +35,7 @@ export function adaptRoot(root: RawMap, problems: Problems): Map<string, string>
   return inputs ?? new Map();
 }
 
-/** Gathers the servers of every container under `servers`, by their own names. Done again, it changes nothing. */
+/** Collects the servers of every container key under `servers`, by their own names. It is idempotent. */
 export function adaptServers(root: RawMap, problems: Problems): void {
   const servers = new Map<string, RawEntry>();
   const written = new Map<string, string>();
@@ -84,10 +84,10 @@ export function adaptAgents(root: RawMap, problems: Problems): void {
   root.entries.set('agents', { ...entry, node: { ...entry.node, entries: agents } });
 }
 
-/** Two underscores end the name of a server in that of a tool, so there are none within it, and none at its end. */
+/** Two underscores separate the server's name from the tool's name, so a server's name has no two in it and none at its end. */
 const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
 
-/** Names take part in tool names and paths, so they hold letters, digits, dashes and single underscores only. */
+/** Names appear in tool names and paths, so they consist of letters, digits, dashes and single underscores. */
 function ownName(
   name: string,
   key: string,
@@ -141,7 +141,7 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
     if (SERVER_KEYS.includes(name)) continue;
     const ignored = IGNORED[name];
     const near = ignored === undefined ? nearest(name, SERVER_KEYS) : undefined;
-    // Under `servers` a near miss stays and is refused later: `invocaton: false` must not leave tools callable.
+    // Under `servers` a key similar to one of ours stays and is refused later: `invocaton: false` must not leave tools callable.
     if (near !== undefined && container === 'servers') continue;
     entries.delete(name);
     const fix = near === undefined ? (ignored ?? 'remove it to silence this') : `did you mean ${near}?`;
@@ -150,7 +150,7 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
   return { ...node, entries };
 }
 
-/** Keys of other programs that people rely on; ignoring them silently could surprise. */
+/** Keys of other programs that people rely on; Parley warns when it ignores them. */
 const IGNORED: Readonly<Record<string, string>> = {
   alwaysAllow: 'remove it; what needs approval is said in policy.approve',
   autoApprove: 'remove it; what needs approval is said in policy.approve',
@@ -201,7 +201,7 @@ function adaptTransport(
   }
 }
 
-/** LiteLLM gives fixed headers under another name and credentials apart from them. */
+/** LiteLLM has another name for fixed headers, and separate keys for credentials. */
 function adaptHeaders(
   entries: Map<string, RawEntry>,
   take: (name: string) => RawEntry | undefined,
@@ -233,7 +233,7 @@ function adaptHeaders(
   entries.set('headers', { node: merged, origin: merged.origin });
 }
 
-/** How other programs choose among the tools of a server, and the key here that means the same. */
+/** The keys by which other programs select tools of a server, and our key for each. */
 const CHOICES: Readonly<Record<string, 'allow' | 'deny'>> = {
   allowed_tools: 'allow',
   includeTools: 'allow',
@@ -249,7 +249,7 @@ function adaptTools(
   prefix: string | undefined,
 ): void {
   const written = entries.get('tools');
-  // Some programs list under `tools` what is allowed.
+  // Some programs list the allowed tools under `tools`.
   const all = written?.node.kind === 'list' ? { ...written, node: emptyMap(written.origin) } : written;
   const tools = new Map(all?.node.kind === 'map' ? all.node.entries : []);
   let origin = written?.origin;
@@ -274,7 +274,7 @@ function adaptTools(
     entries.set('tools', { node: { kind: 'map', entries: tools, origin }, origin });
 }
 
-/** LiteLLM takes the names of tools with and without that of their server. */
+/** LiteLLM accepts tool names with and without the name of their server. */
 function withoutPrefix(item: Raw, prefix: string): Raw[] {
   if (item.kind !== 'scalar' || typeof item.value !== 'string' || !item.value.startsWith(`${prefix}-`)) return [];
   return [{ ...item, value: item.value.slice(prefix.length + 1) }];
@@ -319,7 +319,7 @@ function takeInputs(root: RawMap): Map<string, string> | undefined {
   return defaults;
 }
 
-/** Servers and agents that are switched off, as key paths: what they leave open is no error. */
+/** Key paths of servers and agents that are switched off: missing keys there are no errors. */
 export function switchedOff(root: RawMap): Set<string> {
   const off = new Set<string>();
   for (const container of ['servers', 'agents']) {

@@ -149,7 +149,7 @@ cors: { credentials: true }
         expect.stringContaining('"0.0.0.0:4600" can be reached'),
         'add auth: { tokens: [{ n',
       ],
-      ['error', 'empty', 13, 'auth.tokens', 'auth is there but names nobody', 'add a token, or remove a'],
+      ['error', 'empty', 13, 'auth.tokens', 'auth has no tokens, so nobody could call', 'add a token, or remove a'],
       [
         'error',
         'conflict',
@@ -159,7 +159,7 @@ cors: { credentials: true }
         'name the origins, or set',
       ],
       ['error', 'required', 9, 'servers.one', 'has neither url nor command', 'give one of them'],
-      ['error', 'conflict', 10, 'servers.two', 'has both a url and a command', 'keep the one that is mea'],
+      ['error', 'conflict', 10, 'servers.two', 'has both a url and a command', 'remove one of them'],
     ]);
   });
 
@@ -469,7 +469,7 @@ describe('servers', () => {
     ]);
     expect(one({ ca: '/no/such' }, { enabled: false })).toMatchObject([{ severity: 'warning' }]);
     expect(one({ ca: at('other.txt') })).toMatchObject([{ code: 'file', message: expect.stringContaining('no PEM') }]);
-    expect(one({ cert: at('ca.pem') })).toMatchObject([{ code: 'required', message: 'cert is there without key' }]);
+    expect(one({ cert: at('ca.pem') })).toMatchObject([{ code: 'required', message: 'key is missing; cert needs it' }]);
     expect(one({ serverName: 'not a name' })).toMatchObject([{ code: 'type', key: 'servers.a.tls.serverName' }]);
     expect(servers({ a: { url: 'http://x.example', tls: { serverName: 'y' } } })).toMatchObject([
       { severity: 'warning', key: 'servers.a.tls', message: 'has no effect on an http:// url' },

@@ -11,7 +11,7 @@ import { complete } from './rules.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { showConfig } from './show.js';
 
-/** Looked for in the working directory, in this order, when no file is named. */
+/** The default files in the working directory, in order. */
 const DEFAULT_FILES = ['parley.yaml', 'parley.yml', 'parley.json'] as const;
 
 export interface LoadOptions {
@@ -19,16 +19,16 @@ export interface LoadOptions {
   readonly file?: string;
   readonly cwd?: string;
   readonly env?: Environment;
-  /** False for `parley stdio`, which opens no port: who could reach the address does not matter then. */
+  /** False for `parley stdio`: it opens no port, so the address is not checked. */
   readonly listens?: boolean;
 }
 
 export interface Loaded {
   readonly config: Config;
   readonly warnings: readonly Problem[];
-  /** The file that was read, absolute; nothing when only the environment spoke. */
+  /** The absolute path of the file; undefined if only environment variables were read. */
   readonly file?: string;
-  /** The configuration in effect, fit to be shown: secrets masked, values as one would write them. */
+  /** The configuration in effect for display: secrets masked, values in the form of a file. */
   readonly shown: Readonly<Record<string, unknown>>;
 }
 
@@ -46,12 +46,12 @@ export function loadConfig(options: LoadOptions = {}): Loaded {
   return { ...interpret(raw, problems, options), file };
 }
 
-/** The file that `loadConfig` would take by itself. */
+/** The file that `loadConfig` reads by default. */
 function findConfigFile(cwd: string): string | undefined {
   return DEFAULT_FILES.map((name) => path.join(cwd, name)).find((candidate) => existsSync(candidate));
 }
 
-/** Does anything name a configuration: a file, or servers or agents in the environment? */
+/** Whether there is a configuration: a file, or servers or agents in the environment. */
 export function hasConfiguration(options: LoadOptions = {}): boolean {
   const env = options.env ?? process.env;
   if (options.file !== undefined || nonEmpty(env['PARLEY_CONFIG']) !== undefined) return true;
@@ -112,7 +112,7 @@ function interpret(raw: Raw, problems: Problems, options: LoadOptions): Loaded {
   const reading: Reading = { problems, workingDirectory: cwd, origins: new Map() };
   const written = readField(SCHEMA, expanded, '', reading) as WrittenConfig;
   const config = complete(written, reading, { listens: options.listens ?? true });
-  // A secret may stand where none is expected: `url: ${API_KEY}` must not print the key.
+  // A secret may be in an unexpected place: `url: ${API_KEY}` must not print the key.
   const hide = hiding(secrets);
   const found = problems.all.map((problem) => ({ ...problem, message: hide(problem.message), fix: hide(problem.fix) }));
   if (problems.errors.length > 0) throw new ConfigError(found);

@@ -28,7 +28,7 @@ export type ProblemCode =
   | 'clear'
   | 'empty';
 
-/** One thing wrong with the configuration. `message` already carries the value, masked when it is a secret. */
+/** One error in the configuration. `message` contains the value, masked if it is a secret. */
 export interface Problem {
   readonly severity: 'error' | 'warning';
   readonly code: ProblemCode;
@@ -38,7 +38,7 @@ export interface Problem {
   readonly origin: Origin;
 }
 
-/** Collects every problem, so that a reader mends the file once and not once per mistake. */
+/** Collects every problem, so that the user can fix all of them at once. */
 export class Problems {
   readonly all: Problem[] = [];
 
@@ -50,7 +50,7 @@ export class Problems {
     this.all.push({ severity: 'warning', code, key, message, fix, origin });
   }
 
-  /** Has anything been said about this key already? */
+  /** Whether there is a problem with this key already. */
   has(key: string): boolean {
     return this.all.some((problem) => problem.key === key);
   }
@@ -99,7 +99,7 @@ export function show(value: unknown, secret = false): string {
   return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
-/** The entry of `candidates` closest to `name`, if it is close enough to be a slip of the hand. */
+/** The entry of `candidates` that is most similar to `name`, if it may be a typing error. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase();
   const limit = Math.max(1, Math.floor(wanted.length / 3));

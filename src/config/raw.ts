@@ -13,14 +13,14 @@ import type { Origin, Problems } from './problem.js';
 
 export type RawValue = string | number | boolean | null;
 
-/** What was written, before any meaning is given to it. Every node remembers where it stands. */
+/** The parsed file before validation. Every node has its position in the file. */
 export type Raw = RawScalar | RawMap | RawList;
 
 export interface RawScalar {
   readonly kind: 'scalar';
   readonly value: RawValue;
   readonly origin: Origin;
-  /** Taken as it is: `${…}` in an environment variable's value is not expanded a second time. */
+  /** Not expanded: `${…}` in the value of an environment variable stays as it is. */
   readonly literal?: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface RawList {
   readonly origin: Origin;
 }
 
-/** Aliases may multiply a small file into a huge one, or hold themselves; no honest configuration comes near these. */
+/** YAML aliases can expand a small file into a huge or infinite one; these limits are far above real configurations. */
 const MAX_NODES = 100_000;
 const MAX_DEPTH = 50;
 
@@ -69,7 +69,7 @@ export function parseText(text: string, format: 'yaml' | 'json', origin: Origin,
     origin.variable !== undefined || offset === undefined ? origin : { ...origin, line: lines.linePos(offset).line };
   const faults = [...document.errors, ...document.warnings];
   for (const fault of faults) {
-    // What stands there may be a secret: the parser's quotation of it is left out.
+    // The text there may be a secret: the parser's quotation is left out.
     const message = (fault.message.split('\n')[0] ?? '').replace(/: ".*$|[.:]$/, '');
     problems.error('syntax', '', message, `correct the ${format.toUpperCase()} here`, lineOf(fault.pos[0]));
   }
@@ -138,7 +138,7 @@ export function fromValue(value: unknown, origin: Origin): Raw {
   return scalar(value === undefined ? null : (value as RawValue), origin);
 }
 
-/** Blanks out what JSON does not have (comments, trailing commas, tabs, a byte order mark), keeping every offset. */
+/** Replaces comments, trailing commas, tabs and a byte order mark with spaces, so that every offset stays the same. */
 function plainJson(text: string): string {
   const out = [...text.replace(/^\uFEFF/, ' ')];
   const blank = (from: number, to: number): void => {

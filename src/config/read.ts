@@ -5,13 +5,13 @@ import { emptyMap, type Raw, type RawMap } from './raw.js';
 
 export interface Reading {
   readonly problems: Problems;
-  /** Relative paths with no file behind them, defaults among them, are taken from here. */
+  /** The base of relative paths that come from no file, such as defaults. */
   readonly workingDirectory: string;
   /** Where each key was written, for rules that look at several keys at once. */
   readonly origins: Map<string, Origin>;
 }
 
-/** Gives what was written its meaning. Every problem is reported; the value is usable only when there was no error. */
+/** Validates and converts the parsed file. It reports every problem; the value is usable only without errors. */
 export function readField(field: Field, raw: Raw | undefined, key: string, reading: Reading): unknown {
   if (raw !== undefined) reading.origins.set(key, raw.origin);
   // A key with nothing after it (`hosts:`) is a key left out.
@@ -54,7 +54,7 @@ function readScalar(field: Scalar<unknown>, raw: Raw | undefined, key: string, r
   const result = field.read(value, { directory: raw.origin.directory ?? workingDirectory });
   if (!(result instanceof Refusal)) return result;
   problems.error('type', key, `${show(value, field.secret)} ${result.what}`, result.fix, raw.origin);
-  // The rules that come after go on with the default, so that they too report what they find.
+  // Continue with the default, so that the later rules report their problems too.
   return fallback();
 }
 
@@ -62,7 +62,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
   if (raw === undefined) {
     return field.default.map((value) => readField(field.item, { kind: 'scalar', value, origin: {} }, key, reading));
   }
-  // One value where a list is expected is a list of one.
+  // A single value in the place of a list becomes a list of one.
   const items = raw.kind === 'list' ? raw.items : raw.kind === 'scalar' ? [raw] : undefined;
   if (items === undefined) {
     reading.problems.error('type', key, 'a map was given for a list', 'write a list: [a, b]', raw.origin);

@@ -24,8 +24,8 @@ export const RESERVED_AGENTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What only several keys together can tell. Puts together what depends on each other. It also runs when a key could not
- * be read, so that all problems are reported at once; required keys may then be missing.
+ * Rules over several keys, and values that depend on other keys. It also runs if a key could not be read, so that all
+ * problems are reported at once; required keys may be missing in that case.
  */
 export function complete(written: WrittenConfig, reading: Reading, options: { listens: boolean }): Config {
   const { connect } = written.timeouts;
@@ -55,7 +55,7 @@ export function completeAgent(name: string, agent: WrittenAgent, config: Config,
   return new Rules(config, reading).agent(name, agent);
 }
 
-/** What the rules look at: the whole file, or the configuration that an entry joins. */
+/** The input of the rules: the whole file, or the configuration that an entry joins. */
 type ConfigWithTimeouts = Omit<WrittenConfig, 'timeouts'> & Pick<Config, 'timeouts'>;
 
 class Rules {
@@ -68,7 +68,7 @@ class Rules {
     this.#problems = reading.problems;
   }
 
-  /** The place of a key, or of the nearest key around it that was written. */
+  /** The position of a key, or of the nearest parent key in the file. */
   private at(key: string): Origin | undefined {
     for (let path = key; ; path = path.slice(0, Math.max(path.lastIndexOf('.'), path.lastIndexOf('[')))) {
       const origin = this.reading.origins.get(path);
@@ -99,7 +99,13 @@ class Rules {
     ] as const) {
       if (given === undefined || this.config.tls[missing] !== undefined) continue;
       const fix = `add tls.${missing}, or remove tls`;
-      this.#problems.error('required', `tls.${missing}`, `TLS needs it beside ${show(given)}`, fix, this.at('tls'));
+      this.#problems.error(
+        'required',
+        `tls.${missing}`,
+        `is missing; TLS needs it in addition to ${show(given)}`,
+        fix,
+        this.at('tls'),
+      );
     }
     for (const part of ['cert', 'key', 'clientCa'] as const) {
       const file = this.config.tls[part];
@@ -117,7 +123,7 @@ class Rules {
     }
   }
 
-  /** Tokens in plain HTTP can be read by everybody on the way. */
+  /** Plain HTTP exposes tokens to the network. */
   clearText(): void {
     const { listen, tls, publicUrl, auth } = this.config;
     if (isLoopback(listen.host) || auth.tokens.length === 0) return;
@@ -136,7 +142,13 @@ class Rules {
     const unreadable = this.#problems.errors.some(({ key }) => key.startsWith('auth'));
     if (tokens.length === 0 && this.reading.origins.has('auth') && !unreadable) {
       const fix = 'add a token, or remove auth to leave the gateway open to this machine';
-      this.#problems.error('empty', 'auth.tokens', 'auth is there but names nobody', fix, this.at('auth.tokens'));
+      this.#problems.error(
+        'empty',
+        'auth.tokens',
+        'auth has no tokens, so nobody could call',
+        fix,
+        this.at('auth.tokens'),
+      );
     }
     const names = new Map<string, number>();
     const secrets = new Map<string, number>();
@@ -167,7 +179,7 @@ class Rules {
     else this.#problems.error('duplicate', key, message, `change it here or in auth.tokens[${before}]`, this.at(key));
   }
 
-  /** C-15: answers to pages of any origin, with cookies, would hand every site the user's rights. */
+  /** C-15: with cookies and any origin, every web page could act with the rights of the user. */
   cors(): void {
     const { origins, credentials } = this.config.cors;
     if (!credentials || !origins.includes('*')) return;
@@ -187,7 +199,7 @@ class Rules {
     const entries = Object.entries(this.config.servers);
     if (entries.length === 0 && Object.keys(this.config.agents).length === 0) {
       const fix = 'add servers: { name: { url: … } } or servers: { name: { command: … } }';
-      this.#problems.warn('empty', 'servers', 'there are none, so the gateway has nothing to offer', fix);
+      this.#problems.warn('empty', 'servers', 'there are no servers and no agents', fix);
     }
     for (const [name, server] of entries) servers[name] = this.server(name, server);
     return servers;
@@ -232,7 +244,7 @@ class Rules {
       this.#problems.error('required', key, 'has neither url nor command', 'give one of them', this.at(key));
     } else if (written('url') && written('command')) {
       const message = 'has both a url and a command';
-      this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'command')));
+      this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'command')));
     }
     const overHttp = ['headers', 'proxy', 'tls', ...(server.transport === 'auto' ? [] : ['transport'])];
     const useless = command === undefined ? ['args', 'env', 'envFile', 'cwd'] : overHttp;
@@ -282,7 +294,7 @@ class Rules {
       this.#problems.error('required', key, 'has neither url nor tools', 'give one of them', this.at(key));
     } else if (written('url') && written('tools')) {
       const message = 'has both a url and tools';
-      this.#problems.error('conflict', key, message, 'keep the one that is meant', this.at(join(key, 'tools')));
+      this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'tools')));
     }
     const remote = ['version', 'binding', 'headers', 'signatures', 'keys', 'proxy', 'tls'];
     const useless = agent.url === undefined ? remote : [];
@@ -327,7 +339,7 @@ class Rules {
     }
     if ((tls.cert === undefined) !== (tls.key === undefined)) {
       const [there, missing] = tls.cert === undefined ? ['key', 'cert'] : ['cert', 'key'];
-      const message = `${there} is there without ${missing}`;
+      const message = `${missing} is missing; ${there} needs it`;
       this.#problems.error('required', within, message, `add ${missing}`, this.at(join(within, there!)));
     }
     for (const part of ['ca', 'cert', 'key'] as const) {
@@ -363,7 +375,7 @@ class Rules {
     key: string,
   ): ServerConfig['timeouts'] {
     const { connect, connectCommand, call, callMax } = this.config.timeouts;
-    // Where only the one is given for a server, the other follows it rather than contradict it.
+    // If a server sets only one of the two, the other is adjusted to it.
     const gatewayCall = timeouts.call ?? Math.min(call, timeouts.callMax ?? call);
     const ownMax = timeouts.callMax ?? Math.max(callMax, gatewayCall);
     this.times(join(key, 'timeouts'), { call: gatewayCall, callMax: ownMax });

@@ -13,7 +13,7 @@ import {
 } from './address.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
 
-/** RFC 9110 token: what a header's name may hold. */
+/** RFC 9110 token: the characters of a header's name. */
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 const headers = map(
@@ -60,7 +60,7 @@ const ownProxy = proxyUrl({
     'The forward proxy for `url`, or `none`; the default comes from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`.',
 });
 
-/** Names of tools as their server has them. */
+/** A tool's name at its own server. */
 const ownTool = text({
   description: 'One name; `*` matches any characters.',
   pattern: /\S/,
@@ -568,13 +568,13 @@ export type AgentConfig = Omit<Written['agents'][string], 'timeouts'> & Pick<Ser
 
 /** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
 export type Config = Omit<Written, 'servers' | 'agents' | 'timeouts'> & {
-  /** `connectCommand` is the time of servers that are processes; it follows `connect` where that is written. */
+  /** `connectCommand` applies to servers that are processes; it equals `connect` if `connect` is set. */
   readonly timeouts: Written['timeouts'] & { readonly connect: number; readonly connectCommand: number };
   readonly servers: Readonly<Record<string, ServerConfig>>;
   readonly agents: Readonly<Record<string, AgentConfig>>;
 };
 
-/** As read from the table, before the pieces that depend on each other are put together. */
+/** The validated file, before values that depend on other keys are computed. */
 export type WrittenConfig = Written;
 
 export { HEADER_NAME };

@@ -2,7 +2,7 @@ import { MASK, maskArguments } from '../identity/secrets.js';
 import type { Field } from './field.js';
 import { type Config, SCHEMA } from './schema.js';
 
-/** The configuration as it is in effect, in the words of a file, with every secret hidden. */
+/** The configuration in effect, in the form of a file, with every secret masked. */
 export function showConfig(config: Config, hide: (text: string) => string): Record<string, unknown> {
   return showField(SCHEMA, config, hide, '') as Record<string, unknown>;
 }
@@ -16,7 +16,7 @@ function showField(field: Field, value: unknown, hide: (text: string) => string,
       return typeof shown === 'string' ? hide(shown) : shown;
     }
     case 'list': {
-      // Nothing is shown where nothing is there and nothing would be by default: `auth: { tokens: [] }` says too much.
+      // An empty value that is empty by default is left out, such as `auth: { tokens: [] }`.
       if ((value as unknown[]).length === 0 && field.default.length === 0) return undefined;
       const items = (value as unknown[]).map((item) => showField(field.item, item, hide, key));
       return key === 'args' ? maskArguments(items as string[]) : items;
