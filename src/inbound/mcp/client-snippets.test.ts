@@ -17,7 +17,7 @@ describe.each([
     for (const { text } of snippets) expect(text).toContain(URL_TEXT);
   });
 
-  test('a token is in every snippet of a gateway that asks for one, and in no other', () => {
+  test('every snippet contains a token if the gateway requires one, and none otherwise', () => {
     for (const { text } of snippets) {
       expect(text.includes(`Bearer ${TOKEN_PLACEHOLDER}`)).toBe(token !== undefined);
       expect(text.includes('Authorization')).toBe(token !== undefined);
@@ -34,7 +34,7 @@ describe.each([
   });
 });
 
-test('each editor has the key it reads', () => {
+test('each editor gets the key it reads', () => {
   const snippets = clientSnippets(URL_TEXT);
   const read = (id: SnippetId): unknown => JSON.parse(snippet(id, snippets).text);
   expect(read('cursor')).toEqual({ mcpServers: { parley: { url: URL_TEXT } } });
@@ -42,7 +42,7 @@ test('each editor has the key it reads', () => {
   expect(read('windsurf')).toEqual({ mcpServers: { parley: { serverUrl: URL_TEXT } } });
 });
 
-test('Claude Desktop is told to allow plain HTTP only where its command refuses it', () => {
+test('Claude Desktop gets the flag for plain HTTP only if its command would refuse the URL', () => {
   const args = (url: string): string[] =>
     JSON.parse(snippet('claude-desktop', clientSnippets(url)).text).mcpServers.parley.args;
   expect(args(URL_TEXT)).not.toContain('--allow-http');
@@ -50,7 +50,7 @@ test('Claude Desktop is told to allow plain HTTP only where its command refuses 
   expect(args('http://10.0.0.7:4600/mcp')).toContain('--allow-http');
 });
 
-test('a URL cannot leave its quotes', () => {
+test('a URL cannot break out of its quotes', () => {
   const url = `http://127.0.0.1/mcp?a='b'&c=$(d)"e"`;
   const texts = clientSnippets(url);
   expect(snippet('claude-code', texts).text).toContain(`'http://127.0.0.1/mcp?a='\\''b'\\''&c=$(d)"e"'`);

@@ -1,6 +1,6 @@
 /**
- * What a user pastes into a client to reach the gateway. One table for the page, the terminal and the README; the tests
- * run the clients from exactly these texts. A program prints the names of the tools it found.
+ * The texts that a user pastes into a client to reach the gateway. One table for the HTML page, the terminal and the
+ * README; the tests run the clients with exactly these texts. A program prints the names of the tools it finds.
  */
 export type SnippetId =
   | 'claude-code'
@@ -18,9 +18,9 @@ export interface ClientSnippet {
   readonly id: SnippetId;
   readonly title: string;
   readonly language: 'sh' | 'json' | 'python' | 'typescript';
-  /** The file the text belongs in, where the client reads one. */
+  /** The file for this text, if the client reads one. */
   readonly file?: string;
-  /** The command that installs the library, where the text is a program. */
+  /** The command that installs the library, if the text is a program. */
   readonly install?: string;
   readonly text: string;
 }
@@ -28,7 +28,7 @@ export interface ClientSnippet {
 export interface SnippetOptions {
   /** The name the client gives the gateway. */
   readonly name?: string;
-  /** The bearer token to show where the gateway asks for one: a placeholder, never a real token. */
+  /** The bearer token to show if the gateway requires one: a placeholder, never a real token. */
   readonly token?: string;
 }
 
@@ -116,7 +116,7 @@ export function clientSnippets(url: string, { name = 'parley', token }: SnippetO
   ];
 }
 
-/** The snippets as a part of a document. */
+/** The snippets as Markdown. */
 export function snippetsMarkdown(snippets: readonly ClientSnippet[]): string {
   return snippets
     .map(({ title, file, install, language, text }) => {
@@ -127,7 +127,7 @@ export function snippetsMarkdown(snippets: readonly ClientSnippet[]): string {
     .join('\n');
 }
 
-/** Claude Desktop starts programs only. The token is in a variable: Windows splits arguments that contain spaces. */
+/** Claude Desktop starts only programs. The token is in a variable, because Windows splits arguments with spaces. */
 function remoteCommand(url: string, bearer: string | undefined): object {
   const { protocol, hostname } = new URL(url);
   const plain = protocol === 'http:' && !['localhost', '127.0.0.1'].includes(hostname);
@@ -214,12 +214,12 @@ function json(value: object): string {
   return JSON.stringify(value, null, 2);
 }
 
-/** A string literal of Python: for the characters a URL or a token has, the same as JSON. */
+/** A Python string literal. It equals JSON for the characters of a URL or a token. */
 function quoted(text: string): string {
   return JSON.stringify(text);
 }
 
-/** A string literal of TypeScript, in single quotes. */
+/** A TypeScript string literal in single quotes. */
 function single(text: string): string {
   return `'${JSON.stringify(text).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`;
 }
@@ -228,7 +228,7 @@ function pythonHeaders(bearer: string | undefined): string {
   return bearer === undefined ? '' : `, "headers": {"Authorization": ${quoted(bearer)}}`;
 }
 
-/** One word for a POSIX shell. Double quotes where they suffice, because other shells know them too. */
+/** One word for a POSIX shell, in double quotes if possible, because other shells also support them. */
 function shellWord(text: string): string {
   if (/^[\w.:/@%+,=-]+$/.test(text)) return text;
   return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", `'\\''`)}'` : `"${text}"`;

@@ -43,20 +43,20 @@ describe('the page', () => {
     }
   });
 
-  test('has no script and asks nobody else for anything', () => {
+  test('has no script and loads nothing from other hosts', () => {
     expect(html).not.toMatch(/<script|<iframe|<object|<form|\son\w+=|javascript:/i);
     expect([...html.matchAll(/\b(?:href|src)="([^"]*)"/g)].map(([, url]) => url)).not.toContainEqual(
       expect.stringMatching(/^(?!\/|#|data:,)/),
     );
   });
 
-  test('every link within the page leads somewhere', () => {
+  test('every link within the page has a target', () => {
     const links = [...html.matchAll(/href="#([^"]+)"/g)].map(([, id]) => id!);
     expect(links.length).toBeGreaterThan(3);
     for (const id of links) expect(html).toContain(`id="${id}"`);
   });
 
-  test('its style is the one its policy allows, and nothing else is allowed', () => {
+  test('its policy allows its own style and nothing else', () => {
     const style = /<style>([\s\S]*?)<\/style>/.exec(html)![1]!;
     const digest = createHash('sha256').update(style).digest('base64');
     const policy = PAGE_HEADERS[PAGE_HEADERS.indexOf('Content-Security-Policy') + 1]!;
@@ -66,7 +66,7 @@ describe('the page', () => {
     expect(html).not.toMatch(/\sstyle=/);
   });
 
-  test('escapes all that it is given', () => {
+  test('escapes all values', () => {
     const hostile = htmlPage({
       version: HOSTILE,
       server: HOSTILE,
@@ -84,7 +84,7 @@ describe('the page', () => {
     });
     expect(hostile).not.toMatch(/<script|alert\('/);
     expect(hostile).not.toMatch(/[\u202e\u001b]/);
-    // Every quote of an attribute is one of ours: the tags are those of a page with harmless content.
+    // The values add no tag or attribute: the tags equal those of a page with harmless content.
     const tags = (page: string): string[] =>
       [...page.matchAll(/<[a-z/!][^<>]*>/gi)].map(([tag]) => tag.split(/[\s>]/)[0]!);
     const harmless = htmlPage({
@@ -101,7 +101,7 @@ describe('the page', () => {
     expect(text(hostile)).toContain(`&quot;&gt;&lt;script&gt;`);
   });
 
-  test('is bounded, however many tools there are and however long their descriptions', () => {
+  test('is bounded with any number of tools and any length of descriptions', () => {
     const tools = Array.from({ length: 20_000 }, (_, index) => ({
       name: `t${index}`,
       description: 'x'.repeat(10_000),
@@ -111,15 +111,15 @@ describe('the page', () => {
     expect(large).toContain('And 19000 more.');
   });
 
-  test('of one server leads back to all of them, below the path of a proxy too', () => {
+  test('of one server links to the page of all servers, also below the path of a proxy', () => {
     const one = htmlPage({ ...PAGE, server: 'weather', root: '/gateway', upstreams: UPSTREAMS.slice(0, 1) });
     expect(one).toContain('<a href="/gateway/mcp">All servers</a>');
     expect(one).toContain('<title>weather - Parley</title>');
     expect(one).not.toContain('id="agents"');
   });
 
-  test('says why there are no tools', () => {
-    expect(htmlPage({ ...PAGE, tools: [], toolsProblem: 'it is away' })).toContain('<p>it is away</p>');
+  test('shows why there are no tools', () => {
+    expect(htmlPage({ ...PAGE, tools: [], toolsProblem: 'it is unavailable' })).toContain('<p>it is unavailable</p>');
     expect(htmlPage({ ...PAGE, tools: [] })).toContain('There are no tools.');
     expect(htmlPage({ ...PAGE, upstreams: [] })).toContain('There are no servers.');
   });

@@ -9,17 +9,17 @@ export interface PageTool {
   readonly description: string;
 }
 
-/** What the page shows. All of it may come from strangers, so nothing of it reaches the page as it is. */
+/** The content of the page. All of it may come from untrusted parties, so every value is escaped. */
 export interface Page {
   readonly version: string;
-  /** The server the page is about; undefined where it is about all of them. */
+  /** The server that the page shows; undefined for all servers. */
   readonly server: string | undefined;
-  /** The path in front of every path of the gateway, where a proxy puts it below one of its own. */
+  /** The path prefix of the gateway, if a proxy serves it below one. */
   readonly root: string;
   readonly endpoints: readonly { readonly label: string; readonly address: string }[];
   readonly upstreams: readonly UpstreamState[];
   readonly tools: readonly PageTool[];
-  /** Why there is no list of tools, where there is none. */
+  /** The reason for a missing list of tools. */
   readonly toolsProblem: string | undefined;
   readonly snippets: readonly ClientSnippet[];
 }
@@ -68,7 +68,7 @@ table.stack td:empty{display:none}
 table.stack td.number::after{content:" " attr(data-unit)}
 }`;
 
-/** No script, no asset of anybody, and only the style above; no page of others may show it in a frame. */
+/** Allows no script, no external resource and only the style above; no other page may show this page in a frame. */
 export const PAGE_HEADERS: readonly string[] = [
   'Content-Security-Policy',
   [
@@ -87,12 +87,12 @@ export const PAGE_HEADERS: readonly string[] = [
   'no-store',
 ];
 
-/** The same URL answers programs with JSON, so the answer depends on Accept. */
+/** The same URL serves JSON to programs, so the response depends on Accept. */
 export async function sendPage(res: InboundResponse, headers: readonly string[], page: Promise<string>): Promise<void> {
   sendText(res, 200, [...headers, ...PAGE_HEADERS, 'Vary', 'Accept'], 'text/html; charset=utf-8', await page);
 }
 
-/** Bounds on what one page shows; the lists themselves are the protocol's matter. */
+/** Limits for one page; the protocol's own lists have other limits. */
 const MOST_TOOLS = 1_000;
 const MOST_TEXT = 300;
 
@@ -129,7 +129,7 @@ ${tools(page)}
 `;
 }
 
-/** The row names the server already. */
+/** Removes the server's name from a problem, because the row already shows it. */
 function withoutName(problem: string, kind: string, name: string): string {
   const prefix = `${kind === 'server' ? 'Server' : 'Agent'} "${name}" `;
   return problem.startsWith(prefix) ? problem.slice(prefix.length) : problem;
@@ -149,7 +149,7 @@ function navigation(page: Page): string {
   return `<nav aria-label="Sections">${links.join('')}</nav>`;
 }
 
-/** How many servers are up, in one sentence. */
+/** The number of servers that are up, in one sentence. */
 function health({ upstreams }: Page): string {
   const servers = upstreams.filter(({ kind }) => kind === 'server');
   const up = servers.filter(({ state }) => state === 'up').length;
@@ -211,7 +211,7 @@ function snippets({ snippets }: Page): string {
     return [
       `<details${index === 0 ? ' open' : ''}><summary>${escaped(title)}</summary>`,
       ...note.map((line) => `<p>${line}</p>`),
-      // A region that scrolls must be reached by the keyboard.
+      // A scrolling region must be reachable with the keyboard.
       `<pre tabindex="0" role="region" aria-label="${escaped(`Configuration for ${title}`)}"><code>${escaped(text)}</code></pre></details>`,
     ].join('\n');
   });
@@ -246,7 +246,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Text for an element or a quoted attribute. Characters that control a terminal or the direction of text are replaced. */
+/** Text for an element or a quoted attribute. Characters that control a terminal or the text direction are replaced. */
 export function escaped(text: string): string {
   return text.replace(
     /[&<>"'\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,

@@ -34,10 +34,10 @@ import { GetStreams, madeEverywhere } from './session/get-streams.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
 
-/** Replicas are asked no more often for the GET stream of one session. */
+/** Milliseconds between two questions to the replicas for the GET stream of one session. */
 const WANTED_EVERY = 5_000;
 
-/** A session of Streamable HTTP: its streams are logged so that they can be resumed. */
+/** A session of Streamable HTTP. Its streams are logged so that they can be resumed. */
 export class HttpCarrier implements Carrier {
   readonly reachable = true;
   private events: EventLog | undefined;
@@ -49,7 +49,7 @@ export class HttpCarrier implements Carrier {
     private readonly gets: GetStreams | undefined,
   ) {}
 
-  /** Made when there is something to log: most sessions are idle most of the time. */
+  /** Created on first use, because most sessions are idle most of the time. */
   get log(): EventLog {
     this.events ??= new EventLog(this.session, this.shared);
     return this.events;
@@ -85,12 +85,12 @@ export class HttpCarrier implements Carrier {
     this.events?.followed(stream);
   }
 
-  /** A stream of the session that is made here. */
+  /** A stream of the session that this replica produces. */
   stream(id: string): Resumable | undefined {
     return this.events?.here(id);
   }
 
-  /** The session spoke over this connection. */
+  /** The session sent a message over this connection. */
   spoke(connection: object | undefined): void {
     if (connection) this.events?.read(connection);
   }
@@ -106,23 +106,23 @@ export interface McpHttpEndpointOptions {
   readonly sessions: Sessions<HttpCarrier>;
   readonly info: InfoPage;
   readonly limits: StructureLimits & { readonly body: number; readonly batch: number };
-  /** The replicas where a client may have its GET stream open. */
+  /** The replicas at which a client may have its GET stream open. */
   readonly cluster?: Cluster;
-  /** Where streams are found by other replicas, if there are any. */
+  /** The store in which other replicas find streams; absent without other replicas. */
   readonly shared?: SharedStreams;
-  /** How long a call runs on whose client lost its connection, in milliseconds. */
+  /** How long a call continues after its client lost the connection, in milliseconds. */
   readonly resumeWindow: number;
   readonly strictAccept: boolean;
   readonly clientTermination: boolean;
 }
 
-/** One request at the MCP endpoint, and what its answer is made of. */
+/** One request at the MCP endpoint, and the parts of its response. */
 interface Exchange {
   readonly req: InboundRequest;
   readonly res: InboundResponse;
   readonly view: View;
   readonly principal: Principal;
-  /** Headers of every answer. */
+  /** Headers of every response. */
   readonly base: readonly string[];
   readonly accepts: Accepted;
 }
@@ -136,7 +136,7 @@ const exchangeOf = ({ req, res, principal, headers: base }: RequestContext, view
   accepts: accepted(req.header('accept')),
 });
 
-/** The MCP endpoint over HTTP: every revision, told apart message by message (mcp.md 5.3). */
+/** The MCP endpoint over HTTP: every revision, detected for each message (mcp.md 5.3). */
 export class McpHttpEndpoint {
   private readonly gets: GetStreams | undefined;
 
@@ -145,7 +145,7 @@ export class McpHttpEndpoint {
     options.shared?.serve?.((session, stream) => options.sessions.carrierOf(session)?.stream(stream));
   }
 
-  /** The routes of the endpoint at one path; `viewOf` tells which part of the catalog is served there. */
+  /** The routes of the endpoint at one path; `viewOf` returns the part of the catalog that the path serves. */
   routes(path: string, viewOf: (context: RequestContext) => View): Route[] {
     const route = (method: Method, description: string, handle: (exchange: Exchange) => Promise<void>): Route => ({
       method,
@@ -156,10 +156,12 @@ export class McpHttpEndpoint {
       handle: (context) => handle(exchangeOf(context, viewOf(context))),
     });
     return [
-      route('GET', 'MCP: the event stream of a session, or a page about the endpoint', (context) => this.get(context)),
+      route('GET', 'MCP: the event stream of a session, or a description of the endpoint', (context) =>
+        this.get(context),
+      ),
       route('POST', 'MCP: one message, or a batch of them', (context) => this.post(context)),
       ...(this.options.clientTermination
-        ? [route('DELETE', 'MCP: the end of a session', (context) => this.delete(context))]
+        ? [route('DELETE', 'MCP: ends a session', (context) => this.delete(context))]
         : []),
     ];
   }
@@ -187,7 +189,7 @@ export class McpHttpEndpoint {
       classified = classify(incoming, header);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      // Only what claims to be modern is refused here, whatever its version header says.
+      // Only requests that claim to be modern are refused here, independent of their version header.
       refuse(context.res, context.base, error, NEWEST.date);
       return;
     }
@@ -201,7 +203,7 @@ export class McpHttpEndpoint {
         await this.initialize(context, incoming as RpcRequest);
         break;
       case 'session':
-        // HDR-09: a modern client may send its notifications with the version header alone.
+        // HDR-09: a modern client may send a notification with only the version header.
         if (incoming.kind === 'notification' && soundsModern(header(HEADER.version)?.trim() ?? ''))
           sendEmpty(context.res, 202, withVersion(context.base, NEWEST));
         else await this.inSession(context, incoming);
@@ -231,9 +233,9 @@ export class McpHttpEndpoint {
       header,
       maxAge,
     });
-    // Mostly the request has left for its server by now, and what is needed while it is away does not hold it up.
+    // By now the request has usually been sent to its server, so this work does not delay it.
     channel.awaited();
-    // Closing the stream is how a request of this era is cancelled (HM-10).
+    // A client of this era cancels a request by closing the stream (HM-10).
     res.onClose(() => {
       channel.stop();
       if (!res.finished) cancellation.cancel('the client closed the stream');
@@ -303,11 +305,14 @@ export class McpHttpEndpoint {
   ): Promise<void> {
     const { limits } = this.options;
     if (!session.revision.expresses.batches) {
-      throw new ProtocolError('batch_not_allowed', `Protocol version ${session.revision.date} has no batches`);
+      throw new ProtocolError(
+        'batch_not_allowed',
+        `Protocol version ${session.revision.date} does not support batches`,
+      );
     }
     if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
     if (items.length > limits.batch)
-      throw new ProtocolError('invalid_request', `A batch holds at most ${limits.batch} messages`);
+      throw new ProtocolError('invalid_request', `A batch may have at most ${limits.batch} messages`);
     const channel = new SessionReplyChannel(context.req.id, context.res, headers, context.accepts, carrier.log, false);
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
     channel.expectBack(this.options.resumeWindow, () => session.abandon(ids));
@@ -324,12 +329,15 @@ export class McpHttpEndpoint {
     const id = req.header(HEADER.session);
     const about = incoming?.kind === 'request' ? { id: incoming.id } : {};
     const version = versionOf(req);
-    // C-02: asked before the session is, so that a client learns what it may say (S2-04, HL-16).
+    // C-02: checked before the session, so that a client learns the supported versions (S2-04, HL-16).
     if (version !== undefined && !soundsModern(version) && revisionOf(version)?.era !== 'legacy')
       throw unsupported(version);
     if (id === undefined) {
       if (incoming?.kind === 'batch')
-        throw new ProtocolError('batch_not_allowed', 'Batches belong to sessions of revisions that have them');
+        throw new ProtocolError(
+          'batch_not_allowed',
+          'Batches are only supported in sessions of a revision with batches',
+        );
       throw new ProtocolError(
         'session_required',
         'Mcp-Session-Id is missing: initialize first, or send the modern request metadata',
@@ -341,7 +349,7 @@ export class McpHttpEndpoint {
     return entry;
   }
 
-  /** C-01: by what the request accepts, a stream or a page about the endpoint. */
+  /** C-01: a stream or a description of the endpoint, depending on the Accept header. */
   private async get(context: Exchange): Promise<void> {
     const { req, res, base, accepts } = context;
     const version = versionOf(req);
@@ -374,11 +382,11 @@ export class McpHttpEndpoint {
       await this.resume(context, session, carrier, last, headers);
       return;
     }
-    if (carrier.connected) throw new ProtocolError('stream_conflict', 'This session has its stream open already');
+    if (carrier.connected) throw new ProtocolError('stream_conflict', 'This session already has an open stream');
     this.openGet(res, headers, session, carrier);
   }
 
-  /** Opens the stream of the messages that belong to no request; with `last` behind an event of another replica. */
+  /** Opens the stream for messages without a request; `last` is the last event that another replica sent. */
   private openGet(
     res: InboundResponse,
     headers: readonly string[],
@@ -419,7 +427,7 @@ export class McpHttpEndpoint {
     }
   }
 
-  /** The replica that makes the stream has to know that somebody reads it, for as long as that is so. */
+  /** Keeps the replica that produces the stream informed that a client is reading it. */
   private follow(session: ClientSession, eventId: string, res: InboundResponse): void {
     const stream = eventId.slice(0, eventId.lastIndexOf('.'));
     const tell = (): void => this.options.sessions.follow(session, stream);
@@ -444,7 +452,7 @@ export class McpHttpEndpoint {
   }
 }
 
-/** It concerns the exchange and not one request, so it carries no id (S2-04). */
+/** The error concerns the exchange, not one request, so it has no id (S2-04). */
 const unsupported = (version: string): ProtocolError =>
   new ProtocolError(
     'unsupported_version',
@@ -454,10 +462,12 @@ const unsupported = (version: string): ProtocolError =>
 
 const NOWHERE: ReplyChannel = { send: () => {}, finish: () => {} };
 
-/** A proxy reads ahead of its clients, and sends what several of them say over one connection. */
+/**
+ * Headers of proxies. A proxy reads ahead of its clients, and sends requests of several clients over one connection.
+ */
 const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
 
-/** The client's own connection; undefined where a proxy is between. */
+/** The client's own connection; undefined if there is a proxy in between. */
 function connectionOf(req: InboundRequest): object | undefined {
   for (const name of PROXIED) if (req.header(name) !== undefined) return undefined;
   return req.source.identity;

@@ -13,17 +13,17 @@ import { htmlPage, type PageTool } from './html-page.js';
 export interface InfoPageOptions {
   readonly gateway: Gateway;
   readonly info: Implementation;
-  /** The servers and agents that the caller may know of, and how they are. */
+  /** The servers and agents that the caller may see, with their states. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
   /** The endpoints below a URL. */
   endpoints(base: string): readonly { readonly label: string; readonly address: string }[];
-  /** The URL callers use, where it is configured; otherwise each is shown the one it used. */
+  /** The configured public URL; if undefined, each caller sees the URL it used. */
   readonly publicUrl: string | undefined;
   /** Whether callers need a token. */
   readonly guarded: boolean;
 }
 
-/** What a plain GET of the endpoint shows: the endpoint, and the tools the caller may use (C-01). */
+/** The response to a plain GET of the endpoint: the endpoint, and the tools that the caller may use (C-01). */
 export class InfoPage {
   constructor(private readonly options: InfoPageOptions) {}
 
@@ -46,7 +46,7 @@ export class InfoPage {
     };
   }
 
-  /** The same for people. A server that is away is shown as such; the page is there all the same. */
+  /** The same as HTML. The page also works if a server is unavailable, and shows its state. */
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
     const base = publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
@@ -91,7 +91,7 @@ export class InfoPage {
 
 const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
 
-/** Away from loopback a Host may be anything; what is not the name of a host is not repeated. */
+/** On other addresses than loopback the Host may be anything; only a valid host name is echoed. */
 function isUrl(reached: string | undefined): reached is string {
   return (
     reached !== undefined && /^https?:\/\/(\[[\da-f:.]+\]|[\w.-]+)(:\d{1,5})?$/i.test(reached) && URL.canParse(reached)

@@ -29,17 +29,17 @@ export interface ModernRequest {
   readonly channel: ReplyChannel;
   readonly cancellation: Cancellation;
   readonly header: Call['header'];
-  /** How long a subscription may be open; afterwards it is ended in good order, and the client opens another. */
+  /** The maximum age of a subscription in milliseconds. It then ends with a result, and the client opens another. */
   readonly maxAge?: number;
 }
 
-/** An open subscription, as its transport sees it: it can be told to end in good order. */
+/** An open subscription, which its transport can end with a result. */
 export interface OpenListen {
-  /** Sends the result that ends it (SUB-06). */
+  /** Sends the result that ends the subscription (SUB-06). */
   end(): void;
 }
 
-/** Serves requests that carry their own metadata: nothing is remembered between two of them. */
+/** Serves requests that carry their own metadata. No state is kept between two requests. */
 export class ModernRequestHandler {
   private readonly open = new Set<OpenListen>();
   private calls = 0;
@@ -79,7 +79,7 @@ export class ModernRequestHandler {
     }
     const { progressToken, logLevel } = envelope;
     const say = (notification: Notification): void => channel.send(encoder.notification(notification, progressToken));
-    // Who asked to hear nothing beside the answer needs nothing that bounds it.
+    // No limiter is needed if the client wants neither progress nor log messages.
     const quiet = progressToken === undefined && logLevel === undefined;
     const limiter = quiet ? undefined : new NotificationLimiter(request.cancellation, say);
     this.calls++;
@@ -183,7 +183,7 @@ export class ModernRequestHandler {
       subscription.close();
       return;
     }
-    // The acknowledgement is the first message of a subscription (SUB-02).
+    // The first message of a subscription is the acknowledgement (SUB-02).
     channel.send(
       tagged({ method: 'notifications/subscriptions/acknowledged', params: { notifications: subscription.honoured } }),
     );
@@ -209,18 +209,21 @@ export class ModernRequestHandler {
     cancellation.onCancel(close);
   }
 
-  /** Ends every subscription in good order, at a graceful stop. */
+  /** Ends every subscription with a result, at a graceful stop. */
   endListens(): void {
     for (const listen of [...this.open]) listen.end();
   }
 
-  /** Calls that are under way; subscriptions are not. */
+  /** The number of open calls, without subscriptions. */
   get busy(): number {
     return this.calls;
   }
 }
 
-/** A call that is resumed goes on as its first request asked; this one may want to hear less of it (mcp.md 4.12). */
+/**
+ * A resumed call sends the notifications that its first request asked for; the current request may ask for fewer
+ * (mcp.md 4.12).
+ */
 function wanted({ method, params }: Notification, { progressToken, logLevel }: Envelope): boolean {
   if (method === 'notifications/progress') return progressToken !== undefined;
   if (method !== 'notifications/message') return true;

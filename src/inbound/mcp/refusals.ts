@@ -8,7 +8,7 @@ import type { InboundRequest } from '../http/request.js';
 import type { InboundResponse } from '../http/response.js';
 import type { ErrorFormat } from '../http/route.js';
 
-/** The version that a request names in its header. */
+/** The version that a request's header names. */
 export function versionOf(req: InboundRequest): string | undefined {
   return req.header(HEADER.version)?.trim();
 }
@@ -19,7 +19,7 @@ export const withVersion = (base: readonly string[], revision: Revision): readon
   revision.date,
 ];
 
-/** An answer to an exchange that failed before it became a request of some revision. */
+/** The response to an exchange that failed before its revision was known. */
 export function refuse(
   res: InboundResponse,
   base: readonly string[],
@@ -54,7 +54,7 @@ export function refuse(
   );
 }
 
-/** JSON-RPC errors of MCP, without an id: what fails before a message is read belongs to no request. */
+/** JSON-RPC errors of MCP without an id: a failure before the message is read belongs to no request. */
 export const MCP_ERRORS: ErrorFormat = {
   name: 'mcp',
   write: ({ req, res, headers }, error) => refuse(res, headers, error, versionOf(req)),

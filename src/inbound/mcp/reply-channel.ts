@@ -6,21 +6,21 @@ import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { encodeFailure } from '../../protocol/mcp/translate/failure.js';
 import { encodeResult, resultOf } from '../../protocol/mcp/translate/result.js';
 
-/** Where the messages of one request go, whatever carries them. */
+/** Sends the messages of one request, over any transport. */
 export interface ReplyChannel {
   /** The id of the request in logs and errors. */
   readonly requestId?: string;
-  /** A message that belongs to the request and comes before its answer. */
+  /** Sends a message that belongs to the request and comes before its response. */
   send(message: Buffer): void;
-  /** The answer. `status` and `headers` matter where it is still open how the reply looks. */
+  /** Sends the response. `status` and `headers` apply if the HTTP response has not begun. */
   finish(message: readonly Buffer[], status: number, headers: readonly string[]): void;
-  /** Lets the client go until it asks again, where it can. */
+  /** Releases the client's connection until the client asks again, if the transport allows this. */
   poll?(retry: number): void;
 }
 
 export const NO_HEADERS: readonly string[] = [];
 
-/** Writes what the core says in the caller's revision. */
+/** Writes the core's messages in the caller's revision. */
 export class Encoder {
   constructor(
     private readonly revision: Revision,
@@ -46,7 +46,7 @@ export class Encoder {
     else channel.finish([writeError(id, encoded.error)], encoded.status, Object.entries(encoded.headers).flat());
   }
 
-  /** A notification of a request, under the token its sender gave. */
+  /** A notification of a request, with the progress token of its sender. */
   notification({ method, params }: Notification, progressToken: string | number | undefined): Buffer {
     if (method !== 'notifications/progress') return writeNotification(method, params);
     const { message, ...rest } = params;

@@ -18,13 +18,13 @@ import { Batch } from './session/batch.js';
 import { type ClientSession, notUnderstood } from './session/client-session.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 
-/** One stream of HTTP+SSE: everything the gateway says to its client goes here. */
+/** One stream of HTTP+SSE, which carries all messages of the gateway to its client. */
 export class SseCarrier implements Carrier {
   readonly reachable = true;
 
   constructor(private readonly response: EventResponse) {}
 
-  /** Its session ends with the stream. */
+  /** The session ends with the stream. */
   get connected(): boolean {
     return !this.response.over;
   }
@@ -43,14 +43,14 @@ export class SseCarrier implements Carrier {
   }
 }
 
-/** A client that has opened its stream and may not have shaken hands yet. */
+/** A client that has opened its stream; its handshake may not be finished. */
 interface Line {
   readonly carrier: SseCarrier;
-  /** The key of its principal. */
+  /** The key of the client's principal. */
   readonly owner: string;
   readonly view: View;
   session: ClientSession | undefined;
-  /** Shaking hands at the moment. */
+  /** The handshake is in progress. */
   opening: boolean;
 }
 
@@ -63,16 +63,16 @@ export interface SseEndpointOptions {
 
 const ACCEPTED = [Buffer.from('Accepted')];
 const CLOSED = 'The client closed its stream';
-/** S3-14: the transport is deprecated since 2025-03-26; it works as long as clients need it. */
+/** S3-14: the transport is deprecated since 2025-03-26, and served as long as clients need it. */
 const DEPRECATED = ['Deprecation', 'true'];
 
-/** HTTP+SSE of 2024-11-05: a stream that announces where to post, and the posts. */
+/** HTTP+SSE of 2024-11-05: a stream that announces the URL for posts, and the posts. */
 export class SseEndpoint {
   private readonly lines = new Map<string, Line>();
 
   constructor(private readonly options: SseEndpointOptions) {}
 
-  /** The stream at one path, and the posts of its clients at another. */
+  /** The stream at one path, and the clients' posts at another. */
   routes(stream: string, messages: string, viewOf: (context: RequestContext) => View): Route[] {
     const route = { access: 'user', errors: MCP_ERRORS } as const;
     return [
@@ -135,7 +135,7 @@ export class SseEndpoint {
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
 
-  /** C-12: the catalog as a stream to look at, apart from the protocol. */
+  /** C-12: the catalog as a stream for viewers, outside of the protocol. */
   private async catalog(
     res: InboundResponse,
     view: View,
@@ -171,9 +171,9 @@ export class SseEndpoint {
       incoming.kind === 'batch' &&
       (!line.session?.revision.expresses.batches || incoming.items.length > limits.batch || incoming.items.length === 0)
     ) {
-      throw new ProtocolError('batch_not_allowed', 'This session has no batches, or not of this size');
+      throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
     }
-    // From here on the answer is on the stream.
+    // The response itself is sent on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
       await new Batch(incoming.items, channel).run((message, to) => line.session!.handle(principal, message, to));
@@ -204,13 +204,16 @@ export class SseEndpoint {
     }
   }
 
-  /** A session of HTTP+SSE has no record, so ending it cannot fail for want of the database. */
+  /** A session of HTTP+SSE is not stored, so ending it does not need the database. */
   private end(session: ClientSession): void {
     this.options.sessions.end(session, CLOSED).catch(() => {});
   }
 
   private beforeHandshake(line: Line, { id, method }: RpcRequest): void {
     if (method === 'ping') line.carrier.send(writeResult(id, [Buffer.from('{}')]));
-    else line.carrier.send([notUnderstood(id, new ProtocolError('invalid_request', 'initialize comes first'))]);
+    else
+      line.carrier.send([
+        notUnderstood(id, new ProtocolError('invalid_request', 'The first request must be initialize')),
+      ]);
   }
 }

@@ -9,7 +9,7 @@ const META = {
   'io.modelcontextprotocol/clientCapabilities': {},
 };
 
-test('a request that breaks in the gateway is answered and reported, and the next one is served', async () => {
+test('a request that fails in the gateway is answered and reported, and the next one is served', async () => {
   const input = new PassThrough();
   const output = new PassThrough();
   const reported: unknown[] = [];

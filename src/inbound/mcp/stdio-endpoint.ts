@@ -29,11 +29,11 @@ export interface StdioEndpointOptions {
   readonly authenticator: Authenticator;
   readonly view: View;
   readonly limits: StructureLimits & { readonly event: number; readonly batch: number };
-  /** Something broke in the gateway while it worked on a message. */
+  /** Called on failures inside the gateway. */
   failed(error: unknown): void;
 }
 
-/** The gateway on a pair of pipes. A client may shake hands or send modern requests, and may do both (mcp.md 5.3). */
+/** The gateway on stdin and stdout. A client may initialize a session, send modern requests, or both (mcp.md 5.3). */
 export class StdioEndpoint {
   private session: ClientSession | undefined;
   private opening: Promise<void> | undefined;
@@ -77,7 +77,7 @@ export class StdioEndpoint {
           incoming.items.length > limits.batch ||
           incoming.items.length === 0
         ) {
-          throw new ProtocolError('batch_not_allowed', 'This session has no batches, or not of this size');
+          throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
         }
         const { session } = this;
         const principal = await this.principal();
@@ -92,12 +92,12 @@ export class StdioEndpoint {
         return;
       }
       this.options.failed(error);
-      // A notification has no answer, not even this one.
+      // A notification gets no response, not even an error.
       if (asked !== undefined) this.write([notUnderstood(asked, new ProtocolError('internal', 'Internal error'))]);
     }
   }
 
-  /** The program at the other end of the pipes, established anew for each message. */
+  /** The principal of the client program, authenticated anew for each message. */
   private principal(): Principal | Promise<Principal> {
     const given = this.options.authenticator.authenticate(PIPES);
     return given instanceof Promise ? given.then(admitted) : admitted(given);
@@ -124,7 +124,7 @@ export class StdioEndpoint {
       classified = classify(message);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      // Only what claims to be modern is refused here, so it is told in the codes of that era (VER-01).
+      // Only requests that claim to be modern are refused here, so the error has a code of that era (VER-01).
       if (message.kind === 'request') {
         const { row, message: text, data } = error;
         this.write([writeError(message.id, { code: row.modern, message: text, data: data as JsonObject })]);
@@ -135,7 +135,7 @@ export class StdioEndpoint {
       if (message.kind === 'request') await this.modern(message, principal, classified.envelope);
       else this.cancelled(message.method, message.params.get('requestId'));
     } else if (classified.kind === 'initialize' && message.kind === 'request') {
-      // One handshake at a time: the next one finds its session open, or the line free again.
+      // One handshake at a time: the next one finds an open session, or none if the handshake failed.
       const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message, principal));
       this.opening = opening.catch(() => {});
       await opening;
@@ -159,7 +159,7 @@ export class StdioEndpoint {
       view: this.options.view,
       message,
       envelope,
-      // A cancelled request says nothing more (STD-06).
+      // A cancelled request sends nothing more (STD-06).
       channel: {
         requestId: channel.requestId,
         send: (text) => !cancellation.cancelled && channel.send(text),
@@ -178,7 +178,7 @@ export class StdioEndpoint {
 
   private async initialize(message: RpcRequest, principal: Principal): Promise<void> {
     if (this.session)
-      throw new ProtocolError('invalid_request', 'This connection is initialized already', { id: message.id });
+      throw new ProtocolError('invalid_request', 'This connection is already initialized', { id: message.id });
     const { sessions, view } = this.options;
     const carrier: Carrier = {
       reachable: true,
@@ -210,27 +210,30 @@ export class StdioEndpoint {
         this.write([
           notUnderstood(
             message.id,
-            new ProtocolError('invalid_request', 'initialize comes first, or send the modern request metadata'),
+            new ProtocolError(
+              'invalid_request',
+              'The first request must be initialize, or carry the modern request metadata',
+            ),
           ),
         ]);
     }
   }
 
-  /** Says goodbye to subscriptions that are still open (mcp.md 5.5, 1). */
+  /** Ends the subscriptions that are still open (mcp.md 5.5, 1). */
   end(): void {
     for (const [id, cancellation] of this.running) {
       this.write([writeNotification('notifications/cancelled', { requestId: id, reason: 'The gateway is stopping' })]);
       cancellation.cancel('The gateway is stopping');
     }
     if (!this.session) return;
-    // A session on pipes has no record, so ending it cannot fail for want of the database.
+    // A session over stdio is not stored, so ending it does not need the database.
     this.options.sessions.end(this.session, 'The connection was closed').catch(() => {});
   }
 }
 
 const NEWLINE = Buffer.from('\n');
 
-/** Pipes say nothing about the program at their other end. */
+/** stdio provides no information about the client program. */
 const PIPES: AuthenticationRequest = {
   method: '',
   url: '',
