@@ -1,6 +1,6 @@
 /**
- * The official suite's client scenarios, which show how the gateway speaks to its servers. One at a time: some of them
- * measure how long a client waits.
+ * The official suite's client scenarios, run against the gateway as a client of its servers. One at a time, because
+ * some of them measure how long a client waits.
  */
 
 import { beforeAll, describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** The official suite's server scenarios through the gateway, in front of servers of either era and of both. */
+/** The official suite's server scenarios through the gateway, in front of legacy, modern and dual servers. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startGateway } from '../support/gateway.js';
@@ -19,7 +19,7 @@ const TIMEOUT = { timeout: 180_000 };
 
 beforeAll(locateSuite, 660_000);
 
-/** A gateway in front of fixtures, for the time of the surrounding block. */
+/** A gateway in front of fixtures, while the surrounding block runs. */
 function gatewayBefore(servers: Record<string, Variant>): { url(path: string): string } {
   let base: string;
   const closers: (() => unknown)[] = [];
@@ -48,13 +48,13 @@ describe.each(['dual', 'legacy', 'modern'] as const)('before the %s server', (va
     const result = await runServerSuite({ url: gateway.url('/mcp/everything'), specVersion });
     expect(disagreements(target, specVersion, result)).toEqual([]);
     expect(result.scenarios).toHaveLength(SCENARIOS[specVersion]);
-    // One is passed over: a modern server cannot end a stream in the middle of a call to have its client come back.
+    // One scenario is not applicable: a modern server cannot end a stream during a call to make its client reconnect.
     const passedOver = variant === 'modern' && specVersion === '2025-11-25' ? 1 : 0;
     expect(result.passed, describeFailures(result)).toBe(CHECKS[specVersion] - passedOver);
   });
 });
 
-describe('before several servers, where names carry a prefix', () => {
+describe('before several servers, with prefixed names', () => {
   const target: Target = 'gateway before dual, prefixed names';
   const gateway = gatewayBefore({ everything: 'dual', tasks: 'tasks' });
 

@@ -1,11 +1,11 @@
 /**
- * Scenarios that are known to fail, each with the reason. The list is exact: a scenario that fails without a row here
- * fails the run, and so does a row whose scenario passes.
+ * Scenarios that are known to fail, each with the reason. The list is exact: a failing scenario without a row fails the
+ * run, and so does a row whose scenario passes.
  */
 
 import type { SpecVersion, SuiteResult } from './run.js';
 
-/** What stands behind the URL under test. */
+/** The server or gateway at the tested URL. */
 export type Target =
   | `${'dual' | 'legacy' | 'modern' | 'tasks'} server`
   | `gateway before ${'dual' | 'legacy' | 'modern' | 'tasks'}`
@@ -13,7 +13,7 @@ export type Target =
 
 export interface ExpectedFailure {
   target: Target;
-  /** Left out for the scenarios of an extension, which belong to no revision of the protocol. */
+  /** Absent for the scenarios of an extension, which belong to no revision of the protocol. */
   specVersion?: SpecVersion;
   scenario: string;
   reason: string;

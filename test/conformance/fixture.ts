@@ -1,4 +1,4 @@
-/** Starts the fixture servers as processes of their own. */
+/** Starts each fixture server as a separate process. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 const SERVER = fileURLToPath(new URL('../fixtures/everything/server.mjs', import.meta.url));
 
-/** The eras a fixture speaks; `tasks` is a modern one with the tasks extension. */
+/** The eras that a fixture supports; `tasks` is a modern server with the tasks extension. */
 export type Variant = 'dual' | 'legacy' | 'modern' | 'tasks';
 
 export interface Fixture {

@@ -1,4 +1,4 @@
-/** The fixtures themselves, without a gateway: what fails behind one is then the gateway's doing. */
+/** Tests the fixtures without a gateway, so that a failure behind a gateway is caused by the gateway. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { disagreements, type Target } from './expected-failures.js';

@@ -1,4 +1,4 @@
-/** Runs the official conformance suite and gives its results as data. */
+/** Runs the official conformance suite and returns its results as data. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,12 +12,12 @@ import { nodeAtLeast } from '../support/other-node.js';
 
 const SUITE = { name: '@modelcontextprotocol/conformance', version: '0.2.0-alpha.12' };
 
-/** The suite imports `fs.globSync`, which Node has since 22. */
+/** The suite imports `fs.globSync`, which Node provides since version 22. */
 const SUITE_NODE_MAJOR = 22;
 
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The revisions the suite can speak. */
+/** The revisions that the suite supports. */
 export const SPEC_VERSIONS = ['2025-03-26', '2025-06-18', '2025-11-25', '2026-07-28'] as const;
 export type SpecVersion = (typeof SPEC_VERSIONS)[number];
 
@@ -47,9 +47,9 @@ export interface SuiteResult {
 
 export interface ServerSuiteOptions {
   url: string;
-  /** Left out, each scenario runs at the revision it was written for: the only way to run those of an extension. */
+  /** If absent, each scenario runs at the revision it was written for: the only way to run those of an extension. */
   specVersion?: SpecVersion;
-  /** Of all scenarios that apply at the revision, the ones to report. */
+  /** Selects the scenarios to report, of all that apply at the revision. */
   scenarios?: (name: string) => boolean;
   /** One of the suite's own selections. */
   suite?: 'all' | 'pending';
@@ -82,7 +82,7 @@ export interface ClientScenarioOptions {
 }
 
 export interface ClientScenarioResult extends ScenarioResult {
-  /** The suite's own verdict: no failure, no warning, the client ended in time and without error. */
+  /** The suite's own verdict: no failure, no warning, and the client ended in time without an error. */
   ok: boolean;
   output: string;
 }
@@ -99,7 +99,7 @@ export async function runClientScenario(options: ClientScenarioOptions): Promise
   });
 }
 
-/** What went wrong, one line for each check that did not succeed. */
+/** One line for each check that did not succeed. */
 export function describeFailures({ scenarios }: SuiteResult): string {
   return scenarios
     .flatMap(({ name, checks }) =>
@@ -122,7 +122,7 @@ function total(scenarios: ScenarioResult[]): SuiteResult {
   return { scenarios, passed: sum('passed'), failed: sum('failed'), warnings: sum('warnings') };
 }
 
-/** A scenario that threw leaves no checks behind, only a line in the output. */
+/** A scenario that threw has no checks, only a line in the output. */
 function brokenScenario(name: string, output: string): Check {
   const thrown = output.split('\n').findIndex((line) => line.startsWith(`Failed to run scenario ${name}:`));
   const lines = output.split('\n');
@@ -183,8 +183,8 @@ interface SuiteLocation {
 let located: Promise<SuiteLocation> | undefined;
 
 /**
- * The suite, and a Node that can run it. Fetched on first use: as a dependency of this package the suite would bring its
- * own copies of many packages into every clone.
+ * Locates the suite and a Node version that can run it. Downloaded on first use: as a dependency of this package, the
+ * suite would add its own copies of many packages to every clone.
  */
 export function locateSuite(): Promise<SuiteLocation> {
   located ??= (async () => {

@@ -1,8 +1,8 @@
-/** Which scenarios of the suite mean something where. */
+/** The scenarios of the suite that apply to each target. */
 
 import type { SpecVersion } from './run.js';
 
-/** How many checks a server that has everything passes: the measure for a gateway that changes nothing. */
+/** The number of checks that a server with all features passes: the measure for a gateway that changes nothing. */
 export const CHECKS: Record<SpecVersion, number> = {
   '2025-03-26': 3,
   '2025-06-18': 56,
@@ -10,7 +10,7 @@ export const CHECKS: Record<SpecVersion, number> = {
   '2026-07-28': 152,
 };
 
-/** How many scenarios the suite has for a server at each revision. */
+/** The number of server scenarios in the suite at each revision. */
 export const SCENARIOS: Record<SpecVersion, number> = {
   '2025-03-26': 1,
   '2025-06-18': 27,
@@ -18,14 +18,14 @@ export const SCENARIOS: Record<SpecVersion, number> = {
   '2026-07-28': 40,
 };
 
-/** The tasks extension: ten scenarios, of which `tasks-status-notifications` is skipped by the suite itself. */
+/** The tasks extension: ten scenarios. The suite itself skips `tasks-status-notifications`. */
 export const isTasksScenario = (name: string): boolean => name.startsWith('tasks-');
 export const TASKS_SCENARIOS = 10;
 export const TASKS_CHECKS = 44;
 
 /**
- * The suite knows its tools and prompts by name, so where names carry a prefix only these scenarios say something.
- * Some others pass there too, but only because the call they make is refused as it should be.
+ * The suite addresses its tools and prompts by name, so with prefixed names only these scenarios are meaningful. Some
+ * others pass as well, but only because the gateway correctly refuses their call.
  */
 const MEANINGFUL_WITH_PREFIX = new Set([
   'server-initialize',
@@ -52,7 +52,7 @@ const MEANINGFUL_WITH_PREFIX = new Set([
 
 export const isMeaningfulWithPrefix = (name: string): boolean => MEANINGFUL_WITH_PREFIX.has(name);
 
-/** How many of those apply at each revision. */
+/** The number of those that apply at each revision. */
 export const PREFIXED_SCENARIOS: Record<SpecVersion, number> = {
   '2025-03-26': 1,
   '2025-06-18': 13,
@@ -61,9 +61,9 @@ export const PREFIXED_SCENARIOS: Record<SpecVersion, number> = {
 };
 
 /**
- * The client scenarios that an upstream leg can be put to, with the checks that have to succeed at least: some count
- * one for every method they see, or for every capability that is declared. Not here: `auth/*`, and `sep-2640-*`, which
- * ask what a host does with the skills it has loaded, and nothing of what lies between.
+ * The client scenarios that apply to the gateway's upstream side, with the minimum number of successful checks: some
+ * scenarios count one check for every method they see, or for every declared capability. Excluded: `auth/*`, and
+ * `sep-2640-*`, which test how a host uses the skills it has loaded, not a gateway.
  */
 export const CLIENT_SCENARIOS: readonly { scenario: string; specVersion: SpecVersion; checks: number }[] = [
   { scenario: 'initialize', specVersion: '2025-06-18', checks: 1 },

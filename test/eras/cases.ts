@@ -1,17 +1,17 @@
 /**
- * What is tried in every cell of the matrix. A case says for which pairs its feature crosses, where it has to be refused,
- * and where there is nothing to try; what it checks is written once for all of them.
+ * The cases tried in every cell of the matrix. A case declares for which pairs its feature crosses, where it must be
+ * refused, and where it does not exist; the check itself is written once for all pairs.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Answer, EraClient, FixtureServer, Json, ServerTransport } from './peers.js';
 
 export interface Cell {
-  /** The client's and the server's revision, counted from zero. */
+  /** The indexes of the client's and the server's revision, from zero. */
   readonly c: number;
   readonly s: number;
   readonly server: FixtureServer;
-  /** A client that can be asked nothing. */
+  /** A client without capabilities, which cannot be asked anything. */
   readonly client: EraClient;
   /** A client with every capability of its revision. */
   readonly asked: EraClient;
@@ -19,41 +19,41 @@ export interface Cell {
   answer: Answer;
 }
 
-/** Crosses, is refused with a reason, or does not exist on one of the sides. */
+/** The feature crosses, is refused with a reason, or does not exist on one of the sides. */
 export type Verdict = 'crosses' | 'refused' | 'absent';
 
 export interface Case {
   readonly name: string;
   readonly verdict: (c: number, s: number, transport: ServerTransport) => Verdict;
   readonly run: (cell: Cell) => Promise<void>;
-  /** What is tried where it has to be refused; the result or the error has to say why. */
+  /** The attempt where the feature must be refused; the result or the error must contain the reason. */
   readonly attempt?: (cell: Cell) => Promise<Json>;
   readonly reason?: RegExp;
   /**
-   * Runs when every client is through with the rest. What a server says without saying of which call is passed on only
-   * while no other call may be meant, and one that was cancelled may go on for a while.
+   * Runs after all other cases of all clients. The gateway forwards a server message without a call id only while one
+   * call is possible, and a cancelled call may continue for a while.
    */
   readonly last?: boolean;
 }
 
 export const PAGE_SIZE = 4;
 
-/** How long a refusal may take. */
+/** The time limit for a refusal, in milliseconds. */
 export const REFUSAL_TIME = 20_000;
 
 const always = (): Verdict => 'crosses';
-/** There is something to see only from servers of this revision on; clients of every revision get it in some form. */
+/** The feature exists for servers from this revision on; clients of every revision get it in some form. */
 const fromServer =
   (first: number) =>
   (_c: number, s: number): Verdict =>
     s >= first ? 'crosses' : 'absent';
-/** Questions need a client and a server that know them. */
+/** Questions need a client and a server whose revisions have them. */
 const question =
   (server: number, client: number) =>
   (c: number, s: number): Verdict => {
     if (s < server) return 'absent';
-    // A server that replies with plain JSON asks on the stream of its session: the question belongs to the one call
-    // under way there (NX-01).
+    // A server that replies with plain JSON asks on the stream of its session: the question belongs to the one open
+    // call of that session (NX-01).
     return c >= client ? 'crosses' : 'refused';
   };
 
@@ -67,7 +67,7 @@ export const textOf = (result: Json): string =>
     .map((block) => String(block['text'] ?? ''))
     .join('');
 
-/** Waits for something to become true; the time is a bound on failure, not a measure. */
+/** Waits for a condition; the timeout only bounds a failure and measures nothing. */
 export async function eventually<T>(what: string, look: () => T | undefined | false, patience = 30_000): Promise<T> {
   for (const end = Date.now() + patience; ; ) {
     const seen = look();
@@ -91,7 +91,7 @@ export async function failureOf(promise: Promise<unknown>): Promise<RpcFailure> 
   throw new Error('it succeeded');
 }
 
-/** Members that only the modern envelope has (BR-10). */
+/** Asserts the absence of members that only the modern envelope has (BR-10). */
 function assertClean(result: Json, { c }: Cell): void {
   if (c === 4) return;
   for (const member of ['resultType', 'ttlMs', 'cacheScope']) assert.ok(!(member in result), `${member} in the result`);
@@ -255,7 +255,7 @@ const GATEWAY_CASES: readonly Case[] = [
   },
   {
     name: 'progress',
-    // An SDK server that replies with plain JSON has no way to send it.
+    // An SDK server that replies with plain JSON cannot send it.
     verdict: (_c, _s, transport) => (transport === 'json' ? 'absent' : 'crosses'),
     run: async ({ c, s, client }) => {
       const before = client.received.length;
@@ -295,7 +295,8 @@ const GATEWAY_CASES: readonly Case[] = [
   },
   {
     name: 'logging',
-    // A log on the stream of the session belongs to no request, and a modern client takes only those that do.
+    // A log message on the stream of the session belongs to no request, and a modern client accepts only messages of a
+    // request.
     verdict: (c, _s, transport) => (transport === 'json' && c === 4 ? 'absent' : 'crosses'),
     run: async ({ client }) => {
       const logged = async (level: string): Promise<string[]> => {
@@ -353,8 +354,8 @@ const GATEWAY_CASES: readonly Case[] = [
         for (const expected of [!had, had]) {
           const before = client.received.length;
           await client.call('change', { list });
-          // Word of the change and the answer to the call may come on two connections, in either order. Whoever lists anew
-          // at each word, and at no other time, must end with the list as it is.
+          // The notification of the change and the response to the call may arrive on two connections, in either order.
+          // A client that lists again after each notification, and at no other time, must end with the current list.
           const words = (): number =>
             client.received.slice(before).filter(({ method }) => method === `notifications/${list}/list_changed`)
               .length;
@@ -474,7 +475,7 @@ const GATEWAY_CASES: readonly Case[] = [
   },
 ];
 
-/** Accepts every form with something that fits, runs a model that knows one city, and has one root. */
+/** Accepts every form with valid content, samples as a model that knows one city, and has one root. */
 export const ACCEPT: Answer = (method, params) => {
   if (method === 'roots/list') return { roots: [{ uri: 'file:///work', name: 'work' }] };
   if (method === 'sampling/createMessage') {
@@ -498,7 +499,7 @@ export const ACCEPT: Answer = (method, params) => {
   return { action: 'accept', content: Object.fromEntries(Object.entries(properties).map(fitting)) };
 };
 
-/** Asks through a tool that runs once, and returns what the tool got for an answer. */
+/** Asks through a tool that runs once, and returns the answer that the tool received. */
 async function ask(cell: Cell, name: string, answer: Answer = ACCEPT): Promise<Json> {
   cell.answer = answer;
   const result = await callOnce(cell, name, cell.asked);
@@ -591,7 +592,7 @@ const BRIDGE_CASES: readonly Case[] = [
         .slice(before)
         .filter(({ method }) => method === 'notifications/progress')
         .map(({ params }) => Number(params?.['progress']));
-      // A modern server starts over with each round, so the first step may be told again.
+      // A modern server restarts with each round, so it may report the first step again.
       assert.deepEqual([...new Set(seen)], [1, 2]);
       assert.equal(cell.server.happened('run', tag).length, 1);
     },
@@ -658,8 +659,8 @@ const BRIDGE_CASES: readonly Case[] = [
   },
   {
     name: 'sampling: refused by the client',
-    // A modern client does not come back, and its call waits at the server: while it does, a server that asks on the
-    // stream of its session is told that nobody can be asked (NX-01).
+    // A modern client does not retry, and its call waits at the server. Meanwhile a server that asks on the stream of
+    // its session is told that no client can be asked (NX-01).
     last: true,
     verdict: question(0, 0),
     run: async (cell) => {
@@ -737,7 +738,9 @@ const BRIDGE_CASES: readonly Case[] = [
 
 export const CASES = { gateway: GATEWAY_CASES, bridge: BRIDGE_CASES } as const;
 
-/** Tries what cannot cross: it has to be refused in time, by a result or an error that says why. */
+/**
+ * Tries a feature that cannot cross: it must be refused in time, with a result or an error that contains the reason.
+ */
 export async function checkRefused(one: Case, cell: Cell): Promise<void> {
   const started = Date.now();
   const said = await one.attempt!(cell).then(

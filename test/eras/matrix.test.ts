@@ -4,7 +4,7 @@ import { CASES } from './cases.js';
 import { openTestbed, runCell, type Testbed } from './matrix.js';
 import { CLIENT_TRANSPORTS, REVISIONS, type Revision, type ServerTransport } from './peers.js';
 
-/** Among them, the columns cover each transport at least once. */
+/** Together, the columns cover each transport at least once. */
 const TRANSPORT: Readonly<Record<Revision, ServerTransport>> = {
   '2024-11-05': 'sse',
   '2025-03-26': 'stdio',

@@ -19,7 +19,7 @@ import {
 export interface Outcome {
   readonly case: string;
   readonly verdict: Exclude<Verdict, 'absent'>;
-  /** What went wrong, if anything did. */
+  /** The cause of a failure. */
   readonly problem?: string;
 }
 
@@ -67,7 +67,7 @@ export async function openTestbed(
   };
 }
 
-/** Everything a client of this revision can be asked. */
+/** All capabilities of a client of this revision. */
 export function capabilitiesOf(revision: Revision): Json {
   const rank = rankOf(revision);
   return {

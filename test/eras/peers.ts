@@ -1,4 +1,4 @@
-/** The genuine SDK client of each revision, behind one small interface, and the fixture servers they talk to. */
+/** The official SDK client of each revision behind one small interface, and the fixture servers. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, readFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ export const SERVER_TRANSPORTS: Readonly<Record<Revision, readonly ServerTranspo
   '2026-07-28': ['stdio', 'http'],
 };
 
-/** The transports of a revision's clients: over HTTP the one its time had. */
+/** The transports of a revision's clients: over HTTP, the transport of that revision. */
 export const CLIENT_TRANSPORTS: Readonly<Record<Revision, readonly ClientTransport[]>> = {
   '2024-11-05': ['sse', 'stdio'],
   '2025-03-26': ['http', 'stdio'],
@@ -49,14 +49,14 @@ export interface Entry {
 export interface FixtureServer {
   readonly revision: Revision;
   readonly transport: ServerTransport;
-  /** Its name in the gateway's configuration. */
+  /** The server's name in the gateway's configuration. */
   readonly name: string;
-  /** Its entry there. */
+  /** The server's entry in the gateway's configuration. */
   readonly settings: object;
   readonly url: string | undefined;
-  /** What happened inside it, in all of its processes. */
+  /** The events recorded in all processes of the server. */
   happened(event: string, tag?: unknown): Entry[];
-  /** Ends the call of its tool `pause` that was told to hold. */
+  /** Ends a held call of the server's tool `pause`. */
   release(tag: string): void;
   close(): Promise<void>;
 }
@@ -125,7 +125,7 @@ function entries(file: string): Entry[] {
 
 // Clients
 
-/** Answers a question of the server; what it throws is answered as an error. */
+/** Answers a question of the server; a thrown error becomes an error response. */
 export type Answer = (method: string, params: Json) => Json | Promise<Json>;
 
 export interface ClientOptions {
@@ -164,11 +164,11 @@ export interface EraClient {
   readonly revision: Revision;
   readonly transport: ClientTransport;
   readonly capabilities: Json;
-  /** Every message that came in, as the SDK's transport read it. */
+  /** Every received message, as the SDK's transport read it. */
   readonly received: readonly Message[];
   /** The notifications among them. */
   readonly notifications: readonly { readonly method: string; readonly params: Json }[];
-  /** Questions that were put to this client. */
+  /** The questions that this client was asked. */
   readonly questions: Question[];
   readonly negotiated: string | undefined;
   readonly serverCapabilities: Json;
@@ -176,11 +176,11 @@ export interface EraClient {
   request(method: string, params?: Json, options?: CallOptions): Promise<Json>;
   call(name: string, args?: Json, options?: CallOptions & { readonly meta?: Json }): Promise<Json>;
   notify(method: string, params?: Json): Promise<void>;
-  /** Watches a resource in this era's way; resolves when that is confirmed. */
+  /** Subscribes to a resource in the way of this era; resolves when the subscription is confirmed. */
   subscribe(uri: string): Promise<() => Promise<void>>;
-  /** Watches the lists, where that has to be asked for. */
+  /** Subscribes to list changes, if this era needs a subscription. */
   watchLists(): Promise<() => Promise<void>>;
-  /** Asks for logs of this level and above: for the session, or as `_meta` of each call from now on. */
+  /** Requests logs of this level and above: for the session, or in `_meta` of each later call. */
   setLevel(level: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -195,7 +195,7 @@ const PACKAGES: Readonly<Record<Exclude<Revision, '2026-07-28'>, string>> = {
 const INFO = { name: 'era-client', version: '1.0.0' };
 const CALL_TIMEOUT = 15_000;
 
-/** The part of the SDKs' clients that all generations share. Their types differ from one to the next; the calls do not. */
+/** The common part of the clients of all SDK generations. Their types differ, the calls do not. */
 interface SdkClient {
   connect(transport: unknown): Promise<void>;
   close(): Promise<void>;
@@ -218,7 +218,7 @@ export function connectClient(revision: Revision, endpoint: Endpoint, options: C
   return revision === '2026-07-28' ? connectModern(endpoint, options) : connectLegacy(revision, endpoint, options);
 }
 
-/** Keeps what a transport hands to its client; the client itself is not touched. */
+/** Records the messages that a transport passes to its client, without changing the client. */
 function overhear(transport: SdkTransport): Message[] {
   const received: Message[] = [];
   let inner: SdkTransport['onmessage'];
@@ -229,7 +229,7 @@ function overhear(transport: SdkTransport): Message[] {
   Object.defineProperty(transport, 'onmessage', {
     get: () => inner && listening,
     set: (handler: SdkTransport['onmessage']) => {
-      // A client that hands the transport on wraps what it found there.
+      // A client that passes the transport on wraps the handler it finds there.
       if (handler !== listening) inner = handler;
     },
   });

@@ -1,4 +1,4 @@
-/** Plain HTTP, for what an SDK client cannot be made to say. */
+/** Plain HTTP, for requests that an SDK client cannot send. */
 import { createParser } from 'eventsource-parser';
 import type { Json, Message } from './peers.js';
 
@@ -58,7 +58,7 @@ export function modern(url: string, method: string, params: Json = {}, options: 
   );
 }
 
-/** Posts a message and reads the reply to its end, be it JSON or an event stream. */
+/** Posts a message and reads the whole reply, JSON or an event stream. */
 export async function send(
   url: string,
   body: unknown,
@@ -96,7 +96,7 @@ function events(text: string): SseEvent[] {
   return seen;
 }
 
-/** An event stream that is read as it comes. */
+/** An event stream, readable while it arrives. */
 export interface Stream {
   readonly status: number;
   readonly events: readonly SseEvent[];
@@ -114,7 +114,7 @@ export async function openStream(url: string, init: RequestInit): Promise<Stream
     try {
       for await (const chunk of response.body!) parser.feed(decoder.decode(chunk as Uint8Array, { stream: true }));
     } catch {
-      // The reader left.
+      // The reader stopped reading.
     }
   })();
   return {
@@ -125,7 +125,7 @@ export async function openStream(url: string, init: RequestInit): Promise<Stream
   };
 }
 
-/** A session of the handshake era, opened by hand. */
+/** A session of the handshake era, opened without an SDK. */
 export async function openSession(
   url: string,
   revision: string,

@@ -98,7 +98,7 @@ export function markdown(matrix: Matrix): string {
   return lines.join('\n');
 }
 
-/** The pairs in which a case is refused, gathered by client: `2024-11-05 ← 2025-06-18, 2025-11-25`. */
+/** The pairs in which a case is refused, grouped by client: `2024-11-05 ← 2025-06-18, 2025-11-25`. */
 function refusals(matrix: Matrix, name: string): string[] {
   const where = new Map<string, Set<string>>();
   for (const row of matrix.rows)

@@ -1,4 +1,4 @@
-/** Rows of the bridge that ask the client something (mcp.md 4.13), one by one. */
+/** The rows of the era bridge with questions to the client (mcp.md 4.13), one by one. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -77,7 +77,7 @@ const askedBy = ({ answer }: Reply): Asked => {
   return answer!.result as unknown as Asked;
 };
 
-/** Opens a session and a call whose stream is read as it comes. */
+/** Opens a session and a call whose stream is read while it arrives. */
 async function openCall(url: string, call: Json, revision: string, capabilities: Json) {
   const session = await openSession(url, revision, capabilities);
   const stream = await openStream(url, {
@@ -96,7 +96,7 @@ async function openCall(url: string, call: Json, revision: string, capabilities:
 }
 
 describe('legacy client, modern server', () => {
-  test('BR-04 questions come on the stream of the call; the answers go back with the exact state and a new id', async () => {
+  test('BR-04 questions arrive on the stream of the call; the answers return with the exact state and a new id', async () => {
     const url = urlOf(MODERN);
     const tag = newTag();
     const { session, stream, question } = await openCall(url, callOf(5, 'ask_twice', { tag }), '2025-11-25', FORM);
@@ -121,7 +121,7 @@ describe('legacy client, modern server', () => {
     const rounds = testbed.server(MODERN, 'http').happened('round', tag);
     expect(rounds).toHaveLength(3);
     expect(new Set(rounds.map(({ id }) => id)).size).toBe(3);
-    // The server reads its state back: what it got is what it gave, and only this round's answers beside it.
+    // The server decodes its state: it received its own state and only the answers of this round.
     expect(
       rounds.map(({ state }) => (state === null ? null : Buffer.from(String(state), 'base64url').toString())),
     ).toEqual([null, '{"answers":{}}', '{"answers":{"first":{"action":"accept","content":{"first":"the first"}}}}']);
@@ -130,7 +130,7 @@ describe('legacy client, modern server', () => {
   });
 
   test.each(LEGACY.map((revision) => [revision]))(
-    'BR-05 %s: rounds with nothing but a state stay unseen, paced and few',
+    'BR-05 %s: rounds with only a state are invisible, paced and limited',
     async (revision) => {
       const server = testbed.server(MODERN, 'http');
       const client = await connect(revision, MODERN);
@@ -191,7 +191,7 @@ describe('legacy client, modern server', () => {
           expect(textOf(result)).toMatch(capability);
           expect(Date.now() - started).toBeLessThan(REFUSAL_TIME);
         }
-        // No result says that a prompt cannot be had, so it is an error.
+        // No prompt result can express a refusal, so it is an error.
         expect((await failureOf(client.request('prompts/get', { name: 'asking' }))).message).toMatch(/elicitation/);
       }
     },
@@ -226,7 +226,7 @@ describe('modern client, legacy server', () => {
           requestedSchema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
         },
       });
-      // Missing keys: asked again, still waiting; unknown ones do not matter.
+      // If keys are missing, the client is asked again and the call still waits; unknown keys are ignored.
       const again = askedBy(
         await modern(
           url,
@@ -245,7 +245,7 @@ describe('modern client, legacy server', () => {
         modern(url, 'tools/call', retry, { ...options, id: 'one' }),
         modern(url, 'tools/call', retry, { ...options, id: 'two' }),
       ]);
-      // An identical duplicate joins.
+      // An identical duplicate joins the first request.
       for (const { answer } of [one, two])
         expect(JSON.parse(textOf(answer!.result!))).toEqual({ action: 'accept', content: { name: 'Ada' } });
       expect(server.happened('run', tag)).toHaveLength(1);
@@ -254,7 +254,7 @@ describe('modern client, legacy server', () => {
   );
 
   test.each(UPSTREAMS)(
-    'BR-14 states that are not good for this request are refused, and a %s server over %s hears nothing',
+    'BR-14 states that do not belong to this request are refused without reaching a %s server over %s',
     async (revision, transport) => {
       const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
       const small = await openTestbed([[revision, transport]], { auth: { tokens } });
@@ -298,7 +298,7 @@ describe('modern client, legacy server', () => {
   );
 
   test.each(UPSTREAMS)(
-    'BR-15 a question nobody answers ends the call at a %s server over %s, and is not asked again',
+    'BR-15 an unanswered question ends the call at a %s server over %s and is not asked again',
     async (revision, transport) => {
       const small = await openTestbed([[revision, transport]], { bridge: { parkTtl: '1s' } });
       try {
@@ -325,7 +325,7 @@ describe('modern client, legacy server', () => {
     },
   );
 
-  test('BR-16 the gateway that held the call is gone: a typed error, and nothing runs again', async () => {
+  test('BR-16 after the gateway with the parked call stopped: a typed error, and the tool does not run again', async () => {
     const data = await mkdtemp(join(tmpdir(), 'parley-eras-data-'));
     const server = await startServer('2025-06-18', 'sse');
     const settings = { servers: { up: server.settings } };
@@ -358,7 +358,7 @@ describe('modern client, legacy server', () => {
 
 describe('modern client, modern server', () => {
   test.each(['http', 'stdio'] as const)(
-    'BR-25 the state of a server over %s is wrapped and bound; one that is absent stays absent',
+    'BR-25 the state of a server over %s is sealed and bound; an absent state stays absent',
     async (transport) => {
       const url = urlOf(MODERN, transport);
       const server = testbed.server(MODERN, transport);
@@ -392,7 +392,7 @@ describe('modern client, modern server', () => {
 });
 
 describe('all cells', () => {
-  test('BR-29 the token of a caller stays at the gateway, and the challenge of a server does too', async () => {
+  test('BR-29 the caller’s token does not reach the server, and the server’s challenge does not reach the caller', async () => {
     const token = 'token-of-ada-0123456789-0123456789';
     const challenging = createServer((req, res) => {
       req.resume();

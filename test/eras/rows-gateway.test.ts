@@ -1,4 +1,4 @@
-/** Rows of the bridge that need no question back to the client (mcp.md 4.13), one by one. */
+/** The rows of the era bridge without questions to the client (mcp.md 4.13), one by one. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -64,7 +64,7 @@ const callOf = (id: string | number, name: string, args: Json = {}, meta?: Json)
 
 describe('all cells', () => {
   test.each(['2025-03-26', '2025-11-25', '2026-07-28'] as const)(
-    'BR-01 ids, progress tokens, session ids and cursors are of one hop, before %s',
+    'BR-01 ids, progress tokens, session ids and cursors belong to one hop, before %s',
     async (server) => {
       const url = urlOf(server);
       const seen = await modern(url, 'tools/call', { name: 'meta' }, { meta: { progressToken: 'mine' }, id: 'same' });
@@ -87,7 +87,7 @@ describe('all cells', () => {
     },
   );
 
-  test('BR-01 two clients that use the same ids at the same time get their own answers', async () => {
+  test('BR-01 two clients with the same ids at the same time get their own responses', async () => {
     const url = urlOf('2025-11-25', 'stdio');
     const sessions = await Promise.all([1, 2, 3].map(() => openSession(url, '2025-11-25')));
     const replies = await Promise.all(
@@ -190,7 +190,7 @@ describe('legacy client, modern server', () => {
     await stop();
   });
 
-  test('BR-09 a subscription that the server does not confirm is an error, never a success', async () => {
+  test('BR-09 a subscription that the server does not confirm is an error', async () => {
     const server = await startServer(MODERN, 'http', { ERAS_WITHOUT: 'subscribe' });
     const gateway = await startGateway({ servers: { up: server.settings } });
     try {
@@ -226,7 +226,7 @@ describe('legacy client, modern server', () => {
 });
 
 describe('modern client, legacy server', () => {
-  test('BR-11 `server/discover` is answered from what is known, and valid', async () => {
+  test('BR-11 `server/discover` has a valid response from cached data', async () => {
     const small = await openTestbed([['2025-06-18', 'http']]);
     try {
       const url = `${small.gateway.url}/mcp/${small.servers[0]!.name}`;
@@ -243,7 +243,7 @@ describe('modern client, legacy server', () => {
   });
 
   test.each(['stdio', 'sse'] as const)(
-    'BR-17 concurrent callers of one %s server hear of their own calls only',
+    'BR-17 concurrent callers of one %s server receive messages of their own calls only',
     async (transport) => {
       const callers = await Promise.all(
         [0, 1, 2, 3, 4].map((number) =>
@@ -281,7 +281,7 @@ describe('modern client, legacy server', () => {
   );
 
   test.each(['http', 'stdio', 'sse'] as const)(
-    'BR-18 what belongs to no request is refused, pings are answered, over %s',
+    'BR-18 questions without a request are refused and pings answered, over %s',
     async (transport) => {
       const client = await connect(MODERN, '2025-11-25', transport, {
         capabilities: capabilitiesOf(MODERN),
@@ -323,7 +323,7 @@ describe('modern client, legacy server', () => {
     }
   });
 
-  test('BR-20 -32042 becomes a question for the URL, and the call is made again after it', async () => {
+  test('BR-20 -32042 becomes a question for the URL, and the call is repeated afterwards', async () => {
     const url = urlOf('2025-11-25');
     const tag = newTag();
     const call = { name: 'needs_url', arguments: { tag } };
@@ -359,7 +359,7 @@ describe('modern client, legacy server', () => {
     });
   });
 
-  test('BR-20 a session that the server forgot is opened again unseen', async () => {
+  test('BR-20 a session that the server lost is reopened without the client noticing', async () => {
     const server = testbed.server('2025-06-18', 'http');
     const modernUrl = urlOf('2025-06-18');
     const client = await connect('2025-06-18', '2025-06-18');
@@ -374,7 +374,7 @@ describe('modern client, legacy server', () => {
       if (round === 0)
         expect((await fetch(server.url!.replace('/mcp', '/forget'), { method: 'POST' })).status).toBe(204);
     }
-    // What was subscribed to is subscribed to again.
+    // The resources are subscribed again.
     const before = client.received.length;
     await eventually(
       'an update in the new session',
@@ -388,7 +388,7 @@ describe('modern client, legacy server', () => {
   });
 
   test.each(['http', 'stdio'] as const)(
-    'BR-21 a subscription confirms what is watched, and carries nothing else, over %s',
+    'BR-21 a subscription confirms the watched items and carries nothing else, over %s',
     async (transport) => {
       const url = urlOf('2025-11-25', transport);
       const id = 'listening-1';
@@ -493,7 +493,7 @@ describe('modern client, modern server', () => {
     expect(testbed.server(MODERN, 'http').happened('run', tag)).toHaveLength(1);
   });
 
-  test('BR-23 a mismatch at the server is repaired by learning its list anew, once', async () => {
+  test('BR-23 a mismatch at the server is repaired once by listing its tools again', async () => {
     let mirrored = 'Region';
     let stubborn = false;
     const calls: unknown[] = [];
@@ -518,7 +518,7 @@ describe('modern client, modern server', () => {
       await modern(url, 'tools/list');
       expect(textOf((await deploy()).answer!.result!)).toBe('deployed');
       expect(calls).toHaveLength(1);
-      // The server changes its mind about the header; the client, which knows that already, must not be hurt.
+      // The server changes the header annotation. The client already has the new list and must not get an error.
       const old = mirrored;
       mirrored = 'Zone';
       const repaired = await modern(url, 'tools/call', call, {
@@ -537,7 +537,7 @@ describe('modern client, modern server', () => {
     }
   });
 
-  test('BR-24 what is declared to the server is what this caller declared and the gateway relays, by request', async () => {
+  test('BR-24 each request declares to the server the caller’s capabilities that the gateway relays', async () => {
     const url = urlOf(MODERN);
     const declaredFor = async (capabilities: Json): Promise<Json> => {
       const { answer } = await modern(url, 'tools/call', { name: 'meta' }, { capabilities });
@@ -552,7 +552,7 @@ describe('modern client, modern server', () => {
     expect(await declaredFor({})).toEqual({});
   });
 
-  test('BR-26 what is private to one caller is of no use to another', async () => {
+  test('BR-26 private data of one caller is useless to another', async () => {
     const tokens = ['ada', 'bob'].map((name) => ({ name, token: `token-of-${name}-0123456789-0123456789` }));
     const small = await openTestbed([['2026-07-28', 'http']], { auth: { tokens } });
     try {
@@ -574,7 +574,7 @@ describe('modern client, modern server', () => {
 
 describe('legacy client, legacy server', () => {
   test.each(LEGACY.flatMap((client) => LEGACY.map((server) => [client, server] as const)))(
-    'BR-27 %s to %s: each gets what its revision can say',
+    'BR-27 %s to %s: each gets the members of its revision',
     async (revision, server) => {
       const [c, s] = [REVISIONS.indexOf(revision), REVISIONS.indexOf(server)];
       const client = await connect(revision, server, server === '2024-11-05' ? 'stdio' : 'http');
@@ -595,7 +595,7 @@ describe('legacy client, legacy server', () => {
     },
   );
 
-  test('BR-27 batches are taken from clients that have them, and from nobody else', async () => {
+  test('BR-27 batches are accepted only from clients whose revision has them', async () => {
     const url = urlOf('2025-06-18');
     const batch = [
       callOf(1, 'text', { tag: 'one' }),
@@ -613,7 +613,7 @@ describe('legacy client, legacy server', () => {
     expect(refused.messages[0]?.error?.['code']).toBe(-32600);
   });
 
-  test('BR-27 batches are taken from servers that send them', async () => {
+  test('BR-27 batches are accepted from servers that send them', async () => {
     const upstream = await handWritten((message) => {
       if (message.method === 'initialize')
         return { protocolVersion: '2025-03-26', capabilities: { tools: {} }, serverInfo: { name: 'b', version: '1' } };

@@ -1,4 +1,4 @@
-/** Calls of legacy clients that lose their connection run on for the resume window, and no longer. */
+/** Calls of legacy clients that lose their connection continue during the resume window, and no longer. */
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { type Replica, startEngines } from '../cluster/support/replicas.js';
 import { Session as ReplicaSession } from '../cluster/support/session.js';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 afterEach(() => world.wellBehaved());
 
-it('the calls of a client that went away are cancelled at the server', async () => {
+it('the calls of a client that does not reconnect are cancelled at the server', async () => {
   const session = await Session.open(world.mcp, '2025-11-25');
   const texts = Array.from({ length: 20 }, (_, n) => `away ${n}`);
   const streams = await Promise.all(
@@ -33,11 +33,11 @@ it('the calls of a client that went away are cancelled at the server', async () 
     (count) => count === texts.length,
     60_000,
   );
-  // Not at once: it might have come back.
+  // Not at once, because the client might reconnect.
   expect(performance.now() - left).toBeGreaterThan(WINDOW / 2);
 });
 
-it('who comes back too late is told that the call was ended', async () => {
+it('a client that reconnects too late learns that the call was ended', async () => {
   const session = await Session.open(world.mcp, '2025-11-25');
   const stream = await session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'late', ms: LONG } });
   const { id } = await stream.until(({ events }) => events[0]);
@@ -52,7 +52,7 @@ it('who comes back too late is told that the call was ended', async () => {
   expect(again.messages.at(-1)?.error).toMatchObject({ data: { reason: 'cancelled', outcome: 'unknown' } });
 });
 
-it('who comes back in time and stays gets the answer, however long it takes', async () => {
+it('a client that reconnects in time and stays gets the response after any time', async () => {
   const session = await Session.open(world.mcp, '2025-11-25');
   const ms = 3 * WINDOW;
   const stream = await session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'patient', ms } });
@@ -64,7 +64,7 @@ it('who comes back in time and stays gets the answer, however long it takes', as
   expect(textOf(again.messages.at(-1)!)).toBe('patient');
 });
 
-it('who reads on at another replica is not taken for somebody who is away', async () => {
+it('a client that reads on at another replica counts as connected', async () => {
   const [engines, fixture] = await Promise.all([
     startEngines('postgres'),
     new HttpFixture({ revision: '2025-11-25' }).start(),

@@ -1,4 +1,4 @@
-/** Who is let in: tokens, Host and Origin on every route, and when the gateway refuses to start. */
+/** Access: tokens, Host and Origin on every route, and configurations with which the gateway refuses to start. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -45,12 +45,15 @@ afterAll(async () => {
 describe('a browser', () => {
   const browser = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' };
 
-  it.each(['/', '/mcp', '/mcp/echo', '/mcp/unknown', '/sse'])('at %s without a token learns nothing', async (path) => {
-    const reply = await ask(`${world.url}${path}`, { method: 'GET', headers: browser });
-    expect(reply.status).toBe(401);
-    expect(reply.headers['www-authenticate']).toMatch(/^Bearer/);
-    expect(reply.body).not.toMatch(/echo|<html/);
-  });
+  it.each(['/', '/mcp', '/mcp/echo', '/mcp/unknown', '/sse'])(
+    'at %s without a token gets no information',
+    async (path) => {
+      const reply = await ask(`${world.url}${path}`, { method: 'GET', headers: browser });
+      expect(reply.status).toBe(401);
+      expect(reply.headers['www-authenticate']).toMatch(/^Bearer/);
+      expect(reply.body).not.toMatch(/echo|<html/);
+    },
+  );
 
   it('with a token reads the page, which shows a placeholder for the token', async () => {
     const reply = await ask(`${world.url}/mcp`, { method: 'GET', headers: { ...browser, ...as(ADA) } });
@@ -60,14 +63,14 @@ describe('a browser', () => {
     expect(reply.body).not.toContain(ADA);
   });
 
-  it('is shown the name it used for the gateway', async () => {
+  it('sees the host name it used for the gateway', async () => {
     const headers = { ...browser, host: 'gateway.example' };
     const reply = await ask(`${free.url}/mcp`, { method: 'GET', headers });
     expect(reply.body).toContain('<code class="copy">http://gateway.example/mcp</code>');
   });
 });
 
-/** Every route there is, and some that are not. */
+/** Every route, and some unknown paths. */
 const GUARDED: readonly (readonly [method: string, path: string])[] = [
   ...['/mcp', '/', '/mcp/', '/mcp/echo', '/echo/mcp'].flatMap((path) =>
     ['POST', 'GET', 'HEAD', 'DELETE', 'PUT'].map((method) => [method, path] as const),
@@ -111,7 +114,7 @@ describe('tokens', () => {
     expect(reply.status).toBe(200);
   });
 
-  it('C-06: a modern caller is told -32603, with the same words', async () => {
+  it('C-06: a modern caller gets -32603 with the same message', async () => {
     const reply = await modern(world.mcp, 'tools/list');
     expect(reply.status).toBe(401);
     expect(reply.json.error).toEqual({
@@ -128,13 +131,13 @@ describe('tokens', () => {
     ['an empty token', 'Bearer '],
     ['a token that is too short', `Bearer ${ADA.slice(0, -1)}`],
     ['a token that is too long', `Bearer ${ADA}x`],
-    ['another letter', `Bearer ${ADA.slice(0, -1)}z`],
+    ['another character', `Bearer ${ADA.slice(0, -1)}z`],
     ['other letters', `Bearer ${ADA.toUpperCase()}`],
     ['two tokens', `Bearer ${ADA}, Bearer ${BOB}`],
     ['two words', `Bearer ${ADA} ${BOB}`],
     ['a name', 'Bearer ada'],
     ['100 kB', `Bearer ${'a'.repeat(10_000)}`],
-  ])('S2-21: %s is 401 with a body that says nothing more', async (_, authorization) => {
+  ])('S2-21: %s is 401 without further details', async (_, authorization) => {
     const reply = await ask(world.mcp, {
       headers: { accept: BOTH, authorization },
       body: initializeBody('2025-11-25'),
@@ -144,12 +147,12 @@ describe('tokens', () => {
     expect(reply.body).toBe(none.body);
   });
 
-  it('S14: a token in the query is not one', async () => {
+  it('S14: a token in the query is ignored', async () => {
     for (const name of ['token', 'access_token', 'api_key'])
       expect((await ask(`${world.mcp}?${name}=${ADA}`, { body: initializeBody('2025-11-25') })).status).toBe(401);
   });
 
-  it('S2: two Authorization headers are refused, whichever is right', async () => {
+  it('S2: two Authorization headers are refused, even if one is valid', async () => {
     for (const [first, second] of [
       [ADA, BOB],
       ['wrong-wrong-wrong-wrong', ADA],
@@ -163,7 +166,7 @@ describe('tokens', () => {
     }
   });
 
-  it('a known token is let in, in every era and at every endpoint', async () => {
+  it('a known token is accepted in every era and at every endpoint', async () => {
     expect(textOf((await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: as(ADA) })).json)).toBe('in');
     expect(
       (await modernCall(world.mcp, 'echo__echo', { text: 'in' }, { headers: { authorization: `bearer ${ADA}` } }))
@@ -176,7 +179,7 @@ describe('tokens', () => {
     sse.close();
   });
 
-  it('HL-18: a token is asked for on every request of a session', async () => {
+  it('HL-18: every request of a session needs a token', async () => {
     const session = await Session.open(world.mcp, '2025-11-25', as(ADA));
     const { authorization: _, ...headers } = session.headers;
     for (const method of ['POST', 'GET', 'DELETE'] as const) {
@@ -190,7 +193,7 @@ describe('tokens', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('S3 SSE: the messages of a stream are taken from its own caller only', async () => {
+  it('S3 SSE: the messages of a stream are accepted from its own caller only', async () => {
     const stream = await SseClient.connect(`${world.url}/sse`, as(ADA));
     const stolen = await ask(stream.endpoint, { headers: as(BOB), body: initializeBody('2024-11-05') });
     expect(stolen.status).toBe(404);
@@ -255,7 +258,7 @@ describe('Host and Origin', () => {
     }
   });
 
-  it('S8: two Origins are 403, even where each alone were fine', async () => {
+  it('S8: two Origins are 403, even if each alone is allowed', async () => {
     const wire = await exchange(
       free.url,
       'GET /health HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nOrigin: http://localhost\r\nConnection: close\r\n\r\n',
@@ -271,20 +274,20 @@ describe('Host and Origin', () => {
     'http://[::1]:3000',
     'https://app.example',
     'HTTPS://APP.example',
-  ])('C-15: the Origin %s is let in', async (origin) => {
+  ])('C-15: the Origin %s is accepted', async (origin) => {
     const reply = await modern(free.mcp, 'tools/list', {}, { headers: { origin } });
     expect(reply.status).toBe(200);
     expect(reply.headers['access-control-allow-origin']).toBe('*');
   });
 
   it.each(['localhost', 'LOCALHOST:99', '127.0.0.1', '[::1]:4600', 'gateway.example', 'Gateway.Example:443'])(
-    'HM-03: the Host %s is let in',
+    'HM-03: the Host %s is accepted',
     async (host) => {
       expect((await ask(`${free.url}/health`, { method: 'GET', headers: { host } })).status).toBe(200);
     },
   );
 
-  it('S8: a stream is not opened for a foreign page', async () => {
+  it('S8: a page of a foreign Origin cannot open a stream', async () => {
     const stream = await EventStream.open(`${free.url}/sse`, {
       headers: { accept: 'text/event-stream', origin: 'https://evil.example' },
     });
@@ -293,7 +296,7 @@ describe('Host and Origin', () => {
     expect(stream.text).not.toContain('sessionId');
   });
 
-  it('C-15 S8: with credentials an Origin is echoed, never *, and never that of a stranger', async () => {
+  it('C-15 S8: with credentials an allowed Origin is echoed, never * and never a foreign one', async () => {
     const gateway = await startGateway({ cors: { origins: ['https://app.example'], credentials: true } });
     try {
       const good = await ask(`${gateway.url}/health`, { method: 'GET', headers: { origin: 'https://app.example' } });
@@ -308,7 +311,7 @@ describe('Host and Origin', () => {
     }
   });
 
-  it('the address listened on is a Host, whichever of the loopback ones it is', async () => {
+  it('every loopback address listened on is accepted as Host', async () => {
     const gateway = await startGateway({ listen: '127.0.0.5:0' });
     try {
       expect((await ask(`${gateway.url}/health`, { method: 'GET' })).status).toBe(200);
@@ -317,7 +320,7 @@ describe('Host and Origin', () => {
     }
   });
 
-  it('away from loopback: a token is asked for, any Host is served unless hosts are named', async () => {
+  it('on other addresses a token is required, and any Host is accepted unless hosts are configured', async () => {
     const gateway = await startGateway({ listen: '0.0.0.0:0', auth: TOKENS });
     const url = gateway.url.replace('0.0.0.0', '127.0.0.1');
     try {
@@ -360,7 +363,7 @@ describe('starting', () => {
   }
 
   it.each(['0.0.0.0:0', '[::]:0', '192.0.2.1:4600', 'gateway.example:4600'])(
-    'S2: on %s it refuses to start without auth, and says so',
+    'S2: on %s it refuses to start without auth, with a reason',
     async (listen) => {
       const { code, errors, started } = await serve({ listen });
       expect(started).toBe(false);
@@ -410,14 +413,14 @@ describe('starting', () => {
     expect(errors).not.toContain(ADA);
   });
 
-  it('C-15: any origin together with credentials is an error at the start', async () => {
+  it('C-15: a wildcard origin together with credentials is an error at the start', async () => {
     const { code, errors, started } = await serve({ cors: { origins: ['*'], credentials: true } });
     expect(started).toBe(false);
     expect(code).not.toBe(0);
     expect(errors).toMatch(/cors/);
   });
 
-  it('S29: the folder of its state is its own', async () => {
+  it('S29: the state folder is readable by its owner only', async () => {
     const { stat } = await import('node:fs/promises');
     const folder = await mkdtemp(join(tmpdir(), 'parley-mode-'));
     const gateway = await startGateway({}, { data: join(folder, 'data') });
@@ -430,7 +433,7 @@ describe('starting', () => {
   });
 });
 
-it('C-14: nothing is told to strangers, whatever they call', async () => {
+it('C-14: unauthenticated callers get no information from any method', async () => {
   for (const method of ['server/discover', 'tools/list', 'tools/call', 'resources/list', 'prompts/list']) {
     const reply = await ask(world.mcp, { headers: modernHeaders(method), body: modernBody(method) });
     expect(reply.status).toBe(401);

@@ -1,4 +1,4 @@
-/** Bodies nobody should send (cases 1 to 5 and 7). */
+/** Invalid bodies (cases 1 to 5 and 7). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, modernBody, modernCall, modernHeaders, Session } from './support/speak.js';
@@ -63,7 +63,7 @@ describe('case 1: a body that is not JSON', () => {
     wire.close();
   });
 
-  it('case 1: a body that stops in the middle costs only its own connection', async () => {
+  it('case 1: an incomplete body affects only its own connection', async () => {
     const wire = await Wire.open(world.url);
     wire.send(
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"json`,
@@ -88,7 +88,7 @@ describe('case 2: JSON that is not JSON-RPC', () => {
     ['a null id (BASE-01)', `{${base},"id":null,"method":"ping"}`],
     ['a fractional id (BASE-01)', `{${base},"id":1.5,"method":"ping"}`],
     ['an id of 1e400', `{${base},"id":1e400,"method":"ping"}`],
-    ['an id no double can hold', `{${base},"id":9007199254740993,"method":"ping"}`],
+    ['an id beyond double precision', `{${base},"id":9007199254740993,"method":"ping"}`],
     ['a numeric method', `{${base},"id":1,"method":42}`],
     ['a null method', `{${base},"id":1,"method":null}`],
     ['no method', `{${base},"id":1}`],
@@ -112,7 +112,7 @@ describe('case 2: JSON that is not JSON-RPC', () => {
     expect(reply.json.error).toMatchObject({ code: -32600, data: { reason: 'invalid_request' } });
   });
 
-  it('case 2: of a mirrored value that stands twice, neither wins', async () => {
+  it('case 2: a mirrored value that appears twice is refused', async () => {
     const body = JSON.stringify(modernBody('tools/call', { name: 'echo__echo', arguments: { text: 'x' } })).replace(
       '"io.modelcontextprotocol/protocolVersion":"2026-07-28"',
       '"io.modelcontextprotocol/protocolVersion":"2025-11-25","io.modelcontextprotocol/protocolVersion":"2026-07-28"',
@@ -129,7 +129,7 @@ describe('case 3: batches', () => {
   const ping = (id: number): object => ({ jsonrpc: '2.0', id, method: 'ping' });
 
   it.each(['2024-11-05', '2025-06-18', '2025-11-25'])(
-    'case 3: %s has none: 400 and -32600 (BASE-09)',
+    'case 3: %s has no batches: 400 and -32600 (BASE-09)',
     async (version) => {
       const session = await Session.open(world.mcp, version);
       const reply = await session.post([ping(1), ping(2)]);
@@ -157,7 +157,7 @@ describe('case 3: batches', () => {
     expect(reply.json.error.code).toBe(-32600);
   });
 
-  it('case 3: 2025-03-26 takes up to 50 messages and answers each (BASE-07)', async () => {
+  it('case 3: 2025-03-26 accepts up to 50 messages and answers each (BASE-07)', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const reply = await session.post(Array.from({ length: 50 }, (__, id) => ping(id)));
     expect(reply.status).toBe(200);
@@ -192,7 +192,7 @@ describe('case 3: batches', () => {
     expect(of(2).error.code).toBe(-32601);
     expect(of(3).error.code).toBe(-32600);
     expect(of(null).error.code).toBe(-32600);
-    // BASE-08: initialize is never part of a batch.
+    // BASE-08: initialize must not be part of a batch.
     expect(of(5).error.code).toBe(-32600);
   });
 });
@@ -216,7 +216,7 @@ describe('case 4: a body over the limit', () => {
     wire.send(
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${limit + 1}\r\n\r\n`,
     );
-    // Refused before a byte of the body was sent.
+    // The response comes before a byte of the body was sent.
     await wire.until(() => wire.statuses.length === 1);
     expect(wire.statuses).toEqual([413]);
     expect(wire.text).toMatch(/connection: close/i);
@@ -224,7 +224,7 @@ describe('case 4: a body over the limit', () => {
     await wire.until(() => wire.closed);
   });
 
-  it('case 4: chunks without an end are refused as soon as the limit is crossed', async () => {
+  it('case 4: endless chunks are refused as soon as the limit is exceeded', async () => {
     const wire = await Wire.open(world.url);
     wire.send(
       'POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n',
@@ -264,7 +264,7 @@ describe('case 5: deep nesting', () => {
     expect(reply.json.error.message).toMatch(/deeper than 64/);
   });
 
-  it('case 5: deep arguments of a well-formed request are refused too, and 50 levels pass', async () => {
+  it('case 5: deep arguments of a well-formed request are also refused, and 50 levels pass', async () => {
     const nested = (levels: number): object => JSON.parse(`${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`) as object;
     const refused = await modernCall(world.mcp, 'echo__echo', { text: 'x', nested: nested(70) });
     expect(refused.status).toBe(400);
@@ -273,9 +273,9 @@ describe('case 5: deep nesting', () => {
   });
 });
 
-describe('case 7: keys that poison', () => {
+describe('case 7: prototype pollution', () => {
   it.each(['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty'])(
-    'case 7: the argument %s reaches the server as it was sent',
+    'case 7: the argument %s reaches the server unchanged',
     async (key) => {
       const text = `poison ${key}`;
       const body = JSON.stringify(modernBody('tools/call', { name: 'echo__echo', arguments: { text } })).replace(
@@ -285,7 +285,7 @@ describe('case 7: keys that poison', () => {
       const reply = await ask(world.mcp, { headers: modernHeaders('tools/call', { name: 'echo__echo' }), body });
       expect(textOf(reply.json)).toBe(text);
       const call = world.echo.calls.find(({ args }) => args['text'] === text)!;
-      // The SDK's own validation drops __proto__ on its side; what crossed the wire is checked in the raw test below.
+      // The SDK's own validation drops __proto__; the raw test below checks the bytes on the wire.
       if (key !== '__proto__')
         expect(Object.getOwnPropertyDescriptor(call.args, key)?.value).toEqual({ polluted: true });
     },
@@ -311,7 +311,7 @@ describe('case 7: keys that poison', () => {
     },
   );
 
-  it('case 7: poisoned keys in every part of a handshake and of a call do no harm', async () => {
+  it('case 7: such keys in every part of a handshake and of a call have no effect', async () => {
     const poison = '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}';
     const body = `{"jsonrpc":"2.0","id":1,"method":"initialize",${poison},"params":{${poison},"protocolVersion":"2025-11-25","capabilities":{${poison}},"clientInfo":{${poison},"name":"x","version":"1"}}}`;
     const opening = await ask(world.mcp, { headers: { accept: BOTH }, body });

@@ -1,4 +1,4 @@
-/** The calls under way of one session, caller or server are bounded; what is beyond is refused and runs nowhere. */
+/** The concurrent calls of one session, caller or server are limited; further calls are refused and do not run. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { textOf } from './support/message.js';
 import { modernCall, Session, SseClient } from './support/speak.js';
@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => world?.close());
 afterEach(() => world.wellBehaved());
 
-/** Calls of this text that have reached the server. */
+/** The number of calls with this text that have reached the server. */
 const arrived = (text: string): number =>
   world.echo.calls.filter(({ name, args }) => name === 'wait' && args['text'] === text).length;
 
@@ -46,8 +46,8 @@ async function filled(text: string, count: number): Promise<void> {
   );
 }
 
-describe('calls under way', () => {
-  it('of one session: one too many is refused with the limit, and another session goes on', async () => {
+describe('concurrent calls', () => {
+  it('of one session: a call beyond the limit is refused, and another session continues', async () => {
     const session = await Session.open(world.mcp, '2025-11-25', as(ADA));
     const streams = await Promise.all([1, 2, 3].map((n) => session.stream('tools/call', wait('session'), n)));
     await filled('session', 3);
@@ -56,7 +56,7 @@ describe('calls under way', () => {
     const other = await Session.open(world.mcp, '2025-11-25', as(ADA));
     expect(textOf((await other.call('echo__echo', { text: 'mine' })).json)).toBe('mine');
     expect(arrived('session')).toBe(3);
-    // A call that ends makes room for the next.
+    // A finished call makes room for the next.
     await session.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } });
     await streams[0]!.end();
     expect((await session.call('echo__echo', { text: 'room' }, 5)).body).toContain('room');
@@ -64,7 +64,7 @@ describe('calls under way', () => {
     await other.end();
   });
 
-  it('of one session over HTTP+SSE: its posts count too', async () => {
+  it('of one session over HTTP+SSE: its posts count as well', async () => {
     const client = await SseClient.connect(`${world.url}/sse`, as(ADA));
     await client.post({
       jsonrpc: '2.0',
@@ -86,7 +86,7 @@ describe('calls under way', () => {
     );
   });
 
-  it('of one caller, over all its sessions and modern requests: others are not concerned', async () => {
+  it('of one caller, over all its sessions and modern requests: other callers are not affected', async () => {
     const sessions = await Promise.all([1, 2].map(() => Session.open(world.mcp, '2025-11-25', as(ADA))));
     for (const session of sessions)
       await Promise.all([1, 2, 3].map((n) => session.stream('tools/call', wait('caller'), n)));
@@ -100,11 +100,11 @@ describe('calls under way', () => {
   });
 });
 
-it('calls to one server are bounded over all callers', async () => {
+it('calls to one server are limited over all callers', async () => {
   const narrow = await startWorld({ limits: { callsPerServer: 2 }, timeouts: { call: '1h', callMax: '1h' } });
   try {
     const session = await Session.open(narrow.mcp, '2025-11-25');
-    // The bystander takes a slot now and then, and a call is refused for it.
+    // The bystander occasionally uses a slot, and a call is refused because of it.
     await eventually(
       async () => {
         const count = narrow.echo.calls.filter(({ name }) => name === 'wait').length;

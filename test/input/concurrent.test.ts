@@ -1,4 +1,4 @@
-/** Many clients that use the same ids at the same time: nobody hears what was meant for another (S6). */
+/** Many clients with the same ids at the same time: no client receives a message of another (S6). */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -28,7 +28,7 @@ afterAll(async () => {
   await fixture.close();
 });
 
-/** One client: calls with id 0 and its own marker, and says what it heard. */
+/** One client: calls with id 0 and its own marker, and returns everything it received. */
 type Client = (marker: string) => Promise<{ answers: string[]; everything: string }>;
 
 const modernClient: Client = async (marker) => {
@@ -100,8 +100,8 @@ const sseClient: Client = async (marker) => {
 
 const KINDS: readonly Client[] = [modernClient, modernStreaming, ...LEGACY.slice(1).map(sessionClient), sseClient];
 
-describe('S6: the same id for everybody', () => {
-  it(`S6: ${CLIENTS} clients of all eras and transports with id 0: each hears its own marker and no other`, async () => {
+describe('S6: the same id for all clients', () => {
+  it(`S6: ${CLIENTS} clients of all eras and transports with id 0: each receives its own marker and no other`, async () => {
     const markers = Array.from({ length: CLIENTS }, (_, n) => `<client-${n}>`);
     const heard = await Promise.all(markers.map((marker, n) => KINDS[n % KINDS.length]!(marker)));
     for (const [n, { answers, everything }] of heard.entries()) {
@@ -111,7 +111,7 @@ describe('S6: the same id for everybody', () => {
     }
   });
 
-  it('S6: the same over one session with a legacy server: progress and answers find their way', async () => {
+  it('S6: the same over one session with a legacy server: progress and responses reach the right client', async () => {
     const replies = await Promise.all(
       Array.from({ length: 60 }, async (_, n) => {
         const name = 'old__test_tool_with_progress';
@@ -133,7 +133,7 @@ describe('S6: the same id for everybody', () => {
     }
   });
 
-  it('S6: ids of every type, one after the other on one pipe', async () => {
+  it('S6: ids of every type, in sequence over stdio', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'parley-pipe-'));
     const file = join(folder, 'parley.json');
     await writeFile(file, JSON.stringify({ data: join(folder, 'data'), servers: { echo: { url: world.echo.url } } }));

@@ -1,4 +1,4 @@
-/** Connections that dawdle, and requests two parsers would read differently (cases 8, 9 and 11). */
+/** Slow connections, and requests that two parsers would read differently (cases 8, 9 and 11). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { BOTH, modernBody, modernHeaders } from './support/speak.js';
 import { ask, exchange, sleep, Wire } from './support/wire.js';
@@ -12,10 +12,10 @@ beforeAll(async () => {
 afterAll(() => world.close());
 afterEach(() => world.wellBehaved());
 
-/** Arrivals of this text at the server behind the gateway. */
+/** The number of arrivals of this text at the server behind the gateway. */
 const arrivals = (text: string): number => world.echo.calls.filter(({ args }) => args['text'] === text).length;
 
-/** Begun with the first test and looked at in the last: they take half a minute. */
+/** Started with the first test and checked in the last, because they take half a minute. */
 let slow: Promise<{ dripping: Wire; silent: Wire; chunked: Wire; mute: Wire }>;
 
 async function sendSlowly(): typeof slow {
@@ -43,8 +43,8 @@ const call = (text: string): { head: string; body: string } => {
   return { head: `${headers}Content-Type: application/json\r\n`, body };
 };
 
-describe('case 8: headers that come slowly', () => {
-  it('case 8: 500 sockets at a byte each half second are answered 408 and closed; others are served', async () => {
+describe('case 8: slow headers', () => {
+  it('case 8: 500 sockets with one byte each half second get 408 and are closed; others are served', async () => {
     const wires = await Promise.all(Array.from({ length: 500 }, () => Wire.open(world.url)));
     const head = 'POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa';
     for (let at = 0; at < head.length && wires.some((wire) => !wire.closed); at++) {
@@ -54,18 +54,18 @@ describe('case 8: headers that come slowly', () => {
     }
     expect(wires.filter((wire) => !wire.closed)).toHaveLength(0);
     expect(wires.filter((wire) => wire.statuses[0] === 408)).toHaveLength(500);
-    // Freed by the limit on headers (5 s, looked at each second), and not by the one on whole requests (30 s).
+    // Freed by the limit for headers (5 s, checked each second), not by the limit for whole requests (30 s).
     for (const wire of wires) expect(wire.closedAt - wire.openedAt).toBeLessThan(20_000);
   });
 });
 
-describe('case 11: headers that are too many, too large or ambiguous', () => {
+describe('case 11: too many, too large or ambiguous headers', () => {
   const smuggled = 'POST /mcp HTTP/1.1\r\nHost: localhost\r\n';
   const refused = async (bytes: string | Buffer, text: string, statuses: readonly number[]): Promise<void> => {
     const before = arrivals(text);
     const wire = await exchange(world.url, bytes);
     expect(statuses, wire.text).toContain(wire.statuses[0]);
-    // Nothing of what follows is read as a second request.
+    // None of the following bytes are read as a second request.
     expect(wire.statuses).toHaveLength(1);
     expect(arrivals(text)).toBe(before);
   };
@@ -113,7 +113,7 @@ describe('case 11: headers that are too many, too large or ambiguous', () => {
     ['a signed Content-Length', `${smuggled}${head}Content-Length: +${body.length}\r\n\r\n${body}`],
     ['a negative Content-Length', `${smuggled}${head}Content-Length: -1\r\n\r\n${body}`],
     ['a hexadecimal Content-Length', `${smuggled}${head}Content-Length: 0x10\r\n\r\n${body}`],
-    ['a Content-Length beyond all numbers', `${smuggled}${head}Content-Length: 99999999999999999999999\r\n\r\n${body}`],
+    ['a Content-Length beyond any integer', `${smuggled}${head}Content-Length: 99999999999999999999999\r\n\r\n${body}`],
     [
       'Content-Length and Transfer-Encoding',
       `${smuggled}${head}${length}Transfer-Encoding: chunked\r\n\r\n${chunkedBody}`,
@@ -130,21 +130,21 @@ describe('case 11: headers that are too many, too large or ambiguous', () => {
     ['an unknown Transfer-Encoding', `${smuggled}${head}Transfer-Encoding: xchunked\r\n\r\n${chunkedBody}`],
     ['chunked before another coding', `${smuggled}${head}Transfer-Encoding: chunked, gzip\r\n\r\n${chunkedBody}`],
     [
-      'a chunk size that is no number',
+      'a chunk size that is not a number',
       `${smuggled}${head}Transfer-Encoding: chunked\r\n\r\nzz\r\n${body}\r\n0\r\n\r\n`,
     ],
     [
-      'a chunk size beyond all numbers',
+      'a chunk size beyond any integer',
       `${smuggled}${head}Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n${body}\r\n0\r\n\r\n`,
     ],
     [
-      'a chunk with more bytes than it said',
+      'a chunk with more bytes than its size',
       `${smuggled}${head}Transfer-Encoding: chunked\r\n\r\n2\r\n${body}\r\n0\r\n\r\n`,
     ],
     ['bare line feeds', `${smuggled}${head}${length}\r\n${body}`.replaceAll('\r\n', '\n')],
     ['an unknown HTTP version', `${smuggled}${head}${length}\r\n${body}`.replace('HTTP/1.1', 'HTTP/9.9')],
     ['no method', ` /mcp HTTP/1.1\r\nHost: localhost\r\n${head}${length}\r\n${body}`],
-    ['a method nobody has', `BREW /mcp HTTP/1.1\r\nHost: localhost\r\n${head}${length}\r\n${body}`],
+    ['an unknown method', `BREW /mcp HTTP/1.1\r\nHost: localhost\r\n${head}${length}\r\n${body}`],
     ['a space in the target', `POST /mcp x HTTP/1.1\r\nHost: localhost\r\n${head}${length}\r\n${body}`],
   ])('case 11: %s is 400, the connection ends, nothing is forwarded', async (_, bytes) => {
     await refused(bytes, 'smuggled', [400]);
@@ -160,7 +160,7 @@ describe('case 11: headers that are too many, too large or ambiguous', () => {
     expect(wire.text).not.toMatch(/^Host: evil/m);
   });
 
-  it('case 11: an absolute target does not stand in for the Host', async () => {
+  it('case 11: an absolute target does not replace the Host', async () => {
     const bytes = `POST http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\n${head}Connection: close\r\n${length}\r\n${body}`;
     const before = arrivals('smuggled');
     const wire = await exchange(world.url, bytes);
@@ -168,7 +168,7 @@ describe('case 11: headers that are too many, too large or ambiguous', () => {
     expect(arrivals('smuggled')).toBe(before);
   });
 
-  it('case 11: CONNECT and upgrades get nowhere', async () => {
+  it('case 11: CONNECT and upgrades are refused', async () => {
     const tunnel = await exchange(world.url, 'CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n');
     expect(tunnel.text).not.toContain(' 200 ');
     const upgrade = await exchange(
@@ -179,7 +179,7 @@ describe('case 11: headers that are too many, too large or ambiguous', () => {
   });
 });
 
-it('case 6: as many distinct keys as are allowed in one request hold nobody up, and more are refused', async () => {
+it('case 6: the maximum number of distinct keys in one request does not block others, and more are refused', async () => {
   const keysOf = (count: number): string => Array.from({ length: count }, (_, n) => `"k${n}":1`).join(',');
   const send = (text: string) => ask(world.mcp, { headers: { accept: BOTH }, body: text });
   for (const [count, reason] of [
@@ -201,15 +201,15 @@ it('case 6: as many distinct keys as are allowed in one request hold nobody up, 
   expect(twice.json.error).toMatchObject({ code: -32600, data: { reason: 'invalid_request' } });
 });
 
-describe('case 9: bodies that come slowly', () => {
-  it('case 9: a body that never ends is answered 408 at the request timeout, and no server hears of it', async () => {
+describe('case 9: slow bodies', () => {
+  it('case 9: an endless body gets 408 at the request timeout and reaches no server', async () => {
     const { dripping, silent, chunked, mute } = await slow;
     for (const wire of [dripping, silent, chunked]) {
       expect(wire.closed).toBe(true);
       expect(wire.statuses).toEqual([408]);
     }
     expect(arrivals('slow body')).toBe(0);
-    // A connection that never says anything is freed too.
+    // A connection that never sends anything is also freed.
     expect(mute.closed).toBe(true);
     expect(mute.statuses.every((status) => status === 408)).toBe(true);
   });

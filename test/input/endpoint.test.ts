@@ -34,7 +34,7 @@ const PATHS = ['/mcp', '/', '/mcp/', '/mcp/echo', '/echo/mcp'];
 const at = (path: string): string => `${world.url}${path}`;
 const ALL = [...LEGACY, MODERN];
 
-it.each(['/sse', '/mcp/echo/sse'])('%s is that page for those who take nothing but pages', async (path) => {
+it.each(['/sse', '/mcp/echo/sse'])('%s is the HTML page for clients that accept only HTML', async (path) => {
   const reply = await ask(at(path), { method: 'GET', headers: { accept: 'text/html' } });
   expect({ status: reply.status, type: reply.headers['content-type'] }).toEqual({
     status: 200,
@@ -65,7 +65,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
   });
 
   it.each([['application/json'], ['*/*'], [undefined], ['application/json, text/html;q=0.5'], ['application/*']])(
-    'C-01.3 S3-01: GET with Accept %s is a page about the endpoint',
+    'C-01.3 S3-01: GET with Accept %s is a JSON description of the endpoint',
     async (accept) => {
       const reply = await ask(at(path), { method: 'GET', headers: accept === undefined ? {} : { accept } });
       expect(reply.status).toBe(200);
@@ -87,7 +87,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     'text/html',
     'application/xhtml+xml',
     'text/html, application/json;q=0.5',
-  ])('GET with Accept %s is a page for people', async (accept) => {
+  ])('GET with Accept %s is an HTML page', async (accept) => {
     const reply = await ask(at(path), { method: 'GET', headers: { accept } });
     expect(reply.status).toBe(200);
     expect(reply.headers['content-type']).toBe('text/html; charset=utf-8');
@@ -114,7 +114,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     },
   );
 
-  it('C-01 S2-28 S3-03: HEAD is the page without its body, with the version', async () => {
+  it('C-01 S2-28 S3-03: HEAD has the headers of GET with the version, and no body', async () => {
     const reply = await ask(at(path), { method: 'HEAD' });
     expect(reply.status).toBe(200);
     expect(reply.body).toBe('');
@@ -179,14 +179,14 @@ describe.each(PATHS)('the methods of %s', (path) => {
       expect(reply.json.error.message).toMatch(/^Unsupported MCP protocol version: 2023-01-01\. Supported: /);
       for (const version of ALL) expect(reply.json.error.message).toContain(version);
     };
-    // As a program would meet it in the founding documents: no session, an unknown method.
+    // As a program of the founding documents would send it: no session, an unknown method.
     const headers = { accept: BOTH, 'mcp-protocol-version': '2023-01-01' };
     check(await ask(at(path), { headers, body: { jsonrpc: '2.0', method: 'test', id: 1 } }));
     const session = await Session.open(at(path), '2025-11-25');
     check(await session.post({ jsonrpc: '2.0', id: 5, method: 'ping' }, { 'mcp-protocol-version': '2023-01-01' }));
   });
 
-  it('S2-06 C-02a LIFE-07: the whole of a session works here', async () => {
+  it('S2-06 C-02a LIFE-07: a whole session works here', async () => {
     for (const version of LEGACY) {
       const session = await Session.open(at(path), version);
       expect(session.opening.json.result.protocolVersion).toBe(version);
@@ -195,7 +195,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
     }
   });
 
-  it('S2-03 VER-07: the modern era works here beside the sessions', async () => {
+  it('S2-03 VER-07: modern requests work here beside sessions', async () => {
     const name = path.includes('echo') ? 'echo' : 'echo__echo';
     const reply = await modernCall(at(path), name, { text: path });
     expect(reply.status).toBe(200);
@@ -204,7 +204,7 @@ describe.each(PATHS)('the methods of %s', (path) => {
   });
 });
 
-describe('what is not there', () => {
+describe('unknown paths', () => {
   it.each([
     '/nothing',
     '/mcp/unknown',
@@ -227,7 +227,7 @@ describe('what is not there', () => {
   });
 });
 
-describe('CORS on every answer', () => {
+describe('CORS on every response', () => {
   it.each([
     ['GET', '/health'],
     ['GET', '/_health/live'],
@@ -250,20 +250,20 @@ describe('health', () => {
     ['POST', '/health'],
     ['PUT', '/_health/live'],
     ['DELETE', '/_health/ready'],
-  ])('%s %s is 405 with the methods that are allowed', async (method, path) => {
+  ])('%s %s is 405 with the allowed methods', async (method, path) => {
     const reply = await ask(at(path), { method });
     expect(reply.status).toBe(405);
     expect(reply.headers['allow']).toBe('GET, HEAD, OPTIONS');
     expect(reply.json.error.data.reason).toBe('http_method_not_allowed');
   });
 
-  it.each(['/health', '/_health/live', '/_health/ready'])('HEAD %s is as GET without a body', async (path) => {
+  it.each(['/health', '/_health/live', '/_health/ready'])('HEAD %s equals GET without the body', async (path) => {
     const reply = await ask(at(path), { method: 'HEAD' });
     expect([reply.status, reply.body]).toEqual([200, '']);
   });
 });
 
-describe('C-09: the answer is of a type the client takes', () => {
+describe('C-09: the response has a type that the client accepts', () => {
   const body = modernBody(
     'tools/call',
     { name: 'echo__steps', arguments: { text: 's', count: 2, size: 1, pause: 1 } },
@@ -274,19 +274,19 @@ describe('C-09: the answer is of a type the client takes', () => {
     return all;
   };
 
-  it('S4-10: JSON only gets one JSON object and no progress', async () => {
+  it('S4-10: a client that accepts only JSON gets one JSON object and no progress', async () => {
     const reply = await ask(world.mcp, { headers: headers('application/json'), body });
     expect(reply.headers['content-type']).toBe('application/json');
     expect(textOf(JSON.parse(reply.body) as Message)).toBe('s');
   });
 
-  it('no Accept at all gets JSON', async () => {
+  it('a client without Accept gets JSON', async () => {
     const reply = await ask(world.mcp, { headers: headers(undefined), body });
     expect(reply.headers['content-type']).toBe('application/json');
     expect(textOf(reply.json)).toBe('s');
   });
 
-  it('both get a stream where there is something to stream, with the answer last (HM-05, HM-07, HM-09)', async () => {
+  it('a client that accepts both gets a stream if there are messages before the response, which comes last (HM-05, HM-07, HM-09)', async () => {
     const reply = await ask(world.mcp, { headers: headers(BOTH), body });
     expect(reply.headers['content-type']).toBe('text/event-stream');
     expect(reply.headers['x-accel-buffering']).toBe('no');
@@ -300,7 +300,7 @@ describe('C-09: the answer is of a type the client takes', () => {
     expect(textOf(messages.at(-1)!)).toBe('s');
   });
 
-  it('a stream only gets a stream', async () => {
+  it('a client that accepts only a stream gets a stream', async () => {
     const session = await Session.open(world.mcp, '2025-06-18');
     for (const reply of [
       await ask(world.mcp, { headers: headers('text/event-stream'), body }),
@@ -321,7 +321,7 @@ describe('C-09: the answer is of a type the client takes', () => {
   });
 
   it.each(['text/html', 'application/json;q=0, text/event-stream;q=0.0', 'nonsense'])(
-    'neither (%s) is 406',
+    'a client that accepts neither (%s) gets 406',
     async (accept) => {
       const reply = await ask(world.mcp, { headers: headers(accept), body });
       expect(reply.status).toBe(406);
@@ -351,7 +351,7 @@ describe('C-09: the answer is of a type the client takes', () => {
   );
 
   it.each(['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json;charset="utf-8"'])(
-    'a Content-Type of %s is taken',
+    'a Content-Type of %s is accepted',
     async (type) => {
       const reply = await ask(world.mcp, {
         headers: { ...headers('application/json'), 'content-type': type },
@@ -374,7 +374,7 @@ describe('versions', () => {
   );
 
   it.each([[undefined], [null], [7], ['latest'], [''], [['2025-11-25']]])(
-    'C-02b LIFE-13: initialize with %j is -32602 with what is supported',
+    'C-02b LIFE-13: initialize with %j is -32602 with the supported versions',
     async (version) => {
       const reply = await ask(world.mcp, { headers: { accept: BOTH }, body: initializeBody(version, 'i') });
       expect(reply.json).toMatchObject({
@@ -392,7 +392,7 @@ describe('versions', () => {
     expect(known.json.result.protocolVersion).toBe('2025-03-26');
   });
 
-  it('C-02d VER-01: an unimplemented modern version is 400, -32022, with what is supported, and the id', async () => {
+  it('C-02d VER-01: an unimplemented modern version is 400, -32022, with the supported versions and the id', async () => {
     const reply = await modern(world.mcp, 'tools/list', {}, { id: 'v', version: '2099-12-31' });
     expect(reply.status).toBe(400);
     expect(reply.json).toMatchObject({
@@ -407,7 +407,7 @@ describe('versions', () => {
     expect(reply.json.error.code).toBe(-32022);
   });
 
-  it('C-03 S2-02: the answer announces the negotiated version, and the latest where none is', async () => {
+  it('C-03 S2-02: the response names the negotiated version, or the latest if there is none', async () => {
     const session = await Session.open(world.mcp, '2025-06-18');
     expect((await session.request('ping')).headers['mcp-protocol-version']).toBe('2025-06-18');
     expect((await modern(world.mcp, 'tools/list')).headers['mcp-protocol-version']).toBe(MODERN);
@@ -416,7 +416,7 @@ describe('versions', () => {
     expect((await ask(world.mcp, { method: 'PUT' })).headers['mcp-protocol-version']).toBe(MODERN);
   });
 
-  it('S2-12 C-17: names are written in title case and read in any', async () => {
+  it('S2-12 C-17: header names are written in title case and read in any case', async () => {
     const opening = await ask(world.mcp, { headers: { accept: BOTH }, body: initializeBody('2025-11-25') });
     expect(opening.rawHeaders).toContain('Mcp-Session-Id');
     expect(opening.rawHeaders).toContain('Mcp-Protocol-Version');
@@ -430,14 +430,14 @@ describe('versions', () => {
     }
   });
 
-  it('S2-29: a scanner with a newer version gets through initialize and tools/list', async () => {
+  it('S2-29: a scanner with a newer version completes initialize and tools/list', async () => {
     const opening = await ask(world.mcp, { headers: { accept: BOTH }, body: initializeBody('2027-01-01') });
     const headers = { accept: BOTH, 'mcp-session-id': String(opening.headers['mcp-session-id']) };
     const listed = await ask(world.mcp, { headers, body: { jsonrpc: '2.0', id: 2, method: 'tools/list' } });
     expect(listed.json.result.tools.length).toBeGreaterThan(0);
   });
 
-  it('HL-17: without the header a session goes by what it negotiated', async () => {
+  it('HL-17: without the header a session uses its negotiated version', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const reply = await ask(world.mcp, {
       headers: { accept: BOTH, 'mcp-session-id': session.id },
@@ -447,7 +447,7 @@ describe('versions', () => {
   });
 });
 
-describe('the modern envelope and its mirrors', () => {
+describe('the modern envelope and its mirrored headers', () => {
   const call = { name: 'echo__echo', arguments: { text: 'm' } };
   const reached = (): number => world.echo.calls.filter(({ args }) => args['text'] === 'm').length;
   const refused = async (options: Parameters<typeof modern>[3], code: number, header?: string): Promise<void> => {
@@ -457,7 +457,7 @@ describe('the modern envelope and its mirrors', () => {
     expect(reply.json.id).toBe('mirror');
     expect(reply.json.error.code).toBe(code);
     if (header) expect(reply.json.error.data.header).toBe(header);
-    // S19: nothing is forwarded before the mirrors agree.
+    // S19: nothing is forwarded before the mirrored headers match.
     expect(reached()).toBe(before);
   };
 
@@ -466,11 +466,11 @@ describe('the modern envelope and its mirrors', () => {
     ['another version', { 'mcp-protocol-version': '2025-11-25' }, 'MCP-Protocol-Version'],
     ['no method', { 'mcp-method': undefined }, 'Mcp-Method'],
     ['another method', { 'mcp-method': 'tools/list' }, 'Mcp-Method'],
-    ['a method in other letters', { 'mcp-method': 'Tools/Call' }, 'Mcp-Method'],
+    ['a method in another case', { 'mcp-method': 'Tools/Call' }, 'Mcp-Method'],
     ['no name', { 'mcp-name': undefined }, 'Mcp-Name'],
     ['another name', { 'mcp-name': 'echo__wait' }, 'Mcp-Name'],
     ['a name in broken base64', { 'mcp-name': '=?base64?%%%?=' }, 'Mcp-Name'],
-    ['a name that stands twice', { 'mcp-name': 'echo__echo, echo__echo' }, 'Mcp-Name'],
+    ['a repeated name', { 'mcp-name': 'echo__echo, echo__echo' }, 'Mcp-Name'],
   ])('HDR-05 HDR-07 S19: %s is 400 and -32020', async (_, headers, label) => {
     await refused({ headers }, -32020, label);
   });
@@ -483,12 +483,12 @@ describe('the modern envelope and its mirrors', () => {
     }
   });
 
-  it('HDR-07: a sentinel in other letters is a literal value', async () => {
+  it('HDR-07: a sentinel in another case is a literal value', async () => {
     const encoded = `=?BASE64?${Buffer.from('echo__echo').toString('base64')}?=`;
     await refused({ headers: { 'mcp-name': encoded } }, -32020, 'Mcp-Name');
   });
 
-  it('HDR-12: an unknown Mcp-Param header is not looked at', async () => {
+  it('HDR-12: an unknown Mcp-Param header is ignored', async () => {
     const reply = await modern(world.mcp, 'tools/call', call, { headers: { 'mcp-param-unknown': 'x' } });
     expect(reply.status).toBe(200);
   });
@@ -502,7 +502,7 @@ describe('the modern envelope and its mirrors', () => {
     await refused({ meta }, -32602);
   });
 
-  it('META-03 5.3.8: the modern version in the header without an envelope is 400 and -32602, naming what is missing', async () => {
+  it('META-03 5.3.8: the modern version in the header without an envelope is 400 and -32602, naming the missing keys', async () => {
     const reply = await ask(world.mcp, {
       headers: modernHeaders('tools/list'),
       body: { jsonrpc: '2.0', id: 3, method: 'tools/list' },
@@ -548,7 +548,7 @@ describe('the modern envelope and its mirrors', () => {
     expect(level.json.error.code).toBe(-32602);
   });
 
-  it('HM-12: Mcp-Session-Id and Last-Event-ID mean nothing to a modern request', async () => {
+  it('HM-12: Mcp-Session-Id and Last-Event-ID have no effect on a modern request', async () => {
     const reply = await modern(world.mcp, 'tools/call', call, {
       headers: { 'mcp-session-id': 'made-up', 'last-event-id': 's0.1' },
     });
@@ -574,12 +574,12 @@ describe('the modern envelope and its mirrors', () => {
         body: { jsonrpc: '2.0', id: 1, result: {} },
       });
       expect(reply.status).toBe(400);
-      // No code of the range that the modern era leaves alone (BASE-14).
+      // Not a code in the range that the modern era does not use (BASE-14).
       if (version) expect(reply.json.error.code).toBe(-32600);
     }
   });
 
-  it('VER-03: server/discover says versions, capabilities and how long they hold', async () => {
+  it('VER-03: server/discover lists versions, capabilities and their lifetime', async () => {
     const reply = await modern(world.mcp, 'server/discover');
     expect(reply.json.result).toMatchObject({
       resultType: 'complete',

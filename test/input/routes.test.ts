@@ -1,4 +1,4 @@
-/** Walks the table of routes of a running gateway: what follows from the table holds for every entry of it. */
+/** Walks the route table of a running gateway: the rules of the table hold for every entry. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { ask } from './support/wire.js';
 const USER = 'user-0123456789abcdef0123456789abcdef';
 const ADMIN = 'admin-k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** Values of parameters; those that name something name something that is there. */
+/** Values for parameters; names are those of existing servers and agents. */
 const SAMPLES: Readonly<Record<string, string>> = { server: 'echo', name: 'echo', agent: 'desk', card: 'desk' };
 
 type Entry = RunningGateway['routes'][number];
@@ -57,7 +57,7 @@ afterAll(async () => {
   await rm(data, { recursive: true, force: true });
 });
 
-/** The routes by their paths, with a path to ask. */
+/** The routes by path, each with a URL to request. */
 function paths(): { readonly path: string; readonly url: string; readonly routes: Entry[] }[] {
   const all = new Map<string, Entry[]>();
   for (const route of gateway.routes) all.set(route.path, [...(all.get(route.path) ?? []), route]);
@@ -68,8 +68,8 @@ function paths(): { readonly path: string; readonly url: string; readonly routes
 }
 
 /**
- * The callbacks of agents, whose callers prove themselves by the address (`callback-endpoint.test.ts`), and the probes of
- * orchestrators, which serve everybody alike.
+ * Routes with their own authentication: the callbacks of agents, which the sealed URL authorises
+ * (`callback-endpoint.test.ts`), and the probes of orchestrators, which serve all callers alike.
  */
 const ownCallers = (routes: readonly Entry[]): boolean => routes[0]!.authenticator !== undefined;
 
@@ -79,7 +79,7 @@ const allowOf = (routes: readonly Entry[]): string =>
 const as = (token: string | undefined): Record<string, string> =>
   token === undefined ? {} : { authorization: `Bearer ${token}` };
 
-/** What tells the formats of errors apart. */
+/** Detects the format of an error. */
 function formatOf(body: string): string {
   const value = JSON.parse(body) as { jsonrpc?: string; error?: unknown; code?: unknown };
   if (value.jsonrpc === '2.0') return 'jsonrpc';
@@ -91,7 +91,7 @@ const EXPECTED: Readonly<Record<string, string>> = { mcp: 'jsonrpc', 'a2a-jsonrp
 const expectedFormat = ({ errors: { name } }: Entry): string => EXPECTED[name] ?? name;
 
 describe('every route', () => {
-  it('has the callers of the gateway, but for the callbacks of agents and the probes', () => {
+  it('uses the gateway’s authentication, except the callbacks of agents and the probes', () => {
     const own = new Set(paths().flatMap(({ path, routes }) => (ownCallers(routes) ? [path] : [])));
     expect([...own].sort()).toEqual(['/_health/live', '/_health/ready', '/a2a/push/{address}']);
   });
@@ -101,7 +101,7 @@ describe('every route', () => {
     for (const { description } of gateway.routes) expect(description).toMatch(/^.{5,100}$/);
   });
 
-  it('answers other methods with 405, Allow and its own format of errors', async () => {
+  it('answers other methods with 405, Allow and its own error format', async () => {
     for (const { path, url, routes } of paths()) {
       if (ownCallers(routes)) continue;
       const allow = allowOf(routes);
@@ -134,10 +134,10 @@ describe('every route', () => {
     }
   });
 
-  it('serves HEAD where GET is there, by the head of GET', async () => {
+  it('serves HEAD with the headers of GET', async () => {
     for (const { path, url, routes } of paths()) {
       if (!routes.some(({ method }) => method === 'GET')) continue;
-      // A stream has no end, so only its head is looked at here.
+      // A stream has no end, so only its head is checked here.
       const head = await ask(url, { method: 'HEAD', headers: as(ADMIN) });
       expect([path, head.body]).toEqual([path, '']);
       expect([path, head.status]).not.toEqual([path, 405]);
@@ -161,7 +161,7 @@ describe('every route', () => {
   });
 });
 
-describe('a path without a route', () => {
+describe('an unknown path', () => {
   it.each([
     ['/nothing', 'jsonrpc', 'not_found'],
     ['/mcp/nobody', 'jsonrpc', 'not_found'],
@@ -170,7 +170,7 @@ describe('a path without a route', () => {
     ['/a2a/nobody', 'jsonrpc', 'agent_not_found'],
     ['/a2a/nobody/nothing', 'a2a-rest', 'NOT_FOUND'],
     ['/a2a/desk/nothing', 'a2a-rest', 'NOT_FOUND'],
-  ])('%s is 404 for callers, for strangers 401', async (path, format, reason) => {
+  ])('%s is 404 for callers, and 401 without authentication', async (path, format, reason) => {
     for (const method of ['GET', 'POST', 'PUT']) {
       const stranger = await ask(`${gateway.url}${path}`, { method });
       expect([stranger.status, formatOf(stranger.body)]).toEqual([401, format]);
@@ -185,7 +185,7 @@ describe('a path without a route', () => {
   });
 });
 
-describe('S1-58: a protocol that is switched off', () => {
+describe('S1-58: a disabled protocol', () => {
   it.each([
     ['/', 'mcp_gateway_disabled'],
     ['/mcp', 'mcp_gateway_disabled'],
@@ -197,9 +197,9 @@ describe('S1-58: a protocol that is switched off', () => {
     ['/a2a/desk/tasks/t1:cancel', 'a2a_gateway_disabled'],
     ['/.well-known/agent.json', 'a2a_gateway_disabled'],
     ['/.well-known/agents/desk.json', 'a2a_gateway_disabled'],
-  ])('says so at %s, to everybody', async (path, reason) => {
+  ])('reports so at %s to every caller', async (path, reason) => {
     const reply = await ask(`${closed.url}${path}`, { method: 'POST', body: {} });
-    // JSON-RPC of A2A writes this error on 200.
+    // A2A's JSON-RPC sends this error with status 200.
     expect(reply.status).toBe(/^(\/v1)?\/a2a(\/\w+)?$/.test(path) ? 200 : 404);
     expect(reply.body.toLowerCase()).toContain(`"${reason}"`);
   });

@@ -21,7 +21,7 @@ afterAll(() => world.close());
 const open = (token: string): Promise<Session> => Session.open(world.mcp, '2025-11-25', as(token));
 const statusOf = async (session: Session): Promise<number> => (await session.request('ping')).status;
 
-it("a caller with too many sessions loses its own that was idle for longest, and nobody else's", async () => {
+it("a caller with too many sessions loses its own longest idle one, and no other caller's", async () => {
   const bobs = await open(BOB);
   const first = await open(ADA);
   const second = await open(ADA);
@@ -32,7 +32,7 @@ it("a caller with too many sessions loses its own that was idle for longest, and
   for (const session of [first, third, bobs]) expect(await statusOf(session)).toBe(200);
 });
 
-it('a session with an open stream does not give way; where all are in use a new one is refused', async () => {
+it('a session with an open stream is not evicted; if all are in use, a new one is refused', async () => {
   const sessions = await Promise.all([open(ADA), open(ADA), open(ADA)]);
   const streams = await Promise.all(
     sessions.map(async ({ headers }) => {
@@ -55,7 +55,7 @@ it('a session with an open stream does not give way; where all are in use a new 
   for (const stream of streams) stream.abort();
 });
 
-it('large descriptions of clients are not kept', async () => {
+it('large client descriptions are not kept', async () => {
   const large = 'x'.repeat(3_500_000);
   const body = initializeBody('2025-11-25') as { params: Record<string, unknown> };
   const initialize = (params: Record<string, unknown>) =>
@@ -67,6 +67,6 @@ it('large descriptions of clients are not kept', async () => {
     const reply = await initialize({ clientInfo: { name: 'large', version: '1', large } });
     expect(reply.status).toBe(200);
   }
-  // 60 of them would hold 210 MB.
+  // 60 of them would take 210 MB.
   expect(world.memory() - before).toBeLessThan(105);
 });

@@ -1,4 +1,4 @@
-/** Sessions of the handshake era over Streamable HTTP: whose they are, how long they last, what can be resumed. */
+/** Sessions of the handshake era over Streamable HTTP: their owners, their lifetime, and resuming of streams. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, LEGACY, modernCall, Session } from './support/speak.js';
@@ -33,8 +33,8 @@ afterEach(() => world.wellBehaved());
 const open = (version: string, token = ADA, path = '/mcp'): Promise<Session> =>
   Session.open(`${world.url}${path}`, version, as(token));
 
-describe('whose a session is', () => {
-  it('HL-12 C-04 S7: its id is minted by the server, visible ASCII, long and never the same', async () => {
+describe('the owner of a session', () => {
+  it('HL-12 C-04 S7: its id is created by the server, visible ASCII, long and unique', async () => {
     const ids = new Set<string>();
     for (let i = 0; i < 20; i++) {
       const asked = await ask(world.mcp, {
@@ -79,7 +79,7 @@ describe('whose a session is', () => {
     for (const [index, reply] of stolenReplies.entries()) {
       expect(reply.status).toBe(404);
       expect(reply.json.error).toMatchObject({ code: -32000, data: { reason: 'session_not_found' } });
-      // Nothing tells a foreign session from one that never was.
+      // A foreign session and a session that never existed get the same response.
       expect(reply.body).toBe(unknownReplies[index]!.body);
     }
     expect((await session.request('ping')).status).toBe(200);
@@ -116,7 +116,7 @@ describe('whose a session is', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('HL-13 C-04: a request without a session is 400, and no session is made for it', async () => {
+  it('HL-13 C-04: a request without a session is 400, and no session is created for it', async () => {
     const reply = await ask(world.mcp, {
       headers: { accept: BOTH, ...as(ADA) },
       body: { jsonrpc: '2.0', id: 4, method: 'tools/list' },
@@ -126,7 +126,7 @@ describe('whose a session is', () => {
     expect(reply.headers['mcp-session-id']).toBeUndefined();
   });
 
-  it('S2-15: many requests at once are in the same session', async () => {
+  it('S2-15: many concurrent requests share the same session', async () => {
     const session = await open('2025-06-18');
     const replies = await Promise.all(
       Array.from({ length: 20 }, (_, id) => session.call('echo__echo', { text: `t${id}` }, id)),
@@ -135,7 +135,7 @@ describe('whose a session is', () => {
   });
 });
 
-describe.concurrent('how long it lasts', () => {
+describe.concurrent('the lifetime of a session', () => {
   it('C-04 S7: an unused session expires: 404, and a new one can be opened', async () => {
     const session = await Session.open(brief.mcp, '2025-11-25');
     expect((await session.request('ping')).status).toBe(200);
@@ -146,7 +146,7 @@ describe.concurrent('how long it lasts', () => {
     await Session.open(brief.mcp, '2025-11-25');
   });
 
-  it('a session whose stream is open does not expire under its client', async () => {
+  it('a session with an open stream does not expire', async () => {
     const session = await Session.open(brief.mcp, '2025-11-25');
     const stream = await session.listen();
     await sleep(4_500);
@@ -155,14 +155,14 @@ describe.concurrent('how long it lasts', () => {
     stream.close();
   });
 
-  it('a session with a call under way does not expire', async () => {
+  it('a session with a running call does not expire', async () => {
     const session = await Session.open(brief.mcp, '2025-06-18');
     const reply = await session.call('echo__wait', { text: 'long', ms: 4_500 });
     expect(textOf(reply.json)).toBe('long');
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('C-05: DELETE cancels what is under way upstream and ends the streams', async () => {
+  it('C-05: DELETE cancels the running upstream calls and ends the streams', async () => {
     const session = await open('2025-06-18');
     const stream = await session.listen();
     const call = session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'deleted', ms: 20_000 } });
@@ -236,7 +236,7 @@ describe('streams', () => {
     get.close();
   });
 
-  it('HL-07 C-01.2: a session has one general stream: the second GET is 409, and after it closed another is taken', async () => {
+  it('HL-07 C-01.2: a session has one general stream: the second GET is 409, and after it closed another is accepted', async () => {
     const session = await open('2025-11-25');
     const first = await session.listen();
     expect(first.status).toBe(200);
@@ -254,7 +254,7 @@ describe('streams', () => {
     third.close();
   });
 
-  it('HL-08 TOOL-04: what is unsolicited goes to the GET stream only, and waits for it', async () => {
+  it('HL-08 TOOL-04: unsolicited messages go to the GET stream only, and wait for it', async () => {
     const session = await open('2025-06-18');
     world.echo.announce();
     await sleep(600);
@@ -265,7 +265,7 @@ describe('streams', () => {
     stream.close();
   });
 
-  it('HL-09 HL-11 HLC-06 case 12: a lost POST stream is not a cancellation; GET with Last-Event-ID brings the rest, once', async () => {
+  it('HL-09 HL-11 HLC-06 case 12: a lost POST stream is not a cancellation; GET with Last-Event-ID returns the rest once', async () => {
     const session = await open('2025-11-25');
     const text = 'resumed';
     const stream = await session.stream('tools/call', {
@@ -287,13 +287,13 @@ describe('streams', () => {
     expect(progress).toEqual(Array.from({ length: 10 - seen }, (_, n) => seen + n + 1));
     expect(textOf(again.messages.at(-1)!)).toBe(text);
     expect(world.echo.cancelled).not.toContain(text);
-    // The same point can be asked for again while it is kept.
+    // The same point can be requested again while it is kept.
     const third = await session.listen({ 'last-event-id': last });
     await third.end();
     expect(third.messages).toEqual(again.messages);
   });
 
-  it('HL-09 HLC-06: a call whose stream had said nothing yet is resumed from its priming event', async () => {
+  it('HL-09 HLC-06: a call whose stream had no messages yet is resumed from its priming event', async () => {
     const session = await open('2025-11-25');
     const stream = await session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'quiet', ms: 1_500 } });
     const primed = await stream.until(({ events }) => events[0]);
@@ -303,7 +303,7 @@ describe('streams', () => {
     expect(textOf(again.messages.at(-1)!)).toBe('quiet');
   });
 
-  it('case 14: a Last-Event-ID that is unknown, foreign or garbage is refused, never as a lost session, and shows no events of others', async () => {
+  it('case 14: an unknown, foreign or invalid Last-Event-ID is refused, not as a lost session, and returns no events of others', async () => {
     const mine = await open('2025-11-25');
     const other = await open('2025-11-25');
     const theirs = await open('2025-11-25', BOB);
@@ -347,7 +347,7 @@ describe('streams', () => {
     }
   });
 
-  it('case 14: an id of a stream of the same session brings that stream and no other (HL-11)', async () => {
+  it('case 14: an id of a stream of the same session returns that stream and no other (HL-11)', async () => {
     const session = await open('2025-11-25');
     const run = async (text: string) => {
       const reply = await session.request('tools/call', { ...steps, arguments: { ...steps.arguments, text } }, text);
@@ -366,7 +366,7 @@ describe('streams', () => {
     const session = await open('2025-11-25');
     const reply = await session.request('tools/call', {
       name: 'echo__steps',
-      // Not so fast that progress is thinned out.
+      // Slow enough that progress is not thinned out.
       arguments: { text: 'many', count: 1_200, size: 1, pause: 2 },
       _meta: { progressToken: 1 },
     });
@@ -408,7 +408,7 @@ describe('messages inside a session', () => {
     ['zero', 0],
     ['a negative number', -5],
     ['a large number', 9007199254740991],
-  ])('BASE-04 S2-24: the id comes back as it was: %s', async (_, id) => {
+  ])('BASE-04 S2-24: the id is returned unchanged: %s', async (_, id) => {
     const session = await open('2025-11-25');
     expect((await session.request('ping', undefined, id)).json.id).toBe(id);
     expect((await session.call('echo__echo', { text: 'x' }, id)).json.id).toBe(id);
@@ -449,7 +449,7 @@ describe('messages inside a session', () => {
     expect(reply.json.result.resultType).toBe('complete');
   });
 
-  it('CAN-01: notifications/cancelled ends the call upstream, without an answer', async () => {
+  it('CAN-01: notifications/cancelled ends the call upstream, without a response', async () => {
     const session = await open('2025-11-25');
     const call = await session.stream(
       'tools/call',
@@ -469,7 +469,7 @@ describe('messages inside a session', () => {
     );
   });
 
-  it('CAN-01 S3: nobody cancels the call of another session', async () => {
+  it('CAN-01 S3: a session cannot cancel the call of another session', async () => {
     const session = await open('2025-11-25');
     const other = await open('2025-11-25');
     const call = session.call('echo__wait', { text: 'mine', ms: 800 }, 'same');

@@ -1,4 +1,4 @@
-/** Many clients that ask for large answers and do not read them: each within its own limits, together too much. */
+/** Many clients that request large responses and do not read them: each within its own limits, together too much. */
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { answer, json, type Rogue, startRogue } from './support/rogue.js';
@@ -7,7 +7,7 @@ import { eventually } from './support/wire.js';
 import { startWorld, type World } from './support/world.js';
 
 const READERS = 80;
-/** The system takes about one of these where nobody reads, so each client asks for two. */
+/** The system buffers about one of these if nobody reads, so each client requests two. */
 const LARGE = 3_900_000;
 const UNREAD = 32;
 
@@ -33,7 +33,7 @@ const HEAD = Object.entries(modernHeaders('tools/call', PARAMS)).map(([name, val
 const BODY = JSON.stringify(modernBody('tools/call', PARAMS));
 const REQUEST = `POST /mcp HTTP/1.1\r\nHost: localhost\r\n${HEAD.join('')}Content-Type: application/json\r\nContent-Length: ${BODY.length}\r\n\r\n${BODY}`;
 
-it(`${READERS} clients that do not read hold little memory; those that read are served`, async () => {
+it(`${READERS} clients that do not read occupy little memory; those that read are served`, async () => {
   const before = world.memory();
   const gone = new Set<Socket>();
   const slow = Array.from({ length: READERS }, () => {
@@ -54,7 +54,7 @@ it(`${READERS} clients that do not read hold little memory; those that read are 
     (log) => log.includes('limits.unread'),
     90_000,
   );
-  // Whoever reads is served meanwhile, however large the answer is.
+  // Clients that read are served meanwhile, with a response of any size.
   for (let i = 0; i < 3; i++) {
     const reply = await modernCall(world.mcp, 'large__large');
     expect(reply.json.result?.content[0]?.text).toHaveLength(LARGE);
@@ -64,9 +64,10 @@ it(`${READERS} clients that do not read hold little memory; those that read are 
   console.log(
     `${READERS} slow readers of ${LARGE} bytes: ${Math.round(held)} MiB more with limits.unread ${UNREAD} MiB`,
   );
-  // The second of each would be 298 MiB; some of the difference is what the collector has not looked at yet.
+  // The second response of each client would take 298 MiB; a part of the difference is garbage that was not collected
+  // yet.
   expect(held).toBeLessThan(200);
-  // Those that were cut learn of it when they read on.
+  // Disconnected clients notice it when they read on.
   for (const socket of slow) {
     socket.on('close', () => gone.add(socket));
     socket.resume();

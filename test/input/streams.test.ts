@@ -1,4 +1,4 @@
-/** Clients that leave, stop reading or vanish (cases 12, 13 and 15). */
+/** Clients that disconnect, stop reading or vanish (cases 12, 13 and 15). */
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Cancellation, principalOf } from '../../src/core/caller.js';
@@ -17,7 +17,7 @@ import { ask, EventStream, eventually, sleep, Wire } from './support/wire.js';
 import { startWorld, type World } from './support/world.js';
 
 let world: World;
-/** Opened first and looked at later: its ping takes a quarter of a minute. */
+/** Opened first and checked later, because its ping takes a quarter of a minute. */
 let quiet: Promise<EventStream>;
 beforeAll(async () => {
   world = await startWorld();
@@ -37,7 +37,7 @@ const streamed = (name: string, args: object, meta: object = { progressToken: 1 
   });
 
 describe('case 12: a client that closes the stream of its call', () => {
-  it('case 12: modern: that cancels the call upstream, before and after the stream began (HM-10)', async () => {
+  it('case 12: modern: the call is cancelled upstream, before and after the stream began (HM-10)', async () => {
     const stream = await streamed('echo__steps', { text: 'left streaming', count: 500, size: 1, pause: 20 });
     await stream.until(({ messages }) => messages.length > 2);
     stream.close();
@@ -56,7 +56,7 @@ describe('case 12: a client that closes the stream of its call', () => {
     await expect(silent).rejects.toThrow();
   });
 
-  it('case 12: modern: a connection cut in the middle counts the same', async () => {
+  it('case 12: modern: a cut connection has the same effect', async () => {
     const { hostname, port } = new URL(world.url);
     const socket = connect(Number(port), hostname);
     const body = JSON.stringify(
@@ -73,7 +73,7 @@ describe('case 12: a client that closes the stream of its call', () => {
     await eventually(() => world.echo.cancelled.includes('reset'), Boolean);
   });
 
-  it('case 12: legacy: the call goes on and its result is kept for a resume (HL-09)', async () => {
+  it('case 12: legacy: the call continues and its result is kept for a resume (HL-09)', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const stream = await session.stream('tools/call', {
       name: 'echo__steps',
@@ -116,7 +116,7 @@ describe('case 13: a client that stops reading', () => {
       modernBody('tools/call', params, { meta: { progressToken: 1 } }),
     );
     await eventually(() => world.echo.cancelled.includes('stalled modern'), Boolean, 30_000);
-    // 30 MB were on their way; what is kept for one client is bounded.
+    // 30 MB were to be sent; the bytes kept for one client are bounded.
     expect(world.memory() - before).toBeLessThan(64);
     wire.socket.resume();
     await wire.until(() => wire.closed);
@@ -132,7 +132,7 @@ describe('case 13: a client that stops reading', () => {
     stream.close();
   });
 
-  it('case 13: legacy: the same, but the call goes on and a resume finds what is kept, or hears that it is not', async () => {
+  it('case 13: legacy: the same, but the call continues, and a resume gets the kept events or an error', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const before = world.memory();
     const params = { ...flood('stalled legacy'), _meta: { progressToken: 1 } };
@@ -154,7 +154,7 @@ describe('case 13: a client that stops reading', () => {
     await session.end();
   });
 
-  it('case 13: a GET stream nobody reads holds no more than its buffer', async () => {
+  it('case 13: an unread GET stream holds no more than its buffer', async () => {
     const session = await Session.open(world.mcp, '2025-06-18');
     const stream = await session.listen();
     stream.res.pause();
@@ -167,14 +167,14 @@ describe('case 13: a client that stops reading', () => {
   });
 });
 
-describe('case 15: a client that vanished without a word', () => {
+describe('case 15: a client that vanished silently', () => {
   it('case 15: streams are pinged with comments (HM-09)', async () => {
     const stream = await quiet;
     await stream.until(({ comments }) => comments.some((comment) => /^\s*ping \d+/.test(comment)), 20_000);
     stream.close();
   });
 
-  it('case 15: behind a black hole neither the stream nor its session holds anybody up', async () => {
+  it('case 15: behind a black hole neither the stream nor its session blocks others', async () => {
     const proxy = await startFaultProxy({ port: Number(new URL(world.url).port) });
     const session = await Session.open(world.mcp, '2025-11-25');
     const stream = await EventStream.open(`http://127.0.0.1:${proxy.port}/mcp`, {
@@ -183,7 +183,7 @@ describe('case 15: a client that vanished without a word', () => {
     await stream.until(({ events }) => events[0]);
     proxy.set({ blackHole: true });
     world.echo.announce();
-    // The client comes back by another way while the old connection looks open: it resumes, and gets what it missed.
+    // The client reconnects by another path while the old connection looks open: it resumes and gets the missed events.
     const again = await session.listen({ 'last-event-id': stream.events[0]!.id! });
     expect(again.status).toBe(200);
     await again.until<Message>(({ messages }) =>
@@ -194,7 +194,7 @@ describe('case 15: a client that vanished without a word', () => {
     stream.close();
   });
 
-  it('case 15: a stream that is resumed ends on the connection it had before', async () => {
+  it('case 15: a resumed stream ends on its previous connection', async () => {
     const session = await Session.open(world.mcp, '2025-11-25');
     const stream = await session.listen();
     const { id } = await stream.until(({ events }) => events[0]);
@@ -204,7 +204,7 @@ describe('case 15: a client that vanished without a word', () => {
     again.close();
   });
 
-  it('case 15: a subscription that is too old is ended with its result (SUB-06)', async () => {
+  it('case 15: a subscription beyond its maximum age ends with its result (SUB-06)', async () => {
     const said: Message[] = [];
     let closed = 0;
     const gateway = {
@@ -249,7 +249,7 @@ describe('case 15: a client that vanished without a word', () => {
     expect(closed).toBe(1);
   });
 
-  /** The same class the gateway uses, with times that fit into a test. */
+  /** The class that the gateway uses, with short times. */
   describe('the age of a stream', () => {
     let server: Listener;
     let url: string;
@@ -280,7 +280,7 @@ describe('case 15: a client that vanished without a word', () => {
       await closed;
     });
 
-    it('case 15: is limited: a goodbye, then the end', async () => {
+    it('case 15: is limited: a closing message, then the end', async () => {
       aged = [];
       const stream = await EventStream.open(url);
       await stream.end(5_000);
@@ -304,7 +304,7 @@ describe('case 15: a client that vanished without a word', () => {
   });
 });
 
-it('HM-05: a reply larger than what a slow reader may owe is let through to a client that reads', async () => {
+it('HM-05: a reply larger than the limit of unread bytes reaches a client that reads', async () => {
   const text = 'y'.repeat(3 * 1024 * 1024);
   const session = await Session.open(world.mcp, '2025-06-18');
   const reply = await session.post(

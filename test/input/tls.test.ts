@@ -1,4 +1,4 @@
-/** The gateway with TLS: HTTP/1.1 and HTTP/2 clients, certificates that are replaced, certificates of clients. */
+/** The gateway with TLS: HTTP/1.1 and HTTP/2 clients, replaced certificates, client certificates. */
 import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A `fetch` that speaks one of the protocols, and tells which one its connections have agreed on. */
+/** A `fetch` for one of the protocols that records the negotiated protocol of its connections. */
 function fetching(allowH2: boolean): { fetch: typeof fetch; protocols: Set<string>; close(): Promise<void> } {
   const protocols = new Set<string>();
   const connect = buildConnector({ allowH2, ca: trusted });
@@ -92,7 +92,7 @@ describe.each([
   ['HTTP/1.1', false, 'http/1.1'],
   ['HTTP/2', true, 'h2'],
 ] as const)('%s', (_, allowH2, protocol) => {
-  it('carries a modern client of the SDK: calls, and progress on a stream', async () => {
+  it('serves a modern SDK client: calls, and progress on a stream', async () => {
     const { fetch, protocols, close } = fetching(allowH2);
     const client = new ModernClient(info);
     await client.connect(new ModernTransport(new URL(`${gateway.url}/mcp`), { fetch }));
@@ -111,7 +111,7 @@ describe.each([
     expect([...protocols]).toEqual([protocol]);
   });
 
-  it('carries a client with a session: calls, and a stream that is held meanwhile', async () => {
+  it('serves a client with a session: calls beside an open stream', async () => {
     const { fetch, protocols, close } = fetching(allowH2);
     const client = new Client(info);
     let changes = 0;
@@ -123,7 +123,7 @@ describe.each([
     const onprogress = ({ progress: done }: { progress: number }): void => void progress.push(done);
     expect(textOf(await client.callTool(STEPS, undefined, { onprogress }))).toBe('steps');
     expect(progress).toEqual([1, 2, 3]);
-    // Its stream is opened in the background; once it is, changes of the list are told there.
+    // The client opens its stream in the background; once it is open, list changes arrive there.
     await eventually(
       () => {
         echo.announce();
@@ -138,7 +138,7 @@ describe.each([
     expect([...protocols]).toEqual([protocol]);
   });
 
-  it('carries a client of HTTP+SSE', async () => {
+  it('serves a client of HTTP+SSE', async () => {
     const { fetch, close } = fetching(allowH2);
     const client = new Client(info);
     const transport = new SSEClientTransport(new URL(`${gateway.url}/sse`), { fetch, eventSourceInit: { fetch } });
@@ -148,7 +148,7 @@ describe.each([
     await close();
   });
 
-  it('carries A2A: a card with https URLs, a message, and a stream of events', async () => {
+  it('serves A2A: a card with https URLs, a message, and a stream of events', async () => {
     const { fetch, close } = fetching(allowH2);
     const card = await (await fetch(`${gateway.url}/a2a/tools/.well-known/agent-card.json`)).text();
     expect(card).toContain(`"${gateway.url}/a2a/tools"`);
@@ -176,7 +176,7 @@ describe.each([
     await close();
   });
 
-  it('refuses what it should, in words', async () => {
+  it('refuses invalid requests with a reason', async () => {
     const { fetch, close } = fetching(allowH2);
     const post = (init: RequestInit): Promise<Response> => fetch(`${gateway.url}/mcp`, { method: 'POST', ...init });
     const gzipped = await post({
@@ -195,7 +195,7 @@ describe.each([
 
   const hasCurl = spawnSync('curl', ['--version']).error === undefined;
   const curlIt = hasCurl ? it : (): void => {};
-  curlIt('carries curl: a call, and a stream', async () => {
+  curlIt('serves curl: a call and a stream', async () => {
     const ca = join(folder, 'first.pem');
     writeFileSync(ca, trusted.join(''));
     const curl = async (params: typeof STEPS | object, meta: object): Promise<string> => {
@@ -218,7 +218,7 @@ describe.each([
   });
 });
 
-/** The subject of the certificate that a new connection is shown. */
+/** The subject of the certificate that a new connection receives. */
 async function subject(): Promise<string> {
   const socket = tls.connect({ port: Number(new URL(gateway.url).port), host: '127.0.0.1', rejectUnauthorized: false });
   await once(socket, 'secureConnect');
@@ -227,7 +227,7 @@ async function subject(): Promise<string> {
   return shown;
 }
 
-it('is given another certificate under load, and no call fails; streams that are open go on', async () => {
+it('replaces the certificate under load without a failed call; open streams continue', async () => {
   const before = await subject();
   const agents = [fetching(false), fetching(true)];
   let going = true;
@@ -246,7 +246,7 @@ it('is given another certificate under load, and no call fails; streams that are
   };
   const clients = Array.from({ length: 6 }, async (_, i) => {
     for (let n = 0; going; n++) {
-      // Some keep their connections, some open one for each call.
+      // Some clients keep their connections, some open one for each call.
       const own = i < 2 ? fetching(i === 1) : undefined;
       await call((own ?? agents[i % 2]!).fetch, `call ${i} ${n}`).catch((error: Error) => failures.push(String(error)));
       await own?.close();
@@ -278,7 +278,7 @@ it('is given another certificate under load, and no call fails; streams that are
     (count) => count > at + 50,
     30_000,
   );
-  // A file that is broken changes nothing.
+  // An invalid file changes nothing.
   writeFileSync(CERT, 'nonsense');
   gateway.process.kill('SIGHUP');
   await eventually(
@@ -302,7 +302,7 @@ it('is given another certificate under load, and no call fails; streams that are
   for (const { close } of agents) await close();
 });
 
-it('refuses certificates of clients that another authority has signed', async () => {
+it('refuses client certificates of another authority', async () => {
   const guarded = await startGateway({ tls: { cert: CERT, key: KEY, clientCa: CA } });
   const ask = async (own: object): Promise<number | string> => {
     const agent = new Agent({ connect: { ca: trusted, ...own } });
@@ -323,7 +323,7 @@ it('refuses certificates of clients that another authority has signed', async ()
   expect(await guarded.close()).toBe(0);
 });
 
-it('does not start with files that cannot be used, and says why', async () => {
+it('does not start with invalid files, and reports the reason', async () => {
   const start = (settings: object): Promise<unknown> => startGateway({ tls: settings });
   writeFileSync(join(folder, 'none.pem'), 'nonsense');
   await expect(start({ cert: join(folder, 'none.pem'), key: KEY })).rejects.toThrow(

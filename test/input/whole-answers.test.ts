@@ -1,4 +1,7 @@
-/** Large answers to many clients at a time that stop reading, leave, cancel and resume: every byte is compared. */
+/**
+ * Large responses to many clients that stop reading, disconnect, cancel and resume at the same time: every byte is
+ * compared.
+ */
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request as open } from 'node:http';
 import { connect } from 'node:net';
@@ -10,14 +13,17 @@ import { startWorld, type World } from './support/world.js';
 
 const ROUNDS = 12;
 const SIZES = [64 * 1024, 70_000, 100_000, 100_001, 300_000, 1_000_000, 2_000_000];
-/** More than the system takes off the gateway's hands where nobody reads. */
+/** More than the system buffers if nobody reads. */
 const HUGE = 3_900_000;
 const PADDING = ' '.repeat(HUGE);
 
 const textFor = (mark: string, size: number): string =>
   `${mark} `.repeat(Math.ceil(size / (mark.length + 1))).slice(0, size);
 const sizeFor = (n: number): number => SIZES[n % SIZES.length]!;
-/** Of replies that are kept for a while: all of them together must fit, or what others come back for is pushed out. */
+/**
+ * For replies that are kept for a while: all of them together must fit, or some would be dropped before their client
+ * resumes.
+ */
 const keptSizeFor = (n: number): number => Math.min(sizeFor(n), 300_000);
 
 let both: Rogue;
@@ -56,7 +62,7 @@ afterAll(async () => {
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A client with one connection that it keeps. */
+/** A client with one persistent connection. */
 class Client {
   readonly agent = new Agent({ keepAlive: true, maxSockets: 1 });
 
@@ -89,7 +95,7 @@ async function whole(res: IncomingMessage, had: Buffer[] = []): Promise<string> 
   return Buffer.concat(had).toString('utf8');
 }
 
-/** Reads a little, then nothing for a while, then the rest. */
+/** Reads a little, then pauses, then reads the rest. */
 async function halting(res: IncomingMessage, wait: () => Promise<unknown>): Promise<string> {
   const first = await new Promise<Buffer>((resolve) => {
     res.once('data', (chunk: Buffer) => {
@@ -101,7 +107,7 @@ async function halting(res: IncomingMessage, wait: () => Promise<unknown>): Prom
   return whole(res, [first]);
 }
 
-/** Reads until `enough` of the body came, and hangs up. */
+/** Reads until `enough` of the body arrived, and disconnects. */
 async function cut(res: IncomingMessage, enough: number): Promise<string> {
   let had = '';
   res.on('error', () => {});
@@ -121,7 +127,7 @@ function said(type: string | undefined, body: string): string {
   return (JSON.parse(text) as { result: { content: { text: string }[] } }).result.content[0]!.text;
 }
 
-/** The id a reply begins with, behind which all of it comes again. */
+/** The id at the beginning of a reply, from which the whole reply can be resumed. */
 const primingOf = (body: string): string => /^id: (\S+)/.exec(body)![1]!;
 
 const expectText = (got: string, mark: string, size: number): void => {
@@ -194,10 +200,10 @@ class Legacy {
 const SERVERS = ['both', 'new'];
 const STOPS = 'a client that stops reading in the middle';
 const READS_AGAIN = 'a client that reads again while it speaks on';
-/** All that can be kept for them fits, also where every answer takes so long that it becomes a stream. */
+/** All kept replies fit, even if every response is slow enough to become a stream. */
 const countOf = (who: string): number => (who === STOPS || who === READS_AGAIN ? 1 : 2);
 
-/** Each is one client that does the same thing round after round. */
+/** Each is one client that repeats the same behavior in each round. */
 const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
   'a modern client': async (name) => {
     const client = new Client();
@@ -280,7 +286,7 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
       const lost = new Client();
       const had = await cut(await session.call(SERVERS[round % 2]!, mark, size, round, undefined, lost), 2_000);
       lost.close();
-      // What it says meanwhile goes over another connection.
+      // Its other messages use another connection.
       const next = await session.call('both', `${mark}-next`, 100_000, 1_000 + round);
       expectText(said(next.headers['content-type'], await whole(next)), `${mark}-next`, 100_000);
       expectText(await session.resume(primingOf(had), 50), mark, size);
@@ -295,7 +301,7 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
       const body = await whole(await session.call('both', mark, HUGE, round));
       expectText(said('text/event-stream', body), mark, HUGE);
       const again = await session.resume(primingOf(body), 200, async () => {
-        // On the connection of the first reply, which is dropped by it while it is being read on another.
+        // On the connection of the first reply, which is dropped by this call while another connection reads it.
         const next = await session.call('both', `${mark}-next`, HUGE, 1_000 + round);
         expectText(said('text/event-stream', await whole(next)), `${mark}-next`, HUGE);
       });
@@ -305,8 +311,8 @@ const behaviours: Readonly<Record<string, (name: string) => Promise<void>>> = {
   },
 };
 
-describe('large answers', () => {
-  it('bring nobody a byte of another, whatever all of them do at the same time', async () => {
+describe('large responses', () => {
+  it('contain no byte of another response under concurrent behavior of all kinds', async () => {
     await Promise.all(
       Object.entries(behaviours).flatMap(([who, behave], kind) =>
         Array.from({ length: countOf(who) }, (_, n) =>
@@ -318,10 +324,10 @@ describe('large answers', () => {
     );
   });
 
-  it('are the same where somebody reads an old reply slowly', async () => {
+  it('are correct while another client reads an old reply slowly', async () => {
     const session = await Legacy.open('2025-11-25');
     const id = primingOf(await whole(await session.call('both', 'kept', HUGE, 1)));
-    // Asked for twice on one connection that is not read: the second copy is more than the system takes.
+    // Requested twice on one unread connection: the second copy exceeds the system's buffers.
     const { hostname, port, pathname } = new URL(world.mcp);
     const lines = Object.entries({ ...session.headers, accept: 'text/event-stream', 'last-event-id': id });
     const head = `GET ${pathname} HTTP/1.1\r\nhost: ${hostname}:${port}\r\n${lines.map((line) => line.join(': ')).join('\r\n')}\r\n\r\n`;
@@ -341,12 +347,12 @@ describe('large answers', () => {
     );
     socket.destroy();
     const text = Buffer.concat(chunks).toString('latin1');
-    // But for those that may be cut by the framing.
+    // Except for those that the framing may cut.
     expect(text.split('kept ').length).toBeGreaterThan((2 * HUGE) / 5 - 1_000);
     session.client.close();
   });
 
-  it('are dropped when they were read, and kept when they came through a proxy', async () => {
+  it('are dropped once read, and kept if they came through a proxy', async () => {
     const session = await Legacy.open('2025-11-25');
     const first = primingOf(await whole(await session.call('both', 'direct', 100_000, 1)));
     await whole(await session.call('both', 'after', 10, 2));
@@ -366,7 +372,7 @@ describe('large answers', () => {
     session.client.close();
   });
 
-  it('do not hold the memory they were read into, where they are a small part of it', async () => {
+  it('do not keep the buffer they were read into if they are a small part of it', async () => {
     const message = (id: number) => ({
       jsonrpc: '2.0',
       id,
@@ -379,7 +385,7 @@ describe('large answers', () => {
     for (let n = 0; n < 8; n++) {
       const session = await Legacy.open('2025-11-25');
       sessions.push(session);
-      // Behind a proxy, so that nothing is dropped by what is said next.
+      // Behind a proxy, so that the next message does not drop anything.
       const headers = { ...session.headers, 'x-forwarded-for': '192.0.2.7' };
       for (let id = 0; id < 16; id++) {
         const body = await whole(await session.client.begin('POST', headers, message(id)));
@@ -387,7 +393,7 @@ describe('large answers', () => {
         if (id === 3) last = primingOf(body);
       }
     }
-    // All the bodies together are half a gigabyte, what is kept of them four megabytes.
+    // All bodies together have half a gigabyte, the kept parts four megabytes.
     expect(world.memory() - before).toBeLessThan(200);
     expectText(await sessions.at(-1)!.resume(last, 0), 'small-3', 30_000);
     for (const session of sessions) session.client.close();

@@ -10,9 +10,9 @@ export interface EchoServer {
   readonly url: string;
   /** Every `tools/call` that arrived: the tool and its arguments. */
   readonly calls: { readonly name: string; readonly args: Readonly<Record<string, unknown>> }[];
-  /** Calls that were cancelled under way. */
+  /** Calls that were cancelled while running. */
   readonly cancelled: string[];
-  /** Texts of calls of `steps` that came to their end. */
+  /** Texts of calls of `steps` that finished. */
   readonly done: string[];
   /** All HTTP requests that arrived, by method. */
   readonly hits: string[];
@@ -37,7 +37,7 @@ export async function startEcho(): Promise<EchoServer> {
     );
     server.registerTool(
       'echo',
-      { description: 'Says what it is told', inputSchema: z.looseObject({ text: z.string() }) },
+      { description: 'Returns the text', inputSchema: z.looseObject({ text: z.string() }) },
       async (args) => {
         calls.push({ name: 'echo', args });
         return said(args.text);
@@ -45,7 +45,7 @@ export async function startEcho(): Promise<EchoServer> {
     );
     server.registerTool(
       'wait',
-      { description: 'Says it later', inputSchema: z.object({ text: z.string(), ms: z.number() }) },
+      { description: 'Returns the text later', inputSchema: z.object({ text: z.string(), ms: z.number() }) },
       async ({ text, ms }, ctx) => {
         calls.push({ name: 'wait', args: { text, ms } });
         try {
@@ -96,7 +96,7 @@ export async function startEcho(): Promise<EchoServer> {
     seenHeaders.push(...req.rawHeaders);
     void serve(req, res);
   });
-  // A healthy server does not hang up on a gateway that was busy for a moment.
+  // A healthy server does not close the connection of a briefly busy gateway.
   server.keepAliveTimeout = 120_000;
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {

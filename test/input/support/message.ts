@@ -1,4 +1,4 @@
-/** JSON-RPC as tests look at it: every member may be missing, and the assertion on it says so. */
+/** JSON-RPC for tests: every member may be missing, and the assertions check for it. */
 export interface Members {
   readonly content: readonly { readonly type: string; readonly text: string }[];
   readonly contents: readonly { readonly uri: string; readonly text: string }[];

@@ -1,4 +1,4 @@
-/** A server that behaves in both eras until a tool is called; what happens then is up to the script. */
+/** A server that behaves correctly in both eras until a tool is called; the script decides the rest. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Message } from './message.js';
@@ -10,7 +10,7 @@ export interface Called {
   readonly progressToken: string | number | undefined;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** How many times this tool was called, this time included. */
+  /** How many times this tool was called, including this call. */
   readonly times: number;
 }
 
@@ -24,7 +24,7 @@ export interface Rogue {
   readonly methods: string[];
   /** Calls whose connection the gateway closed before they were answered. */
   readonly abandoned: string[];
-  /** What a GET is answered with; 405 unless told otherwise. */
+  /** Responds to a GET; 405 by default. */
   onGet: ((req: IncomingMessage, res: ServerResponse) => void) | undefined;
   initializations: number;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** Requests of both eras, written out by hand. */
+/** Requests of both eras, written without an SDK. */
 import type { Message } from './message.js';
 import { ask, EventStream, type Reply } from './wire.js';
 
@@ -12,7 +12,7 @@ export interface ModernOptions {
   readonly id?: string | number;
   readonly version?: string;
   readonly meta?: Readonly<Record<string, unknown>>;
-  /** Headers beside or instead of the mirrored ones; undefined leaves one out. */
+  /** Headers in addition to or instead of the mirrored ones; undefined removes one. */
   readonly headers?: Readonly<Record<string, string | undefined>>;
   readonly capabilities?: object;
 }
@@ -96,7 +96,7 @@ export class Session {
     return {
       accept: BOTH,
       'mcp-session-id': this.id,
-      // The header came with 2025-06-18.
+      // The header exists since 2025-06-18.
       ...(this.version >= '2025-06-18' && { 'mcp-protocol-version': this.version }),
       ...this.extra,
     };
@@ -114,7 +114,7 @@ export class Session {
     return this.request('tools/call', { name, arguments: args, ...(meta && { _meta: meta }) }, id);
   }
 
-  /** A request whose reply is read as it comes. */
+  /** A request whose reply is read while it arrives. */
   stream(method: string, params: object, id: string | number = 1): Promise<EventStream> {
     return EventStream.open(this.url, {
       method: 'POST',
@@ -150,7 +150,7 @@ export class SseClient {
     return ask(this.endpoint, { headers: this.headers, body });
   }
 
-  /** Posts a request and waits for its answer on the stream. */
+  /** Posts a request and waits for its response on the stream. */
   async request(method: string, params: object = {}, id: string | number = 1): Promise<Message> {
     const before = this.stream.messages.length;
     await this.post({ jsonrpc: '2.0', id, method, params });

@@ -1,4 +1,4 @@
-/** HTTP as bytes and as single exchanges: what an SDK would never send. */
+/** HTTP as bytes and as single exchanges, for requests that an SDK never sends. */
 import { type IncomingMessage, request as open, type RequestOptions } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { createParser } from 'eventsource-parser';
@@ -7,10 +7,10 @@ import type { Message } from './message.js';
 export interface Reply {
   readonly status: number;
   readonly headers: IncomingMessage['headers'];
-  /** As written on the wire, name and value in turn. */
+  /** As written on the wire, alternating names and values. */
   readonly rawHeaders: readonly string[];
   readonly body: string;
-  /** The body as JSON; the last message of it where it is an event stream. */
+  /** The body as JSON; for an event stream, its last message. */
   readonly json: Message;
 }
 
@@ -43,7 +43,7 @@ function start(url: string, { method = 'POST', headers = {}, body, signal }: Ask
   });
 }
 
-/** One exchange on a connection of its own. */
+/** One exchange on a separate connection. */
 export async function ask(url: string, options: Ask = {}): Promise<Reply> {
   const res = await start(url, options);
   const chunks: Buffer[] = [];
@@ -82,7 +82,7 @@ export function readEvents(body: string): Event[] {
   return events;
 }
 
-/** An event stream under way. */
+/** An open event stream. */
 export class EventStream {
   readonly events: Event[] = [];
   readonly comments: string[] = [];
@@ -130,14 +130,14 @@ export class EventStream {
     for (const resume of this.waiting) resume();
   }
 
-  /** Resolves once `holds` does; rejects where the stream ends or time passes without it. */
+  /** Resolves once `holds` returns a value; rejects if the stream ends or the time is over. */
   async until<T>(holds: (stream: this) => T | undefined | false, patience = 15_000): Promise<T> {
     const deadline = Date.now() + patience;
     for (;;) {
       const value = holds(this);
       if (value !== undefined && value !== false) return value;
-      if (this.ended) throw new Error(`the stream ended first; it had said: ${this.text.slice(0, 2_000)}`);
-      if (Date.now() > deadline) throw new Error(`waited in vain; the stream said: ${this.text.slice(0, 2_000)}`);
+      if (this.ended) throw new Error(`the stream ended first; received: ${this.text.slice(0, 2_000)}`);
+      if (Date.now() > deadline) throw new Error(`timeout; the stream received: ${this.text.slice(0, 2_000)}`);
       await new Promise<void>((resolve) => {
         const resume = (): void => {
           clearTimeout(timer);
@@ -208,7 +208,7 @@ export class Wire {
   async until(holds: () => boolean, patience = 15_000): Promise<void> {
     const deadline = Date.now() + patience;
     while (!holds()) {
-      if (Date.now() > deadline) throw new Error(`waited in vain; received: ${this.text.slice(0, 1_000)}`);
+      if (Date.now() > deadline) throw new Error(`timeout; received: ${this.text.slice(0, 1_000)}`);
       await sleep(10);
     }
   }
@@ -229,7 +229,7 @@ export async function exchange(url: string, bytes: string | Buffer, patience = 1
 export const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/** Waits until something is so. */
+/** Waits for a condition. */
 export async function eventually<T>(
   look: () => T | Promise<T>,
   holds: (value: T) => boolean,
@@ -239,7 +239,7 @@ export async function eventually<T>(
   for (;;) {
     const value = await look();
     if (holds(value)) return value;
-    if (Date.now() > deadline) throw new Error(`waited in vain; last seen: ${JSON.stringify(value)}`);
+    if (Date.now() > deadline) throw new Error(`timeout; last seen: ${JSON.stringify(value)}`);
     await sleep(20);
   }
 }

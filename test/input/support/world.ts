@@ -1,4 +1,4 @@
-/** A gateway with a healthy server behind it and a bystander who uses it while somebody misbehaves. */
+/** A gateway with a healthy server behind it, and a bystander that calls the server while another client misbehaves. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'vitest';
 import { type GatewayConfig, type GatewayOptions, type RunningGateway, startGateway } from '../../support/gateway.js';
@@ -11,7 +11,7 @@ export interface World {
   readonly url: string;
   readonly mcp: string;
   readonly echo: EchoServer;
-  /** What every case ends with: the process lives, nothing escaped, and the bystander is being served. */
+  /** The check at the end of every case: the process runs, no error escaped, and the bystander is served. */
   wellBehaved(): Promise<void>;
   /** Resident memory of the gateway, in MiB. */
   memory(): number;
@@ -19,15 +19,15 @@ export interface World {
 }
 
 export interface WorldOptions extends GatewayOptions {
-  /** Headers of the bystander, where callers have to be known. */
+  /** Headers of the bystander, if callers must authenticate. */
   readonly bystander?: Readonly<Record<string, string>>;
 }
 
-/** Lines of the log that tell of a fault in the gateway itself. */
+/** Log lines that report a fault in the gateway itself. */
 export const escaped = (log: string): string[] =>
   log.split('\n').filter((line) => /unhandled|uncaught|a request failed in the gateway/i.test(line));
 
-/** Calls on and on with marked payloads. */
+/** Calls continuously with marked payloads. */
 class Bystander {
   served = 0;
   readonly troubles: string[] = [];
