@@ -11,15 +11,15 @@ import type { EventLog, LoggedStream } from './session/event-log.js';
 import { ReconnectWindow } from './session/reconnect-window.js';
 import type { EventSink, Resumable } from './session/shared-streams.js';
 
-/** After so long without an answer a stream is opened, so that proxies and people see that somebody is at work. */
+/** After this many milliseconds without a response a stream is opened, so that proxies and users see activity. */
 const QUIET_MODERN = 10_000;
 const QUIET_SESSION = 500;
 
 export const RETRY = 1_000;
 
 /**
- * The reply to one modern request. It is plain JSON until a message has to go out before the answer; then it is a
- * stream, where the client takes one.
+ * The reply to one modern request: plain JSON, or a stream if a message comes before the response and the client
+ * accepts a stream.
  */
 export class ModernReplyChannel implements ReplyChannel {
   private stream: EventResponse | undefined;
@@ -33,7 +33,7 @@ export class ModernReplyChannel implements ReplyChannel {
     private readonly accepts: Accepted,
   ) {}
 
-  /** From now on somebody waits. */
+  /** A response is now awaited: starts the timer. */
   awaited(): void {
     if (this.over || this.stream || !this.accepts.stream) return;
     this.timer = setTimeout(() => this.open(), QUIET_MODERN);
@@ -64,7 +64,7 @@ export class ModernReplyChannel implements ReplyChannel {
     this.stream.end();
   }
 
-  /** Nobody waits any more: it was answered, or the connection is gone. */
+  /** No response is awaited any more: it was sent, or the connection is gone. */
   stop(): void {
     this.over = true;
     clearTimeout(this.timer);
@@ -72,8 +72,8 @@ export class ModernReplyChannel implements ReplyChannel {
 }
 
 /**
- * The reply to a POST of a session. As a stream it is logged, so that a client that lost the connection finds the rest
- * with `Last-Event-ID`; losing the connection does not cancel anything (HL-09).
+ * The reply to a POST of a session. A streamed reply is logged, so that a client that lost the connection gets the rest
+ * with `Last-Event-ID`; a lost connection does not cancel the request (HL-09).
  */
 export class SessionReplyChannel implements ReplyChannel {
   private logged: LoggedStream | undefined;
@@ -88,9 +88,9 @@ export class SessionReplyChannel implements ReplyChannel {
     private readonly accepts: Accepted,
     private readonly log: EventLog,
     private readonly priming: boolean,
-    /** The request answered, where it is one. */
+    /** The id of the answered request, if there is one. */
     private readonly request?: Id,
-    /** What tells the connection from others: what was sent on it was read when the session speaks on it again. */
+    /** Identifies the connection: a reply sent on it was read once the session sends another message on it. */
     private readonly connection?: object,
   ) {
     if (accepts.stream) {
@@ -108,7 +108,7 @@ export class SessionReplyChannel implements ReplyChannel {
     return this.logged;
   }
 
-  /** Calls `over` where the client loses its connection and is not back in time. */
+  /** Calls `over` if the client loses its connection and does not reconnect in time. */
   expectBack(window: number, over: () => void): void {
     this.res.onClose(() => {
       if (!this.answered) this.absence = new ReconnectWindow({ window, stream: () => this.logged, over });
@@ -138,7 +138,7 @@ export class SessionReplyChannel implements ReplyChannel {
     }
   }
 
-  /** A client that can resume is given something to resume from, even when the whole reply fits into one packet. */
+  /** A client that can resume gets an event id to resume from, even if the whole reply fits into one packet. */
   private answerAtOnce(message: readonly Buffer[]): void {
     const reply = this.log.whole(message, this.connection, this.request);
     const body = [Buffer.from(writePriming(reply.before, RETRY)), ...writeEvent(message, { id: reply.event })];
@@ -154,11 +154,11 @@ export class SessionReplyChannel implements ReplyChannel {
 
 const NOT_STORED = ['Cache-Control', 'no-cache, no-transform', 'X-Accel-Buffering', 'no'];
 
-/** Answers a request whose reply cannot be resumed: its client would wait for the reply until its own timeout. */
+/** Answers a request whose reply cannot be resumed; otherwise its client would wait until its own timeout. */
 export function answerLost(res: InboundResponse, headers: readonly string[], request: Id): void {
   const lost = new ProtocolError(
     'event_not_found',
-    'The reply to this request is no longer kept. The request may have been executed: look before you send it again',
+    'The reply to this request is no longer kept. The request may have been executed: check its effect before you send it again',
     { outcome: 'unknown' },
   );
   const error = { code: lost.row.legacy, message: lost.message, data: lost.data as JsonObject };
@@ -189,10 +189,11 @@ export function connect(
       open().end();
     },
   };
-  // An event log that no longer holds what is asked for throws here, before anything is sent.
+  // If the event log no longer has the requested events, `connect` throws before anything is sent.
   if (options.priming) {
     const priming = writePriming(stream.position ?? '', RETRY);
-    // What a client has seen, every replica must know: it may come back to another one.
+    // A client must not see an event id before every replica can find the stream, because the client may reconnect to
+    // another replica.
     if (stream.opened) void stream.opened.then(() => open().write(priming));
     else open().write(priming);
   }

@@ -4,7 +4,7 @@ import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { META } from '../../../protocol/mcp/model.js';
 import type { ReplyChannel } from '../reply-channel.js';
 
-/** Several messages of one POST: they run at the same time, and their answers leave together (HL-03). */
+/** The messages of one POST: they run concurrently, and their responses are sent together (HL-03). */
 export class Batch {
   private readonly answers: (readonly Buffer[])[] = [];
 
@@ -63,14 +63,14 @@ export class Batch {
 
 const COMMA = Buffer.from(',');
 
-/** BASE-08, and what stands alone by its nature does not come in company. */
+/** BASE-08: messages that must not be part of a batch. */
 function notInBatch(item: RpcMessage): ProtocolError | undefined {
   if (item.kind === 'response') return undefined;
   const about = item.kind === 'request' ? { id: item.id } : {};
   if (item.method === 'initialize')
-    return new ProtocolError('invalid_request', 'initialize is never part of a batch', about);
+    return new ProtocolError('invalid_request', 'initialize must not be part of a batch', about);
   const meta = item.params.object('_meta');
   if (meta?.has(META.protocolVersion))
-    return new ProtocolError('invalid_request', 'A request with modern metadata is never part of a batch', about);
+    return new ProtocolError('invalid_request', 'A request with modern metadata must not be part of a batch', about);
   return undefined;
 }

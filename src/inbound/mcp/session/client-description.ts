@@ -1,14 +1,17 @@
-/** The part of a client's `initialize` that its session keeps, bounded: it stays in memory as long as the session. */
+/**
+ * The part of a client's `initialize` that its session keeps. It is bounded, because it stays in memory as long as the
+ * session.
+ */
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
 
-/** Bytes of `capabilities`, as JSON. Genuine clients declare a few hundred. */
+/** The maximum size of `capabilities` in bytes, as JSON. Real clients declare a few hundred bytes. */
 const MOST_CAPABILITY_BYTES = 16 * 1024;
 const MOST_CHARACTERS = 200;
 const KEPT = ['name', 'title', 'version'] as const;
 
-/** The names and the version of the client's program, for logs and for people; nothing else of it is used. */
+/** The names and the version of the client program, for logs and people; the rest is dropped. */
 export function keptClientInfo(given: JsonValue | undefined): Implementation | undefined {
   if (!isObject(given)) return undefined;
   const kept: JsonObject = {};
@@ -19,7 +22,7 @@ export function keptClientInfo(given: JsonValue | undefined): Implementation | u
   return kept as Implementation;
 }
 
-/** Refuses a declaration that is too large to keep, because a part of one would mean something else. */
+/** Refuses capabilities that are too large to keep, because a part of them would have another meaning. */
 export function checkCapabilities(bytes: number): void {
   if (bytes <= MOST_CAPABILITY_BYTES) return;
   throw new ProtocolError(

@@ -10,7 +10,7 @@ import { ClientSession, type SessionSetup } from './client-session.js';
 const read = (message: JsonObject) =>
   readIncoming(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...message })), { depth: 8 });
 
-test('the state of a call that asks stays a plain value inside the process', async () => {
+test('the state of a call with questions is not sealed inside the process', async () => {
   const state: CallState = { kind: 'parked', server: 's', ticket: { id: 'i', round: 1, owner: 'o' } };
   const question = { method: 'elicitation/create', params: { mode: 'form', message: 'Which?' } } as const;
   const outcomes: Outcome[] = [

@@ -46,10 +46,13 @@ import type { SessionProgress } from './records.js';
 import type { SessionTasks } from './session-tasks.js';
 import { UrlElicitations } from './url-elicitations.js';
 
-/** Before a client sets a level, its server chooses one (LOG-02). */
+/** The log level until a client sets one (LOG-02). */
 const DEFAULT_LEVEL: LogLevel = 'info';
 
-/** A modern server may ask again and again; a client of this era sees one call, which has to end (MRTR-13). */
+/**
+ * The maximum number of rounds of questions. A modern server may ask without end; a legacy client sees one call, which
+ * must end (MRTR-13).
+ */
 const MOST_ROUNDS = 10;
 const MOST_SILENT_ROUNDS = 3;
 const SILENT_PAUSE = 250;
@@ -65,25 +68,28 @@ export interface SessionSetup {
   readonly info: Implementation;
   readonly logging: boolean;
   readonly tasks: SessionTasks;
-  /** Where changed lists are heard of. */
+  /** The source of list changes. */
   readonly lists: ListChanges;
-  /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
+  /**
+   * The prefix of the ids of questions asked by this replica, so that an answer received by another replica can be
+   * routed.
+   */
   readonly questionPrefix: string;
-  /** Hands a message on to the replicas that may know what it means. */
+  /** Passes a message on to the other replicas, one of which may know its request. */
   elsewhere?(message: RpcResponse | RpcNotification): Promise<void>;
-  /** How long a person may take to answer. */
+  /** How long a user may take to answer, in milliseconds. */
   readonly answerTime: number;
-  /** Something changed that has to be known wherever the session goes on. */
+  /** Called when the session's stored progress changes. */
   progressed?(progress: SessionProgress): Promise<void>;
   /** The client's roots changed. */
   rootsChanged(): void;
   /** Sends a message that belongs to no request. */
   unsolicited(message: Buffer): void;
-  /** Whether the client can be sent anything but answers. */
+  /** Whether the client can receive messages other than responses. */
   readonly reachable: boolean;
 }
 
-/** A client of the handshake era, from its `initialize` to its end, whatever carries its messages. */
+/** A client of the handshake era, from its `initialize` to its end, over any transport. */
 export class ClientSession {
   readonly key: string;
   /** The key of the principal that opened the session. */
@@ -96,7 +102,7 @@ export class ClientSession {
   private readonly encoder: Encoder;
   private level: LogLevel | undefined;
   private readonly running = new Map<Id, Cancellation>();
-  /** Requests whose client stayed away for too long. */
+  /** Requests whose client did not reconnect in time. */
   private readonly abandoned = new Set<Id>();
   private asking: Questions | undefined;
   private stopLists: (() => void) | undefined;
@@ -114,7 +120,7 @@ export class ClientSession {
     this.caller = {
       principal: setup.principal,
       revision: setup.revision,
-      // Who cannot be sent a question has not declared that it takes one (mcp.md 4.3, 8).
+      // A client that cannot receive questions is treated as one without capabilities (mcp.md 4.3, 8).
       capabilities: setup.reachable ? setup.capabilities : {},
       clientInfo: setup.clientInfo,
       session: setup.key,
@@ -136,8 +142,8 @@ export class ClientSession {
   }
 
   /**
-   * Takes a message; the channel is where a request's messages go. The caller was authenticated for this message, and may
-   * do less or more by now than when the session began.
+   * Handles a message; `channel` receives the messages of a request. The caller was authenticated for this message, and
+   * its permissions may have changed since the session began.
    */
   handle(
     principal: Principal,
@@ -169,12 +175,12 @@ export class ClientSession {
     }
   }
 
-  /** Methods of extensions pass where there is one server they can be for, as its capabilities say. */
+  /** Methods of extensions pass if exactly one server can be meant, by its capabilities. */
   private passes(method: string): boolean {
     return this.view.only !== undefined && !isModernMethod(method) && !isRemovedMethod(method);
   }
 
-  /** Requests that concern the session and not a server. */
+  /** Requests that the session handles itself. */
   private async own({ id, method, params }: RpcRequest, requestId: string | undefined): Promise<JsonObject> {
     const call = (): Call => plainCall(method, params, this.view, { requestId, id });
     switch (method) {
@@ -208,7 +214,7 @@ export class ClientSession {
         return gateway.onTask(caller, call(), undefined, () => tasks.list(caller, params.get('cursor')));
       }
       case 'initialize':
-        throw new ProtocolError('invalid_request', 'This session is initialized already');
+        throw new ProtocolError('invalid_request', 'This session is already initialized');
       default:
         throw new ProtocolError('method_not_found', `Method not found: ${method}`);
     }
@@ -225,9 +231,9 @@ export class ClientSession {
     throw new ProtocolError('invalid_params', '"taskId" must be a string');
   }
 
-  /** One request of an id at a time: a cancellation names nothing else. */
+  /** Only one request per id at a time, because a cancellation names only the id. */
   private begin(id: Id): Cancellation {
-    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is under way already');
+    if (this.running.has(id)) throw new ProtocolError('invalid_request', 'A request with this id is already running');
     const cancellation = new Cancellation();
     this.running.set(id, cancellation);
     return cancellation;
@@ -254,7 +260,9 @@ export class ClientSession {
     }
   }
 
-  /** The task a client of 2025-11-25 asks for, where its revision has tasks; elsewhere the parameter means nothing (TSKL-01). */
+  /**
+   * The task that a client of 2025-11-25 asks for. In revisions without tasks the parameter has no meaning (TSKL-01).
+   */
   private taskOf(params: RawObject): { ttl: number | undefined } | undefined {
     const task = this.knowsTasks ? params.get('task') : undefined;
     if (!isObject(task)) return undefined;
@@ -267,12 +275,12 @@ export class ClientSession {
     try {
       const outcome = await this.rounds(message, channel, cancellation, canAsk);
       if (this.abandoned.has(id)) this.encoder.failure(channel, id, method, stayedAway(), message.params);
-      // A cancelled request is not answered (CAN-01); its stream ends all the same.
+      // A cancelled request gets no response (CAN-01), but its stream ends.
       else if (cancellation.cancelled) channel.finish([], 202, []);
       else if (outcome.kind === 'error') this.encoder.failure(channel, id, method, outcome.error, message.params);
       else if (outcome.kind === 'complete') this.encoder.result(channel, id, method, outcome.result);
       else if (outcome.kind === 'task') this.created(channel, id, outcome.result);
-      else throw new ProtocolError('not_bridgeable', 'The server answered with something this client cannot read');
+      else throw new ProtocolError('not_bridgeable', 'The server returned a result that this client cannot read');
     } finally {
       this.running.delete(id);
       this.abandoned.delete(id);
@@ -286,7 +294,9 @@ export class ClientSession {
     this.encoder.result(channel, id, 'tasks/create', resultOf({ task: experimentalTask(view) }));
   }
 
-  /** Calls until the answer is there: a question in between is put to the client on the call's own stream (BR-04). */
+  /**
+   * Repeats the call until its response is complete; the client gets the questions on the call's own stream (BR-04).
+   */
   private async rounds(
     message: RpcRequest,
     channel: ReplyChannel,
@@ -304,7 +314,7 @@ export class ClientSession {
     let returned = false;
     const limiter = new NotificationLimiter(cancellation, (notification) => {
       const text = this.encoder.notification(notification, token);
-      // A task's token stays good after its call was answered (PRG-02).
+      // The progress token of a task stays valid after its call was answered (PRG-02).
       if (task) this.setup.unsolicited(text);
       else channel.send(text);
     });
@@ -331,7 +341,7 @@ export class ClientSession {
         for (const elicitationId of urlElicitations.ids())
           this.announce({ method: 'notifications/elicitation/complete', params: { elicitationId } });
         if (outcome.kind !== 'input_required' || !outcome.state || returned) return outcome;
-        // What waits for an answer at the server hears that none will come.
+        // A call that waits at the server learns that no answer will come.
         returned = true;
         ({ params } = message);
         ({ state } = outcome);
@@ -340,7 +350,7 @@ export class ClientSession {
       const asked = outcome.inputRequests ?? {};
       silent = Object.keys(asked).length === 0 ? silent + 1 : 0;
       if (round + 1 >= MOST_ROUNDS || silent > MOST_SILENT_ROUNDS) {
-        throw new ProtocolError('not_bridgeable', 'The server kept asking without coming to an end');
+        throw new ProtocolError('not_bridgeable', 'The server asked more questions than one call may have');
       }
       if (silent > 0) await sleep(SILENT_PAUSE);
       const answers = await this.askAll(asked, channel, cancellation, urlElicitations);
@@ -385,14 +395,14 @@ export class ClientSession {
     }
   }
 
-  /** A message that came in at another replica; what nobody here knows is dropped. */
+  /** A message received by another replica; dropped if its request is unknown here. */
   overhear(message: RpcResponse | RpcNotification): void {
     if (message.kind === 'response') {
       this.questions.answered(message);
     } else if (this.running.has(message.params.get('requestId') as Id)) void this.told(message);
   }
 
-  /** In this era changed lists are announced to everybody whose server said it would (mcp.md 4.12). */
+  /** In this era list changes are announced to every client whose server declared them (mcp.md 4.12). */
   private watchLists(): void {
     if (this.stopLists || this.closed || !this.setup.reachable) return;
     this.stopLists = this.setup.lists.follow(this.view, {
@@ -401,7 +411,7 @@ export class ClientSession {
     });
   }
 
-  /** Passes on what a server says beside its calls; log lines as far as the client wants them. */
+  /** Passes on a server's notifications outside of calls; log messages only from the client's level on. */
   private tell(notification: Notification): void {
     const { level } = notification.params;
     if (notification.method !== 'notifications/message') this.announce(notification);
@@ -422,7 +432,7 @@ export class ClientSession {
     );
     if (!subscription.honoured.resourceSubscriptions?.includes(uri)) {
       subscription.close();
-      throw new ProtocolError('resource_not_found', `The server did not take the subscription to ${uri}`, {
+      throw new ProtocolError('resource_not_found', `The server did not accept the subscription to ${uri}`, {
         data: { uri },
       });
     }
@@ -430,7 +440,7 @@ export class ClientSession {
     else this.resources.set(uri, subscription);
   }
 
-  /** Resolves once every replica that goes on with the session knows. */
+  /** Resolves once the progress is stored for all replicas. */
   private async noteProgress(): Promise<void> {
     await this.setup.progressed?.({
       initialized: this.initialized,
@@ -439,7 +449,7 @@ export class ClientSession {
     });
   }
 
-  /** Goes on where the session was left elsewhere. Resources that cannot be watched any more are dropped. */
+  /** Continues a session from its stored progress. Resources that can no longer be watched are dropped. */
   async restore({ initialized, level, resources }: SessionProgress): Promise<void> {
     this.initialized = initialized;
     this.level = level;
@@ -459,17 +469,17 @@ export class ClientSession {
     this.resources.delete(uri);
   }
 
-  /** The client lost the connection of these requests and did not come back in time. */
+  /** The client lost the connection of these requests and did not reconnect in time. */
   abandon(ids: readonly Id[]): void {
     for (const id of ids) {
       const running = this.running.get(id);
       if (!running) continue;
       this.abandoned.add(id);
-      running.cancel('the client did not come back');
+      running.cancel('the client did not reconnect');
     }
   }
 
-  /** Ends the session: what runs is cancelled, what is watched is let go. */
+  /** Ends the session: cancels its calls and releases its subscriptions. */
   close(reason: string): void {
     if (this.closed) return;
     this.closed = true;
@@ -493,7 +503,7 @@ function progressTokenOf(params: RawObject): string | number | undefined {
 }
 
 const stayedAway = (): ProtocolError =>
-  new ProtocolError('cancelled', 'The call was ended: its client was away for too long', { outcome: 'unknown' });
+  new ProtocolError('cancelled', 'The call was ended: its client did not reconnect in time', { outcome: 'unknown' });
 
 export const notUnderstood = (id: Id | null, error: ProtocolError): Buffer =>
   writeError(id, { code: error.row.legacy, message: error.message, data: error.data as JsonObject });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { eventId, requestOf, requestPart } from './event-ids.js';
 
 test.each([0, 7, Number.MAX_SAFE_INTEGER, 'a', 'request-1', '7', 'größe', '5a3c5a0e-9d0e-4b0f-8f57-6a3f7f0f6c11'])(
-  'an event id says that it belongs to request %j',
+  'an event id names its request %j',
   (request) => {
     const id = eventId(`d1bd8ad57cf4-1-${requestPart(request)}r0`, 302);
     expect(id).toMatch(/^[A-Za-z0-9-]{1,128}\.302$/);

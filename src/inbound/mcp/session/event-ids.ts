@@ -1,6 +1,6 @@
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 
-/** Longer ids of requests, in bytes, are left out of event ids. */
+/** Request ids with more bytes are left out of event ids. */
 const MOST_BYTES = 40;
 
 export const eventId = (stream: string, seq: number): string => `${stream}.${seq}`;
@@ -15,8 +15,8 @@ export function streamOf(event: string): { readonly stream: string; readonly seq
 export const isGetEvent = (event: string): boolean => /^[A-Za-z0-9-]{1,120}-g\d{1,9}\.\d{1,9}$/.test(event);
 
 /**
- * The part of a stream's name that says which request the stream answers. A replica that finds nothing behind an event
- * id can still answer the request with an error, and the client does not wait for a reply that never comes.
+ * The part of a stream's name that contains the request it answers. If a replica finds no events for an event id, it
+ * can still answer the request with an error, so that the client does not wait for a reply that never comes.
  */
 export function requestPart(request: Id | undefined): string {
   if (typeof request === 'number') return Number.isSafeInteger(request) && request >= 0 ? `n${request}-` : '';
@@ -24,7 +24,7 @@ export function requestPart(request: Id | undefined): string {
   return `t${Buffer.from(request).toString('hex')}-`;
 }
 
-/** The request whose reply has this event; undefined where the id does not say. */
+/** The request whose reply contains this event; undefined if the id does not name it. */
 export function requestOf(event: string): Id | undefined {
   const match = /-(?:n(\d{1,16})|t((?:[0-9a-f]{2}){1,40}))-[a-z]\d{1,9}\.\d{1,9}$/.exec(event);
   if (match?.[1] !== undefined) return Number(match[1]);

@@ -7,7 +7,7 @@ import type { EventSink } from './shared-streams.js';
 
 const MIB = 1024 * 1024;
 
-/** What a client that comes back hears. */
+/** Records the events that a reconnected client receives. */
 class Ear implements EventSink {
   readonly heard: (readonly [id: string, text: string])[] = [];
   readonly parts: Buffer[] = [];
@@ -23,7 +23,7 @@ class Ear implements EventSink {
   }
 }
 
-/** From memory of 8 KiB that many share, as Node has it for small buffers up to version 22. */
+/** Buffers in Node's shared pool, which has 8 KiB up to version 22. */
 const text = (value: string): Buffer[] => {
   const shared = Buffer.allocUnsafeSlow(8 * 1024);
   return [shared.subarray(0, shared.write(value))];
@@ -60,7 +60,7 @@ afterEach(() => {
 });
 
 describe('a reply that was sent whole', () => {
-  it('is there again behind its first id, and ends behind its last', async () => {
+  it('is replayed after its first id, and ends after its last', async () => {
     const log = logOf();
     const reply = log.whole(text('answer'), {});
     const again = await resume(log, reply.before);
@@ -69,14 +69,14 @@ describe('a reply that was sent whole', () => {
     expect(await heard(log, reply.event)).toEqual([]);
   });
 
-  it('has no other numbers', async () => {
+  it('refuses other event numbers', async () => {
     const log = logOf();
     const reply = log.whole(text('answer'), {});
     expect(await heard(log, `${reply.id}.2`)).toBe('event_not_found');
     expect(await heard(log, `${reply.id}x.0`)).toBe('event_not_found');
   });
 
-  it('is dropped when its session speaks on the same connection', async () => {
+  it('is dropped when its session sends a message on the same connection', async () => {
     const log = logOf();
     const connection = {};
     const first = log.whole(text('first'), connection);
@@ -87,7 +87,7 @@ describe('a reply that was sent whole', () => {
     expect(inAll.bytes).toBe(0);
   });
 
-  it('is kept when its session speaks on another connection, or another session on this one', async () => {
+  it('is kept when its session uses another connection, or another session uses this one', async () => {
     const log = logOf();
     const connection = {};
     const reply = log.whole(text('answer'), connection);
@@ -101,7 +101,7 @@ describe('a reply that was sent whole', () => {
 });
 
 describe('a stream', () => {
-  it('is not dropped by anything said on its connection, and its finished rest is kept', async () => {
+  it('is not dropped by messages on its connection, and is kept after its end', async () => {
     const log = logOf();
     const stream = log.open();
     const ear = new Ear();
@@ -124,7 +124,7 @@ describe('a stream', () => {
     expect(await heard(log, `${stream.id}.3`)).toBe('event_not_found');
   });
 
-  it('goes on where its client left, while it is not finished', async () => {
+  it('continues where its client disconnected, while it is not finished', async () => {
     const log = logOf();
     const stream = log.open();
     stream.append(text('one'));
@@ -137,7 +137,7 @@ describe('a stream', () => {
 });
 
 describe('a stream that other replicas can read', () => {
-  it('P6: has every event at its copy at once, where what waits is bounded, and sends them once they are shared', async () => {
+  it('P6: passes every event to its bounded copy at once, and sends events once they are shared', async () => {
     const waiting: [text: string, shared: (kept: boolean) => void][] = [];
     const copy = {
       opened: Promise.resolve(),
@@ -161,8 +161,8 @@ describe('a stream that other replicas can read', () => {
   });
 });
 
-describe('what is kept of a message that is cut from a larger text', () => {
-  /** A body with much around its result, and the message made of it. */
+describe('the kept bytes of a message that is a slice of a larger text', () => {
+  /** A body with many bytes around its result, and the message created from it. */
   const cut = (size: number, body: number): Buffer[] => {
     const result = Buffer.allocUnsafeSlow(body).fill('r').subarray(0, size);
     return [...text('{"result":'), result, ...text('}')];
@@ -173,7 +173,7 @@ describe('what is kept of a message that is cut from a larger text', () => {
     return bytes;
   };
 
-  it('is its text alone, where it was sent whole', async () => {
+  it('are only its text if it was sent whole', async () => {
     const log = logOf();
     const message = cut(30_000, 4 * MIB);
     const expected = Buffer.concat(message).toString();
@@ -184,7 +184,7 @@ describe('what is kept of a message that is cut from a larger text', () => {
     expect(inAll.bytes).toBe(expected.length);
   });
 
-  it('is its text alone, where it is an event of a stream', async () => {
+  it('are only its text if it is an event of a stream', async () => {
     const log = logOf();
     const stream = log.open();
     const message = cut(30_000, 4 * MIB);
@@ -196,12 +196,12 @@ describe('what is kept of a message that is cut from a larger text', () => {
     expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
   });
 
-  it('is its text alone, where many share far more memory with it, as in Node 24', () => {
+  it('are only its text if it lies in a larger shared pool, as in Node 24', () => {
     const shared = Buffer.allocUnsafeSlow(64 * 1024).subarray(0, 300);
     expect(memoryOf(lasting([shared], shared.length))).toBe(shared.length);
   });
 
-  it('is the message itself, where little else is in its memory', async () => {
+  it('are the message itself if its buffer contains little else', async () => {
     const log = logOf();
     for (const message of [cut(30_000, 30_200), cut(1_000_000, 1_200_000), text('from memory that many share')]) {
       const reply = log.whole(message, undefined);
@@ -212,14 +212,14 @@ describe('what is kept of a message that is cut from a larger text', () => {
 });
 
 describe('finished replies', () => {
-  it('are the last sixteen of a session', async () => {
+  it('are kept for the last sixteen of a session', async () => {
     const log = logOf();
     const replies = Array.from({ length: 20 }, (_, n) => log.whole(text(`${n}`), {}));
     for (const [n, reply] of replies.entries())
       expect(await heard(log, reply.before)).toEqual(n < 4 ? 'event_not_found' : [`${n}`]);
   });
 
-  it('of a session hold no more than one stream may, but for one that is too large alone', async () => {
+  it('of a session have no more bytes than one stream may, except a single larger one', async () => {
     const log = logOf('a', { ...LOG_LIMITS, bytes: 1_000 });
     const replies = Array.from({ length: 5 }, () => log.whole([Buffer.alloc(300)], {}));
     expect(inAll.bytes).toBe(900);
@@ -231,7 +231,7 @@ describe('finished replies', () => {
     expect(await heard(log, large.before)).toBe('event_not_found');
   });
 
-  it('of all sessions hold no more than their bound, and the oldest go first', async () => {
+  it('of all sessions stay within their limit, and the oldest are dropped first', async () => {
     inAll = new FinishedReplies(10_000);
     const logs = Array.from({ length: 20 }, (_, n) => logOf(`session ${n}`));
     const replies = logs.map((log) => log.whole([Buffer.alloc(900)], {}));
@@ -248,7 +248,7 @@ describe('finished replies', () => {
     expect(await resume(logs[0]!, `${stream.id}.0`)).toBeInstanceOf(Ear);
   });
 
-  it('go with their age, also where nothing more happens', async () => {
+  it('expire, even without further activity', async () => {
     const log = logOf();
     const reply = log.whole(text('answer'), {});
     vi.advanceTimersByTime(LOG_LIMITS.age / 2);
@@ -261,7 +261,7 @@ describe('finished replies', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it('go with their session', async () => {
+  it('are dropped with their session', async () => {
     const log = logOf();
     const other = logOf('b');
     const stream = log.open();
@@ -276,7 +276,7 @@ describe('finished replies', () => {
     expect(inAll.bytes).toBe(6);
   });
 
-  it('come and go in any order, and what they hold is counted right', () => {
+  it('are added and removed in any order with a correct byte count', () => {
     const logs = Array.from({ length: 5 }, (_, n) => logOf(`session ${n}`));
     const connections = Array.from({ length: 4 }, () => ({}));
     let kept: { log: EventLog; connection: object; size: number }[] = [];

@@ -6,7 +6,7 @@ import { eventId, requestPart, streamOf } from './event-ids.js';
 import { type Finished, FinishedReplies, noLongerKept, WholeReply } from './finished-replies.js';
 import type { EventSink, Resumable, SharedStreams, StreamCopy } from './shared-streams.js';
 
-/** What one stream of a session may keep for a client that lost its connection. */
+/** The limits of one stream of a session, kept for a client that lost its connection. */
 export interface LogLimits {
   readonly events: number;
   readonly bytes: number;
@@ -16,8 +16,9 @@ export interface LogLimits {
 export const LOG_LIMITS: LogLimits = { events: 1_000, bytes: 1024 * 1024, age: 10 * 60 * 1000 };
 
 /**
- * Finished replies are kept for a client that may have missed their end: so many of a session, together no larger than
- * one stream may be, and so many bytes of all sessions. The oldest go first, and before them what was read for sure.
+ * Finished replies are kept for a client that may have missed their end: a number per session, together no larger than
+ * one stream may be, and a number of bytes for all sessions. Replies known to be read are dropped first, then the
+ * oldest.
  */
 const FINISHED_KEPT = 16;
 const FINISHED_IN_ALL = 16 * 1024 * 1024;
@@ -28,11 +29,11 @@ interface Logged {
   readonly size: number;
 }
 
-/** Hears what becomes of a stream. */
+/** Observes the end of a stream. */
 interface StreamHost {
-  /** Nothing more is added: from here on it is kept for its age only. */
+  /** The stream is complete: from now on it is only kept until it expires. */
   ended(stream: LoggedStream): void;
-  /** Another replica has ended the stream in this one's place. */
+  /** Another replica has ended the stream on behalf of this one. */
   endedElsewhere(stream: LoggedStream): void;
 }
 
@@ -44,15 +45,15 @@ export class LoggedStream implements Resumable {
   private sink: EventSink | undefined;
   private sent = 0;
   finished = false;
-  /** When a client was last known to read, here or at another replica; by `performance.now()`. */
+  /** When a client was last known to read, at any replica; by `performance.now()`. */
   leftAt = 0;
-  /** What is shared goes out in order, however long the sharing takes. */
+  /** Shared events are sent in order, independent of how long the sharing takes. */
   private turn: Promise<void> | undefined;
 
   constructor(
     readonly id: string,
     private readonly limits: LogLimits,
-    /** Where other replicas find the stream; its first entry there says whose it is. */
+    /** The copy in which other replicas find the stream; its first entry names the owner. */
     private readonly copy?: StreamCopy,
     private readonly host?: StreamHost,
   ) {
@@ -63,7 +64,7 @@ export class LoggedStream implements Resumable {
     }
   }
 
-  /** Resolves when the stream may be told of; undefined where nobody else needs to know of it. */
+  /** Resolves when the client may learn the stream's id; undefined if the stream is not shared. */
   get opened(): Promise<unknown> | undefined {
     return this.copy?.opened;
   }
@@ -86,7 +87,7 @@ export class LoggedStream implements Resumable {
     return this.seq;
   }
 
-  /** The id of the point before the next event: what a stream that has sent nothing yet is resumed from. */
+  /** The id before the next event, from which a stream without sent events is resumed. */
   get position(): string {
     return eventId(this.id, this.unsent);
   }
@@ -106,8 +107,8 @@ export class LoggedStream implements Resumable {
       this.add(data);
       return;
     }
-    // What a client has seen, every replica must know: it may come back to another one.
-    // The copy has the event at once, because the copy bounds what may wait.
+    // Every event that a client has seen must be known to all replicas, because the client may reconnect to another
+    // one. The copy gets the event at once, because the copy limits the waiting events.
     const shared = copy.append(Buffer.concat(data).toString('utf8'));
     this.inTurn(async () => {
       if (await shared) this.add(data);
@@ -148,7 +149,7 @@ export class LoggedStream implements Resumable {
     this.host?.endedElsewhere(this);
   }
 
-  /** Whoever is connected hears the rest from the copy. */
+  /** The connected client gets the rest from the copy. */
   handOver(rest: Resumable | undefined): void {
     const { sink } = this;
     this.sink = undefined;
@@ -164,8 +165,8 @@ export class LoggedStream implements Resumable {
   }
 
   /**
-   * Sends from here on to `sink`, starting behind event `after`; without it behind the last event sent, or at the oldest
-   * that is kept. Throws where the events behind `after` are no longer kept.
+   * Sends all further events to `sink`, starting after event `after`; without it after the last event sent, or at the
+   * oldest one kept. Throws if the events after `after` are no longer kept.
    */
   connect(sink: EventSink, after?: number): void {
     const { oldest } = this;
@@ -175,11 +176,11 @@ export class LoggedStream implements Resumable {
     this.sink = sink;
     this.sent = from;
     this.flush();
-    // Who comes back has lost the connection it had, even where nobody told us.
+    // A client that reconnects has lost its previous connection, even if the gateway has not noticed.
     if (before !== sink) before?.end();
   }
 
-  /** The connection is closed on purpose; the client comes back for the rest. */
+  /** Closes the connection on purpose; the client reconnects for the rest. */
   letGo(retry: number): void {
     const end = (): void => {
       const { sink } = this;
@@ -187,7 +188,7 @@ export class LoggedStream implements Resumable {
       this.leftAt = performance.now();
       sink?.end(retry);
     };
-    // Not before the client has what it comes back with.
+    // Not before the client has received the id with which it reconnects.
     if (this.copy) this.inTurn(async () => end());
     else end();
   }
@@ -220,16 +221,19 @@ export class LoggedStream implements Resumable {
   }
 }
 
-/** A session may outlive its process, a stream in memory does not: an id from before a restart means nothing after it. */
+/**
+ * Distinguishes this process. A session may outlive its process, but streams in memory do not: event ids from before a
+ * restart are invalid.
+ */
 const PROCESS = `${randomBytes(4).toString('hex')}-`;
 
 const finishedReplies = new FinishedReplies(FINISHED_IN_ALL);
 
-/** The streams of one session. An event id names its stream, so only that one is replayed (HL-10, HL-11). */
+/** The streams of one session. An event id names its stream, so that only this stream is replayed (HL-10, HL-11). */
 export class EventLog implements StreamHost {
-  /** Those that go on. */
+  /** The open streams. */
   private readonly streams = new Map<string, LoggedStream>();
-  /** Those that are over, by the time they ended. */
+  /** The finished replies, in the order of their end. */
   private readonly finished: Finished[] = [];
   private held = 0;
   private readonly prefix: string;
@@ -246,7 +250,7 @@ export class EventLog implements StreamHost {
     this.prefix = shared?.prefix() ?? PROCESS;
   }
 
-  /** Messages that belong to no request wait here for a GET. */
+  /** The stream for messages without a request, which wait for a GET. */
   get general(): LoggedStream {
     this.waiting ??= this.add('g', undefined);
     return this.waiting;
@@ -257,7 +261,7 @@ export class EventLog implements StreamHost {
     return this.waiting;
   }
 
-  /** Whether a GET is open; one that never was costs nothing. */
+  /** Whether a GET is open; does not create the general stream. */
   get hasGet(): boolean {
     return this.waiting?.connectedHere === true;
   }
@@ -266,7 +270,7 @@ export class EventLog implements StreamHost {
     return `${this.prefix}${requestPart(request)}${kind}${this.next++}`;
   }
 
-  /** A stream for the reply to a request; one that may be resumed elsewhere is shared. */
+  /** A stream for the reply to a request; shared if it may be resumed at another replica. */
   open(request?: Id, share = false): LoggedStream {
     const shared = share ? this.shared : undefined;
     return this.add(shared ? 'r' : 's', request, shared);
@@ -280,7 +284,7 @@ export class EventLog implements StreamHost {
     return stream;
   }
 
-  /** A reply that leaves in one piece over `connection`. It is not shared: other replicas ask this one for it. */
+  /** A reply sent whole over `connection`. It is not shared: other replicas ask this one for it. */
   whole(message: readonly Buffer[], connection?: object, request?: Id): WholeReply {
     const size = lengthOf(message);
     const reply = new WholeReply(this, this.name('s', request), lasting(message, size), size, this.until(), connection);
@@ -288,7 +292,9 @@ export class EventLog implements StreamHost {
     return reply;
   }
 
-  /** The session's next message came over this connection: whoever sent it has read what was sent whole on it before. */
+  /**
+   * The session's next message came over this connection, so its client has read all replies sent whole on it before.
+   */
   read(connection: object): void {
     for (let i = this.finished.length - 1; i >= 0; i--) {
       const reply = this.finished[i]!;
@@ -302,7 +308,7 @@ export class EventLog implements StreamHost {
     if (stream) stream.leftAt = performance.now();
   }
 
-  /** The session is over, and nobody comes back. */
+  /** The session has ended; no client will reconnect. */
   close(): void {
     this.closed = true;
     for (const reply of this.finished.slice()) this.drop(reply);
@@ -335,7 +341,7 @@ export class EventLog implements StreamHost {
     this.finished.push(reply);
     this.held += reply.size;
     this.inAll.add(reply);
-    // One that is too large alone is there until the next.
+    // A single reply beyond the limit stays until the next one.
     while (this.finished.length > 1 && (this.finished.length > FINISHED_KEPT || this.held > this.limits.bytes))
       this.drop(this.finished[0]!);
   }
@@ -352,17 +358,17 @@ export class EventLog implements StreamHost {
     this.held -= reply.size;
   }
 
-  /** The stream and number a `Last-Event-ID` stands for, wherever the stream is made. */
+  /** The stream and the event number of a `Last-Event-ID`, at any replica. */
   async find(lastEventId: string): Promise<{ readonly stream: Resumable; readonly seq: number }> {
     const event = streamOf(lastEventId);
     const found =
       event && (this.here(event.stream) ?? (await this.shared?.find(this.session, event.stream, event.seq)));
     if (!found)
-      throw new ProtocolError('event_not_found', 'Nothing is kept behind this Last-Event-ID; the session goes on');
+      throw new ProtocolError('event_not_found', 'No events are kept after this Last-Event-ID; the session continues');
     return { stream: found, seq: event.seq };
   }
 
-  /** A stream that is made here. */
+  /** A stream that this replica produces. */
   here(id: string): Resumable | undefined {
     return this.streams.get(id) ?? this.finished.find((reply) => reply.id === id)?.stream;
   }

@@ -2,22 +2,22 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { eventId } from './event-ids.js';
 import type { EventSink, Resumable } from './shared-streams.js';
 
-/** A reply that is over, still there for a client that may have missed its end. */
+/** A finished reply, kept for a client that may have missed its end. */
 export interface Finished {
   readonly id: string;
   readonly stream: Resumable;
   readonly size: number;
-  /** When it is too old, on the clock of `performance`. */
+  /** When the reply expires, by `performance.now()`. */
   readonly until: number;
-  /** Over which connection it was sent whole, where it was. */
+  /** The connection on which the reply was sent whole, if it was. */
   readonly connection?: object | undefined;
   readonly owner: { forget(reply: Finished): void };
 }
 
 export const noLongerKept = (): ProtocolError =>
-  new ProtocolError('event_not_found', 'The events behind this Last-Event-ID are no longer kept; the session goes on');
+  new ProtocolError('event_not_found', 'The events after this Last-Event-ID are no longer kept; the session continues');
 
-/** A reply of one event that was sent whole: most are, so it is no more than its text. */
+/** A reply of one event that was sent whole. Most replies are, so it contains only its text. */
 export class WholeReply implements Finished, Resumable {
   constructor(
     readonly owner: Finished['owner'],
@@ -32,7 +32,7 @@ export class WholeReply implements Finished, Resumable {
     return this;
   }
 
-  /** The id before its event: what it is resumed from where nothing of it arrived. */
+  /** The id before its event, from which the whole reply can be resumed. */
   get before(): string {
     return eventId(this.id, 0);
   }
@@ -50,7 +50,10 @@ export class WholeReply implements Finished, Resumable {
   disconnect(): void {}
 }
 
-/** The finished replies of all sessions, by the time they ended: bounded together, or many sessions would hold too much. */
+/**
+ * The finished replies of all sessions, in the order of their end. They have a common limit, because many sessions
+ * together could exceed the memory.
+ */
 export class FinishedReplies {
   private readonly replies = new Set<Finished>();
   private held = 0;
@@ -66,7 +69,7 @@ export class FinishedReplies {
     this.replies.add(reply);
     this.held += reply.size;
     for (const oldest of this.replies) {
-      // The newest stays, whatever its size: nobody has had the time to come back for it.
+      // The newest reply stays, whatever its size, because its client has not had time to reconnect.
       if (this.held <= this.most || oldest === reply) break;
       this.drop(oldest);
     }
@@ -82,7 +85,7 @@ export class FinishedReplies {
     reply.owner.forget(reply);
   }
 
-  /** Also where nothing more is added, what is too old goes. */
+  /** Drops expired replies even if no new ones are added. */
   private watch(): void {
     if (this.timer) return;
     const [oldest] = this.replies;

@@ -25,7 +25,7 @@ function feedsOf(admission: Pick<Admission, 'sees'>) {
   return { opened, follow };
 }
 
-test('one subscription tells each session of the servers that its caller may know of', async () => {
+test('one subscription serves all sessions, each with the servers that its caller may see', async () => {
   const { opened, follow } = feedsOf({
     sees: async ({ principal }, { server }) => principal.subject === 'ann' || server !== 'secret',
   });
@@ -37,7 +37,7 @@ test('one subscription tells each session of the servers that its caller may kno
   await vi.waitFor(() => expect([ann.heard.length, bob.heard.length]).toEqual([2, 1]));
 });
 
-test('a session whose admission fails or that is over hears nothing', async () => {
+test('a session whose admission check fails or that has ended gets no notification', async () => {
   const { opened, follow } = feedsOf({
     sees: ({ principal }) => {
       if (principal.subject === 'bob') throw new Error('the policy is broken');
@@ -51,7 +51,7 @@ test('a session whose admission fails or that is over hears nothing', async () =
   expect([bob.heard, gone.heard]).toEqual([[], []]);
 });
 
-test('where nothing is hidden a session hears at once', () => {
+test('without hidden servers a session is notified synchronously', () => {
   const { opened, follow } = feedsOf({});
   const { heard } = follow('ann');
   opened[0]!(CHANGED, 'a');

@@ -6,7 +6,7 @@ import { RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { LIST_KINDS, type Notification, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 
 interface Listener {
-  /** The caller at this moment. */
+  /** The current caller. */
   caller(): Caller;
   hear(notification: Notification): void;
 }
@@ -19,8 +19,8 @@ interface SharedSubscription {
 const ALL_LISTS: SubscriptionFilter = Object.fromEntries(LIST_KINDS.map((kind) => [kind, true]));
 
 /**
- * Changed lists, for all sessions with the same view and capabilities: one subscription serves them all, and each session
- * hears of the servers that its caller may know of.
+ * List changes for all sessions with the same view and capabilities: one subscription serves them all, and each session
+ * is notified of changes at servers that its caller may see.
  */
 export class ListChanges {
   private readonly subscriptions = new Map<string, SharedSubscription>();
@@ -30,7 +30,7 @@ export class ListChanges {
     private readonly admission: Pick<Admission, 'sees'>,
   ) {}
 
-  /** Returns how to stop listening. */
+  /** Returns a function that stops the notifications. */
   follow(view: View, listener: Listener): () => void {
     const set = capabilitySet(listener.caller().capabilities);
     const key = `${set} ${view.key}`;

@@ -11,20 +11,23 @@ interface Waiting {
   resolve(answer: JsonObject): void;
 }
 
-/** The questions put to one client of the handshake era, as requests of the gateway, until they are answered. */
+/** The open questions to one client of the handshake era, sent as requests of the gateway. */
 export class Questions {
   private readonly waiting = new Map<Id, Waiting>();
   private asked = 0;
 
   constructor(
     private readonly revision: Revision,
-    /** Begins the ids of questions asked here, so that an answer that comes in elsewhere finds its way. */
+    /**
+     * The prefix of the ids of questions asked by this replica, so that an answer received by another replica can be
+     * routed.
+     */
     private readonly prefix: string,
-    /** How long a person may take to answer. */
+    /** How long a user may take to answer, in milliseconds. */
     private readonly patience: number,
   ) {}
 
-  /** Puts one question to the client and waits for its answer; what goes wrong is an answer too. */
+  /** Asks the client one question and waits for its answer; a failure also becomes an answer. */
   ask(
     question: InputRequest,
     send: (message: Buffer) => void,
@@ -33,8 +36,8 @@ export class Questions {
   ): Promise<JsonObject> {
     const encoded = encodeInputRequest(question, this.revision, elicitationId);
     if ('impossible' in encoded) {
-      // Not "cancel": nobody was asked, and the server should not think so.
-      const message = `The client's revision has no ${encoded.impossible}`;
+      // Not "cancel": the client was not asked, and the server must not conclude that it was.
+      const message = `The client's revision does not support ${encoded.impossible}`;
       return Promise.resolve({ [INPUT_FAILURE]: { code: -32602, message } });
     }
     const id = `${this.prefix}${++this.asked}`;
@@ -59,7 +62,7 @@ export class Questions {
     });
   }
 
-  /** False where the answer is to a question that was not asked here. */
+  /** False if the answer belongs to no question of this replica. */
   answered({ id, result, error }: RpcResponse): boolean {
     const waiting = id === undefined ? undefined : this.waiting.get(id);
     if (!waiting) return false;
@@ -67,13 +70,16 @@ export class Questions {
     return true;
   }
 
-  /** Nobody will answer any more. */
+  /** No more answers will arrive. */
   close(reason: string): void {
     for (const { resolve, method } of [...this.waiting.values()]) resolve(noAnswer(method, -32603, reason));
   }
 }
 
-/** An error instead of an answer. Elicitation has a word for it; for the rest the failure itself is the answer. */
+/**
+ * An error instead of an answer. Elicitation has an action for it; for the other methods the failure itself is the
+ * answer.
+ */
 function noAnswer(method: string, code: number, message: string): JsonObject {
   return method === 'elicitation/create' ? { action: 'cancel' } : { [INPUT_FAILURE]: { code, message } };
 }

@@ -15,7 +15,7 @@ const absent = (stream?: LoggedStream) => {
 };
 const SINK = { event: () => {}, end: () => {} };
 
-it('is over once, when the client was away for the whole window', () => {
+it('ends once, after the client was disconnected for the whole window', () => {
   const { over } = absent();
   vi.advanceTimersByTime(999);
   expect(over).not.toHaveBeenCalled();
@@ -23,14 +23,14 @@ it('is over once, when the client was away for the whole window', () => {
   expect(over).toHaveBeenCalledTimes(1);
 });
 
-it('is never over where the call was answered', () => {
+it('never ends if the call was answered', () => {
   const { absence, over } = absent();
   absence.end();
   vi.advanceTimersByTime(10_000);
   expect(over).not.toHaveBeenCalled();
 });
 
-it('counts from when the client left last', () => {
+it('counts from the client’s last disconnect', () => {
   const stream = new LoggedStream('s', LOG_LIMITS);
   const { over } = absent(stream);
   vi.advanceTimersByTime(500);
@@ -43,7 +43,7 @@ it('counts from when the client left last', () => {
   expect(over).toHaveBeenCalledTimes(1);
 });
 
-it('counts from when another replica was last heard to serve the client', () => {
+it('counts from the last report that another replica serves the client', () => {
   const stream = new LoggedStream('s', LOG_LIMITS);
   const { over } = absent(stream);
   for (let i = 0; i < 10; i++) {

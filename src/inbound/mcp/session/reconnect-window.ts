@@ -1,17 +1,17 @@
 import type { LoggedStream } from './event-log.js';
 
 export interface ReconnectWindowOptions {
-  /** How long the client may be away, in milliseconds. */
+  /** How long the client may be disconnected, in milliseconds. */
   readonly window: number;
-  /** The stream of the reply, once there is one: a client that comes back reads on there. */
+  /** The stream of the reply, once there is one: a reconnected client reads it. */
   readonly stream: () => LoggedStream | undefined;
-  /** The client was away for too long. */
+  /** The client did not reconnect in time. */
   over(): void;
 }
 
 /**
- * A client that lost the connection of its call may come back for the answer (HL-09). The call runs on for that long and
- * no longer, so that calls of clients that never come back do not pile up at the servers.
+ * A client that lost the connection of its call may reconnect for the response (HL-09). The call continues for this
+ * time and no longer, so that calls of clients that never reconnect do not accumulate at the servers.
  */
 export class ReconnectWindow {
   private timer: NodeJS.Timeout | undefined;

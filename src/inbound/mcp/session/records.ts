@@ -1,14 +1,17 @@
 import type { Selection } from '../../../core/view.js';
 import type { ClientCapabilities, Implementation, LogLevel } from '../../../protocol/mcp/model.js';
 
-/** All there is to know about a session beside what runs at the moment: any replica can go on with it. */
+/** The stored data of a session, without its running calls: any replica can continue the session from it. */
 export interface SessionRecord {
   readonly key: string;
-  /** The owner. Its roles are not kept: they are established again with every request. */
+  /** The owner. Its roles are not stored, because every request determines them anew. */
   readonly principal: StoredOwner;
-  /** The part of the catalog it was opened on. */
+  /** The part of the catalog on which the session was opened. */
   readonly view?: Selection;
-  /** The one server it was opened on, if it was one; older versions of the gateway know nothing else of a view. */
+  /**
+   * The server on which the session was opened, if it was a single one; older versions of the gateway store no other
+   * view.
+   */
   readonly server?: string;
   readonly revision: string;
   readonly capabilities: ClientCapabilities;
@@ -16,27 +19,27 @@ export interface SessionRecord {
   readonly progress: SessionProgress;
 }
 
-/** The key of a principal, in the form that rows have had from the beginning. */
+/** The key of a principal, in the stored form that never changed. */
 export interface StoredOwner {
   readonly name: string;
 }
 
-/** What changes in the course of a session. */
+/** The data that changes during a session. */
 export interface SessionProgress {
   readonly initialized: boolean;
   readonly level: LogLevel | undefined;
   readonly resources: readonly string[];
 }
 
-/** Where sessions outlive a process. */
+/** The store in which sessions outlive a process. */
 export interface SessionRecords {
   create(record: SessionRecord, idle: number): Promise<void>;
   load(key: string): Promise<SessionRecord | undefined>;
   update(key: string, progress: SessionProgress): Promise<void>;
-  /** The session is used: it expires this much later. False where it is over. */
+  /** Extends the session by `idle` milliseconds. False if the session has ended. */
   touch(key: string, idle: number): Promise<boolean>;
   remove(key: string): Promise<void>;
-  /** Calls back when a session was removed, or went on, at another replica. */
+  /** Calls back when a session was removed or continued at another replica. */
   onRemoved(listener: (key: string) => void): void;
   onProgress(listener: (key: string, progress: SessionProgress) => void): void;
 }

@@ -4,25 +4,25 @@ import { type Evictable, sessionToEvict } from './session-limits.js';
 
 const session = (principal: string, lastUsed: number, inUse = false): Evictable => ({ principal, lastUsed, inUse });
 
-describe('the session that gives way', () => {
+describe('the evicted session', () => {
   const old = session('ada', 1);
   const newer = session('ada', 2);
   const others = session('bob', 0);
 
-  it('is nobody while there is room', () => {
+  it('is none below the limits', () => {
     expect(sessionToEvict([old, newer], 'ada', { perCaller: 3, inAll: 3 })).toBeUndefined();
   });
 
-  it("is the caller's own where the caller has too many, however old those of others are", () => {
+  it("is the caller's own if the caller has too many, even if others have older ones", () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 2, inAll: 10 })).toBe(old);
   });
 
-  it('is the one of all that was idle for longest where there are too many in all', () => {
+  it('is the longest idle one of all if there are too many in total', () => {
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: 10, inAll: 3 })).toBe(others);
     expect(sessionToEvict([newer, old, others], 'ada', { perCaller: undefined, inAll: 3 })).toBe(others);
   });
 
-  it('is none that is in use; where all are, the new one is refused', () => {
+  it('is never one in use; if all are in use, the new one is refused', () => {
     const busy = session('ada', 0, true);
     expect(sessionToEvict([busy, old], 'ada', { perCaller: 2, inAll: 9 })).toBe(old);
     expect(() => sessionToEvict([busy, busy], 'ada', { perCaller: 2, inAll: 9 })).toThrow(
@@ -35,13 +35,13 @@ describe('the session that gives way', () => {
 });
 
 describe('the description of a client', () => {
-  it('is kept by its names and version only, cut to a length', () => {
+  it('keeps only names and version, with a maximum length', () => {
     const given = { name: 'x'.repeat(5_000), version: '1', icons: [{ src: 'data:'.repeat(1_000) }], more: {} };
     expect(keptClientInfo(given)).toEqual({ name: 'x'.repeat(200), version: '1' });
     expect(keptClientInfo('no object')).toBeUndefined();
   });
 
-  it('is refused where the capabilities are too large to keep', () => {
+  it('is refused if the capabilities are too large', () => {
     expect(() => checkCapabilities(16 * 1024)).not.toThrow();
     expect(() => checkCapabilities(3_500_000)).toThrow('"capabilities" has 3500000 bytes');
   });

@@ -1,22 +1,22 @@
 import { ProtocolError } from '../../../protocol/errors.js';
 
 export interface SessionLimits {
-  /** Sessions of one caller; undefined where callers are not told apart. */
+  /** The maximum number of sessions per caller; undefined if callers are not identified. */
   readonly perCaller: number | undefined;
   readonly inAll: number;
 }
 
-/** What is asked of a session that may have to give way. */
+/** A session that may be evicted. */
 export interface Evictable {
   readonly principal: string;
   readonly lastUsed: number;
-  /** A call is under way, or the client holds a connection open. */
+  /** A call is running, or the client has an open connection. */
   readonly inUse: boolean;
 }
 
 /**
- * The session that gives way to a new one of `principal`: the one that was idle for longest, of the caller's own where the
- * caller has too many, else of all. Undefined while there is room; throws where every candidate is in use.
+ * The session to evict for a new session of `principal`: the longest idle one, of the caller's own if the caller has
+ * too many, otherwise of all. Undefined below the limits; throws if every candidate is in use.
  */
 export function sessionToEvict<S extends Evictable>(
   sessions: Iterable<S>,

@@ -25,7 +25,7 @@ const listed = async (admission: Pick<Admission, 'sees'>): Promise<unknown[]> =>
   return (list['tasks'] as { taskId: string }[]).map(({ taskId }) => taskId);
 };
 
-test('a list of tasks leaves out those of servers that the caller may not know of', async () => {
+test('a list of tasks omits those of servers that the caller may not see', async () => {
   expect(await listed({})).toEqual(['of a', 'of b']);
   expect(await listed({ sees: (_, { server }) => server !== 'b' })).toEqual(['of a']);
   expect(await listed({ sees: async (_, { kind, server }) => kind === 'server' && server !== 'a' })).toEqual(['of b']);

@@ -13,7 +13,7 @@ const seal = (() => {
   return new Seal({ active: key, find: () => key.key }, () => Date.now());
 })();
 
-/** Sessions over rows that outlive them. */
+/** A record store that outlives the sessions. */
 class Rows implements SessionRecords {
   readonly rows = new Map<string, SessionRecord>();
   create = async (record: SessionRecord): Promise<void> => {
@@ -37,7 +37,7 @@ afterEach(() => {
 function sessionsOver(records: SessionRecords, callers: Caller[]): Sessions<Carrier> {
   const gateway: Gateway = {
     call: async (caller, { id }) => {
-      // By the numbers of the requests, from 1 on.
+      // Indexed by the ids of the requests, from 1 on.
       callers[Number(id) - 1] = caller;
       return complete(RawObject.from({ content: [] }));
     },
@@ -79,7 +79,7 @@ const rolesOf = (callers: readonly Caller[]): (readonly string[])[] => callers.m
 const open = (sessions: Sessions<Carrier>, principal: Principal) =>
   sessions.open(principal, ALL_SERVERS, RawObject.from({ protocolVersion: '2025-06-18', capabilities: {} }), carrier);
 
-it('a session that is restored does not bring back roles that its caller has lost', async () => {
+it('a restored session does not restore roles that its caller has lost', async () => {
   const rows = new Rows();
   const callers: Caller[] = [];
   const { id } = await open(sessionsOver(rows, callers), ada(ADMIN_ROLE));
@@ -87,7 +87,7 @@ it('a session that is restored does not bring back roles that its caller has los
   expect(rolesOf(callers)).toEqual([[]]);
 });
 
-it('nor does one that an earlier version stored, with the roles in it', async () => {
+it('a session stored by an earlier version with roles does not restore them either', async () => {
   const rows = new Rows();
   const callers: Caller[] = [];
   const { id, session } = await open(sessionsOver(rows, callers), ada());
@@ -97,7 +97,7 @@ it('nor does one that an earlier version stored, with the roles in it', async ()
   expect(rolesOf(callers)).toEqual([[]]);
 });
 
-it('every request of a session has the roles of its own caller, also of two at a time', async () => {
+it('every request of a session has the roles of its own caller, also for concurrent requests', async () => {
   const callers: Caller[] = [];
   const sessions = sessionsOver(new Rows(), callers);
   const { id } = await open(sessions, ada(ADMIN_ROLE));
@@ -109,7 +109,7 @@ it('every request of a session has the roles of its own caller, also of two at a
   expect(rolesOf(callers)).toEqual([[], [ADMIN_ROLE], []]);
 });
 
-it('belongs to the key of its caller: nobody else finds it, of the same name or not', async () => {
+it('belongs to the key of its caller: other callers do not find it, even with the same name', async () => {
   const sessions = sessionsOver(new Rows(), []);
   const { id } = await open(sessions, ada());
   for (const other of [principalOf({ subject: 'bob' }), principalOf({ issuer: 'https://idp.example', subject: 'ada' })])

@@ -1,38 +1,41 @@
 import type { Id } from '../../../protocol/jsonrpc/message.js';
 
-/** Receives the events of a stream while a connection is there. */
+/** Receives the events of a stream while there is a connection. */
 export interface EventSink {
   /** Events go to another replica, and not to a connection of this one. */
   readonly remote?: boolean;
   event(id: string, data: readonly Buffer[]): void;
-  /** The last event was sent; with `retry`, the rest is to be had after so many milliseconds. */
+  /** The last event was sent; with `retry`, the client may get the rest after this many milliseconds. */
   end(retry?: number): void;
 }
 
-/** A copy of a stream where every replica can read it. */
+/** A copy of a stream that every replica can read. */
 export interface StreamCopy {
-  /** Resolves once other replicas can find the stream; only then may a client hear of it. */
+  /** Resolves once other replicas can find the stream; only then may a client learn its id. */
   readonly opened: Promise<unknown>;
-  /** Resolves once the event is safe; only then is it sent. False where another replica has ended the stream. */
+  /** Resolves once the event is stored; only then is it sent. False if another replica has ended the stream. */
   append(text: string): Promise<boolean>;
   finish(): Promise<boolean>;
 }
 
-/** A stream that can be sent over a connection from a certain event on. */
+/** A stream that can be sent over a connection from a given event on. */
 export interface Resumable {
-  /** From behind event `after`; without it from where it was left. */
+  /** Sends from after event `after`; without it from the last sent event. */
   connect(sink: EventSink, after?: number): void;
   disconnect(sink: EventSink): void;
 }
 
-/** The streams of sessions, as far as they have to be found by other replicas. */
+/** The streams of sessions that other replicas must be able to find. */
 export interface SharedStreams {
-  /** Begins the names of the streams of one session made here: no other replica uses it, nor this one again. */
+  /**
+   * The prefix for the names of one session's streams at this replica. No other replica uses it, and this one uses it
+   * once.
+   */
   prefix(): string;
-  /** `endedElsewhere` is called even after everything was taken: what was kept of the stream here no longer counts. */
+  /** `endedElsewhere` is called even after all events were read: the events kept here are then obsolete. */
   open(session: string, stream: string, request: Id | undefined, endedElsewhere: () => void): StreamCopy;
-  /** A stream that another replica made; undefined where nobody holds what is asked for. */
+  /** A stream that another replica produced; undefined if no replica has the requested events. */
   find(session: string, stream: string, after: number): Promise<Resumable | undefined>;
-  /** Lets other replicas read streams made here, also those that were not shared. */
+  /** Lets other replicas read streams produced here, including those that were not shared. */
   serve?(find: (session: string, stream: string) => Resumable | undefined): void;
 }

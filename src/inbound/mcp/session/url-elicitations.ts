@@ -14,13 +14,13 @@ interface UrlElicitation {
 }
 
 /**
- * URLs a client agreed to open during one call. A modern server asks again until the elicitation is over; its client of
- * 2025-11-25 is asked once, and the call is tried again for it (mcp.md 4.5).
+ * The URLs that a client agreed to open during one call. A modern server asks again until the elicitation is complete;
+ * its client of 2025-11-25 is asked once, and the gateway repeats the call on its behalf (mcp.md 4.5).
  */
 export class UrlElicitations {
   private readonly elicitations = new Map<string, UrlElicitation>();
 
-  /** How to answer a question without asking: undefined where the client has to be asked. */
+  /** The answer to a repeated question; undefined if the client must be asked. */
   async repeated(question: InputRequest): Promise<JsonObject | undefined> {
     const elicitation = this.elicitations.get(urlOf(question) ?? '');
     if (!elicitation) return undefined;
@@ -34,19 +34,19 @@ export class UrlElicitations {
     if (url !== undefined) this.elicitations.set(url, { id, question, tries: 0 });
   }
 
-  /** The elicitations that are over once the server no longer asks for them. */
+  /** The elicitations that are complete once the server no longer asks for them. */
   ids(): string[] {
     return [...this.elicitations.values()].map(({ id }) => id);
   }
 
-  /** The client may come back later with the same call. */
+  /** The error after which the client may repeat the call later. */
   private giveUp(): UpstreamRpcError {
     const elicitations = [...this.elicitations.values()].map(({ id, question }) => ({
       ...question.params,
       mode: 'url',
       elicitationId: id,
     }));
-    return new UpstreamRpcError(-32042, 'What was opened is not finished yet; call again when it is', { elicitations });
+    return new UpstreamRpcError(-32042, 'The opened page is not complete yet; call again when it is', { elicitations });
   }
 }
 
