@@ -9,21 +9,21 @@ import { experimentalTask, isTerminal, relatedTo } from '../../../protocol/mcp/t
 
 const PAGE = 100;
 const CURSOR_TTL = 60 * 60 * 1000;
-/** What a cursor is for stands in it: those of other lists are sealed with the same purpose. */
+/** The list that a cursor belongs to, stored in the cursor: cursors of other lists are sealed for the same purpose. */
 const LIST = 'tasks/list';
 
-/** The tasks of one client of 2025-11-25, which asks for them in the words of that revision. */
+/** The tasks of one client of 2025-11-25, in the form of that revision. */
 export class SessionTasks {
   constructor(
     private readonly tasks: HostedTasks,
     private readonly principal: string,
-    /** Without known callers a list would show everybody's tasks to everybody (TSKL-09). */
+    /** Without identified callers a list would show all tasks to every caller (TSKL-09). */
     private readonly mayList: boolean,
     private readonly seal: Seal,
     private readonly admission: Pick<Admission, 'sees'>,
   ) {}
 
-  /** What the session declares. */
+  /** The capability that the session declares. */
   capability(): JsonObject {
     return { ...(this.mayList && { list: {} }), cancel: {}, requests: { tools: { call: {} } } };
   }
@@ -32,11 +32,11 @@ export class SessionTasks {
     return experimentalTask(await this.tasks.find(this.principal, taskId));
   }
 
-  /** The tasks of the servers that the caller may know of, as each of them is shown by `tasks/get`. */
+  /** The tasks of the servers that the caller may see, each in the form of `tasks/get`. */
   async list(caller: Caller, cursor: unknown): Promise<JsonObject> {
     if (!this.mayList) throw new ProtocolError('method_not_found', 'Method not found: tasks/list');
     if (cursor !== undefined && typeof cursor !== 'string')
-      throw new ProtocolError('invalid_cursor', 'A cursor is a string');
+      throw new ProtocolError('invalid_cursor', 'A cursor must be a string');
     const after = cursor === undefined ? undefined : this.openCursor(cursor);
     const records = await this.tasks.list(this.principal, after, PAGE);
     const shown = await visible(this.admission, caller, records, ({ server }) => serverTarget(server));
@@ -53,7 +53,7 @@ export class SessionTasks {
       const [list, taskId] = this.seal.open('cursor', this.principal, cursor) as [string, string];
       if (list === LIST) return taskId;
     } catch (error) {
-      // Those of other lists are no pairs.
+      // Cursors of other lists are not pairs.
       if (!(error instanceof SealBroken) && !(error instanceof TypeError)) throw error;
     }
     throw new ProtocolError('invalid_cursor', 'The cursor is not valid here; start again without one');
@@ -62,11 +62,11 @@ export class SessionTasks {
   async cancel(taskId: string): Promise<JsonObject> {
     const { status } = await this.tasks.find(this.principal, taskId);
     if (isTerminal(status))
-      throw new ProtocolError('task_not_cancelable', `The task is ${status} already`, { data: { taskId, status } });
+      throw new ProtocolError('task_not_cancelable', `The task is already ${status}`, { data: { taskId, status } });
     return experimentalTask(await this.tasks.cancel(this.principal, taskId));
   }
 
-  /** Waits for the end, and puts what the task asks to the client meanwhile (TSKL-05, TSKL-07). */
+  /** Waits for the end of the task, and asks the client the task's questions meanwhile (TSKL-05, TSKL-07). */
   async result(
     taskId: string,
     ask: (question: InputRequest) => Promise<JsonObject>,
@@ -92,12 +92,12 @@ export class SessionTasks {
   ): Promise<void> {
     const params = { ...question.params, _meta: relatedTo(taskId, question.params?.['_meta']) };
     const answers: InputResponses = { [key]: await ask({ ...question, params }) };
-    // Who stops waiting for the result has not answered: the question stays open for who waits next.
+    // A client that stops waiting for the result has not answered: the question stays open for the next one.
     if (cancellation.cancelled) return;
     await this.tasks.update(this.principal, taskId, answers);
   }
 
-  /** Tells of every change of a task until it ends. */
+  /** Notifies of every change of a task until it ends. */
   follow(taskId: string, tell: (params: JsonObject) => void): void {
     const following = this.tasks.onChange([taskId], (record) => {
       tell(experimentalTask(record));
@@ -106,7 +106,7 @@ export class SessionTasks {
   }
 }
 
-/** Exactly what the call itself would have been answered with. */
+/** The outcome exactly as the response to the call itself. */
 function outcomeOf(record: HostedTaskRecord): RawObject {
   if (record.result)
     return RawObject.from({ ...record.result, _meta: relatedTo(record.taskId, record.result['_meta']) });

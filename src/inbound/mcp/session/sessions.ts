@@ -36,38 +36,38 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
-  /** The replicas a client may come in at. */
+  /** The replicas that a client may reach. */
   readonly cluster?: Cluster;
-  /** Absent where a session cannot outlive its connection. */
+  /** Absent if a session cannot outlive its connection. */
   readonly records?: SessionRecords;
-  /** Whether callers are told apart. */
+  /** Whether callers are identified. */
   readonly identified: boolean;
-  /** Refuse an unknown revision instead of answering with another (C-02). */
+  /** Refuses an unknown revision instead of negotiating another one (C-02). */
   readonly strictVersions: boolean;
   /** The roots of a client changed. */
   rootsChanged(key: string): void;
-  /** A session is over; what was dedicated to it upstream can go. */
+  /** A session has ended; its dedicated upstream sessions can be closed. */
   ended(key: string): void;
 }
 
-/** How the messages that belong to no request reach the client. */
+/** Carries messages without a request to the client. */
 export interface Carrier {
   readonly reachable: boolean;
-  /** The client holds a connection of the session open: it is there, however quiet. */
+  /** The client has an open connection of the session, even if it is quiet. */
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
-  /** The process is about to end, and the client may come back: to another one, or after a restart. */
+  /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
   comeBack?(): void;
   /** A client reads one of its streams at another replica. */
   followed?(stream: string): void;
-  /** The session is over. */
+  /** The session has ended. */
   ended(): void;
 }
 
 class Entry<C extends Carrier> implements Evictable {
-  /** When its record was last prolonged. */
+  /** When the session's record was last extended. */
   touched = performance.now();
-  /** Its id as its client sends it, once it did. */
+  /** The sealed id, once its client has sent it. */
   id?: string;
 
   constructor(
@@ -88,9 +88,9 @@ class Entry<C extends Carrier> implements Evictable {
   }
 }
 
-/** A client's word about something that runs at another replica. */
+/** A client's message about a request that runs at another replica. */
 const MESSAGE = 'session:message';
-/** A client reads a stream here that another replica makes. */
+/** A client reads a stream here that another replica produces. */
 const FOLLOWED = 'session:followed';
 
 function writeMessage(message: RpcResponse | RpcNotification): JsonObject {
@@ -115,21 +115,23 @@ function readMessage(value: JsonObject): RpcResponse | RpcNotification {
   };
 }
 
-/** A session that an older version of the gateway wrote down knows a server or none. */
+/** A session stored by an older version of the gateway names one server or none. */
 const viewOf = ({ view, server }: SessionRecord): View =>
   view ? new View(view) : server === undefined ? ALL_SERVERS : oneServer(server);
 
 const SEALED_FOR = 30 * 24 * 60 * 60 * 1000;
 
-/** The sessions of clients of the handshake era. Ids are minted here only, sealed to their principal (C-04, HL-18). */
+/**
+ * The sessions of clients of the handshake era. Only this class creates ids, sealed to their principal (C-04, HL-18).
+ */
 export class Sessions<C extends Carrier> {
   private readonly entries = new Map<string, Entry<C>>();
-  /** Ids that were unsealed before: possession of one still proves nothing, so the principal is compared all the same. */
+  /** The sessions by ids that were already unsealed. An id proves nothing, so the principal is still compared. */
   private readonly opened = new Map<string, Entry<C>>();
   private readonly sweeper: NodeJS.Timeout;
   private readonly cluster: Cluster;
   private readonly lists: ListChanges;
-  /** Sessions that are being opened, and count already. */
+  /** Sessions that are being opened, which already count. */
   private readonly opening = new Set<Evictable>();
 
   constructor(private readonly options: SessionsOptions) {
@@ -153,7 +155,7 @@ export class Sessions<C extends Carrier> {
     return this.entries.size;
   }
 
-  /** Shakes hands: settles the revision, opens a session and says what the gateway is. */
+  /** Performs the handshake: negotiates the revision, opens a session and describes the gateway. */
   async open(
     principal: Principal,
     view: View,
@@ -210,8 +212,8 @@ export class Sessions<C extends Carrier> {
   }
 
   /**
-   * Ends the session that was idle for longest where there would be one too many. The place counts as taken until the
-   * returned function is called.
+   * Ends the longest idle session if a new one would exceed the limit. The place counts as taken until the returned
+   * function is called.
    */
   private async makeRoom(principal: Principal): Promise<() => void> {
     const opening: Evictable = { principal: principal.key, lastUsed: performance.now(), inUse: true };
@@ -219,7 +221,7 @@ export class Sessions<C extends Carrier> {
     this.opening.add(opening);
     const done = (): void => void this.opening.delete(opening);
     if (oldest instanceof Entry) {
-      await this.end(oldest.session, 'The session gave way to a newer one').catch((error: unknown) => {
+      await this.end(oldest.session, 'The session was replaced by a newer one').catch((error: unknown) => {
         done();
         throw error;
       });
@@ -285,7 +287,7 @@ export class Sessions<C extends Carrier> {
     );
   }
 
-  /** The session behind an id, for the principal it was given to; for everybody else it does not exist. */
+  /** The session for an id, if it belongs to this principal; other principals get the error for an unknown session. */
   async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
     const entry = this.opened.get(id) ?? (await this.unseal(id, principal, carrierFor));
     if (!entry || entry.session.owner !== principal.key || entry.session.view.key !== view.key) {
@@ -295,7 +297,7 @@ export class Sessions<C extends Carrier> {
     return entry;
   }
 
-  /** Opens an id that was not seen here yet; from then on its session is found by it. */
+  /** Unseals an id that is new to this replica and remembers its session. */
   private async unseal(
     id: string,
     principal: Principal,
@@ -320,7 +322,9 @@ export class Sessions<C extends Carrier> {
     }
   }
 
-  /** Takes up a session that was begun elsewhere, or before a restart, as its caller is now. */
+  /**
+   * Continues a session that was opened at another replica or before a restart, with its caller's current permissions.
+   */
   private async goOn(key: string, principal: Principal, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
     // Heard before it is read: an end in between is not missed.
     await this.cluster.follow(key);
@@ -351,12 +355,12 @@ export class Sessions<C extends Carrier> {
     );
   }
 
-  /** What carries the messages of a session that is in use here. */
+  /** The carrier of a session in use at this replica. */
   carrierOf(key: string): C | undefined {
     return this.entries.get(key)?.carrier;
   }
 
-  /** Lets the replica that makes a stream know that its client reads on here. */
+  /** Informs the replica that produces a stream that its client reads it here. */
   follow({ key }: ClientSession, stream: string): void {
     this.cluster.tell(FOLLOWED, { key, stream }, key).catch(() => {});
   }
@@ -365,11 +369,11 @@ export class Sessions<C extends Carrier> {
   async end(session: ClientSession, reason: string): Promise<void> {
     this.leave(session.key, reason);
     await this.options.records?.remove(session.key);
-    // A request that came in between may have taken it up again.
+    // A request in between may have restored it.
     this.leave(session.key, reason);
   }
 
-  /** Lets go of a session here; with a record it can go on elsewhere. */
+  /** Removes a session from this replica; with a record it can continue at another one. */
   private leave(key: string, reason: string): void {
     const entry = this.entries.get(key);
     if (!entry) return;
@@ -390,14 +394,14 @@ export class Sessions<C extends Carrier> {
     }
   }
 
-  /** Calls that are under way in all sessions. */
+  /** The number of running calls in all sessions. */
   get busy(): number {
     let busy = 0;
     for (const { session } of this.entries.values()) busy += session.busy;
     return busy;
   }
 
-  /** Sends away the streams that only wait, so that they open elsewhere. */
+  /** Closes the streams without a running call, so that their clients reconnect to another replica. */
   comeBack(): void {
     for (const { carrier } of this.entries.values()) carrier.comeBack?.();
   }
