@@ -37,7 +37,7 @@ it('tells no id of a stream before other replicas can find the stream', async ()
   expect(sent).toEqual(['head']);
   share();
   await settled();
-  expect(sent.map((text) => /id: (\S+)/.exec(text)?.[1])).toEqual([undefined, 'me-0-r0.1', 'me-0-r0.2']);
+  expect(sent.map((text) => /id: (\S+)/.exec(text)?.[1])).toEqual([undefined, 'me-0-n1-r0.1', 'me-0-n1-r0.2']);
   channel.finish([Buffer.from('{"id":1}')], 200, []);
   await settled();
   expect(sent.slice(3)).toEqual([expect.stringContaining('{"id":1}'), 'end']);
@@ -52,7 +52,7 @@ it('lets a client go only with an id to come back with', async () => {
   await settled();
   expect(sent).toEqual([
     'head',
-    expect.stringContaining('id: me-0-r0.1\n'),
+    expect.stringContaining('id: me-0-n1-r0.1\n'),
     expect.stringContaining('retry: 50'),
     'end',
   ]);
