@@ -185,14 +185,14 @@ describe('a stream without a copy on the bus', () => {
   });
 
   const replica = async (name: string): Promise<{ leave(): Promise<void>; streams: BusStreams }> => {
-    const presence = await Presence.enter(state.bus, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(state.bus, presence, SILENT, { watchEvery: 50 });
+    const membership = await Membership.join(state.bus, name, LEASE, () => {});
+    const mailbox = await Mailbox.open(state.bus, membership, SILENT, { watchEvery: 50 });
     const leave = async (): Promise<void> => {
       mailbox.close();
-      await presence.leave();
+      await membership.leave();
     };
     stops.push(leave);
-    return { leave, streams: new BusStreams(state.bus, presence, SILENT, mailbox) };
+    return { leave, streams: new BusStreams(state.bus, membership, SILENT, mailbox) };
   };
 
   const read = (stream: Resumable, after: number): { heard: string[]; ended: Promise<unknown>; sink: EventSink } => {

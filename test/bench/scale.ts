@@ -15,9 +15,9 @@ import type { RunningGateway } from '../../src/app/running.js';
 import { startServe } from '../../src/app/serve.js';
 import { configFrom } from '../../src/config/load.js';
 import { SILENT } from '../../src/telemetry/log.js';
-import { Exchange } from '../bridge/support/wire.js';
 import { Program } from '../cluster/support/program.js';
 import { CountedServer } from '../cluster/support/upstream.js';
+import { Exchange } from '../era-bridge/support/wire.js';
 import { type PostgresService, type Service, startPostgres, startRedis } from '../support/services.js';
 
 const { values } = parseArgs({

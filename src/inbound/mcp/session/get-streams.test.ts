@@ -29,6 +29,8 @@ class Network {
       tell: async (subject, payload) => {
         for (const one of this.listeners.get(subject) ?? []) if (one.self !== self) one.hear(payload);
       },
+      follow: async () => {},
+      unfollow: () => {},
       onTold: (subject, hear) => {
         this.listeners.set(subject, [...(this.listeners.get(subject) ?? []), { self, hear }]);
         return () => {};

@@ -56,16 +56,17 @@ export class GetStreams {
   /** The GET stream of a session was opened here, resumed from an event of another replica where one is named. */
   opened(session: string, last?: string): void {
     const { self } = this.cluster;
-    this.tell(OPENED, { session, replica: self, ...(last !== undefined && { last }) });
+    this.tell(OPENED, session, { replica: self, ...(last !== undefined && { last }) });
   }
 
   /** There are messages, and no GET stream is open here. */
   wanted(session: string): void {
-    this.tell(WANTED, { session });
+    this.tell(WANTED, session, {});
   }
 
-  private tell(subject: string, payload: JsonObject): void {
-    if (this.cluster !== ALONE) this.cluster.tell(subject, payload).catch(() => {});
+  /** Replicas that have a session follow its key. */
+  private tell(subject: string, session: string, more: JsonObject): void {
+    if (this.cluster !== ALONE) this.cluster.tell(subject, { session, ...more }, session).catch(() => {});
   }
 
   private forward({ session, replica, last }: JsonObject): void {
