@@ -2,64 +2,69 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Caller, GATEWAY } from './caller.js';
 
-/** One thing of one server or agent that a call is for. */
+/** The item of a server or agent that a call targets. */
 export interface ItemTarget {
   readonly server: string;
-  /** `method`: a method of an extension that only the server knows. `server`: the server as such, in lists and messages. */
+  /**
+   * `method`: a method of an extension that only the server knows. `server`: the server itself, in lists and messages.
+   */
   readonly kind: 'tool' | 'prompt' | 'resource' | 'agent' | 'task' | 'method' | 'server';
-  /** The target's own name or URI at its server. */
+  /** The name or URI that the server gives the target. */
   readonly name: string;
-  /** The name a tool is offered under, before any prefix, where it is not its own. */
+  /** The configured name of a tool, before any prefix, where it differs from the server's own name. */
   readonly offered?: string;
 }
 
-/** What the gateway itself answers from what it knows of its servers: lists, descriptions, subscriptions to changes. */
+/** A target that the gateway answers itself: lists, descriptions, subscriptions to changes. */
 export interface CatalogTarget {
   readonly kind: 'catalog';
-  /** The only server it is about; undefined for all that the caller sees. */
+  /** The only server that the answer covers; undefined for all servers that the caller sees. */
   readonly server: string | undefined;
-  /** The method that reads it. */
+  /** The MCP method. */
   readonly name: string;
 }
 
 export type Target = ItemTarget | CatalogTarget;
 
-/** What a caller wants to do: the action is the method of its protocol, such as `tools/call` or `SendMessage`. */
+/** A request for permission. `method` is the method of the caller's protocol, such as `tools/call` or `SendMessage`. */
 export interface AdmissionRequest {
   readonly caller: Caller;
   readonly protocol: 'mcp' | 'a2a';
   readonly method: string;
   readonly target: Target;
-  /** Parsed when they are read. */
+  /** Parsed on first read. */
   readonly arguments: JsonValue | undefined;
 }
 
 /**
- * May this caller use this target? Asked on every list and again on every call, with the resolved target (S3). Answers
- * that need no waiting come without a promise, so that they cost no turn.
+ * Decides whether a caller may use a target. Every list and every call asks, with the resolved target (S3). A
+ * synchronous decision returns no promise, so that it adds no event-loop turn.
  */
 export interface Admission {
-  /** Whether the caller may know of the target. Absent where nothing is hidden from anybody. */
+  /** Whether the caller may know that the target exists. Absent if nothing is hidden from any caller. */
   sees?(caller: Caller, target: ItemTarget): boolean | Promise<boolean>;
-  /** Throws, or rejects with, the error for the caller. */
+  /** Throws, or rejects with, the error that the caller receives. */
   admit(request: AdmissionRequest): void | Promise<void>;
 }
 
 type Visibility = Pick<Admission, 'sees'>;
 
-/** Whether nothing is hidden from the caller. The gateway itself knows everything. */
+/** Whether the caller sees every target. The gateway itself does. */
 export const seesAll = (admission: Visibility, caller: Caller): boolean =>
   admission.sees === undefined || caller.principal === GATEWAY.principal;
 
-/** Whether the caller may know of the target. */
+/** Whether the caller may know that the target exists. */
 export const sees = (admission: Visibility, caller: Caller, target: ItemTarget): boolean | Promise<boolean> =>
   seesAll(admission, caller) || (admission.sees?.(caller, target) ?? true);
 
-/** The target that admission is asked to show: tasks and methods of a server are known to those that know the server. */
+/** The target to pass to `sees`: a caller that sees a server also sees the tasks and methods of that server. */
 export const knownBy = (target: ItemTarget): ItemTarget =>
   target.kind === 'task' || target.kind === 'method' ? serverTarget(target.server) : target;
 
-/** Those things that the caller may know of: the list itself where nothing is hidden, and no promise where none is needed. */
+/**
+ * The items that the caller sees. Returns the same list if nothing is hidden, and a promise only if a decision is
+ * asynchronous.
+ */
 export function visible<T>(
   admission: Visibility,
   caller: Caller,
@@ -75,8 +80,8 @@ export function visible<T>(
     : chosen(answers as boolean[]);
 }
 
-/** Does the work if the caller may know of the target: at once where nothing is hidden, and not where admission fails. */
-export function whereSeen(admission: Visibility, caller: Caller, target: ItemTarget, work: () => void): void {
+/** Runs `work` if the caller sees the target: synchronously if nothing is hidden, and never if the decision fails. */
+export function ifVisible(admission: Visibility, caller: Caller, target: ItemTarget, work: () => void): void {
   if (seesAll(admission, caller)) {
     work();
     return;
@@ -92,11 +97,11 @@ export function whereSeen(admission: Visibility, caller: Caller, target: ItemTar
 export const agentTarget = (name: string): ItemTarget => ({ server: name, kind: 'agent', name });
 export const serverTarget = (name: string): ItemTarget => ({ server: name, kind: 'server', name });
 
-/** The error for an agent that is not there, and for one that the caller may not know of. */
+/** The same error for an agent that does not exist and for one that the caller may not see. */
 export const unknownAgent = (name: string): ProtocolError =>
   new ProtocolError('agent_not_found', `There is no agent "${name}"`, { outcome: 'not_executed' });
 
-/** Everyone may see everything; tools of servers whose invocation is switched off are not called. */
+/** Every caller sees every target. Calls to tools are refused for servers whose invocation is switched off. */
 export class OpenAdmission implements Admission {
   constructor(private readonly callable: (server: string) => boolean) {}
 
@@ -104,7 +109,7 @@ export class OpenAdmission implements Admission {
     if (target.kind !== 'tool' || this.callable(target.server)) return;
     throw new ProtocolError(
       'tool_invocation_disabled',
-      `Tools of server "${target.server}" are not to be called here`,
+      `Calls to tools of server "${target.server}" are disabled by the configuration of this gateway`,
       {
         outcome: 'not_executed',
         data: { server: target.server },

@@ -31,7 +31,7 @@ const withTasks: Caller = { ...ada, capabilities: TASKS };
 const bridge = { roots: true, sampling: true, logging: true, parkTtl: 1_000 };
 const BRIDGE = { ...bridge };
 
-/** A tool that wants an argument repeated in a header. */
+/** A tool whose argument the client repeats in a header. */
 const MIRRORING = { type: 'object', properties: { token: { type: 'string', 'x-mcp-header': 'Token' } } };
 
 interface Fake {
@@ -47,7 +47,7 @@ interface Fake {
 let catalog: Catalog | undefined;
 afterEach(() => catalog?.close());
 
-/** A gateway whose servers are lists of names, and the requests that reached them on behalf of callers. */
+/** A gateway whose servers are lists of names; `reached` collects the requests that reach the servers for callers. */
 function gatewayOf(
   fakes: Readonly<Record<string, Fake>>,
   admission: Admission = new OpenAdmission(() => true),
@@ -122,7 +122,7 @@ function gatewayOf(
   const call = async (method: string, params: JsonObject = {}, view: View = ALL_SERVERS, caller = ada) => {
     const outcome = await gateway.call(caller, plainCall(method, RawObject.from(params), view));
     if (outcome.kind === 'error') throw outcome.error;
-    if (outcome.kind === 'input_required') throw new Error('nothing is asked here');
+    if (outcome.kind === 'input_required') throw new Error('unexpected input_required');
     return outcome.result.value();
   };
   const names = async (method: string, member: string, view?: View, caller?: Caller): Promise<unknown[]> =>
@@ -138,7 +138,7 @@ function gatewayOf(
   };
 }
 
-/** Hides all targets that a test names as `kind name`, and whatever is of a server that is hidden. */
+/** Hides the targets that a test names as `kind name`, and all targets of a hidden server. */
 const hiding = (...hidden: string[]): Admission => ({
   sees: (_, { server, kind, name }: ItemTarget) =>
     Promise.resolve(!hidden.includes(`${kind} ${name}`) && !hidden.includes(`server ${server}`)),
@@ -160,7 +160,7 @@ describe('admission', () => {
     ['prompts/get', { name: 'a__p' }, { kind: 'prompt', server: 'a', name: 'p' }, undefined],
     ['resources/read', { uri: 'a:r' }, { kind: 'resource', server: 'a', name: 'a:r' }, { uri: 'a:r' }],
     ['tools/list', {}, { kind: 'catalog', server: undefined, name: 'tools/list' }, {}],
-  ])('of %s knows caller, method, target and arguments', async (method, params, target, args) => {
+  ])('of %s gets caller, method, target and arguments', async (method, params, target, args) => {
     const asked: AdmissionRequest[] = [];
     const { call, reached } = gatewayOf({ a: { tools: ['x'], prompts: ['p'], resources: ['a:r'] } }, denying(asked));
     await expect(call(method, params)).rejects.toMatchObject(refusal('forbidden'));
@@ -169,7 +169,7 @@ describe('admission', () => {
     expect(reached).toEqual([]);
   });
 
-  test('is asked for methods that only a server knows, and for tasks of servers', async () => {
+  test('covers methods that only a server knows, and tasks of servers', async () => {
     let denies = false;
     const asked: AdmissionRequest[] = [];
     const deny = denying(asked);
@@ -191,7 +191,7 @@ describe('admission', () => {
     expect(reached).toEqual(before);
   });
 
-  test('lets the gateway itself read its lists', async () => {
+  test('never refuses the gateway itself', async () => {
     const { tools } = gatewayOf(
       { a: { tools: ['x'] } },
       { sees: () => false, admit: () => Promise.reject(new Error()) },
@@ -200,21 +200,21 @@ describe('admission', () => {
   });
 });
 
-describe('a caller that may not know of everything', () => {
+describe('a caller from which targets are hidden', () => {
   const FAKES = {
     a: { tools: ['x', 'y'], prompts: ['p'], resources: ['a:r'], instructions: 'Use a.' },
     b: { tools: ['x'], prompts: ['p'], resources: ['a:s'], instructions: 'Use b.' },
     c: { down: true },
   } as const;
 
-  test('is listed the rest, privately', async () => {
+  test('gets lists without the hidden items, with cache scope "private"', async () => {
     const { tools, call } = gatewayOf(FAKES, hiding('tool y', 'server b'));
     expect(await tools()).toEqual(['a__x']);
     expect(await call('tools/list')).toMatchObject({ cacheScope: 'private' });
     expect(JSON.stringify(await call('prompts/list'))).not.toContain('b__');
   });
 
-  test('hears of hidden servers neither in instructions nor in lists of what is missing', async () => {
+  test('finds hidden servers neither in the instructions nor in the list of missing servers', async () => {
     const { call } = gatewayOf(FAKES, hiding('server b', 'server c'));
     const discovered = await call('server/discover');
     expect(discovered['instructions']).toBe('[a] Use a.');
@@ -224,7 +224,7 @@ describe('a caller that may not know of everything', () => {
     expect((await open.call('tools/list'))['_meta']).toMatchObject({ [MISSING]: [{ server: 'c' }] });
   });
 
-  test('finds hidden tools, prompts and resources not there, in the words for what is not there', async () => {
+  test('gets the same errors for hidden tools, prompts and resources as for absent ones', async () => {
     const { call, gateway, reached } = gatewayOf(FAKES, hiding('tool y', 'prompt p', 'resource a:r', 'server b'));
     const answers = async (method: string, hidden: JsonObject, none: JsonObject): Promise<void> => {
       const told = (params: JsonObject) => call(method, params).then(String, (error: ProtocolError) => error);
@@ -284,14 +284,14 @@ describe('a caller that may not know of everything', () => {
       },
     );
 
-    test('items that no list has are left to the server where nothing is hidden', async () => {
+    test('the server answers for items that no list has, if nothing is hidden', async () => {
       const { call } = gatewayOf(OFFERS);
       expect(await call('prompts/get', { name: `${prefix}n` }, view)).toEqual({ from: 'a' });
       expect(await call('resources/read', { uri: 'a:n' }, view)).toEqual({ from: 'a' });
     });
   });
 
-  test('calls what it is listed, where the name of a hidden server begins the name of a tool', async () => {
+  test('calls a listed tool whose name begins with the name of a hidden server', async () => {
     const fakes = { a: { tools: ['b-c-x'] }, 'a-b': { tools: ['y'] }, 'a-b-c': { tools: ['x'] } };
     const hidden = hiding('server a-b', 'server a-b-c');
     const { tools, call, reached } = gatewayOf(fakes, hidden, 'always', '-');
@@ -301,13 +301,13 @@ describe('a caller that may not know of everything', () => {
     await expect(call('tools/call', { name: 'a-b-y' })).rejects.toMatchObject(refusal('tool_not_found'));
   });
 
-  test('is told of a server that is down, whether a prompt of it is hidden or not', async () => {
+  test('gets "upstream_unavailable" for every prompt of a server that is down, hidden or not', async () => {
     const { call } = gatewayOf({ a: { down: true } }, hiding('prompt p'));
     for (const name of ['a__p', 'a__n'])
       await expect(call('prompts/get', { name })).rejects.toMatchObject(refusal('upstream_unavailable'));
   });
 
-  test('finds no names ambiguous for the sake of hidden servers, and is not given them as candidates', async () => {
+  test('does not find a name ambiguous because of a hidden server', async () => {
     const open = gatewayOf(FAKES);
     await expect(open.call('tools/call', { name: 'x' })).rejects.toMatchObject({
       reason: 'ambiguous_name',
@@ -340,7 +340,7 @@ describe('a caller that may not know of everything', () => {
     expect(honoured.resourceSubscriptions).toEqual(['a:s']);
   });
 
-  test('hears of changed lists of the servers that it may know of', async () => {
+  test('gets notifications of changed lists from visible servers only', async () => {
     const { gateway, catalog: changing } = gatewayOf(FAKES, hiding('server b'));
     const listen = async (caller: Caller): Promise<(string | undefined)[]> => {
       const heard: (string | undefined)[] = [];
@@ -364,9 +364,9 @@ describe('a caller that may not know of everything', () => {
     },
   };
   test.each([
-    ['may not know of', hides, 'task_not_found'],
+    ['may not see', hides, 'task_not_found'],
     ['may not read', forbids, 'forbidden'],
-  ])('is not subscribed to a task that it %s', async (_, denying, reason) => {
+  ])('is not subscribed to a task that the caller %s', async (_, denying, reason) => {
     let rule: Admission = { sees: () => true, admit: () => {} };
     const admission: Admission = {
       sees: (caller, target) => rule.sees!(caller, target),
@@ -428,13 +428,13 @@ describe('a view', () => {
     expect(await tools(new View(selection))).toEqual(expected);
   });
 
-  test('leads to what it shows, where the name of a server outside of it begins the name of a tool', async () => {
+  test('resolves a tool whose name begins with the name of a server outside the view', async () => {
     const { call, reached } = gatewayOf({ a: { tools: ['b-x'] }, 'a-b': {} }, undefined, 'always', '-');
     await call('tools/call', { name: 'a-b-x' }, new View({ servers: ['a'] }));
     expect(reached).toEqual(['a tools/call b-x']);
   });
 
-  test('leads only to what it shows', async () => {
+  test('resolves only the names that it shows', async () => {
     const { call, reached } = gatewayOf(FAKES);
     const view = new View({ groups: ['docs'], names: ['*read'] });
     await call('tools/call', { name: 'wiki__read' }, view);
@@ -448,7 +448,7 @@ describe('a view', () => {
     expect(reached).toHaveLength(1);
   });
 
-  test('is told from others by its key, and is the same after it was written down', () => {
+  test('has a key of its own, and keeps the key when it is serialized and read again', () => {
     const selections = [
       {},
       { servers: ['a'] },
@@ -465,7 +465,7 @@ describe('a view', () => {
   });
 });
 
-test('a server that fails is told to callers as an outcome', async () => {
+test('a failed resolution is an outcome, not an exception', async () => {
   const { gateway } = gatewayOf({ a: { tools: ['x'] } });
   const outcome = await gateway.call(ada, plainCall('tools/call', RawObject.from({ name: 'none' }), ALL_SERVERS));
   expect(outcome).toEqual(failed(expect.objectContaining({ reason: 'tool_not_found' }) as never));

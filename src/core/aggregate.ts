@@ -49,7 +49,10 @@ export interface AggregateOptions {
 const INSTRUCTIONS_LIMIT = 8_192;
 const DISCOVER_TTL = 60_000;
 
-/** Many servers as one: resolves each request once to its route, which the interceptors and then the request take. */
+/**
+ * Presents many servers as one. Resolves each request once to a route; the request passes the interceptors and then
+ * takes the route.
+ */
 export class Aggregate implements Gateway {
   private readonly resolver: Resolver;
   private readonly subscriptions: Subscriptions;
@@ -83,15 +86,15 @@ export class Aggregate implements Gateway {
     return provided<T>(await this.run(caller, call, performance.now(), route));
   }
 
-  /** Answers from what the gateway knows itself. */
+  /** Answers a request from the gateway's own knowledge. */
   private async provide<T>(caller: Caller, call: Call, work: (context: McpContext) => Promise<T>): Promise<T> {
     const route = providing(catalogTarget(call), work);
     return provided<T>(await this.run(caller, call, performance.now(), route));
   }
 
   /**
-   * Sends a request through the interceptors and along its route. A request that cannot be resolved passes the
-   * interceptors too, so that it is logged and limited like any other; forwarding it fails with the reason.
+   * Sends a request through the interceptors and along its route. A request that cannot be resolved also passes the
+   * interceptors, so that it is logged and limited like any other; its `forward` then fails with the reason.
    */
   private run(
     caller: Caller,
@@ -100,7 +103,7 @@ export class Aggregate implements Gateway {
     route: McpRoute | Promise<McpRoute>,
   ): McpResult | Promise<McpResult> {
     const { pipeline } = this.options;
-    // A route that is known already costs no turn.
+    // A route without a promise adds no event-loop turn.
     if (!(route instanceof Promise)) return pipeline.run(new McpContext(caller, call, route, began));
     return route.catch(unresolved).then((found) => pipeline.run(new McpContext(caller, call, found, began)));
   }
@@ -138,7 +141,7 @@ export class Aggregate implements Gateway {
   private async list({ caller, call }: McpContext, method: ListMethod): Promise<Outcome> {
     const cursor = call.params.get('cursor');
     if (cursor !== undefined && typeof cursor !== 'string')
-      throw new ProtocolError('invalid_cursor', 'A cursor is a string');
+      throw new ProtocolError('invalid_cursor', '"cursor" must be a string');
     return complete(await this.options.pages.page(caller, call.view, method, cursor, call.whole));
   }
 
@@ -149,7 +152,7 @@ export class Aggregate implements Gateway {
         supportedVersions: DISCOVER_VERSIONS,
         capabilities,
         ...(instructions !== undefined && { instructions }),
-        // What is missing now may be there at the next moment.
+        // A missing server may answer at any moment.
         ttlMs: missing.length > 0 ? 0 : DISCOVER_TTL,
         cacheScope: 'private',
         ...metaOf(missing),
@@ -161,13 +164,13 @@ export class Aggregate implements Gateway {
     const { known, missing } = await this.options.catalog.describe(caller, view);
     const capabilities = unionOf(known.map(({ description }) => description));
     if (!this.options.bridge.logging) delete capabilities.logging;
-    // The gateway keeps tasks itself, whatever its servers can do.
+    // The gateway hosts tasks itself, whether or not its servers support them.
     capabilities.extensions = {
       ...passingExtensions(capabilities.extensions, view.only !== undefined),
       [TASKS_EXTENSION]: {},
     };
     if (view.only === undefined) {
-      // The gateway's own lists change with its configuration, and a server that is away now may bring anything.
+      // The merged lists change with the configuration, and an absent server may add any kind of item when it answers.
       for (const name of ['tools', 'prompts', 'resources'] as const) {
         if (capabilities[name] || missing.length > 0 || name === 'tools')
           capabilities[name] = { ...capabilities[name], listChanged: true };
@@ -226,8 +229,8 @@ export class Aggregate implements Gateway {
   }
 
   /**
-   * A tool that the caller may not know of is unknown to it, whatever it could do with more capabilities, and before its
-   * headers are looked at: what is wrong with them would tell of its parameters.
+   * Throws `tool_not_found` for a hidden tool. This check comes before those of capabilities and headers: their errors
+   * would reveal the tool and its parameters.
    */
   private async findTool(
     caller: Caller,
@@ -280,7 +283,7 @@ export class Aggregate implements Gateway {
 const isKnown = (error: unknown): error is ProtocolError | UpstreamRpcError =>
   error instanceof ProtocolError || error instanceof UpstreamRpcError;
 
-/** The route of a request that is for nothing its caller can reach. */
+/** The route of a request whose target does not exist or is hidden: `forward` fails with the reason. */
 function unresolved(error: unknown): McpRoute {
   if (!isKnown(error)) throw error;
   return { target: undefined, forward: () => Promise.reject(error) };
@@ -297,14 +300,17 @@ const catalogTarget = ({ view, method }: Call): CatalogTarget => ({
   name: method,
 });
 
-/** What the gateway provided; a step around it may have failed it instead. */
+/** The value that `providing` returned, unless an interceptor replaced it with an error. */
 function provided<T>(result: McpResult): T {
   if (result.kind === 'value') return result.value as T;
   if (result.kind === 'error') throw result.error;
-  throw new ProtocolError('internal', `An interceptor answered with "${result.kind}" where that is no answer`);
+  throw new ProtocolError(
+    'internal',
+    `An interceptor returned "${result.kind}" for a request that only takes a value or an error`,
+  );
 }
 
-/** How an answer says which servers are not in it. */
+/** The `_meta` member that names the servers whose part is missing from a result. */
 export const metaOf = (missing: readonly Missing[]): JsonObject =>
   missing.length > 0 ? { _meta: { [MISSING]: missing as unknown as JsonValue } } : {};
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { BoundedCache } from './bounded-cache.js';
 
-it('remembers the last entries, and not without end', () => {
+it('keeps the latest entries, and a bounded number of them', () => {
   const cache = new BoundedCache<number, string>(10);
   for (let i = 0; i < 1_000; i++) {
     cache.set(i, `value ${i}`);
@@ -12,7 +12,7 @@ it('remembers the last entries, and not without end', () => {
   expect(known.length).toBeLessThanOrEqual(20);
 });
 
-it('says what was set last', () => {
+it('returns the latest value of a key', () => {
   const cache = new BoundedCache<string, number>(2);
   for (let i = 0; i < 7; i++) cache.set('a', i);
   expect(cache.get('a')).toBe(6);

@@ -1,6 +1,6 @@
 /**
- * Remembers what was set last: at least the last `most` entries, and never more than twice as many. Dropping the oldest
- * half at once costs nothing per entry, unlike keeping an order.
+ * A cache of recent entries: it keeps at least the latest `most` entries and at most twice as many. Dropping the older
+ * half in one step costs nothing per entry, unlike an LRU order.
  */
 export class BoundedCache<Key, Value> {
   private young = new Map<Key, Value>();

@@ -20,7 +20,7 @@ test.each([
   expect(() => slots.take(one)).toThrow(message);
 });
 
-test('the refusal is typed, and says that nothing ran', () => {
+test('the refusal has a type, and its outcome is "not_executed"', () => {
   const slots = new CallSlots({ perCaller: 0, perSession: undefined, perServer: undefined });
   expect(() => slots.take(owner('a'))).toThrow(
     expect.objectContaining({
@@ -30,7 +30,7 @@ test('the refusal is typed, and says that nothing ran', () => {
   );
 });
 
-test('a call that is refused for one limit takes nothing of the others', () => {
+test('a call that one limit refuses takes no slot of the other limits', () => {
   const slots = new CallSlots({ perCaller: 1, perSession: undefined, perServer: 1 });
   slots.take(owner('a', undefined, 'x'));
   expect(() => slots.take(owner('b', undefined, 'x'))).toThrow('"x"');

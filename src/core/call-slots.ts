@@ -1,22 +1,22 @@
 import { ProtocolError } from '../protocol/errors.js';
 import type { Release } from './quota.js';
 
-/** The most calls under way at one time; undefined for no limit. */
+/** The most calls in flight at one time; undefined for no limit. */
 export interface CallLimits {
   readonly perCaller: number | undefined;
   readonly perSession: number | undefined;
   readonly perServer: number | undefined;
 }
 
-/** What a call counts for. */
+/** The counters that a call counts against. */
 export interface CallOwner {
   readonly caller: string | undefined;
   readonly session: string | undefined;
-  /** The server or agent that the call goes to. */
+  /** The server or agent that receives the call. */
   readonly server: string | undefined;
 }
 
-/** Calls under way of each caller, session and server: nobody takes all of what the others need. */
+/** Counts the calls in flight per caller, session and server, so that no caller takes the capacity of the others. */
 export class CallSlots {
   private readonly callers: Counter;
   private readonly sessions: Counter;
@@ -28,7 +28,7 @@ export class CallSlots {
     this.servers = new Counter(limits.perServer);
   }
 
-  /** Throws `overloaded` where there is no slot; otherwise returns how to give it back, once. */
+  /** Throws `overloaded` if no slot is free. Otherwise returns the function that releases the slot. */
   take({ caller, session, server }: CallOwner): Release {
     if (this.callers.full(caller)) throw refusal('Too many of your calls are under way', this.callers);
     if (this.sessions.full(session)) throw refusal('Too many calls of this session are under way', this.sessions);

@@ -6,40 +6,40 @@ import type { Item } from './catalog/listing.js';
 import type { Call, Outcome } from './gateway.js';
 import { newRequestId } from './request-id.js';
 
-/** W3C trace context as it arrived. */
+/** W3C trace context of the incoming request. */
 export interface TraceContext {
   readonly traceparent: string;
   readonly tracestate?: string;
 }
 
-/** What interceptors know of a call of either protocol. Nothing of it is parsed or computed before it is read. */
+/** The properties of a call that interceptors read, for both protocols. Each is parsed or computed on first read. */
 export interface CallDescription {
-  /** The one id of the request, in log lines and errors; a new one for a call that the gateway makes by itself. */
+  /** The id of the request in log lines and errors. A call that the gateway starts itself gets a new id. */
   readonly requestId: string;
   readonly caller: Caller;
-  /** The method of MCP, or the operation of A2A 1.0. */
+  /** The MCP method, or the A2A 1.0 operation. */
   readonly method: string;
-  /** Undefined where the call names nothing that exists for its caller: forwarding it fails with the reason. */
+  /** Undefined if the caller sees no target of this name: `forward` fails with the reason. */
   readonly target: Target | undefined;
-  /** The arguments of a tool or a prompt, and all parameters of any other call. */
+  /** The arguments of a tool or a prompt; all parameters of any other call. */
   readonly arguments: JsonValue | undefined;
-  /** When the call came in, by `performance.now()`. */
+  /** The arrival time of the call, by `performance.now()`. */
   readonly began: number;
-  /** When the client stops waiting, by `performance.now()`, where its transport says so. */
+  /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline: number | undefined;
   readonly trace: TraceContext | undefined;
   readonly cancellation: Cancellation;
-  /** The session of the client, where it has one. */
+  /** The client's session, if it has one. */
   readonly session: string | undefined;
 }
 
-/** The outcome of an MCP request; `value` is what the gateway itself provides, for an adapter to write in its own way. */
+/** The outcome of an MCP request. `value` is an answer of the gateway itself that the inbound adapter encodes. */
 export type McpResult = Outcome | { readonly kind: 'value'; readonly value: unknown };
 
-/** Where an MCP request goes. */
+/** The destination of an MCP request. */
 export interface McpRoute {
   readonly target: Target | undefined;
-  /** The tool as its server lists it, where that is known. */
+  /** The tool as its server lists it, if known. */
   readonly item?: Item | undefined;
   forward(context: McpContext): Promise<McpResult>;
 }
@@ -86,7 +86,7 @@ export class McpContext implements CallDescription {
     return this.call.deadline;
   }
 
-  /** OTEL-02: that of the request itself, else that of the HTTP request it came with. */
+  /** OTEL-02: the trace context in `_meta`, otherwise the one in the HTTP headers. */
   get trace(): TraceContext | undefined {
     const { params, header } = this.call;
     const meta = params.object('_meta');
@@ -101,7 +101,7 @@ export class McpContext implements CallDescription {
     return this.caller.session;
   }
 
-  /** The same call with other parameters. Its target stays. */
+  /** The same call and target with other parameters. */
   withParams(params: RawObject): McpContext {
     const changed = new McpContext(this.caller, { ...this.call, params }, this.route, this.began);
     changed.id = this.requestId;
@@ -113,7 +113,7 @@ export class McpContext implements CallDescription {
   }
 }
 
-/** Where an A2A request goes. */
+/** The destination of an A2A request. */
 export interface A2aRoute {
   readonly target: Target | undefined;
   forward(context: A2aContext): Promise<AgentAnswer>;
@@ -176,8 +176,8 @@ function traceOf(read: (name: string) => JsonValue | undefined): TraceContext | 
   return { traceparent, ...(typeof tracestate === 'string' && tracestate !== '' && { tracestate }) };
 }
 
-/** A call on its way through the gateway. */
+/** A call on its way through the pipeline. */
 export type CallContext = McpContext | A2aContext;
 
-/** What became of it. MCP has failures among its outcomes; of A2A they are thrown. */
+/** The result of a call. An MCP failure is an outcome; an A2A failure is thrown. */
 export type CallResult = McpResult | AgentAnswer;

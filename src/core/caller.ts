@@ -2,11 +2,11 @@ import type { JsonObject } from '../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, Implementation, InputRequest, Notification } from '../protocol/mcp/model.js';
 import { NEWEST, type Revision } from '../protocol/mcp/revisions/index.js';
 
-/** The identity of a caller, as an authenticator established it for one request. */
+/** The identity that an authenticator established for the caller of one request. */
 export interface Principal {
-  /** The owner of everything that is kept for the caller: sessions, tasks, sealed values, rows. Log lines show it. */
+  /** The owner of all state kept for the caller: sessions, tasks, sealed values, rows. Log lines contain it. */
   readonly key: string;
-  /** The authority that vouches for the subject; `OWN_ISSUER` for callers that the configuration names. */
+  /** The authority that issued the subject; `OWN_ISSUER` for callers that the configuration names. */
   readonly issuer: string;
   readonly subject: string;
   readonly scopes: readonly string[];
@@ -14,7 +14,7 @@ export interface Principal {
   readonly tenant: string | undefined;
 }
 
-/** The issuer of callers that the gateway itself knows: by its configuration, or because they started it. */
+/** The issuer of callers that the gateway itself knows: from its configuration, or because they started its process. */
 const OWN_ISSUER = 'parley';
 export const ADMIN_ROLE = 'admin';
 
@@ -23,8 +23,9 @@ type Identity = Pick<Principal, 'subject'> & Partial<Pick<Principal, 'issuer' | 
 const NONE: readonly string[] = [];
 
 /**
- * Makes a principal. Its key is the subject where the gateway itself is the issuer, and otherwise both: two issuers may
- * use the same subject for different callers. Names in the configuration have no `#`, so that no key means two callers.
+ * Makes a principal. The key is the subject if the gateway is the issuer, otherwise issuer and subject, because two
+ * issuers may use the same subject for different callers. Names in the configuration contain no `#`, so each key
+ * belongs to one caller.
  */
 export function principalOf(identity: Identity): Principal {
   const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant } = identity;
@@ -34,33 +35,33 @@ export function principalOf(identity: Identity): Principal {
 
 export const isAdmin = ({ roles }: Principal): boolean => roles.includes(ADMIN_ROLE);
 
-/** The owner of something that was kept, where the gateway goes on with it by itself: no role is assumed. */
+/** The owner of stored state, for work that the gateway resumes by itself. It has no roles. */
 export const ownerOf = (key: string): Principal => principalOf({ subject: key });
 
-/** A caller that public routes serve without knowing it. */
+/** The caller of a public route, which needs no identity. */
 export const ANONYMOUS: Principal = principalOf({ subject: '' });
 
-/** Without authentication every caller on this machine is its operator. */
+/** Without authentication every caller on this machine is an operator. */
 export const LOCAL: Principal = principalOf({ subject: 'local', roles: [ADMIN_ROLE] });
 
 export interface Caller {
   readonly principal: Principal;
-  /** The revision the caller speaks; answers are written in it. */
+  /** The caller's protocol revision; answers use it. */
   readonly revision: Revision;
-  /** What the caller can do for this request, in the modern vocabulary. */
+  /** The capabilities that the client declared for this request, in the newest revision's vocabulary. */
   readonly capabilities: ClientCapabilities;
   readonly clientInfo: Implementation | undefined;
-  /** The caller's own session, if it keeps one: a stateful upstream may be dedicated to it. */
+  /** The caller's session, if it has one: a stateful upstream may dedicate a connection to it. */
   readonly session: string | undefined;
-  /** The URL under which the caller reached the gateway, where a trusted proxy tells it. */
+  /** The URL at which the caller reached the gateway, if a trusted proxy reports it. */
   readonly gatewayUrl?: string | undefined;
-  /** Puts a question to the client outside of any call, where its session has a stream for that. */
+  /** Asks the client a question outside of any call; present if the session has a stream for it. */
   readonly ask?: (question: InputRequest) => Promise<JsonObject>;
-  /** Tells the client something outside of any call, likewise. */
+  /** Sends the client a notification outside of any call; present if the session has a stream for it. */
   readonly tell?: (notification: Notification) => void;
 }
 
-/** The gateway itself, where it asks on nobody's behalf. */
+/** The gateway itself, for requests that it makes for no caller. */
 export const GATEWAY: Caller = {
   principal: principalOf({ subject: 'parley' }),
   revision: NEWEST,
@@ -69,7 +70,7 @@ export const GATEWAY: Caller = {
   session: undefined,
 };
 
-/** Tells the work for one request that nobody waits for it any more. Lighter than an AbortSignal: one is made per call. */
+/** Reports that no client waits for a request any more. Lighter than an AbortSignal, because every call has one. */
 export class Cancellation {
   private listeners: ((reason: string | undefined) => void)[] | undefined;
   private why: string | undefined;
@@ -92,7 +93,10 @@ export class Cancellation {
     if (listeners) for (const listener of listeners) listener(reason);
   }
 
-  /** Calls `listener` on cancellation, at once if that has happened; returns how to stop listening. */
+  /**
+   * Calls `listener` on cancellation, at once if the cancellation has happened. Returns the function that removes the
+   * listener.
+   */
   onCancel(listener: (reason: string | undefined) => void): () => void {
     if (this.done) {
       listener(this.why);
@@ -107,7 +111,7 @@ export class Cancellation {
   }
 }
 
-/** A caller that asks about the gateway itself, outside of any protocol: by a page, or as an operator. */
+/** A caller that reads about the gateway itself outside of MCP and A2A: from a page, or as an operator. */
 export const callerOf = (principal: Principal): Caller => ({
   principal,
   revision: NEWEST,

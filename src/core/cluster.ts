@@ -1,12 +1,12 @@
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import type { Cancellation } from './caller.js';
 
-/** What another replica asked of this one, and how to answer in parts. */
+/** A request from another replica. */
 export interface Asked {
   readonly from: string;
-  /** Cancelled by whoever asked, and when that replica is gone. */
+  /** Cancelled by the asking replica, and when that replica is gone. */
   readonly cancellation: Cancellation;
-  /** Sends something ahead of the answer. */
+  /** Sends an event before the answer. */
   emit(event: JsonValue): void;
 }
 
@@ -15,26 +15,26 @@ export interface AskOptions {
   readonly onEvent?: (event: JsonValue) => void;
 }
 
-/** The replicas of one gateway. What cannot leave the process that holds it is reached through here. */
+/** The replicas of one gateway. State that exists in one process only is reached through its replica. */
 export interface Cluster {
-  /** This replica. */
+  /** The id of this replica. */
   readonly self: string;
   alive(replica: string): Promise<boolean>;
   /**
-   * Rejects with `ReplicaGone` when the other one is not there, or dies before it has answered; with a `ProtocolError`
-   * when that one threw it, or nobody can be reached at the moment.
+   * Rejects with `ReplicaGone` if the replica is not there or dies before it answers. Rejects with a `ProtocolError` if
+   * the replica threw that error, or if no replica can be reached at the moment.
    */
   ask(replica: string, subject: string, payload: JsonValue, options?: AskOptions): Promise<JsonValue>;
-  /** Answers what is asked under a subject; returns how to stop. */
+  /** Answers requests with this subject. Returns the function that removes the handler. */
   handle(subject: string, handler: (payload: JsonValue, asked: Asked) => Promise<JsonValue>): () => void;
   /**
-   * Tells every other replica, or with a key those that follow that key; resolves once they cannot miss it, and rejects
-   * with a `ProtocolError` otherwise.
+   * Sends a message to every other replica, or with a key to those that follow the key. Resolves once none of them can
+   * miss it; otherwise rejects with a `ProtocolError`.
    */
   tell(subject: string, payload: JsonValue, key?: string): Promise<void>;
   /**
-   * Hears what is told under a key from now on, until `unfollow` was called as often. Keys share a number of streams:
-   * listeners hear of other keys too. Resolves once nothing is missed any more; with the bus away that may be later.
+   * Receives messages with this key from now on, until `unfollow` was called as often. Several keys share a stream, so
+   * listeners also get messages of other keys. Resolves once no message can be missed; later if the bus is unavailable.
    */
   follow(key: string): Promise<void>;
   unfollow(key: string): void;
@@ -46,16 +46,16 @@ export class ReplicaGone extends Error {
 
   constructor(
     readonly replica: string,
-    /** Whether it may have read what it was asked. */
+    /** Whether the replica may have received the request. */
     readonly sent: boolean,
   ) {
-    super('the replica that held this is gone');
+    super('the replica that held this state is gone');
   }
 }
 
 const nothing = (): void => {};
 
-/** A gateway of one process. */
+/** The cluster of a gateway that runs as a single process. */
 export const ALONE: Cluster = {
   self: 'alone',
   alive: async (replica) => replica === 'alone',

@@ -25,14 +25,14 @@ import { type Call, complete, failed, type Outcome, type ParkedCall } from './ga
 import { type Seal, SealBroken } from './seal.js';
 import type { Upstream, UpstreamCall } from './upstream.js';
 
-/** The way to a server: what the call is for there, and what its parameters are called there. */
+/** The route to a server: the target at that server, and the parameters to rewrite for it. */
 export class ServerRoute implements McpRoute {
   constructor(
     private readonly forwarder: Forwarder,
     readonly target: ItemTarget,
     readonly edits: Edits,
     readonly item?: Item,
-    /** Of a tool: the capabilities it is listed for. */
+    /** For a tool: the capability set of the list that contains it. */
     readonly set?: CapabilitySet,
   ) {}
 
@@ -49,21 +49,21 @@ export interface ForwarderOptions {
   readonly tasks: HostedTasks;
   readonly seal: Seal;
   readonly bridge: BridgeSwitches & { readonly parkTtl: number };
-  /** How long a task may take, and its handle is good. */
+  /** The longest duration of a task, and the lifetime of its handle. */
   readonly taskTtl: number;
 }
 
-/** What the call may come back as, and how long it has. */
-type Manner = Pick<UpstreamCall, 'tasks' | 'timeouts'> & { readonly edits?: Edits };
+/** Whether the server may answer with a task, the time limits, and the edits of the parameters. */
+type RequestMode = Pick<UpstreamCall, 'tasks' | 'timeouts'> & { readonly edits?: Edits };
 
-const PLAIN: Manner = { tasks: 'none' };
+const PLAIN: RequestMode = { tasks: 'none' };
 const TASKS_CAPABILITY: ClientCapabilities = { extensions: { [TASKS_EXTENSION]: {} } };
 
-/** Takes a call to its server and what the server says back to the caller, in a form the caller can be told. */
+/** Forwards a call to its server and translates the server's outcome to the caller's revision. */
 export class Forwarder {
   constructor(private readonly options: ForwarderOptions) {}
 
-  /** Only the pipeline calls this, after every interceptor. */
+  /** Only the pipeline calls this method, after all interceptors. */
   async forward({ caller, call }: McpContext, route: Route): Promise<Outcome> {
     const { target } = route;
     const upstream = this.upstream(target.server);
@@ -85,20 +85,21 @@ export class Forwarder {
     if (call.method === 'tools/call' && (call.task || (takesTasks && support !== 'forbidden'))) {
       return this.host(onBehalf, call, route, upstream, state, support !== 'forbidden');
     }
-    const manner = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
-    let outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, manner));
+    const mode = takesTasks ? RELAYED : support === 'required' ? this.asTask(undefined) : PLAIN;
+    let outcome = await upstream.request(onBehalf, this.toUpstream(call, route, state, mode));
     if (outcome.kind === 'complete') return outcome;
-    if (route.set !== undefined && sawOtherMirrors(outcome)) {
-      // It refused, so nothing was executed, and one more attempt does nothing twice (BR-23).
-      const renewed = await this.relearned(route, route.set);
-      outcome = await upstream.request(onBehalf, this.toUpstream(call, renewed, state, manner));
+    if (route.set !== undefined && isHeaderMismatch(outcome)) {
+      // The server refused the call and executed nothing, so one retry is safe (BR-23).
+      const renewed = await this.withCurrentTool(route, route.set);
+      outcome = await upstream.request(onBehalf, this.toUpstream(call, renewed, state, mode));
     }
     if (
       caller.revision.expresses.tasks !== 'extension' &&
       outcome.kind === 'error' &&
       needsTask(refusalIn(outcome.error))
     ) {
-      // The server does this as a task only; it is followed for a caller whose revision has no such tasks.
+      // The server runs this tool only as a task. The caller's revision has no such tasks, so the gateway follows the
+      // task.
       const followed = await upstream.request(
         onBehalf,
         this.toUpstream(call, route, state, { ...this.asTask(undefined), edits: {} }),
@@ -108,7 +109,9 @@ export class Forwarder {
     return this.bridged(caller, onBehalf.capabilities, call, target.server, outcome);
   }
 
-  /** A request of an extension the gateway does not know: it can only pass where there is one server it can be for. */
+  /**
+   * The route of a method that the gateway does not know. Such a method passes only if the view shows a single server.
+   */
   unknown(call: Call): McpRoute {
     const { only: server } = call.view;
     if (server === undefined) throw new ProtocolError('method_not_found', `Method not found: ${call.method}`);
@@ -128,8 +131,8 @@ export class Forwarder {
     return this.bridged(caller, caller.capabilities, call, server, outcome);
   }
 
-  /** The route with the tool as its server lists it now. */
-  private async relearned({ target, edits }: Route, set: CapabilitySet): Promise<Route> {
+  /** The same route with the tool as its server lists it now. */
+  private async withCurrentTool({ target, edits }: Route, set: CapabilitySet): Promise<Route> {
     const { catalog } = this.options;
     const { server, name, offered = name } = target;
     await catalog.refreshTools(server, set);
@@ -145,27 +148,27 @@ export class Forwarder {
 
   private onBehalf(caller: Caller, call: Call): Caller {
     const { capabilities } = caller;
-    // Most callers declare nothing, and then there is nothing to take away.
+    // Most callers declare no capabilities, so there are none to remove.
     if (isEmpty(capabilities)) return caller;
     return { ...caller, capabilities: relayable(capabilities, this.options.bridge, call.view.only !== undefined) };
   }
 
-  private asTask(ttl: number | undefined): Manner {
+  private asTask(ttl: number | undefined): RequestMode {
     const { taskTtl } = this.options;
     const time = Math.min(ttl ?? taskTtl, taskTtl);
     return { tasks: 'follow', timeouts: { call: time, callMax: time }, edits: { task: JSON.stringify({ ttl: time }) } };
   }
 
-  private toUpstream(call: Call, route: Route, state: CallState | undefined, manner: Manner): UpstreamCall {
-    // Whether a server is asked for a task is settled on each hop (TSKX-10).
+  private toUpstream(call: Call, route: Route, state: CallState | undefined, mode: RequestMode): UpstreamCall {
+    // Each hop decides by itself whether to ask for a task (TSKX-10).
     let params = isEmpty(route.edits) ? call.params : call.params.edit(route.edits);
-    if (manner.edits || call.params.has('task')) params = params.edit({ task: undefined, ...manner.edits });
-    // What a client calls its request state was opened by then, and is not for the server.
+    if (mode.edits || call.params.has('task')) params = params.edit({ task: undefined, ...mode.edits });
+    // The inbound adapter has already opened the client's request state; the sealed value is not for the server.
     if (state || params.has('requestState')) {
       const given = state?.kind === 'relay' && state.state !== undefined ? JSON.stringify(state.state) : undefined;
       params = params.edit({
         requestState: given,
-        // What was answered to the gateway is not for the server.
+        // Answers to the gateway's own questions are not for the server.
         ...(state?.kind !== 'relay' && { inputResponses: undefined }),
       });
     }
@@ -176,8 +179,8 @@ export class Forwarder {
       logLevel: this.options.bridge.logging ? call.logLevel : undefined,
       cancellation: call.cancellation,
       mirrored: route.item?.mirrored ?? [],
-      tasks: manner.tasks,
-      timeouts: manner.timeouts,
+      tasks: mode.tasks,
+      timeouts: mode.timeouts,
       after: state?.kind === 'again' && state.after.length > 0 ? state.after : undefined,
       notify: (notification) => call.notify(notification),
       polling: call.polling && ((retry) => call.polling?.(retry)),
@@ -197,7 +200,7 @@ export class Forwarder {
     return asking(outcome.inputRequests, { kind: 'parked', server, ticket: next });
   }
 
-  /** What a server said, as something this caller can be told. */
+  /** Translates a server's outcome into one that the caller's revision can express. */
   private async bridged(
     caller: Caller,
     capabilities: ClientCapabilities,
@@ -230,25 +233,28 @@ export class Forwarder {
       };
       return asking(outcome.inputRequests, state);
     }
-    // Who knows tasks waits better with one: it can look, and it can cancel (mcp.md 4.4).
+    // A client that supports tasks gets a task, because a task can be polled and cancelled (mcp.md 4.4).
     if (call.method === 'tools/call' && declares(caller.capabilities, TASKS_CAPABILITY)) {
       this.options.parking.count(caller.principal.key, server, outcome.parked);
       const { parked } = outcome;
       const view = await this.options.tasks
         .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification))
         .catch((error: unknown) => {
-          parked.abandon('The task could not be written down');
+          parked.abandon('The task could not be stored');
           throw error;
         });
       return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
     }
     const ticket = this.options.parking.park(caller.principal.key, server, outcome.parked);
-    // Who answers on the same connection needs the same process anyway.
+    // A client that answers on the same connection reaches the same process, so only the others need a stored call.
     if (caller.revision.expresses.inputRequired) await this.options.parking.keep(ticket);
     return asking(asked, { kind: 'parked', server, ticket });
   }
 
-  /** Errors that describe the hop to the server are the gateway's to act on; the caller hears what follows for it (GW-07). */
+  /**
+   * The gateway handles errors that concern the hop to the server; the caller gets the error that follows from them
+   * (GW-07).
+   */
   private bridgedError(
     caller: Caller,
     capabilities: ClientCapabilities,
@@ -265,7 +271,7 @@ export class Forwarder {
     return failed(error);
   }
 
-  /** Runs a call as a task of the gateway's own. */
+  /** Runs a call as a task hosted by the gateway. */
   private async host(
     caller: Caller,
     call: Call,
@@ -275,8 +281,8 @@ export class Forwarder {
     taskParameter: boolean,
   ): Promise<Outcome> {
     const ttl = call.task?.ttl;
-    const manner = this.asTask(ttl);
-    const asked: Manner = taskParameter ? manner : { ...manner, edits: {} };
+    const mode = this.asTask(ttl);
+    const asked: RequestMode = taskParameter ? mode : { ...mode, edits: {} };
     const view = await this.options.tasks.start(
       caller.principal.key,
       route.target.server,
@@ -284,7 +290,7 @@ export class Forwarder {
       (notification) => call.notify(notification),
       (sinks) => {
         const detached: Call = { ...call, ...sinks };
-        const again: Again = async (params, given, from) => {
+        const again: SendAgain = async (params, given, from) => {
           const { server } = route.target;
           const outcome = await upstream.request(
             caller,
@@ -300,8 +306,8 @@ export class Forwarder {
             return question;
           }
           const parked = visits
-            ? revisited(visits.ids, call.params, server, again)
-            : repeated(question.requestState, call.params, server, again, upstream, caller);
+            ? parkedUntilVisited(visits.ids, call.params, server, again)
+            : parkedUntilAnswered(question.requestState, call.params, server, again, upstream, caller);
           return { ...question, parked };
         };
         return again(call.params, state, sinks);
@@ -310,7 +316,10 @@ export class Forwarder {
     return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
   }
 
-  /** A server's own task under a handle of the gateway's: whose it is and where it runs stand in the seal. */
+  /**
+   * Gives a server's task a handle of the gateway: the sealed handle contains the owner, the server and the server's
+   * task id.
+   */
   private sealTask(caller: Caller, server: string, result: RawObject): RawObject {
     const taskId = this.options.seal.close(
       'task',
@@ -321,7 +330,10 @@ export class Forwarder {
     return result.edit({ taskId: JSON.stringify(taskId) });
   }
 
-  /** `tasks/get`, `tasks/update`, `tasks/cancel` of the extension, for tasks of servers and of the gateway. */
+  /**
+   * The route of `tasks/get`, `tasks/update` and `tasks/cancel`, for tasks of servers and for tasks that the gateway
+   * hosts.
+   */
   async task(caller: Caller, call: Call): Promise<McpRoute> {
     if (!declares(caller.capabilities, TASKS_CAPABILITY)) throw lacksCapability('parley', TASKS_CAPABILITY);
     const taskId = call.params.get('taskId');
@@ -336,7 +348,7 @@ export class Forwarder {
     return { target, forward: (context) => this.hostedTask(context, record) };
   }
 
-  /** A task of the gateway's own, and the target it is for interceptors. */
+  /** A task that the gateway hosts, with its target for interceptors. */
   async hosted(
     caller: Caller,
     taskId: string,
@@ -378,7 +390,7 @@ export class Forwarder {
     return complete(outcome.result.edit({ taskId: JSON.stringify(taskId) }));
   }
 
-  /** The targets of those of the named tasks that are the gateway's own and this caller's. */
+  /** The targets of the given tasks that the gateway hosts for this caller. */
   async ownedTasks(caller: Caller, taskIds: readonly string[]): Promise<ItemTarget[]> {
     if (taskIds.length > 0 && !declares(caller.capabilities, TASKS_CAPABILITY))
       throw lacksCapability('parley', TASKS_CAPABILITY);
@@ -397,22 +409,25 @@ const asking = (inputRequests: InputRequests | undefined, state: CallState): Out
   state,
 });
 
-const RELAYED: Manner = { tasks: 'relay' };
+const RELAYED: RequestMode = { tasks: 'relay' };
 const URL_ELICITATION: ClientCapabilities = { elicitation: { url: {} } };
 
-/** The call of a task, once more. */
-type Again = (
+/** Sends the call of a task again. */
+type SendAgain = (
   params: RawObject,
   state: CallState | undefined,
   from: Pick<Call, 'notify' | 'cancellation'>,
 ) => Promise<Outcome>;
 
-/** A question of a modern server inside a task: its answer is the same call again, with the state it gave. */
-function repeated(
+/**
+ * A parked call for a modern server's question inside a task: the answer repeats the call with the server's
+ * `requestState`.
+ */
+function parkedUntilAnswered(
   state: string | undefined,
   params: RawObject,
   server: string,
-  again: Again,
+  again: SendAgain,
   upstream: Upstream,
   caller: Caller,
 ): ParkedCall {
@@ -430,8 +445,10 @@ function repeated(
   };
 }
 
-/** Pages to be visited before a call inside a task: after a yes it is made from the start. */
-function revisited(after: readonly string[], params: RawObject, server: string, again: Again): ParkedCall {
+/**
+ * A parked call for URLs that the user visits before a call inside a task: once the user agrees, the call starts again.
+ */
+function parkedUntilVisited(after: readonly string[], params: RawObject, server: string, again: SendAgain): ParkedCall {
   return {
     over: Promise.resolve(),
     abandon: () => {},
@@ -442,7 +459,9 @@ function revisited(after: readonly string[], params: RawObject, server: string, 
   };
 }
 
-/** Nothing is asked of a client that did not declare it can be (MRTR-03); a call that waits for such an answer is given up. */
+/**
+ * MRTR-03: a client gets only questions of a kind that it declared. A parked call with any other question is abandoned.
+ */
 function refuseUndeclared(
   capabilities: ClientCapabilities,
   server: string,
@@ -456,30 +475,37 @@ function refuseUndeclared(
   throw lacksCapability(server, requiredCapability(lacking));
 }
 
-/** The server saw other mirrored arguments than the gateway knows of. */
-const sawOtherMirrors = (outcome: Outcome): boolean =>
+/** The tool's `x-mcp-header` annotations changed since the gateway read the list. */
+const isHeaderMismatch = (outcome: Outcome): boolean =>
   outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'header_mismatch';
 
 function readAnswers(call: Call): InputResponses {
   const answers = call.params.get('inputResponses') ?? {};
   if (isObject(answers) && Object.values(answers).every(isObject)) return answers as InputResponses;
-  throw new ProtocolError('invalid_params', '"inputResponses" must be an object of answers');
+  throw new ProtocolError('invalid_params', '"inputResponses" must be an object whose members are answer objects');
 }
 
-/** A modern server has no word for a question that failed: the call ends with it (mcp.md 4.3, 5). */
+/** A modern server has no message for a question that failed, so the call fails (mcp.md 4.3, 5). */
 function refuseFailures(call: Call): void {
   for (const answer of Object.values(readAnswers(call))) {
     const failure = answer[INPUT_FAILURE];
     if (isObject(failure))
-      throw new ProtocolError('not_bridgeable', `The client did not answer: ${String(failure['message'])}`);
+      throw new ProtocolError(
+        'not_bridgeable',
+        `The client could not answer the server's question: ${String(failure['message'])}`,
+      );
   }
 }
 
-/** A call is made again only where every page it needs was agreed to. */
+/** A call is parkedUntilAnswered only if the user agreed to visit every URL that the server asked for. */
 function refuseDeclined(server: string, responses: InputResponses): void {
   const answers = Object.values(responses);
   if (answers.length > 0 && answers.every((answer) => answer['action'] === 'accept')) return;
-  throw new ProtocolError('not_approved', `Server "${server}" needs what it asked for, and it was declined`, {
-    outcome: 'not_executed',
-  });
+  throw new ProtocolError(
+    'not_approved',
+    `Server "${server}" requires the user to visit a URL, and the user declined`,
+    {
+      outcome: 'not_executed',
+    },
+  );
 }

@@ -15,11 +15,11 @@ import type { View } from './view.js';
 
 export { ALL_SERVERS, oneServer, View } from './view.js';
 
-/** One request, in the newest revision's words. The names in it are those the caller saw in its view. */
+/** One request in the newest revision's form. Its names are those of the caller's view. */
 export interface Call {
-  /** By which the log lines and errors of one request belong together; made where the request comes in. */
+  /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The id of the client's message, where it has one: for the log. */
+  /** The id of the client's message, if it has one: for the log. */
   readonly id?: Id;
   readonly method: string;
   readonly params: RawObject;
@@ -27,25 +27,28 @@ export interface Call {
   readonly wantsProgress: boolean;
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
-  /** When the client stops waiting, by `performance.now()`, where its transport says so. */
+  /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
-  /** The caller wants a task it can come back to, for so long if it says. */
+  /** Set if the caller asks for a task; `ttl` is the lifetime that the caller asks for, if any. */
   readonly task?: { readonly ttl: number | undefined };
-  /** Where the call goes on, where the request answers the questions of an earlier outcome. Its params hold the answers. */
+  /** The state of an earlier outcome whose questions this request answers. The params contain the answers. */
   readonly state?: CallState | undefined;
-  /** All items of a list in one answer: the gateway itself asks, and needs no cursors. */
+  /** Return all items of a list at once: set by the gateway for its own requests, which need no cursors. */
   readonly whole?: true;
-  /** A message to an agent made of tools leads to this call: its caller is counted for the message. */
+  /** A message to a tool agent caused this call: call limits count the caller for the message already. */
   readonly nested?: true;
-  /** The HTTP headers of the request, where it came with some: arguments may be mirrored there. */
+  /** Reads an HTTP header of the request, if it came over HTTP: arguments may be mirrored in headers. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */
   notify(notification: Notification): void;
-  /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
+  /**
+   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
+   * can resume.
+   */
   polling?(retry: number): void;
 }
 
-/** A request that wants nothing beside its answer. */
+/** A request without progress, log messages or a task. */
 export const plainCall = (
   method: string,
   params: RawObject,
@@ -64,15 +67,20 @@ export const plainCall = (
   ...(more.id !== undefined && { id: more.id }),
 });
 
-/** A call that stopped in the middle to ask its caller something. It is resumed with the answers, never sent again. */
+/** A call that waits for answers from its caller. The answers resume it; it is never sent again. */
 export interface ParkedCall {
-  /** Answers what is asked; keys left out stay asked. Resolves with what the call says next. */
+  /**
+   * Answers the open questions; a question without an answer stays open. Resolves with the next outcome of the call.
+   */
   resume(call: Pick<Call, 'notify' | 'cancellation'>, answers: InputResponses): Promise<Outcome>;
-  /** Settles when the call is over, however it ended. */
+  /** Settles when the call is over, whether it succeeded or failed. */
   readonly over: Promise<void>;
-  /** Gives up: what is asked is answered as cancelled, and the call is cancelled upstream. */
+  /** Answers the open questions as cancelled, and cancels the call at the server. */
   abandon(reason: string): void;
-  /** All another process needs to go on with the call; undefined where only this one can. From then on it may be kept. */
+  /**
+   * The data with which another process can continue the call; undefined if only this process can. The caller may then
+   * store the call.
+   */
   portable?(): JsonValue | undefined;
 }
 
@@ -81,11 +89,13 @@ export type Outcome =
   | {
       readonly kind: 'input_required';
       readonly inputRequests: InputRequests | undefined;
-      /** The upstream's own state, to be given back to it. */
+      /** The server's own `requestState`, to be returned to it. */
       readonly requestState?: string | undefined;
-      /** Where the call goes on once the questions are answered. An adapter seals it before a client gets it. */
+      /**
+       * The state with which the call continues after the answers. An inbound adapter seals it before a client gets it.
+       */
       readonly state?: CallState;
-      /** The upstream call that waits for the answers, where it cannot be repeated to carry them. */
+      /** The call that waits at the server, if answers cannot be sent by repeating the call. */
       readonly parked?: ParkedCall;
     }
   | { readonly kind: 'task'; readonly result: RawObject }
@@ -93,18 +103,18 @@ export type Outcome =
 
 /** An open subscription of a caller. */
 export interface Subscription {
-  /** The part of the filter that is really watched. */
+  /** The part of the filter that upstreams confirmed. */
   readonly honoured: SubscriptionFilter;
   close(): void;
 }
 
-/** Why a server's part of an answer is not there. */
+/** The reason why a server's part is missing from an answer. */
 export interface Missing {
   readonly server: string;
   readonly reason: string;
 }
 
-/** What a view offers. */
+/** Capabilities and instructions of a view. */
 export interface Description {
   readonly capabilities: ServerCapabilities;
   readonly instructions: string | undefined;
@@ -112,20 +122,20 @@ export interface Description {
   readonly missing: readonly Missing[];
 }
 
-/** Takes a notification of a subscription; of a changed list also the server whose list it is. */
+/** Takes a notification of a subscription. For a changed list, `server` is the owner of the list. */
 export type Deliver = (notification: Notification, server?: string) => void;
 
 /**
- * What every inbound adapter for MCP calls. All of it goes through the interceptors. `call` gives failures as outcomes, the
- * other methods throw `ProtocolError` and `UpstreamRpcError`.
+ * The interface that every inbound MCP adapter calls. All of its methods pass the interceptors. `call` returns failures
+ * as outcomes; the other methods throw `ProtocolError` and `UpstreamRpcError`.
  */
 export interface Gateway {
   call(caller: Caller, call: Call): Promise<Outcome>;
-  /** What the view of the call offers, in the modern vocabulary. */
+  /** Capabilities and instructions of the call's view, in the newest revision's vocabulary. */
   describe(caller: Caller, call: Call): Promise<Description>;
   /** Resolves once the upstream watches are live. */
   listen(caller: Caller, call: Call, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription>;
-  /** Does something with a task of the gateway's own, or with all of them; for revisions that have other words for tasks. */
+  /** Runs `work` on one task that the gateway hosts, or on all of them, for revisions with other task methods. */
   onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T>;
 }
 

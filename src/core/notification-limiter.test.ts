@@ -30,8 +30,8 @@ function start(): { limiter: NotificationLimiter; heard: unknown[]; call: Cancel
   return { limiter, heard, call };
 }
 
-describe('what a server says beside its answer', () => {
-  test('passes as it is while it is little', () => {
+describe('notifications of a server during a call', () => {
+  test('pass unchanged below the limit', () => {
     const { limiter, heard } = start();
     for (let i = 1; i <= 10; i++) limiter.notify(progress(i));
     expect(heard).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
@@ -39,7 +39,7 @@ describe('what a server says beside its answer', () => {
     expect(heard).toHaveLength(10);
   });
 
-  test('is thinned out to the newest progress, which goes ahead of the answer', () => {
+  test('beyond the limit only the newest progress passes, before the answer', () => {
     const { limiter, heard } = start();
     for (let i = 1; i <= 50; i++) limiter.notify(progress(i));
     expect(heard.length).toBeLessThan(15);
@@ -48,7 +48,7 @@ describe('what a server says beside its answer', () => {
     expect(heard).toEqual([...new Set(heard)]);
   });
 
-  test('goes on when there is room again, without an answer', async () => {
+  test('resume once the limit allows, before any answer', async () => {
     const { limiter, heard } = start();
     for (let i = 1; i <= 50; i++) limiter.notify(progress(i));
     await sleep(150);
@@ -57,13 +57,13 @@ describe('what a server says beside its answer', () => {
     expect(heard.at(-1)).toBe(51);
   });
 
-  test('counts by its length too', () => {
+  test('count by their length too', () => {
     const { limiter, heard } = start();
     for (let i = 1; i <= 5; i++) limiter.notify(progress(i, 'x'.repeat(600)));
     expect(heard).toEqual([1, 2]);
   });
 
-  test('loses log lines where they are too many, and nothing of another kind', () => {
+  test('beyond the limit log messages are dropped, and no other kind', () => {
     const { limiter, heard } = start();
     for (let i = 1; i <= 50; i++) limiter.notify(line(i));
     expect(heard.length).toBeLessThan(15);
@@ -73,7 +73,7 @@ describe('what a server says beside its answer', () => {
     expect(heard.at(-1)).toBe('told');
   });
 
-  test('ends the call where it is a flood, once, and with a reason', () => {
+  test('a flood ends the call once, with a reason', () => {
     const { limiter, heard, call } = start();
     for (let i = 1; i <= 1_000; i++) limiter.notify(progress(i));
     expect(limiter.cancellation.cancelled).toBe(true);
@@ -85,7 +85,7 @@ describe('what a server says beside its answer', () => {
     expect(heard.length).toBeLessThan(15);
   });
 
-  test('stops with the call', async () => {
+  test('stop with the call', async () => {
     const { limiter, heard, call } = start();
     for (let i = 1; i <= 50; i++) limiter.notify(progress(i));
     const before = heard.length;

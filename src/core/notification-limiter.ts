@@ -4,12 +4,12 @@ import { Cancellation } from './caller.js';
 import { failed, type Outcome } from './gateway.js';
 import { type Allowance, TokenBucket } from './token-bucket.js';
 
-/** What one call may bring beside its answer. */
+/** Limits for the notifications of one call. */
 export interface NotificationLimits {
-  /** Beyond these, progress is thinned out to the newest and log lines are left out (LOG-05). */
+  /** Beyond these limits only the newest progress is kept, and log messages are dropped (LOG-05). */
   readonly events: Allowance;
   readonly bytes: Allowance;
-  /** Beyond this the call is ended: whoever reads so much has no time for anybody else (fault 19). */
+  /** Beyond this limit the call ends, because reading so many messages would starve all other calls (fault 19). */
   readonly flood: Allowance;
 }
 
@@ -20,8 +20,8 @@ const NOTIFICATION_LIMITS: NotificationLimits = {
 };
 
 /**
- * What a server says while it works on one call, on its way to a caller that may be slower than the server, or does not
- * read at all. Nothing of it waits in a queue: the newest progress says what all before it said.
+ * Limits the notifications that a server sends during one call, because the client may read slowly or not at all. There
+ * is no queue: the newest progress replaces all earlier progress.
  */
 export class NotificationLimiter {
   /** Cancelled with the call, and when the server floods it. */
@@ -52,14 +52,14 @@ export class NotificationLimiter {
     if (!this.flood.take(1)) {
       this.flooded = true;
       this.drop();
-      this.cancellation.cancel('The server sends more than one call may bring');
+      this.cancellation.cancel('The server sent more notifications than one call may have');
       return;
     }
     const progress = notification.method === 'notifications/progress';
     if (this.newest && progress) this.newest = notification;
     else if (this.allows(notification)) this.deliver(notification);
     else if (progress) this.keep(notification);
-    // Log lines that are too many are left out; anything else is rare, and told.
+    // Excess log messages are dropped. Other notifications are rare and always delivered.
     else if (notification.method !== 'notifications/message') this.deliver(notification);
   }
 
@@ -85,14 +85,14 @@ export class NotificationLimiter {
     this.newest = undefined;
   }
 
-  /** The call came to its end: what still waits goes ahead of the answer. */
+  /** Called at the end of the call: delivers the waiting progress before the answer. */
   settle(outcome: Outcome): Outcome {
     const { newest } = this;
     this.drop();
     if (newest) this.deliver(newest);
     if (!this.flooded) return outcome;
     return failed(
-      new ProtocolError('upstream_error', 'The server sent more messages than one call may bring', {
+      new ProtocolError('upstream_error', 'The server sent more notifications than one call may have', {
         outcome: 'unknown',
       }),
     );
@@ -101,7 +101,7 @@ export class NotificationLimiter {
 
 const PAUSE = 50;
 
-/** About; what is long in a notification is its text. */
+/** An estimate: the text is the only long part of a notification. */
 function sizeOf({ params }: Notification): number {
   const text = params['message'] ?? params['data'];
   if (text === undefined) return 1;

@@ -30,7 +30,7 @@ describe('a pipeline', () => {
     expect(seen).toEqual(['first in', 'second in', 'second out', 'first out']);
   });
 
-  test('hands on the very promise of the server where no interceptor waits', () => {
+  test('returns the same promise as the server if no interceptor waits', () => {
     const answer = Promise.resolve(RESULT);
     const pass: Interceptor = (context, next) => next(context);
     expect(new Pipeline([pass, pass]).run(contextOf(() => answer))).toBe(answer);
@@ -51,7 +51,7 @@ describe('a pipeline', () => {
     expect(forwarded).toBe(0);
   });
 
-  test('forwards the call as an interceptor changed it, to the target it had', async () => {
+  test('forwards the parameters that an interceptor changed, to the same target', async () => {
     let name: unknown;
     const context = contextOf(async ({ call: { params }, target }) => {
       name = [params.get('name'), target?.name];
@@ -74,7 +74,7 @@ describe('the context of a call', () => {
     expect(new McpContext(GATEWAY, call({ uri: 'x:' }, 'resources/read'), route, 0).arguments).toEqual({ uri: 'x:' });
   });
 
-  test('has one id, that of its HTTP request or a new one', () => {
+  test('has one id: the id of its HTTP request or a new one', () => {
     const context = new McpContext(GATEWAY, { ...call(), requestId: 'given' }, route, 0);
     expect(context.requestId).toBe('given');
     const own = new McpContext(GATEWAY, call(), route, 0);
@@ -83,7 +83,7 @@ describe('the context of a call', () => {
     expect(new McpContext(GATEWAY, call(), route, 0).requestId).not.toBe(own.requestId);
   });
 
-  test('has the trace context of the request, or else of the HTTP request it came with (OTEL-02)', () => {
+  test('has the trace context of the message, otherwise of its HTTP request (OTEL-02)', () => {
     const header = (name: string) => (name === 'traceparent' ? 'of the header' : undefined);
     const meta = { _meta: { traceparent: TRACE, tracestate: 'a=b' } };
     const traced = (params: object, from?: typeof header) =>
@@ -93,7 +93,7 @@ describe('the context of a call', () => {
     expect(traced({})).toBeUndefined();
   });
 
-  test('says the same of an A2A call', () => {
+  test('has the same properties for an A2A call', () => {
     const cancellation = new Cancellation();
     const sent: AgentCall = {
       requestId: 'id of the HTTP request',

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Quota } from './quota.js';
 
-test('a quota bounds number and bytes, and gives back each thing once', () => {
+test('a quota bounds count and bytes, and releases each item once', () => {
   const outer = new Quota({ count: 3, bytes: 100 });
   const inner = new Quota({ count: 2, bytes: 50 }, outer);
   const first = inner.take(40)!;
@@ -17,7 +17,7 @@ test('a quota bounds number and bytes, and gives back each thing once', () => {
   expect(inner.take(1)).toBeUndefined();
 });
 
-test('one thing that is larger than the quota is taken alone', () => {
+test('an item larger than the quota is accepted while the quota is empty', () => {
   const quota = new Quota({ count: 10, bytes: 100 });
   const large = quota.take(1_000)!;
   expect(quota.take(1)).toBeUndefined();

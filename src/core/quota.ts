@@ -3,26 +3,26 @@ export interface QuotaLimits {
   readonly bytes: number;
 }
 
-/** Gives back what was taken; a second call changes nothing. */
+/** Returns a taken item to its quota. A second call has no effect. */
 export type Release = () => void;
 
-/** A number of things and their bytes that are held at the same time. */
+/** Bounds the number of items held at the same time, and their total bytes. */
 export class Quota {
   private count = 0;
   private bytes = 0;
 
   constructor(
     private readonly limits: QuotaLimits,
-    /** A quota that this one is a part of. */
+    /** The quota that contains this one. */
     private readonly within?: Quota,
   ) {}
 
-  /** How many are held. */
+  /** The number of items held. */
   get used(): number {
     return this.count;
   }
 
-  /** Undefined where the quota is used up. The first of all is taken, whatever its size. */
+  /** Returns undefined if the quota is full. An empty quota accepts an item of any size. */
   take(bytes: number): Release | undefined {
     if (this.count >= this.limits.count || (this.count > 0 && this.bytes + bytes > this.limits.bytes)) return undefined;
     const outer = this.within?.take(bytes);

@@ -1,17 +1,20 @@
 import { expect, test } from 'vitest';
 import { newRequestId, requestIdFrom } from './request-id.js';
 
-test('ids of requests are not used twice', () => {
+test('every request id is new', () => {
   const ids = Array.from({ length: 10_000 }, newRequestId);
   expect(new Set(ids).size).toBe(ids.length);
   for (const id of ids) expect(requestIdFrom(id)).toBe(id);
 });
 
-test.each(['a', '7f3c.b-1_2', 'x'.repeat(128)])('the id %s is taken as it was given', (given) => {
+test.each(['a', '7f3c.b-1_2', 'x'.repeat(128)])('the given id %s is used', (given) => {
   expect(requestIdFrom(given)).toBe(given);
 });
 
-test.each([undefined, '', 'x'.repeat(129), 'two words', 'a\nb', 'ä', '{"a":1}'])('%j is no id', (given) => {
-  expect(requestIdFrom(given)).not.toBe(given);
-  expect(requestIdFrom(given)).toMatch(/^[0-9a-f]{12}-[0-9a-z]+$/);
-});
+test.each([undefined, '', 'x'.repeat(129), 'two words', 'a\nb', 'ä', '{"a":1}'])(
+  '%j is not accepted as an id',
+  (given) => {
+    expect(requestIdFrom(given)).not.toBe(given);
+    expect(requestIdFrom(given)).toMatch(/^[0-9a-f]{12}-[0-9a-z]+$/);
+  },
+);

@@ -16,7 +16,7 @@ function ring(...ids: string[]): Keyring & { keys: Map<string, Buffer> } {
 }
 
 describe('Seal', () => {
-  it('gives back what was closed, to the same principal for the same purpose', () => {
+  it('returns the sealed value to the same principal for the same purpose', () => {
     const seal = new Seal(ring('a'));
     fc.assert(
       fc.property(fc.jsonValue(), fc.string(), (value, principal) => {
@@ -27,7 +27,7 @@ describe('Seal', () => {
     );
   });
 
-  it('refuses another principal, another purpose and what has expired', () => {
+  it('refuses another principal, another purpose and an expired value', () => {
     let now = 0;
     const seal = new Seal(ring('a'), () => now);
     const sealed = seal.close('session', 'ada', 'x', 1_000);
@@ -47,7 +47,7 @@ describe('Seal', () => {
     }
   });
 
-  it('never throws anything else, whatever it is given', () => {
+  it('throws only SealBroken for any input', () => {
     const seal = new Seal(ring('a'));
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.base64String()), (text) => {
@@ -56,7 +56,7 @@ describe('Seal', () => {
     );
   });
 
-  it('opens with an older key after rotation, and not after that key is gone', () => {
+  it('opens with an older key after rotation, until that key is removed', () => {
     const keyring = ring('a');
     const seal = new Seal(keyring);
     const sealed = seal.close('cursor', 'ada', 1, 10_000);

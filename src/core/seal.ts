@@ -1,6 +1,7 @@
 /**
- * Opaque values that are handed out and come back: session ids, cursors, request states, task ids. Each is encrypted and
- * bound to its purpose, its principal and an expiry; whoever else holds it cannot use it, and nobody can make one.
+ * Opaque values that clients hold and return: session ids, cursors, request states, task ids. Each is encrypted and
+ * bound to a purpose, a principal and an expiry. Another principal cannot use the value, and only the gateway can make
+ * one.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
@@ -20,7 +21,7 @@ export class SealBroken extends Error {
   override readonly name = 'SealBroken';
 
   constructor(readonly why: 'forged' | 'expired') {
-    super(why === 'expired' ? 'the value has expired' : 'the value is not one of ours');
+    super(why === 'expired' ? 'the value has expired' : 'this gateway did not issue the value for this caller');
   }
 }
 
@@ -30,7 +31,7 @@ export class Seal {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** `value` is anything JSON can hold; `ttl` is in milliseconds. */
+  /** `value` is any JSON value; `ttl` is in milliseconds. */
   close(purpose: Purpose, principal: string, value: unknown, ttl: number): string {
     const { id, key } = this.keyring.active;
     const iv = randomBytes(IV_BYTES);
@@ -44,10 +45,10 @@ export class Seal {
     );
   }
 
-  /** Throws `SealBroken` for anything that was not closed for this purpose and principal, or is over. */
+  /** Throws `SealBroken` if the value was not sealed for this purpose and principal, or has expired. */
   open(purpose: Purpose, principal: string, sealed: string): unknown {
     const bytes = Buffer.from(sealed, 'base64url');
-    // The decoder forgives stray characters; a value that is used once must have one spelling only.
+    // The base64url decoder ignores stray characters. Values for single use must have exactly one spelling.
     if (bytes.toString('base64url') !== sealed) throw new SealBroken('forged');
     const kidLength = bytes[1] ?? 0;
     const ivAt = 2 + kidLength;

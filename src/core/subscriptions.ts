@@ -7,7 +7,7 @@ import {
   type SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import { detailedTask } from '../protocol/mcp/translate/task.js';
-import { type Admission, type ItemTarget, knownBy, sees, serverTarget, whereSeen } from './admission.js';
+import { type Admission, type ItemTarget, ifVisible, knownBy, sees, serverTarget } from './admission.js';
 import type { McpContext } from './call.js';
 import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
@@ -17,7 +17,7 @@ import type { Forwarder } from './forward.js';
 import type { Deliver, Subscription, View } from './gateway.js';
 import type { Watch } from './upstream.js';
 
-/** How long a subscription to everything waits for one server to confirm its part. */
+/** How long a subscription to all servers waits for one server to confirm its part. */
 const LIST_PATIENCE = 1_000;
 const RESOURCE_PATIENCE = 5_000;
 
@@ -29,11 +29,11 @@ export interface SubscriptionsOptions {
   readonly tasks: HostedTasks;
 }
 
-/** Subscriptions of callers: to changed lists, to resources of any server, to tasks of the gateway. */
+/** Opens subscriptions of callers: to changed lists, to resources of any server, to tasks that the gateway hosts. */
 export class Subscriptions {
   constructor(private readonly options: SubscriptionsOptions) {}
 
-  /** Only the pipeline calls this, after every interceptor. Resolves once the upstream watches are live. */
+  /** Only the pipeline calls this method, after all interceptors. Resolves once the upstream watches are live. */
   async open(context: McpContext, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription> {
     const { catalog, admission } = this.options;
     const { caller } = context;
@@ -51,7 +51,7 @@ export class Subscriptions {
     let closed = false;
     const stop = catalog.onChange((kind, server, set) => {
       if (!filter[kind] || !catalog.concerns(view, server) || (set !== undefined && set !== own)) return;
-      whereSeen(admission, caller, serverTarget(server), () => {
+      ifVisible(admission, caller, serverTarget(server), () => {
         if (!closed) deliver({ method: LIST_CHANGED[kind], params: {} }, server);
       });
     });
@@ -75,11 +75,11 @@ export class Subscriptions {
           )
           .then(
             (watch) => void (closed ? watch.close() : watches.push(watch)),
-            // A server that is away is watched by the catalog when it comes back; its resources are not confirmed.
+            // The catalog watches an absent server again when it returns. Its resources are not confirmed.
             () => {},
           );
         if (view.only !== undefined) await watching;
-        // Of all servers' lists the catalog tells, so no server that is slow to confirm holds up the others.
+        // The catalog reports changed lists of all servers, so a server that confirms slowly need not delay the others.
         else if (uris.length > 0) await answeredWithin(watching, RESOURCE_PATIENCE);
         else if (catalog.hasAnswered(upstream.name)) await answeredWithin(watching, LIST_PATIENCE);
       }),
@@ -107,7 +107,7 @@ export class Subscriptions {
         if (!(await this.admits(context, { server, kind: 'resource', name: uri }))) continue;
         byServer.set(server, [...(byServer.get(server) ?? []), uri]);
       } catch (error) {
-        // Not honoured, and so not acknowledged (BR-21).
+        // A resource that is not admitted is not acknowledged (BR-21).
         if (!(error instanceof ProtocolError)) throw error;
       }
     }
@@ -120,14 +120,14 @@ export class Subscriptions {
       try {
         if (await this.admits(context, target)) admitted.push(target.name);
       } catch (error) {
-        // Not honoured, and so not acknowledged, as with resources.
+        // A task that is not admitted is not acknowledged.
         if (!(error instanceof ProtocolError)) throw error;
       }
     }
     return admitted;
   }
 
-  /** Each resource and each task is admitted by itself. Throws the reason why it is not admitted. */
+  /** Admits one resource or one task. Returns false if the target is hidden, and throws the reason of a refusal. */
   private async admits(context: McpContext, target: ItemTarget): Promise<boolean> {
     const { admission } = this.options;
     const { protocol, method, caller } = context;
@@ -143,7 +143,7 @@ export class Subscriptions {
     watches: readonly Watch[],
   ): SubscriptionFilter {
     const honoured: SubscriptionFilter = {};
-    // The union's lists change with the gateway's own configuration too, which it always knows of.
+    // The merged lists also change with the configuration, and the gateway always notices that.
     for (const kind of wanted)
       if (view.only === undefined || watches.some((watch) => watch.honoured[kind])) honoured[kind] = true;
     const confirmed = new Set(watches.flatMap((watch) => watch.honoured.resourceSubscriptions ?? []));
@@ -153,7 +153,7 @@ export class Subscriptions {
   }
 }
 
-/** What a subscriber is told of a task: all that `tasks/get` would say. */
+/** The content of a task notification: the same as the result of `tasks/get`. */
 function taskNotice(record: HostedTaskRecord): Notification['params'] {
   const { resultType: _, ...task } = detailedTask(record);
   return task;

@@ -8,14 +8,14 @@ import { Backoff, backoff, sleep, within } from './timing.js';
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-/** Whether a promise is settled by now. */
+/** Whether a promise has settled by now. */
 async function settled(promise: Promise<unknown>): Promise<boolean> {
   const open = Symbol('open');
   return (await Promise.race([promise, Promise.resolve().then(() => open)])) !== open;
 }
 
 describe('sleep', () => {
-  test('lasts as long as it is told to', async () => {
+  test('lasts the given time', async () => {
     const slept = sleep(100);
     await vi.advanceTimersByTimeAsync(99);
     expect(await settled(slept)).toBe(false);
@@ -37,7 +37,7 @@ describe('sleep', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('stops listening when it is over', async () => {
+  test('removes its listener at the end', async () => {
     const listeners = new Set<() => void>();
     const until = {
       onCancel: (listener: () => void) => {
@@ -52,7 +52,7 @@ describe('sleep', () => {
     expect(listeners.size).toBe(0);
   });
 
-  test('lasts no less where no timer holds the time', async () => {
+  test('does not end early for a time beyond the range of timers', async () => {
     const slept = sleep(2 ** 40);
     await vi.advanceTimersByTimeAsync(1_000_000);
     expect(await settled(slept)).toBe(false);
@@ -64,7 +64,7 @@ describe('sleep', () => {
     await slept;
   });
 
-  test('does not keep the process where it is told not to', async () => {
+  test('does not keep the process alive with ref: false', async () => {
     vi.useRealTimers();
     const loader = new URL('../../test/support/ts.mjs', import.meta.url).href;
     const module = new URL('./timing.ts', import.meta.url).href;
@@ -77,13 +77,13 @@ describe('sleep', () => {
 });
 
 describe('within', () => {
-  test('gives the outcome of work that is in time, and leaves no timer behind', async () => {
+  test('returns the outcome of work that ends in time, and leaves no timer behind', async () => {
     expect(await within(Promise.resolve(7), 100)).toBe(7);
     await expect(within(Promise.reject(new Error('no')), 100)).rejects.toThrow('no');
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('gives nothing for work that is late, says so once, and lets it fail later', async () => {
+  test('returns undefined for late work, calls late() once, and ignores a later failure', async () => {
     let fail = (_: Error): void => {};
     const late = vi.fn();
     const outcome = within(new Promise<number>((_, reject) => (fail = reject)), 100, { late });
@@ -106,13 +106,13 @@ describe('backoff', () => {
     expect(backoff(0, options)).toBe(100);
   });
 
-  test('is varied by chance, and never longer than the longest', () => {
+  test('is random within the jitter, and never longer than the longest pause', () => {
     const varied = { ...options, jitter: 0.5 };
     expect([0, 0.5, 1].map((random) => backoff(2, varied, () => random))).toEqual([100, 200, 300]);
     expect(backoff(9, varied, () => 1)).toBe(1_000);
   });
 
-  test('counts failures until something works', () => {
+  test('counts failures until a success', () => {
     const pauses = new Backoff(options);
     expect([pauses.next(), pauses.next(), pauses.failures]).toEqual([100, 200, 2]);
     pauses.reset();

@@ -1,22 +1,22 @@
-/** Sleeping, waiting with a limit, and pauses that grow: the one place where they are made. Imports nothing. */
+/** Helpers for sleeping, time limits and backoff. This file imports nothing. */
 
-/** A longer timer would fire at once: Node counts the milliseconds in 31 bits. */
+/** Node stores timer durations in 31 bits; a longer timer would fire at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** Ends a sleep early: a `Cancellation`, or anything else that calls back once. */
+/** Ends a sleep early: a `Cancellation`, or any other object that calls a listener once. */
 export interface Interrupt {
-  /** Calls at once where it has happened already. Returns how to stop listening. */
+  /** Calls the listener at once if the event has happened already. Returns the function that removes the listener. */
   onCancel(listener: () => void): () => void;
 }
 
 export interface SleepOptions {
-  /** The sleep ends early with it; the promise is fulfilled then, too. */
+  /** Ends the sleep early. The promise is fulfilled in that case too. */
   readonly until?: Interrupt | AbortSignal | undefined;
-  /** False for a timer that does not keep the process from ending. */
+  /** False for a timer that does not keep the process alive. */
   readonly ref?: boolean;
 }
 
-/** Resolves after so many milliseconds, or earlier with `until`. Never rejects and leaves no timer behind. */
+/** Resolves after the given milliseconds, or earlier with `until`. Never rejects and leaves no timer behind. */
 export function sleep(milliseconds: number, { until, ref = true }: SleepOptions = {}): Promise<void> {
   return new Promise((resolve) => {
     let over = false;
@@ -35,15 +35,15 @@ export function sleep(milliseconds: number, { until, ref = true }: SleepOptions 
 }
 
 export interface WithinOptions {
-  /** Called when the time is over before the work is. */
+  /** Called if the time limit passes before the work settles. */
   late?(): void;
-  /** False for a timer that does not keep the process from ending. */
+  /** False for a timer that does not keep the process alive. */
   readonly ref?: boolean;
 }
 
 /**
- * The outcome of the work if it settles within so many milliseconds, undefined otherwise. The work goes on in that case, and
- * its later failure is ignored.
+ * The outcome of the work if it settles within the given milliseconds, otherwise undefined. Late work continues, and
+ * its failure is ignored.
  */
 export async function within<T>(
   work: Promise<T>,
@@ -66,15 +66,18 @@ export async function within<T>(
 }
 
 export interface BackoffOptions {
-  /** The pause after the first failure, in milliseconds; it doubles with each further one in a row. */
+  /** The pause after the first failure, in milliseconds. Each further failure in a row doubles it. */
   readonly first: number;
-  /** No pause is longer. */
+  /** The upper limit of a pause, in milliseconds. */
   readonly longest: number;
-  /** The part by which chance makes a pause shorter or longer, so that many do not come back at once: 0.5 for a half. */
+  /**
+   * The fraction by which a pause varies at random, so that many clients do not retry at the same moment: 0.5 for plus
+   * or minus a half.
+   */
   readonly jitter?: number;
 }
 
-/** The pause after so many failures in a row, the first being 1. */
+/** The pause after the given number of failures in a row. */
 export function backoff(
   failures: number,
   { first, longest, jitter = 0 }: BackoffOptions,
@@ -85,7 +88,7 @@ export function backoff(
   return Math.min(longest, pause * (1 + jitter * (2 * random() - 1)));
 }
 
-/** Counts failures in a row. */
+/** Counts failures in a row and returns the pause after each. */
 export class Backoff {
   private count = 0;
 
@@ -95,19 +98,19 @@ export class Backoff {
     return this.count;
   }
 
-  /** One more failure: the pause before the next attempt. */
+  /** Counts one more failure. Returns the pause before the next attempt. */
   next(): number {
     this.count++;
     return backoff(this.count, this.options);
   }
 
-  /** It worked: the next failure is the first again. */
+  /** Called after a success: the next failure counts as the first. */
   reset(): void {
     this.count = 0;
   }
 }
 
-/** A timer takes neither negative numbers nor NaN. */
+/** Maps negative numbers and NaN to 0, which timers do not accept. */
 const limited = (milliseconds: number): number => Math.min(LONGEST_TIMER, Math.max(0, milliseconds || 0));
 
 function listen(until: Interrupt | AbortSignal, listener: () => void): () => void {

@@ -1,10 +1,10 @@
-/** So much at once, and so much more with every second. */
+/** The size of a burst, and the amount added every second. */
 export interface Allowance {
   readonly burst: number;
   readonly second: number;
 }
 
-/** Fills up with time, to the brim; what is taken must be there, though the last may take more than that. */
+/** A token bucket. The last request before the bucket is empty may take more than remains. */
 export class TokenBucket {
   private level: number;
   private at = performance.now();

@@ -54,7 +54,7 @@ const after = (milliseconds: number): void => {
   monitor.sample();
 };
 
-test('a server is starting until it has answered and its tools are known', () => {
+test('a server is "starting" until it has answered and its tools are known', () => {
   expect(monitor.states()).toEqual([
     { kind: 'server', name: 'weather', state: 'starting' },
     { kind: 'server', name: 'files', state: 'starting' },
@@ -79,7 +79,7 @@ test('a server is starting until it has answered and its tools are known', () =>
   ]);
 });
 
-test('a server that goes down says why, and one that recovers how long it was away', () => {
+test('a change to "down" has the reason, and a recovery has the length of the outage', () => {
   upstreams[0]!.up(3);
   after(10);
   upstreams[0]!.down('connection refused');
@@ -94,7 +94,7 @@ test('a server that goes down says why, and one that recovers how long it was aw
   expect(changes[2]).not.toHaveProperty('problem');
 });
 
-test('a server that is down at first and then comes up has not recovered', () => {
+test('a server that is down from the start and then comes up counts as new, not as recovered', () => {
   upstreams[0]!.down('connection refused');
   after(100);
   upstreams[0]!.up(3);
@@ -118,7 +118,7 @@ test('a server whose list cannot be read is up, with the problem', () => {
   });
 });
 
-test('a server that was up is not starting again while its state is unknown', () => {
+test('a server that was up does not return to "starting" while its state is unknown', () => {
   upstreams[0]!.up(3);
   after(10);
   upstreams[0]!.status = 'unknown';
@@ -128,7 +128,7 @@ test('a server that was up is not starting again while its state is unknown', ()
   expect(changes).toHaveLength(1);
 });
 
-test('a server that comes later is reported, one that is removed is forgotten', () => {
+test('a server that is added later is reported, and one that is removed is dropped', () => {
   upstreams = [new Fake('late')];
   after(10);
   upstreams[0]!.up(1);
@@ -137,7 +137,7 @@ test('a server that comes later is reported, one that is removed is forgotten', 
   expect(monitor.states()).toHaveLength(1);
 });
 
-test('operators read the cause where callers do not', () => {
+test('operators read the cause, which callers do not', () => {
   upstreams[0]!.down('its process exited with code 1');
   upstreams[0]!.cause = '`node x.mjs` exited with code 1: Error: no database';
   upstreams[1]!.down('cannot be reached: `node y.mjs` exited with code 2; see its output');
@@ -149,7 +149,7 @@ test('operators read the cause where callers do not', () => {
   expect(forOperators(files!).problem).toBe('cannot be reached: `node y.mjs` exited with code 2; see its output');
 });
 
-test('an agent and a server of the same name are two', () => {
+test('an agent and a server of the same name have separate states', () => {
   upstreams = [new Fake('twin'), new Fake('twin', 'agent')];
   upstreams[1]!.up(2);
   after(10);
@@ -159,12 +159,12 @@ test('an agent and a server of the same name are two', () => {
   ]);
 });
 
-describe('waiting for the start', () => {
+describe('settled()', () => {
   beforeEach(() => {
     vi.useFakeTimers();
   });
 
-  test('ends when everything has answered, one way or the other', async () => {
+  test('resolves when every upstream has answered or failed', async () => {
     monitor.start();
     let done = false;
     void monitor.settled(60_000).then(() => {
@@ -179,7 +179,7 @@ describe('waiting for the start', () => {
     expect(vi.getTimerCount()).toBe(1);
   });
 
-  test('ends after the given time for servers that do not answer', async () => {
+  test('resolves after the given time if servers do not answer', async () => {
     monitor.start();
     const waited = monitor.settled(2_000);
     await vi.advanceTimersByTimeAsync(2_000);
@@ -187,7 +187,7 @@ describe('waiting for the start', () => {
     expect(monitor.states().map(({ state }) => state)).toEqual(['starting', 'starting']);
   });
 
-  test('ends at once where nothing starts, and when the monitor is closed', async () => {
+  test('resolves at once if nothing is starting, and when the monitor closes', async () => {
     const waited = monitor.settled(60_000);
     monitor.close();
     await waited;

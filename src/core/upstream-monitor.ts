@@ -1,9 +1,11 @@
-/** One configured server or agent, as the monitor asks for it. Neither question reaches the network. */
+/** One configured server or agent. The monitor calls both methods often; neither uses the network. */
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
   health(): { readonly status: 'unknown' | 'up' | 'down'; readonly detail?: string; readonly cause?: string };
-  /** The tools of a server or the skills of an agent: whether they are known, how many they are, why they are not. */
+  /**
+   * The tools of a server or the skills of an agent: whether the list is known, its length, or why it cannot be read.
+   */
   offer(): Offer;
 }
 
@@ -19,38 +21,40 @@ export interface UpstreamState {
   readonly kind: Monitored['kind'];
   readonly name: string;
   readonly state: MonitorState;
-  /** Tools of a server, skills of an agent. */
+  /** The number of tools of a server, or of skills of an agent. */
   readonly count?: number;
   /** From the start to the first answer or the first failure, in milliseconds. */
   readonly took?: number;
-  /** What is wrong with it, in words that callers may read. */
+  /** The problem, in a text that callers may read. */
   readonly problem?: string;
-  /** The same for operators, where it is down. */
+  /** The problem, in a text for operators only; present while the upstream is down. */
   readonly cause?: string;
 }
 
 export interface StateChange extends UpstreamState {
   readonly before: MonitorState;
-  /** How long the state before lasted, in milliseconds. */
+  /** The duration of the previous state, in milliseconds. */
   readonly lasted: number;
-  /** How long it has been configured, in milliseconds: the time until it is up for the first time. */
+  /**
+   * The time since the upstream was configured, in milliseconds. For the first change to `up` this is the start time.
+   */
   readonly age: number;
-  /** Whether it has been up before. */
+  /** Whether the upstream was up at an earlier time. */
   readonly recovered: boolean;
 }
 
 export interface UpstreamMonitorOptions {
-  /** Every server and agent there is at the moment. */
+  /** All configured servers and agents. */
   readonly upstreams: () => readonly Monitored[];
-  /** When those that are there at the first look were started; by default at that moment. */
+  /** The start time of the upstreams that exist at the first sample; by default the time of construction. */
   readonly began?: number;
   readonly now?: () => number;
 }
 
-/** How often the states are compared: often while something starts, then rarely enough to cost nothing. */
+/** Sampling intervals: short while an upstream starts, then long enough to cost nothing. */
 const STARTING_INTERVAL = 50;
 const INTERVAL = 500;
-/** A server that has not answered by then no longer keeps the short interval. */
+/** An upstream that is still starting after this time no longer causes the short interval. */
 const STARTING_LIMIT = 30_000;
 
 interface Entry {
@@ -61,8 +65,8 @@ interface Entry {
 }
 
 /**
- * Tells which servers and agents are up, and reports every change of that. It samples their health instead of listening
- * to them: a server that fails and recovers many times a second is reported twice a second at most.
+ * Reports which servers and agents are up, and every change. It samples their health instead of listening for events,
+ * so an upstream that fails and recovers many times a second causes at most two reports a second.
  */
 export class UpstreamMonitor {
   private entries = new Map<string, Entry>();
@@ -102,7 +106,7 @@ export class UpstreamMonitor {
     return () => this.listeners.delete(listener);
   }
 
-  /** Resolves when nothing is starting any more, or after so many milliseconds. */
+  /** Resolves when no upstream is starting any more, or after the given milliseconds. */
   settled(milliseconds: number): Promise<void> {
     this.sample();
     if (!this.startsSomething) return Promise.resolve();
@@ -117,7 +121,7 @@ export class UpstreamMonitor {
     });
   }
 
-  /** Compares every state with the one before. Called by the timer. */
+  /** Compares every state with the previous one. The timer calls this method. */
   sample(): void {
     const now = this.now();
     const entries = new Map<string, Entry>();
@@ -156,7 +160,7 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
   const { kind, name } = upstream;
   const { status, detail, cause } = upstream.health();
   const { known, count, problem } = upstream.offer();
-  // A server counts as up once its tools are known. After that it is up or down, and starts only once.
+  // A server is up once its tools are known. After that its state is only `up` or `down`.
   const now: MonitorState = status === 'down' ? 'down' : status === 'up' && known ? 'up' : 'starting';
   const state = now === 'starting' && before !== undefined ? before.state : now;
   const took = before?.took ?? (state === 'starting' ? undefined : age);
@@ -172,7 +176,7 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
   };
 }
 
-/** A state with the problem as operators may read it. Where callers may too, the problem says it already. */
+/** A state whose problem is the text for operators, unless the text for callers already contains it. */
 export function forOperators<S extends UpstreamState>(state: S): S {
   const { problem, cause } = state;
   return cause === undefined || problem?.includes(cause) ? state : { ...state, problem: cause };

@@ -11,7 +11,7 @@ import type {
 import type { Caller, Cancellation } from './caller.js';
 import type { Outcome, ParkedCall } from './gateway.js';
 
-/** A request to one upstream, under the names the upstream gave. */
+/** A request to one upstream, with the upstream's own names. */
 export interface UpstreamCall {
   readonly method: string;
   readonly params: RawObject;
@@ -19,42 +19,50 @@ export interface UpstreamCall {
   readonly logLevel: LogLevel | undefined;
   readonly cancellation: Cancellation;
   /**
-   * What to do where the server can answer with a task: not let it, hand the task on, or follow it to its end. A server
-   * of 2025-11-25 is asked for a task by the `task` parameter, and such a task is always followed.
+   * How to treat a server that can answer with a task: forbid the task, return the task to the caller, or follow the
+   * task to its end. The `task` parameter asks a server of 2025-11-25 for a task, and such a task is always followed.
    */
   readonly tasks: 'none' | 'relay' | 'follow';
-  /** The times of this call, where they are not those of its server. */
+  /** The time limits of this call, if they differ from those of its server. */
   readonly timeouts?: { readonly call: number; readonly callMax: number };
-  /** Elicitations the server asked to finish first: the call waits a while for word that they are. */
+  /**
+   * URL elicitations that must complete before the call: it waits a limited time for their completion notifications.
+   */
   readonly after?: readonly string[];
-  /** Arguments this tool wants repeated in headers. */
+  /** The arguments of this tool that are repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
   notify(notification: Notification): void;
-  /** Throws where the call may no longer be run; asked right before a process is given the call. */
+  /** Throws if the call may no longer run. Called right before the call is written to a process. */
   permit?(): void;
-  /** The server closed its reply to be asked again; a client that knows such replies may be let go meanwhile. */
+  /**
+   * The server closed its stream and expects a reconnect after `retry`. The client's stream may close too if the client
+   * can resume.
+   */
   polling?(retry: number): void;
 }
 
 export type WatchEvent =
   | {
       readonly kind: ListKind;
-      /** Nothing is known to have changed, but a change may have gone unnoticed. */
+      /** The watch was interrupted: the list may have changed unnoticed. */
       readonly lapsed?: true;
-      /** The client capabilities of the session it was heard on; undefined where lists of all sessions are meant. */
+      /**
+       * The client capabilities of the session that reported the change; undefined if the change concerns the lists of
+       * all sessions.
+       */
       readonly for?: ClientCapabilities;
     }
   | { readonly kind: 'resourceUpdated'; readonly uri: string }
   | { readonly kind: 'task'; readonly params: Notification['params'] };
 
 /**
- * How the gateway learns that a list changed: the server announces it, the gateway has to ask, or neither, because the
- * server is a program that is stopped while nobody uses it.
+ * How the gateway learns that a list changed: the server notifies (`pushed`), the gateway polls (`polled`), or neither,
+ * because the server is a process that is stopped while it is idle (`paused`).
  */
 export type ListNews = 'pushed' | 'polled' | 'paused';
 
 export interface Watch {
-  /** The part of the filter the upstream confirmed. */
+  /** The part of the filter that the upstream confirmed. */
   readonly honoured: SubscriptionFilter;
   close(): void;
 }
@@ -63,15 +71,18 @@ export type UpstreamStatus = 'unknown' | 'up' | 'down';
 
 export interface UpstreamHealth {
   readonly status: UpstreamStatus;
-  /** The revisions it was found to speak. */
+  /** The revisions that the server was found to speak. */
   readonly speaks: readonly string[];
-  /** What is wrong, in words that callers may read. */
+  /** The problem, in a text that callers may read. */
   readonly detail?: string;
-  /** What is wrong, for operators only: it names commands and paths, and quotes what the server wrote. */
+  /** The problem, in a text for operators only: it contains commands, paths and the server's own output. */
   readonly cause?: string;
 }
 
-/** One line that a process of a server wrote to stderr or, where it is no message, to stdout; or, of `process`, a line of its life. */
+/**
+ * One line that a server's process wrote to stderr, or to stdout if the line is no message. Lines of `process` report
+ * the start and the end of the process.
+ */
 export interface OutputLine {
   /** Milliseconds since 1970. */
   readonly at: number;
@@ -80,40 +91,45 @@ export interface OutputLine {
   readonly text: string;
 }
 
-/** The output of a server that is a process, for operators: it may hold whatever the server logs. */
+/**
+ * The output of a server that is a process. For operators only: the output may contain anything that the server logs.
+ */
 export interface ServerOutput {
-  /** The replica that runs the process; the gateway itself where it is alone. */
+  /** The replica that runs the process. */
   readonly replica: string;
   readonly state: string;
   readonly problem?: string;
   readonly lines: readonly OutputLine[];
 }
 
-/** One configured server, whatever it speaks. */
+/** One configured server of any revision. */
 export interface Upstream {
   readonly name: string;
-  /** What the server says of itself; asked once and remembered while the connection lasts. */
+  /** The server's description of itself; read once per connection. */
   describe(): Promise<ServerDescription>;
-  /** A list is that for clients with the caller's capabilities. */
+  /** Sends a request. The caller's capabilities decide which list a server returns. */
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
-  /** Gives up what the server's own state stands for: the question it came with is not going to be answered. */
+  /** Releases the resources behind a server's `requestState`, because the client will not answer its question. */
   abandon?(caller: Caller, state: string): void;
-  /** Watches for changes, for a caller or for the gateway itself. Resolves once the watch is live; one of two watchers leaving never silences the other. */
+  /**
+   * Watches for changes, for a caller or for the gateway itself. Resolves once the watch is live. Closing one of
+   * several watches does not affect the others.
+   */
   watch(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void, caller?: Caller): Promise<Watch>;
-  /** Hears of changed lists to keep a cache fresh, without keeping anything alive for it. Never fails. */
+  /** Watches for changed lists to keep a cache fresh. Keeps no connection or process alive for it. Never fails. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown>;
-  /** How changes of a list become known at the moment, where it was asked for with these client capabilities. */
+  /** How the gateway learns of changes of the list that the server returns for these client capabilities. */
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews;
-  /** Goes on with a call that another process parked, from what `ParkedCall.portable` gave. */
+  /** Continues a call that another process parked, from the data of `ParkedCall.portable`. */
   adopt?(call: JsonValue, caller: Caller): ParkedCall | undefined;
   /** The roots of the client with this session changed. */
   rootsChanged(session: string): void;
-  /** The client whose session this was is gone. */
+  /** The client with this session is gone. */
   release(session: string): void;
   health(): UpstreamHealth;
-  /** What its process wrote last; undefined where the server is not a process. */
+  /** The latest output of the server's process; undefined if the server is not a process. */
   output?(): Promise<ServerOutput> | undefined;
-  /** The revision in which requests of this caller are sent, where it is known. */
+  /** The revision of requests for this caller, if known. */
   revisionFor?(caller: Caller): string | undefined;
   close(): Promise<void>;
 }

@@ -1,32 +1,37 @@
 import { type Glob, globOf } from './catalog/glob.js';
 import { Naming, type NamingOptions, OWN_NAMES, spellingsOf } from './catalog/names.js';
 
-/** Which part of the catalog an endpoint shows, as data that can be written down. */
+/** The part of the catalog that an endpoint shows, as serializable data. */
 export interface Selection {
-  /** Servers by name. */
+  /** Names of servers. */
   readonly servers?: readonly string[];
-  /** Servers by group: those that are in one of these. Without servers and groups all servers are shown. */
+  /**
+   * Groups of servers: a server is shown if it is in one of these groups. Without servers and groups all servers are
+   * shown.
+   */
   readonly groups?: readonly string[];
-  /** Patterns of the tools and prompts that are shown, in any spelling of their names; all of them without patterns. */
+  /** Patterns for the names of tools and prompts, in any of their spellings. Without patterns all are shown. */
   readonly names?: readonly string[];
-  /** How names are written; without it as the configuration says. `own` is for one server. */
+  /**
+   * How names are prefixed; by default as configured. `own` means the server's own names and requires a single server.
+   */
   readonly naming?: NamingOptions | 'own';
 }
 
-/** A server, as far as views choose by it. */
+/** The properties of a server that views select by. */
 export interface Selectable {
   readonly name: string;
   readonly groups: readonly string[];
 }
 
-/** Which servers and names an endpoint shows, and how it names them. */
+/** The servers and names that an endpoint shows, and how it prefixes the names. */
 export class View {
   /**
-   * The one server it shows under its own names: such a caller waits for the server and hears of its failures, and
-   * messages that name nothing can only be for it.
+   * The server of a view that shows a single server under its own names. A caller of such a view waits for that server
+   * and gets its failures, and messages that name no server go to it.
    */
   readonly only: string | undefined;
-  /** Undefined: as the configuration says. */
+  /** Undefined: as configured. */
   readonly naming: Naming | undefined;
   private readonly patterns: readonly Glob[] | undefined;
   private text: string | undefined;
@@ -45,7 +50,7 @@ export class View {
     return this.text;
   }
 
-  /** Whether it leaves out names. */
+  /** Whether the view hides some names. */
   get filters(): boolean {
     return this.patterns !== undefined;
   }
@@ -56,7 +61,7 @@ export class View {
     return servers?.includes(name) === true || wanted?.some((group) => groups.includes(group)) === true;
   }
 
-  /** Whether it shows the tool or prompt of this name. */
+  /** Whether the view shows the tool or prompt of this name. */
   shows(server: string, name: string): boolean {
     const { patterns } = this;
     if (!patterns) return true;
@@ -65,7 +70,7 @@ export class View {
   }
 }
 
-/** All servers, under the names that the configuration gives them. */
+/** All servers, with names as configured. */
 export const ALL_SERVERS = new View({});
 
 const MOST_KEPT = 1_000;

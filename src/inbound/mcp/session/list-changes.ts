@@ -1,4 +1,4 @@
-import { type Admission, serverTarget, whereSeen } from '../../../core/admission.js';
+import { type Admission, ifVisible, serverTarget } from '../../../core/admission.js';
 import { type Caller, GATEWAY } from '../../../core/caller.js';
 import { capabilitySet, declarationOf } from '../../../core/catalog/capability-set.js';
 import { type Gateway, plainCall, type Subscription, type View } from '../../../core/gateway.js';
@@ -69,6 +69,6 @@ export class ListChanges {
       if (listeners.has(listener)) listener.hear(notification);
     };
     if (server === undefined) hear();
-    else whereSeen(this.admission, listener.caller(), serverTarget(server), hear);
+    else ifVisible(this.admission, listener.caller(), serverTarget(server), hear);
   }
 }
