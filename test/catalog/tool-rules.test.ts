@@ -103,8 +103,8 @@ test('what does not fit is said once, with the key and the tools that are there'
   );
   const messages = said.map((line) => (JSON.parse(line) as { msg: string }).msg);
   expect(messages).toEqual([
-    'servers.my_files.tools.allow: "no-such-tool" fits none of its tools (read, read_secret, write, format, purge, remove)',
-    'servers.my_files.tools.rename: "write" takes the name of its tool "format", which is not offered any more',
+    'servers.my_files.tools.allow: "no-such-tool" matches no tool of the server (read, read_secret, write, format, purge, remove)',
+    'servers.my_files.tools.rename: "write" takes the name of tool "format", which is therefore not offered',
     'servers.my_files.tools.rename: there is no tool "lost" (read, read_secret, write, format, purge, remove)',
   ]);
 });

@@ -154,7 +154,7 @@ describe('case 30: lists', () => {
   test('more than that is cut, with a word in the log, and the memory is bounded', async () => {
     const { names } = await readAll(`${world.url}/mcp/more`);
     expect(names).toHaveLength(KEPT);
-    expect(world.gateway.log()).toMatch(/"more\\" is cut at 50000 entries/);
+    expect(world.gateway.log()).toMatch(/"more\\" exceeds 50000 entries/);
     const all = await readAll(world.mcp);
     expect(all.names.length).toBeGreaterThan(2 * KEPT);
     const grown = world.memory() - before;

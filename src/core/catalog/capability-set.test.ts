@@ -26,7 +26,7 @@ describe('capabilitySet', () => {
     expect(namesOf(capabilitySet(declared))).toEqual(names);
   });
 
-  it('is what its own declaration says', () => {
+  it('equals the set of its own declaration', () => {
     const every = capabilitySet({
       elicitation: { form: {}, url: {} },
       sampling: { tools: {} },
@@ -34,14 +34,14 @@ describe('capabilitySet', () => {
       extensions: { [UI]: { mimeTypes: [APP] } },
     });
     for (let set = NO_CAPABILITIES; set <= every; set++) {
-      // Tools in sampling are nothing without sampling.
+      // `sampling.tools` has no meaning without `sampling`.
       const named = namesOf(set);
       if (named.includes('sampling.tools') && !named.includes('sampling')) continue;
       expect(capabilitySet(declarationOf(set))).toBe(set);
     }
   });
 
-  it('shows what is lacking', () => {
+  it('lists the lacking capabilities', () => {
     const [some, more] = [{ roots: {} }, { roots: {}, sampling: {} }].map(capabilitySet) as [number, number];
     expect(namesOf(lacking(some, more))).toEqual(['sampling']);
     expect(lacking(more, some)).toBe(NO_CAPABILITIES);

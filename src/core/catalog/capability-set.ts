@@ -3,12 +3,12 @@ import { type ClientCapabilities, isObject } from '../../protocol/mcp/model.js';
 import { declares } from '../../protocol/mcp/translate/input.js';
 
 /**
- * The capabilities of a client by which servers choose what they list, one bit each. Callers with the same set are shown
- * the same lists, and there is a fixed number of sets, whatever callers declare.
+ * The client capabilities by which servers choose the content of their lists, one bit each. Callers with the same set
+ * see the same lists. The number of sets is fixed, whatever callers declare.
  */
 export type CapabilitySet = number;
 
-/** A client that declares nothing a server could use. */
+/** The set of a client that declares none of these capabilities. */
 export const NO_CAPABILITIES: CapabilitySet = 0;
 
 const APPS = 'io.modelcontextprotocol/ui';
@@ -17,7 +17,7 @@ const APP_TYPE = 'text/html;profile=mcp-app';
 interface Flag {
   readonly name: string;
   readonly declaration: ClientCapabilities;
-  /** Where a declaration alone does not tell. */
+  /** For a capability whose presence needs more than a matching declaration. */
   readonly holds?: (declared: ClientCapabilities) => boolean;
 }
 
@@ -30,7 +30,7 @@ const FLAGS: readonly Flag[] = [
   {
     name: APPS,
     declaration: { extensions: { [APPS]: { mimeTypes: [APP_TYPE] } } },
-    // APP-02: a client says which types of page it shows.
+    // APP-02: the client declares the media types of the pages that it shows.
     holds: ({ extensions }) => {
       const apps = extensions?.[APPS];
       return isObject(apps) && Array.isArray(apps['mimeTypes']) && apps['mimeTypes'].includes(APP_TYPE);
@@ -45,7 +45,7 @@ export function capabilitySet(declared: ClientCapabilities): CapabilitySet {
   return set;
 }
 
-/** What a client of this set declares. */
+/** The capabilities that a client of this set declares. */
 export function declarationOf(set: CapabilitySet): ClientCapabilities {
   let declared = DECLARATIONS.get(set);
   if (!declared) {
@@ -57,10 +57,10 @@ export function declarationOf(set: CapabilitySet): ClientCapabilities {
 
 const DECLARATIONS = new Map<CapabilitySet, ClientCapabilities>();
 
-/** The names of what is in the set. */
+/** The names of the capabilities in the set. */
 export const namesOf = (set: CapabilitySet): string[] => flagsOf(set).map(({ name }) => name);
 
-/** What has to be added to `has` to have all of `wanted`. */
+/** The capabilities of `wanted` that `has` does not contain. */
 export const lacking = (has: CapabilitySet, wanted: CapabilitySet): CapabilitySet => wanted & ~has;
 
 export function sizeOf(set: CapabilitySet): number {

@@ -24,18 +24,18 @@ import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
 export interface CatalogOptions {
   readonly naming: NamingOptions;
-  /** Who may know of what; without it everybody of everything. */
+  /** Decides which targets a caller sees; without it every caller sees every target. */
   readonly admission?: Pick<Admission, 'sees'>;
-  /** How long callers wait for a server that has not answered yet, all of them together. */
+  /** How long callers together wait for a server that has not answered yet, in milliseconds. */
   readonly patience: number;
-  /** What of the callers' capabilities reaches servers. */
+  /** Which capabilities of callers are declared to servers. */
   readonly bridge: BridgeSwitches;
   readonly log: Log;
 }
 
 type ChangeListener = (kind: ListKind, server: string, set: CapabilitySet | undefined) => void;
 
-/** What the upstreams offer, under which names. */
+/** The tools, prompts and resources of all servers, and their names. */
 export class Catalog {
   private readonly entries = new Map<string, CatalogServer>();
   private readonly listeners = new Set<ChangeListener>();
@@ -49,7 +49,7 @@ export class Catalog {
     this.naming = new Naming(options.naming);
   }
 
-  /** Adds a server, or puts it in the place of the one with its name; returns that one. */
+  /** Adds a server, or replaces the one of the same name. Returns the replaced one. */
   put(upstream: Upstream, rules: ToolRules = ALL_TOOLS, groups: readonly string[] = []): Upstream | undefined {
     const { name } = upstream;
     const before = this.entries.get(name);
@@ -66,7 +66,7 @@ export class Catalog {
     before?.close();
     if (before || this.warmed) {
       for (const kind of LIST_KINDS) this.announce(kind, name);
-      entry.owe();
+      entry.announceOnArrival();
       void entry.warm();
     }
     return before?.upstream;
@@ -88,35 +88,36 @@ export class Catalog {
     return this.entries.get(name)?.upstream;
   }
 
-  /** Whether there is a server of this name. */
   has(name: string): boolean {
     return this.entries.has(name);
   }
 
-  /** Whether a view shows this server. */
   inView(view: View, server: string): boolean {
     const entry = this.entries.get(server);
     return entry !== undefined && view.includes(entry);
   }
 
-  /** Whether a change of a server is one of the view; a server that is gone was in all of them. */
+  /**
+   * Whether a change of a server concerns the view. A removed server may have been in any view, so its removal concerns
+   * all.
+   */
   concerns(view: View, server: string): boolean {
     return view.only === undefined ? !this.entries.has(server) || this.inView(view, server) : view.only === server;
   }
 
-  /** Whether nothing is hidden from a caller. */
+  /** Whether the caller sees every target. */
   showsAll(caller: Caller): boolean {
     const { admission } = this.options;
     return !admission || seesAll(admission, caller);
   }
 
-  /** Whether a caller may know of a server. */
+  /** Whether the caller may know that the server exists. */
   sees(caller: Caller, server: string): boolean | Promise<boolean> {
     const { admission } = this.options;
     return admission ? sees(admission, caller, serverTarget(server)) : true;
   }
 
-  /** The upstreams of a view that the caller may know of; a view of a server that does not exist has none to show. */
+  /** The upstreams of a view that the caller sees; none if the view names a server that does not exist. */
   async upstreams(caller: Caller, view: View): Promise<Upstream[]> {
     return (await this.seen(caller, view)).map((entry) => entry.upstream);
   }
@@ -132,7 +133,7 @@ export class Catalog {
     const entries = this.entriesOf(view);
     if (!admission || seesAll(admission, caller)) return entries;
     return Promise.resolve(visible(admission, caller, entries, ({ name }) => serverTarget(name))).then((found) => {
-      // A caller that asks for a hidden server is told the same as one that asks for a server that is not there.
+      // A hidden server gets the same error as a server that does not exist.
       if (view.only !== undefined && found.length < entries.length)
         throw new ProtocolError('not_found', `There is no server "${view.only}"`);
       return found;
@@ -140,8 +141,8 @@ export class Catalog {
   }
 
   /**
-   * Tells of changed lists, a few milliseconds after the first of several changes: of those that clients with these
-   * capabilities are shown, or of all.
+   * Reports changed lists, a few milliseconds after the first of several changes. `set` limits a change to clients with
+   * these capabilities; undefined means all clients.
    */
   onChange(listener: ChangeListener): () => void {
     this.listeners.add(listener);
@@ -161,7 +162,7 @@ export class Catalog {
         return;
       }
       announcement.wanted = false;
-      // A server that announces without end is passed on a few times a second.
+      // Limits a server that notifies without pause to a few reports a second.
       announcement.timer = setTimeout(tell, SPACING).unref();
       for (const listener of [...this.listeners]) listener(kind, server, set);
     };
@@ -175,12 +176,11 @@ export class Catalog {
     await Promise.all(this.entriesOf(view).map((entry) => entry.warm()));
   }
 
-  /** Whether a server has answered yet. */
   hasAnswered(server: string): boolean {
     return this.entries.get(server)?.description !== undefined;
   }
 
-  /** What the servers of a view say of themselves, as far as that can be had in reasonable time. */
+  /** The descriptions of the servers in a view. Waits a limited time; servers without an answer are in `missing`. */
   async describe(
     caller: Caller,
     view: View,
@@ -209,17 +209,17 @@ export class Catalog {
     return this.servers.indexOf(server);
   }
 
-  /** What a caller can do that servers choose by what they list, as far as the gateway can carry it to them. */
+  /** The capability set of a caller, without the capabilities that the gateway does not relay to servers. */
   setOf({ capabilities }: Pick<Caller, 'capabilities'>, view: View): CapabilitySet {
-    // Most callers declare nothing.
+    // Most callers declare no capabilities.
     if (isEmpty(capabilities)) return NO_CAPABILITIES;
     return capabilitySet(relayable(capabilities, this.options.bridge, view.only !== undefined));
   }
 
   /**
-   * The parts of a list, in the order of the servers, as clients with these capabilities are shown them. One slow or
-   * broken server never delays or empties the rest. The pages of a list that a caller goes on with are those of its
-   * beginning.
+   * The parts of a list for clients with these capabilities, in the order of the servers. A slow or failing server
+   * never delays or removes the other parts. With `continuing`, the list stays usable longer, so that further pages
+   * match the first.
    */
   async parts(
     caller: Caller,
@@ -241,7 +241,7 @@ export class Catalog {
     return { parts: await Promise.all(parts.map((part) => this.shown(caller, view, method, part))), missing };
   }
 
-  /** One server's part of a list, as a caller that sees others too is shown it. */
+  /** One server's part of a list, for a view of several servers. */
   async partOf(
     caller: Caller,
     view: View,
@@ -253,7 +253,7 @@ export class Catalog {
     return { ...(part && { part: await this.shown(caller, view, method, part) }), ...(missing && { missing }) };
   }
 
-  /** A part with what of it is hidden, by the view or from the caller. */
+  /** Adds the keys of the items that the view or admission hides. */
   private shown(caller: Caller, view: View, method: ListMethod, part: Part): ShownPart | Promise<ShownPart> {
     const { admission } = this.options;
     const named = method === 'tools/list' || method === 'prompts/list';
@@ -272,25 +272,25 @@ export class Catalog {
     return found instanceof Promise ? found.then(without) : without(found);
   }
 
-  /** Says once which servers lists are served without, and again when that changes. */
+  /** Logs the servers whose part is missing from lists, whenever that set changes. */
   private note(missing: readonly Missing[]): void {
     const names = missing.map(({ server }) => server).join(', ');
     if (names === this.loggedNames) return;
     this.loggedNames = names;
-    if (names !== '') this.options.log.debug({ missing }, 'lists are served without some servers');
+    if (names !== '') this.options.log.debug({ missing }, 'lists do not contain the items of some servers');
   }
 
-  /** How a view names what it shows. */
+  /** How the view prefixes names. */
   namingOf(view: View): Naming {
     return view.naming ?? this.naming;
   }
 
-  /** Names that more than one of the parts shows, where that decides about prefixes. */
+  /** The names that more than one part contains, if they decide about prefixes. */
   clashes(view: View, parts: readonly ShownPart[]): ReadonlySet<string> {
     return this.namingOf(view).clashes(parts.map(keysOf));
   }
 
-  /** Where names carry no prefix at all, the first server to use one keeps it. */
+  /** Whether an earlier part has the same name. Without prefixes, the first server to use a name keeps it. */
   isTaken(view: View, parts: readonly ShownPart[], part: ShownPart, own: string): boolean {
     if (!this.namingOf(view).firstKeeps) return false;
     return parts
@@ -298,7 +298,7 @@ export class Catalog {
       .some(({ snapshot, hidden }) => snapshot.byKey.has(own) && !hidden.has(own));
   }
 
-  /** Whether a server is known to have tasks of the newest kind. */
+  /** Whether the server is known to support the tasks extension. */
   hasTasks(server: string): boolean {
     return this.entries.get(server)?.description?.capabilities.extensions?.[TASKS_EXTENSION] !== undefined;
   }
@@ -313,7 +313,7 @@ export class Catalog {
     return this.entries.get(server)?.ownTool(name) ?? name;
   }
 
-  /** What is known of a server's tools at the moment; asks nobody. */
+  /** The known state of a server's tools. Sends no request. */
   offer(server: string): KnownOffer {
     return this.entries.get(server)?.offer() ?? { known: false };
   }
@@ -335,7 +335,7 @@ export class Catalog {
   }
 }
 
-/** A part of a list as one caller is shown it in one view. */
+/** A part of a list as one caller sees it in one view. */
 export interface ShownPart extends Part {
   /** The keys of the items that are not shown. */
   readonly hidden: ReadonlySet<string>;
@@ -354,11 +354,11 @@ const KINDS: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
   'resources/templates/list': 'resource',
 };
 
-/** Changes come in flocks: a server that adds ten tools says so ten times. */
+/** Changes come in groups: a server that adds ten tools may notify ten times. */
 const COALESCE = 10;
 const SPACING = 250;
 
-/** The capabilities of several servers as one: whatever one of them can do, the gateway can be asked for. */
+/** The union of the capabilities of several servers. */
 export function unionOf(descriptions: readonly ServerDescription[]): ServerCapabilities {
   const union: ServerCapabilities = {};
   for (const { capabilities } of descriptions) {

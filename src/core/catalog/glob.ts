@@ -1,9 +1,9 @@
-/** Patterns of names in which `*` stands for any characters; case does not matter. */
+/** A name pattern in which `*` stands for any characters. Case does not matter. */
 export interface Glob {
   test(name: string): boolean;
 }
 
-/** Takes time linear in the name, whatever the pattern: names come from servers, and may be long (S10). */
+/** The match takes time linear in the name for every pattern: names come from servers and may be long (S10). */
 export function globOf(pattern: string): Glob {
   const [first = '', ...rest] = pattern.toLowerCase().split('*');
   const last = rest.pop();

@@ -8,7 +8,7 @@ import { Listing } from './listing.js';
 
 const MINUTE = 60_000;
 
-/** A listing of a server that answers when it is told to. */
+/** A listing of a server whose answers the test controls. */
 class Stand {
   tools = ['a'];
   ttlMs: number | undefined;
@@ -32,11 +32,11 @@ class Stand {
     this.asked++;
     const tools = this.tools.map((name) => ({ name, inputSchema: { type: 'object' } }));
     await this.hold;
-    if (this.broken) return failed(new ProtocolError('upstream_unavailable', 'It is gone'));
+    if (this.broken) return failed(new ProtocolError('upstream_unavailable', 'The server is gone'));
     return complete(RawObject.from({ tools, ...(this.ttlMs !== undefined && { ttlMs: this.ttlMs }) }));
   }
 
-  /** Answers wait from now on; returns how to let them go. */
+  /** Holds back all answers from now on. Returns the function that sends them. */
   block(): () => void {
     let release = (): void => {};
     this.hold = new Promise((resolve) => {
@@ -56,7 +56,7 @@ class Stand {
     return (await this.listing.load()).items.map(({ key }) => key);
   }
 
-  /** What a caller sees that waits a second at most. */
+  /** The names that a caller sees after waiting at most `patience`. */
   async seen(patience = 1_000): Promise<string[] | undefined> {
     return (await this.listing.within(patience))?.items.map(({ key }) => key);
   }
@@ -69,15 +69,15 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-describe('a list is asked for again', () => {
+describe('a list is read again', () => {
   it.each<[string, number | undefined, ListNews, number]>([
-    ['when the time its server gave is over', 5_000, 'polled', 5_000],
-    ['then although its server announces changes', 5_000, 'pushed', 5_000],
-    ['each minute where its server neither gives a time nor announces changes', undefined, 'polled', MINUTE],
-    ['after ten minutes where its server announces changes', undefined, 'pushed', 10 * MINUTE],
-    ['so too where its server gives no time but announces changes', 0, 'pushed', 10 * MINUTE],
-    ['once a second where its server wants no caching', 0, 'polled', 1_000],
-    ['after an hour where its server is stopped', 5_000, 'paused', 60 * MINUTE],
+    ['when the TTL of its server is over', 5_000, 'polled', 5_000],
+    ['when the TTL is over, even if its server announces changes', 5_000, 'pushed', 5_000],
+    ['every minute if its server neither gives a TTL nor announces changes', undefined, 'polled', MINUTE],
+    ['after ten minutes if its server announces changes', undefined, 'pushed', 10 * MINUTE],
+    ['after ten minutes if its server gives a TTL of 0 but announces changes', 0, 'pushed', 10 * MINUTE],
+    ['once a second if its server allows no caching', 0, 'polled', 1_000],
+    ['after an hour if its server is stopped', 5_000, 'paused', 60 * MINUTE],
   ])('%s', async (_, ttlMs, news, interval) => {
     const stand = new Stand();
     Object.assign(stand, { ttlMs, news });
@@ -90,7 +90,7 @@ describe('a list is asked for again', () => {
     expect(stand.asked).toBe(2);
   });
 
-  it('when its server announces a change, once', async () => {
+  it('once when its server announces a change', async () => {
     const stand = new Stand();
     stand.news = 'pushed';
     await stand.names();
@@ -102,7 +102,7 @@ describe('a list is asked for again', () => {
     expect(stand.announcements).toBe(0);
   });
 
-  it('after the answer under way, where the change came meanwhile', async () => {
+  it('after the current read, if the change came during it', async () => {
     const stand = new Stand();
     const release = stand.block();
     const first = stand.names();
@@ -115,7 +115,7 @@ describe('a list is asked for again', () => {
     expect(stand.asked).toBe(2);
   });
 
-  it('when a change may have gone unnoticed, and not if it is being asked for anyway', async () => {
+  it('when a change may have gone unnoticed, unless a read is under way', async () => {
     const stand = new Stand();
     stand.news = 'pushed';
     const release = stand.block();
@@ -130,7 +130,7 @@ describe('a list is asked for again', () => {
     expect(stand.asked).toBe(2);
   });
 
-  it('but not for its further pages', async () => {
+  it('but not for further pages', async () => {
     const stand = new Stand();
     stand.ttlMs = 1_000;
     await stand.names();
@@ -143,8 +143,8 @@ describe('a list is asked for again', () => {
   });
 });
 
-describe('callers are told', () => {
-  it('of a list that they were answered without', async () => {
+describe('callers are notified', () => {
+  it('of a list that was missing from their answer', async () => {
     const stand = new Stand();
     const release = stand.block();
     const [first, second] = [stand.seen(), stand.seen()];
@@ -156,7 +156,7 @@ describe('callers are told', () => {
     expect(stand.announcements).toBe(1);
   });
 
-  it('of a list that is newer than the one they got after an announcement', async () => {
+  it('of a list that is newer than the one they read after an announcement', async () => {
     const stand = new Stand();
     stand.news = 'pushed';
     await stand.names();
@@ -171,7 +171,7 @@ describe('callers are told', () => {
     expect(stand.announcements).toBe(1);
   });
 
-  it('of a change that nobody announced, and of nothing where nothing changed', async () => {
+  it('of a change that the server did not announce, and not without a change', async () => {
     const stand = new Stand();
     await stand.names();
     expect(stand.announcements).toBe(0);
@@ -188,7 +188,7 @@ describe('callers are told', () => {
 });
 
 describe('a server that does not answer', () => {
-  it('is waited for once, by all callers together', async () => {
+  it('delays all callers together once', async () => {
     const stand = new Stand();
     const release = stand.block();
     const began = performance.now();
@@ -206,19 +206,19 @@ describe('a server that does not answer', () => {
     expect(await stand.seen()).toEqual(['a']);
   });
 
-  it('leaves what it said before', async () => {
+  it('leaves the previous list in use', async () => {
     const stand = new Stand();
     await stand.names();
     await vi.advanceTimersByTimeAsync(MINUTE);
     stand.fail();
     expect(await stand.seen()).toEqual(['a']);
-    await expect(stand.names()).rejects.toThrow('It is gone');
+    await expect(stand.names()).rejects.toThrow('The server is gone');
     stand.fail(false);
     expect(await stand.names()).toEqual(['a']);
   });
 });
 
-describe('the time callers are told', () => {
+describe('the TTL for callers', () => {
   it.each<[number | undefined, ListNews, number]>([
     [5_000, 'polled', 5_000],
     [undefined, 'polled', 60_000],

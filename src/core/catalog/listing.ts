@@ -9,25 +9,28 @@ import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';
 import type { ToolRules } from './tool-rules.js';
 
-/** One thing a server offers, as the server wrote it. */
+/** One item of a server's list, as the server wrote it. */
 export interface Item {
-  /** The name or URI it is offered under, before any prefix. */
+  /** The configured name, or the URI, before any prefix. */
   readonly key: string;
-  /** Its own name or URI: what identifies it at its server. */
+  /** The server's own name or URI of the item. */
   readonly own: string;
   readonly value: JsonObject;
-  /** Arguments to be repeated in headers, for tools. */
+  /** For tools: the arguments that are repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
 }
 
-/** A list as the server gave it. Equal lists share `items` and `byKey`, so what is made from them is made once. */
+/**
+ * A list as the server returned it. Equal lists share `items` and `byKey`, so values derived from them are computed
+ * once.
+ */
 export interface Snapshot {
   readonly items: readonly Item[];
   readonly byKey: ReadonlyMap<string, Item>;
   /** Equal for equal lists. */
   readonly digest: string;
   readonly at: number;
-  /** How long the server says the list is fresh, in milliseconds; undefined where its revision has no word for that. */
+  /** The server's TTL of the list, in milliseconds; undefined if its revision has none. */
   readonly ttl: number | undefined;
   readonly scope: 'public' | 'private';
 }
@@ -35,48 +38,48 @@ export interface Snapshot {
 export interface ListingOptions {
   readonly upstream: Upstream;
   readonly method: ListMethod;
-  /** On whose behalf the list is asked for. */
+  /** The caller for whom the gateway reads the list. */
   readonly caller: Caller;
-  /** How a change of the list becomes known. */
+  /** How the gateway learns of changes of the list. */
   news(): ListNews;
-  /** The list for clients without capabilities, where this one is for others. */
+  /** The list for clients without capabilities, if this list is for clients with capabilities. */
   readonly plain?: Listing;
-  /** Which tools are offered, and under which names. */
+  /** The rules for which tools are offered, and under which names. */
   readonly rules?: ToolRules;
-  /** Called when callers hold an older list than the one that came in, and no announcement was made. */
+  /** Called when a new list differs from the one that callers have, and no notification was sent for it. */
   changed(): void;
   warn(message: string): void;
 }
 
 const NO_MIRRORS: readonly MirroredParam[] = [];
 
-/** Bounds on what one server may put into the catalog. */
+/** Limits for the lists of one server. */
 const MOST_PAGES = 1_000;
 const MOST_ITEMS = 50_000;
 const MOST_WARNINGS = 1_000;
 
-/** How long a list is used where the server gives no time itself, by how its changes become known. */
+/** How long a list without a TTL stays fresh, by how the gateway learns of its changes. */
 const INTERVAL: Readonly<Record<ListNews, number>> = {
-  // The server announces changes; asking again now and then heals an announcement that was lost.
+  // The server announces changes. Reading again now and then repairs a lost notification.
   pushed: 10 * 60_000,
   polled: 60_000,
-  // The server is not running, so its list does not change; a new version of it may be installed meanwhile.
+  // The server is not running, so its list changes only if a new version is installed.
   paused: 60 * 60_000,
 };
 
-/** A server that wants no caching at all (`ttlMs: 0`) is asked once in this time, however many callers list. */
+/** The shortest time between two reads. It bounds the reads of a server that allows no caching (`ttlMs: 0`). */
 const LEAST_INTERVAL = 1_000;
 
-/** The longest time a server may ask for. */
+/** The longest TTL that is accepted from a server. */
 const MOST_TTL = 24 * 60 * 60_000;
 
-/** What callers are told of lists whose server gives no time. */
+/** The TTL for callers if the server gives none. */
 const OWN_TTL = 60_000;
 
-/** For so long after a failure nobody waits for the next attempt. */
+/** For this time after a failure no caller waits for the next attempt. */
 const FAILURE_PAUSE = 5_000;
 
-/** How long an outdated list is held back in the hope of a newer one. */
+/** How long callers wait for a newer list while an outdated one exists. */
 const STALE_PATIENCE = 1_000;
 
 const KEY: Readonly<Record<ListMethod, string>> = {
@@ -89,25 +92,25 @@ const KEY: Readonly<Record<ListMethod, string>> = {
 type Failure = ProtocolError | UpstreamRpcError;
 
 /**
- * One list of one server: fetched once for all callers that want it, used while it is fresh, and used beyond that while
- * nothing newer is to be had.
+ * One list of one server. One read serves all callers. The list is used while it is fresh, and after that until a newer
+ * one arrives.
  */
 export class Listing {
   snapshot: Snapshot | undefined;
   private fetching: { readonly promise: Promise<Snapshot>; readonly since: number } | undefined;
-  /** The fetch that follows the one under way, which began before the list changed. */
+  /** The read that starts after the current one, because the list changed after the current read began. */
   private next: Promise<Snapshot> | undefined;
-  /** Why the last attempt failed, and when; cleared by the next that works. */
+  /** The error and the time of the last failed read; a successful read clears it. */
   failure: { readonly error: Failure; readonly at: number } | undefined;
   private outdated = false;
-  /** The server announced the change, and so did the gateway. */
+  /** The server announced the change, and the gateway notified the callers. */
   private announced = false;
-  /** Callers were answered without the list. */
-  private owed = false;
-  /** A caller waited in vain. Nobody waits again until the server answers. */
+  /** Callers got an answer without this list and need a notification. */
+  private missed = false;
+  /** A caller waited the full time. No caller waits again until the server answers. */
   private slow = false;
   private readonly warned = new Set<string>();
-  /** When it was fetched last, the list was that for clients without capabilities. */
+  /** Whether the last read equalled the list for clients without capabilities. */
   private asPlain = false;
 
   constructor(private readonly options: ListingOptions) {}
@@ -116,23 +119,26 @@ export class Listing {
     return this.options.method;
   }
 
-  /** The server announced a change, and callers were told. */
+  /** The server announced a change, and the callers were notified. */
   invalidate(): void {
     this.outdated = true;
     this.announced = true;
   }
 
-  /** A change may have gone unnoticed. A list that is being fetched is newer than that. */
+  /** A change may have gone unnoticed. A read that is under way sees the change, so it is not repeated. */
   lapse(): void {
     if (!this.fetching) this.outdated = true;
   }
 
-  /** Callers were answered without this list: they are told when it is there. */
-  owe(): void {
-    this.owed = true;
+  /** Callers got an answer without this list: they are notified when it arrives. */
+  announceOnArrival(): void {
+    this.missed = true;
   }
 
-  /** Whether the list can be used as it is. The further pages of a list come from where its first page came from. */
+  /**
+   * Whether the list can be used without a read. With `continuing` it stays fresh longer, so that further pages match
+   * the first.
+   */
   isFresh(continuing = false): boolean {
     const { snapshot } = this;
     if (!snapshot || this.outdated || this.fetching) return false;
@@ -148,7 +154,7 @@ export class Listing {
     return news === 'pushed' ? INTERVAL.pushed : LEAST_INTERVAL;
   }
 
-  /** How long callers may use the list, in milliseconds. */
+  /** How long callers may cache the list, in milliseconds. */
   get ttl(): number {
     const { snapshot } = this;
     if (!snapshot || this.outdated || this.fetching) return 0;
@@ -158,11 +164,11 @@ export class Listing {
     return Math.max(0, Math.floor(Math.min(remaining, OWN_TTL)));
   }
 
-  /** The newest list, fetched now unless it is fresh. */
+  /** The newest list: read now unless the cached one is fresh. */
   load(continuing = false): Promise<Snapshot> {
     if (this.isFresh(continuing)) return Promise.resolve(this.snapshot!);
     if (!this.fetching) return this.followed(continuing) ?? this.begin();
-    // What is under way was asked for before the change.
+    // The current read serves unless the list changed after the read began.
     if (!this.outdated) return this.fetching.promise;
     this.next ??= this.fetching.promise
       .catch(() => {})
@@ -173,7 +179,10 @@ export class Listing {
     return this.next;
   }
 
-  /** A program that shows all clients the same is not started to be asked for each kind of client. */
+  /**
+   * If a stopped server shows all clients the same list, uses the list for clients without capabilities instead of
+   * starting the server.
+   */
   private followed(continuing: boolean): Promise<Snapshot> | undefined {
     const { plain, news } = this.options;
     if (!plain || !this.asPlain || news() !== 'paused') return undefined;
@@ -195,8 +204,8 @@ export class Listing {
   }
 
   /**
-   * The list as far as it can be had without waiting longer than `patience` in all: callers share one wait, and a server
-   * that was waited for in vain keeps nobody waiting again until it answers.
+   * The list, after waiting at most `patience` milliseconds. Callers share one wait. After a wait without an answer, no
+   * caller waits again until the server answers.
    */
   async within(patience: number, continuing = false): Promise<Snapshot | undefined> {
     if (this.isFresh(continuing)) return this.snapshot;
@@ -219,17 +228,17 @@ export class Listing {
     }
   }
 
-  /** The newest list, or the one at hand where the newest takes long. Rejects where the server fails. */
+  /** The newest list, or the cached one if the newest takes long. Rejects if the server fails. */
   async atHand(continuing = false): Promise<Snapshot> {
     const loading = this.load(continuing);
     if (!this.snapshot) return loading;
     return (await within(loading, STALE_PATIENCE)) ?? this.withoutWaiting() ?? loading;
   }
 
-  /** What a caller gets that does not wait any longer; it is told if something else comes in. */
+  /** The cached list for a caller that stops waiting. The caller is notified if a different list arrives. */
   private withoutWaiting(): Snapshot | undefined {
     if (this.snapshot) this.announced = false;
-    else this.owe();
+    else this.announceOnArrival();
     return this.snapshot;
   }
 
@@ -246,8 +255,8 @@ export class Listing {
       this.snapshot = snapshot;
       this.failure = undefined;
       this.slow = false;
-      const unknown = this.owed || (before !== undefined && !same && !this.announced);
-      this.owed = false;
+      const unknown = this.missed || (before !== undefined && !same && !this.announced);
+      this.missed = false;
       this.announced = false;
       if (unknown) this.options.changed();
       return snapshot;
@@ -266,7 +275,7 @@ export class Listing {
     const items: Item[] = [];
     const byKey = new Map<string, Item>();
     const names: string[] = [];
-    // Page by page, so that a long list does not hold up everything else at its end.
+    // Hashes page by page, so that a long list does not block the event loop at its end.
     const digest = createHash('sha256');
     let cursor: string | undefined;
     let ttl: number | undefined = Number.POSITIVE_INFINITY;
@@ -280,7 +289,9 @@ export class Listing {
         const item = isObject(value) ? this.item(value, names) : undefined;
         if (!item || this.isTaken(item, items, byKey)) continue;
         if (items.length >= MOST_ITEMS) {
-          this.options.warn(`${this.method} of server "${this.options.upstream.name}" is cut at ${MOST_ITEMS} entries`);
+          this.options.warn(
+            `${this.method} of server "${this.options.upstream.name}" exceeds ${MOST_ITEMS} entries; the rest is ignored`,
+          );
           break reading;
         }
         items.push(item);
@@ -288,7 +299,7 @@ export class Listing {
         digest.update(JSON.stringify(value)).update('\n');
       }
       const next = result['nextCursor'];
-      // The same cursor twice would never end.
+      // A repeated cursor would cause an endless loop.
       if (typeof next !== 'string' || next === cursor) break;
       cursor = next;
     }
@@ -298,13 +309,16 @@ export class Listing {
       byKey,
       digest: digest.digest('base64url'),
       at: performance.now(),
-      // CACHE-04: a negative time is none.
+      // CACHE-04: a negative TTL means 0.
       ttl: ttl === undefined ? undefined : Math.min(Math.max(0, ttl), MOST_TTL),
       scope,
     };
   }
 
-  /** The first of a name keeps it, but a tool that was given its name goes before one that merely has it. */
+  /**
+   * The first item of a name keeps it, except that a tool renamed by the configuration wins over a tool with the same
+   * own name.
+   */
   private isTaken(item: Item, items: Item[], byKey: Map<string, Item>): boolean {
     const other = byKey.get(item.key);
     if (!other) return false;
@@ -313,7 +327,7 @@ export class Listing {
     return false;
   }
 
-  /** Says once what in the rules does not fit the tools that are there. */
+  /** Warns once about rules that match none of the server's tools. */
   private check(names: readonly string[]): void {
     const { rules, plain, upstream } = this.options;
     if (!rules || plain) return;
@@ -339,11 +353,14 @@ export class Listing {
       notify: () => {},
     });
     if (outcome.kind === 'complete') return outcome.result.value();
-    // A server without the method has nothing of the kind.
+    // A server without the method has no items of this kind.
     if (outcome.kind === 'error' && refusalIn(outcome.error)?.reason === 'method_not_found') return {};
     throw outcome.kind === 'error'
       ? outcome.error
-      : new ProtocolError('upstream_invalid', `Server "${upstream.name}" asked something in the middle of a list`);
+      : new ProtocolError(
+          'upstream_invalid',
+          `Server "${upstream.name}" answered ${this.method} with a question instead of a list`,
+        );
   }
 
   private item(value: JsonObject, names: string[]): Item | undefined {
@@ -356,8 +373,8 @@ export class Listing {
     if (key === undefined) return undefined;
     const mirrored = mirroredParams(value['inputSchema']);
     if ('invalid' in mirrored) {
-      // XMH-04: such a tool cannot be called over HTTP, so it is not offered.
-      this.warnOnce(`tool "${own}" of server "${upstream.name}" is left out: ${mirrored.invalid}`);
+      // XMH-04: a tool with invalid header annotations cannot be called over HTTP, so it is not offered.
+      this.warnOnce(`tool "${own}" of server "${upstream.name}" is not offered: ${mirrored.invalid}`);
       return undefined;
     }
     return {

@@ -6,12 +6,12 @@ const naming = (separator: string, prefix: 'always' | 'conflict' | 'never' = 'al
   new Naming({ separator, prefix });
 const NAMES = naming('__');
 
-/** What the configuration takes for the name of a server. */
+/** Valid server names in the configuration. */
 const server = fc.stringMatching(/^[a-z0-9_-]{0,19}[a-z0-9-]$/).filter((name) => !name.includes('__'));
 const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,40}$/);
 
 describe('a prefixed name', () => {
-  it('is split again into what it was made of, whatever the tool is called', () => {
+  it('is split into the same server and tool, for every tool name', () => {
     fc.assert(
       fc.property(server, tool, (name, own) => {
         fc.pre(`${name}__${own}`.length <= NAME_LIMIT);
@@ -20,7 +20,7 @@ describe('a prefixed name', () => {
     );
   });
 
-  it('stands for one tool of one server, whatever other servers there are', () => {
+  it('stands for one tool of one server, for every set of other servers', () => {
     fc.assert(
       fc.property(server, server, tool, (name, other, own) => {
         fc.pre(`${name}__${own}`.length <= NAME_LIMIT);
@@ -34,7 +34,7 @@ describe('a prefixed name', () => {
     expect(NAMES.split('my_server__read_file', servers)).toEqual({ server: 'my_server', own: 'read_file' });
   });
 
-  it('keeps long names within the limit, alike every time and different for different names', () => {
+  it('stays within the length limit: equal for equal names, different for different names', () => {
     const long = 'x'.repeat(100);
     const name = NAMES.prefixed('files', `${long}1`);
     expect(name).toHaveLength(NAME_LIMIT);
@@ -45,7 +45,7 @@ describe('a prefixed name', () => {
   });
 });
 
-describe('a name that is split', () => {
+describe('splitting a name', () => {
   const servers = new Set(['files', 'my-files', 'weather']);
 
   it.each([
@@ -55,11 +55,11 @@ describe('a name that is split', () => {
     ['files__a__b', '__', 'files', 'a__b'],
     ['my-files-read', '-', 'my-files', 'read'],
     ['weather.now', '.', 'weather', 'now'],
-  ])('takes %s apart', (name, separator, expected, own) => {
+  ])('splits %s', (name, separator, expected, own) => {
     expect(naming(separator).split(name, servers)).toEqual({ server: expected, own });
   });
 
-  it('costs a bounded number of lookups, however many dashes it has', () => {
+  it('costs a bounded number of lookups for any number of dashes', () => {
     let lookups = 0;
     const has = (): boolean => {
       lookups += 1;
@@ -70,13 +70,13 @@ describe('a name that is split', () => {
     expect(naming('-').split(`my-files-${'b-'.repeat(10_000)}`, servers)?.server).toBe('my-files');
   });
 
-  it('knows no server that does not exist', () => {
+  it('finds no server that does not exist', () => {
     expect(NAMES.split('other__read', servers)).toBeUndefined();
     expect(NAMES.split('read', servers)).toBeUndefined();
   });
 });
 
-describe('the name an item carries', () => {
+describe('the exposed name of an item', () => {
   const clashes = new Set(['read']);
   const long = 'x'.repeat(NAME_LIMIT + 1);
 
@@ -90,20 +90,20 @@ describe('the name an item carries', () => {
     expect(naming('__', prefix).exposed('files', long, clashes)).toHaveLength(NAME_LIMIT);
   });
 
-  it('is its own on the endpoint of its server', () => {
+  it('is the own name on the endpoint of one server', () => {
     expect(OWN_NAMES.exposed('files', long, clashes)).toBe(long);
     expect(OWN_NAMES.split('files__read', new Set(['files']))).toBeUndefined();
     expect(OWN_NAMES.clashes([['a'], ['a']]).size).toBe(0);
   });
 
-  it('clashes where two lists hold it and that decides about a prefix', () => {
+  it('clashes if two lists contain it and clashes decide about prefixes', () => {
     const lists = [['a', 'b'], ['b', 'c'], ['b']];
     expect([...naming('__', 'conflict').clashes(lists)]).toEqual(['b']);
     expect(naming('__', 'always').clashes(lists).size).toBe(0);
   });
 });
 
-test('the spellings of an item are those of every view', () => {
+test('the spellings of an item cover every view', () => {
   expect(spellingsOf('files', 'read')).toEqual(['read', 'files__read', 'files.read', 'files-read']);
   const long = 'x'.repeat(NAME_LIMIT);
   expect(spellingsOf('files', long)).toContain(NAMES.prefixed('files', long));

@@ -3,26 +3,26 @@ import { createHash } from 'node:crypto';
 export interface NamingOptions {
   readonly separator: string;
   /**
-   * When names carry their server: always, where several servers use one, or never, and then the first server to use a name
-   * keeps it. `own`: the names of one server, as it gave them.
+   * When a name gets the prefix of its server: always, only if several servers use the name, or never; with `never` the
+   * first server to use a name keeps it. `own`: the names of one server, unchanged.
    */
   readonly prefix: 'always' | 'conflict' | 'never' | 'own';
 }
 
-/** Model providers refuse function names beyond this length. */
+/** Model providers refuse longer function names. */
 export const NAME_LIMIT = 64;
 
-/** No server's name is looked for beyond this length: a name may be long, and each dash in it costs a lookup. */
+/** The longest prefix in which a server name is searched. A name may be long, and each dash in it costs a lookup. */
 const SERVER_LIMIT = 256;
 
 const HASH = 8;
 const SHORTENED = new RegExp(`_[0-9a-f]{${HASH}}$`);
-/** Every separator that a configuration may choose. A dotted name works always. */
+/** All separators that a configuration may choose. The dot always works. */
 const SEPARATORS = ['__', '.', '-'] as const;
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 
-/** How tools and prompts of servers are named in a list, and which of them a name stands for. */
+/** How a list names tools and prompts, and which of them a name stands for. */
 export class Naming {
   private readonly marks: readonly string[];
 
@@ -36,17 +36,17 @@ export class Naming {
     return `${this.options.prefix} ${this.options.separator}`;
   }
 
-  /** Names are those of one server, without any prefix. */
+  /** Whether names are those of one server, without prefixes. */
   get isOwn(): boolean {
     return this.options.prefix === 'own';
   }
 
-  /** Where several servers use a name that carries no prefix, the first of them keeps it. */
+  /** Whether the first server keeps a name that several servers use. */
   get firstKeeps(): boolean {
     return this.options.prefix === 'never';
   }
 
-  /** The name an item carries; `clashes` are the names that several servers use. */
+  /** The name of an item in a list. `clashes` are the names that several servers use. */
   exposed(server: string, own: string, clashes: ReadonlySet<string>): string {
     const { prefix } = this.options;
     if (prefix === 'own') return own;
@@ -55,18 +55,18 @@ export class Naming {
   }
 
   /**
-   * `server<separator>name`, at most 64 characters: a longer one keeps its beginning and ends in a hash of the whole, so
-   * the same name is shortened the same way on every replica.
+   * `server<separator>name`, at most 64 characters. A longer name keeps its beginning and ends in a hash of the whole
+   * name, so every replica shortens a name to the same result.
    */
   prefixed(server: string, own: string): string {
     return shortened(`${server}${this.options.separator}${own}`);
   }
 
-  /** The server and own name a prefixed name stands for, by the server names that exist; dotted names work always. */
+  /** The existing server and the own name that a prefixed name stands for. A dot always works as separator. */
   split(name: string, servers: { has(name: string): boolean }): { server: string; own: string } | undefined {
     if (this.isOwn) return undefined;
     for (const mark of this.marks) {
-      // A server's name may hold a dash; where that is the separator, the longest name that exists counts.
+      // Server names may contain dashes. If the dash is the separator, the longest existing server name wins.
       for (let at = mark === '-' ? name.lastIndexOf(mark, SERVER_LIMIT) : name.indexOf(mark); at > 0; ) {
         const server = name.slice(0, at).toLowerCase();
         if (servers.has(server)) return { server, own: name.slice(at + mark.length) };
@@ -77,12 +77,12 @@ export class Naming {
     return undefined;
   }
 
-  /** Whether a name may stand for a longer one. */
+  /** Whether the name may be the shortened form of a longer name. */
   mayBeShortened(name: string): boolean {
     return name.length === NAME_LIMIT && SHORTENED.test(name);
   }
 
-  /** The names that more than one of several lists hold, where that decides what is shown. */
+  /** The names that more than one list contains, if clashes decide about prefixes. */
   clashes(lists: Iterable<Iterable<string>>): ReadonlySet<string> {
     if (this.options.prefix === 'always' || this.isOwn) return NO_NAMES;
     const seen = new Set<string>();
@@ -97,10 +97,10 @@ export class Naming {
   }
 }
 
-/** The names of one server, as it gave them. */
+/** The naming of a view of one server: its own names. */
 export const OWN_NAMES = new Naming({ separator: '', prefix: 'own' });
 
-/** Every name an item of a server goes by, in whichever view: what a rule says of one of them holds for all. */
+/** All names of an item in any view. A rule that matches one of them applies to the item. */
 export const spellingsOf = (server: string, name: string): string[] => [
   name,
   ...SEPARATORS.flatMap((mark) => {

@@ -20,15 +20,15 @@ interface Fake {
   scope?: string;
   fail?: boolean;
   hang?: boolean;
-  /** Whether it announces changes. */
+  /** Whether the server announces changes. */
   announces?: boolean;
-  /** How often its list was asked for. */
+  /** The number of times its list was read. */
   lists?: number;
-  /** Announces a change of its tools, once it is watched. */
+  /** Announces a change of its tools; set once the gateway watches it. */
   announce?: () => void;
 }
 
-/** A server that is only a list of names. */
+/** A fake server whose tools have only names. */
 function upstream(name: string, fake: Fake): Upstream {
   const answer = async (call: UpstreamCall): Promise<Outcome> => {
     if (fake.hang) return new Promise(() => {});
@@ -92,7 +92,7 @@ function testbed(fakes: Record<string, Fake>, pageSize = 1_000, naming = PREFIXE
 }
 
 describe('lists of many servers', () => {
-  it('name a tool by itself again when the other of its name is gone', async () => {
+  it('show a tool without prefix again when the other tool of its name is gone', async () => {
     const { catalog, all } = testbed({ a: { tools: ['x'] }, b: { tools: ['x'] } }, 1_000, {
       ...PREFIXED,
       prefix: 'conflict',
@@ -107,7 +107,7 @@ describe('lists of many servers', () => {
     [2, 2],
     [3, 1],
     [4, 1],
-  ])('in pages of %i take %i pages and hold everything once, in order', async (size, pages) => {
+  ])('in pages of %i take %i pages and contain each item once, in order', async (size, pages) => {
     const { page, all } = testbed({ a: { tools: ['x'] }, b: { tools: [] }, c: { tools: ['y', 'z'] } }, size);
     expect(await all()).toEqual(['a__x', 'c__y', 'c__z']);
     let count = 0;
@@ -118,7 +118,7 @@ describe('lists of many servers', () => {
     expect(count).toBe(pages);
   });
 
-  it('go on from where a page ended though the list has changed', async () => {
+  it('continue where a page ended, even if the list has changed', async () => {
     const fake: Fake = { tools: ['a', 'b', 'c', 'd'], announces: true };
     const { page } = testbed({ s: fake }, 2);
     const first = await page();
@@ -131,7 +131,7 @@ describe('lists of many servers', () => {
     await expect(page(second['nextCursor'] as string)).resolves.toMatchObject({ tools: expect.any(Array) });
   });
 
-  it('PAG-02: refuse a cursor that is forged or somebody else’s', async () => {
+  it('PAG-02: refuse a forged cursor and a cursor of another caller', async () => {
     const { page } = testbed({ s: { tools: ['a', 'b'] } }, 1);
     const { nextCursor } = await page();
     await expect(page('garbage')).rejects.toMatchObject({ reason: 'invalid_cursor' });
@@ -139,7 +139,7 @@ describe('lists of many servers', () => {
     await expect(page(nextCursor as string, ada)).resolves.toMatchObject({ tools: [{ name: 's__b' }] });
   });
 
-  it('are served without a server that is broken or silent, and say so', async () => {
+  it('name the failing and silent servers whose items are missing', async () => {
     const fakes = { bad: { tools: [], fail: true }, good: { tools: ['x'] }, mute: { tools: [], hang: true } };
     const { page } = testbed(fakes, 10, PREFIXED, 1_000);
     const result = await page();
@@ -149,7 +149,7 @@ describe('lists of many servers', () => {
     expect(result['ttlMs']).toBe(0);
   });
 
-  it('GW-05: are as fresh as their stalest part and private if one part is', async () => {
+  it('GW-05: have the shortest TTL of their parts, and are private if one part is', async () => {
     const shared = testbed({ a: { tools: ['x'], ttlMs: 5_000 }, b: { tools: ['y'], ttlMs: 60_000 } });
     const result = await shared.page();
     expect(result['ttlMs']).toBeGreaterThan(0);
@@ -159,7 +159,7 @@ describe('lists of many servers', () => {
     expect((await mixed.page())['cacheScope']).toBe('private');
   });
 
-  it('hold 50 servers of 200 tools without stalling the loop for long', async () => {
+  it('cover 50 servers of 200 tools without blocking the event loop for long', async () => {
     const names = Array.from({ length: 200 }, (_, i) => `tool_${i}`);
     const fakes = Object.fromEntries(
       Array.from({ length: 50 }, (_, i) => [`server-${i}`, { tools: names, ttlMs: 60_000 }]),
@@ -181,7 +181,7 @@ describe('lists of many servers', () => {
   });
 });
 
-describe('lists are kept', () => {
+describe('cached lists', () => {
   const countOf = (fakes: Record<string, Fake>): number =>
     Object.values(fakes).reduce((sum, { lists = 0 }) => sum + lists, 0);
   const twenty = (fake: Omit<Fake, 'tools'>): Record<string, Fake> =>
@@ -189,16 +189,16 @@ describe('lists are kept', () => {
 
   it.each<[string, Omit<Fake, 'tools'>]>([
     ['announce changes', { announces: true }],
-    ['give a time', { ttlMs: 60_000 }],
+    ['give a TTL', { ttlMs: 60_000 }],
     ['do neither', {}],
-  ])('of 20 servers that %s, 20 lists are asked for, whatever the number of pages', async (_, fake) => {
+  ])('of 20 servers that %s cost 20 reads, for any number of pages', async (_, fake) => {
     const fakes = twenty(fake);
     const { all } = testbed(fakes, 7);
     expect(await all()).toHaveLength(60);
     expect(countOf(fakes)).toBe(20);
   });
 
-  it('a second list asks nobody, a change one server, and 100 callers ask once', async () => {
+  it('a second list costs no read, a change costs one, and 100 callers share one', async () => {
     const fakes = twenty({ announces: true });
     const { all } = testbed(fakes);
     const names = await Promise.all(Array.from({ length: 100 }, () => all()));
@@ -214,13 +214,13 @@ describe('lists are kept', () => {
 });
 
 describe('names', () => {
-  it('carry a prefix on conflict only, or never', async () => {
+  it('have a prefix only on conflict, or never', async () => {
     const fakes = { a: { tools: ['x', 'y'] }, b: { tools: ['y', 'z'] } };
     expect(await testbed(fakes, 10, { separator: '__', prefix: 'conflict' }).all()).toEqual(['x', 'a__y', 'b__y', 'z']);
     expect(await testbed(fakes, 10, { separator: '__', prefix: 'never' }).all()).toEqual(['x', 'y', 'z']);
   });
 
-  it('are resolved prefixed, dotted, and bare where only one server has them', async () => {
+  it('resolve with a prefix, with a dot, and bare if only one server has them', async () => {
     const { catalog } = testbed({ a: { tools: ['x', 'y'] }, b: { tools: ['y'] } });
     const resolve = (name: string) =>
       new Resolver(catalog).resolve(ada, ALL_SERVERS, name, 'tools/list', NO_CAPABILITIES);
@@ -234,7 +234,7 @@ describe('names', () => {
     await expect(resolve('nothing')).rejects.toMatchObject({ reason: 'tool_not_found' });
   });
 
-  it('that were shortened lead back to the whole name', async () => {
+  it('resolve in their shortened form', async () => {
     const long = `read_${'very_'.repeat(20)}long`;
     const { catalog, all } = testbed({ files: { tools: [long] } });
     const [shown] = await all();

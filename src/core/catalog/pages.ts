@@ -12,7 +12,7 @@ import type { Item } from './listing.js';
 
 const CURSOR_TTL = 60 * 60 * 1000;
 
-/** Where a page ended: behind this item of this server, or at this place if the item is gone by then. */
+/** The end of a page: after this item of this server, or at this index if the item is gone by then. */
 interface Position {
   readonly method: string;
   readonly view: string;
@@ -21,7 +21,7 @@ interface Position {
   readonly index: number;
 }
 
-/** Lists of many servers, page by page. Items are written once for each revision and reused until their list changes. */
+/** Pages of the lists of many servers. Each item is serialized once per revision and reused until its list changes. */
 export class Pages {
   private readonly written = new WeakMap<readonly Item[], Map<string, Buffer[]>>();
 
@@ -31,7 +31,7 @@ export class Pages {
     private readonly pageSize: number,
   ) {}
 
-  /** `whole` is for the gateway itself: all items, however many. */
+  /** `whole` returns all items at once, for the gateway's own requests. */
   async page(
     caller: Caller,
     view: View,
@@ -43,9 +43,9 @@ export class Pages {
     const after = cursor === undefined ? undefined : this.openCursor(caller, view, method, cursor);
     const set = this.catalog.setOf(caller, view);
     const { parts, missing } = await this.catalog.parts(caller, view, method, set, after !== undefined);
-    // A method behind a capability nobody offers is one that is not there (BASE-20); tools are what a gateway is for.
+    // BASE-20: without a server that offers the capability, the method does not exist. `tools/list` always exists.
     if (parts.length === 0 && missing.length === 0 && method !== 'tools/list') {
-      throw new ProtocolError('method_not_found', `No server here offers ${LIST_MEMBER[method]}`);
+      throw new ProtocolError('method_not_found', `No server of this endpoint offers ${LIST_MEMBER[method]}`);
     }
     const chosen: Buffer[] = [];
     let next: Position | undefined;
@@ -67,7 +67,7 @@ export class Pages {
       parts,
       missing,
       chosen,
-      // What depends on who asks is nobody else's (GW-05).
+      // GW-05: a list that depends on the caller is private.
       !this.catalog.showsAll(caller),
       more ? this.seal.close('cursor', caller.principal.key, next, CURSOR_TTL) : undefined,
     );
@@ -80,10 +80,10 @@ export class Pages {
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
     }
-    throw new ProtocolError('invalid_cursor', 'The cursor is not valid here; start again without one');
+    throw new ProtocolError('invalid_cursor', 'The cursor is invalid or has expired; list again without a cursor');
   }
 
-  /** The parts from the one a cursor stands in. A server that is gone is passed over. */
+  /** The parts from the cursor's server on. A server that is gone is skipped. */
   private from(parts: readonly ShownPart[], after: Position | undefined): readonly ShownPart[] {
     if (!after) return parts;
     const at = parts.findIndex((part) => part.server === after.server);
@@ -109,7 +109,7 @@ export class Pages {
     let texts = clashes.size > 0 ? undefined : byKey.get(key);
     if (!texts) {
       texts = part.snapshot.items.map((item) => this.write(part, item, method, view, revision, clashes));
-      // Names that clash depend on what else the caller sees.
+      // Clashes depend on the other items that the caller sees, so names with clashes are not cached.
       if (clashes.size === 0) byKey.set(key, texts);
     }
     return texts;
@@ -124,7 +124,8 @@ export class Pages {
     clashes: ReadonlySet<string>,
   ): Buffer {
     const value = translateItem(method, item.value, revision.expresses);
-    // There a tool says itself whether it may be a task; a server with the extension decides call by call (mcp.md 4.7).
+    // In these revisions a tool declares whether it may run as a task. A server with the tasks extension decides per
+    // call (mcp.md 4.7).
     if (method === 'tools/list' && revision.expresses.execution && this.catalog.hasTasks(part.server))
       value['execution'] ??= { taskSupport: 'optional' };
     if (method === 'tools/list' || method === 'prompts/list') {
@@ -144,7 +145,8 @@ export class Pages {
     const members: [string, Buffer][] = [[LIST_MEMBER[method], joined(items)]];
     if (nextCursor !== undefined) members.push(['nextCursor', Buffer.from(JSON.stringify(nextCursor))]);
     members.push(['ttlMs', Buffer.from(String(missing.length > 0 ? 0 : ttlOf(parts)))]);
-    // What depends on who asks, or on a server that said so, is nobody else's (GW-05). One scope for all pages (CACHE-06).
+    // GW-05: a list is private if it depends on the caller, or if a server says so. All pages have the same scope
+    // (CACHE-06).
     const isPrivate = personal || parts.some(({ snapshot, varies }) => varies || snapshot.scope === 'private');
     members.push(['cacheScope', Buffer.from(isPrivate ? '"private"' : '"public"')]);
     if (missing.length > 0) members.push(['_meta', Buffer.from(JSON.stringify({ [MISSING]: missing }))]);
@@ -152,7 +154,7 @@ export class Pages {
   }
 }
 
-/** The `_meta` key under which a list says which servers are not in it, and why. */
+/** The `_meta` key under which a list names the missing servers and the reasons. */
 export const MISSING = 'parley/missing';
 
 const NO_CLASHES: ReadonlySet<string> = new Set();
@@ -168,7 +170,7 @@ function joined(items: readonly Buffer[]): Buffer {
   return Buffer.concat(chunks);
 }
 
-/** The first index of a part that a page has not shown yet. */
+/** The first index of a part after the cursor. */
 function start(part: ShownPart, after: Position | undefined): number {
   if (after?.server !== part.server) return 0;
   const { items } = part.snapshot;
@@ -183,13 +185,13 @@ function isLast(parts: readonly ShownPart[], position: Position): boolean {
   return !!part && !showsFrom(part, position.index + 1) && !parts.slice(at + 1).some((other) => showsFrom(other, 0));
 }
 
-/** Whether anything is shown from an index on. */
+/** Whether any item from this index on is shown. */
 function showsFrom({ snapshot: { items }, hidden }: ShownPart, index: number): boolean {
   if (hidden.size === 0) return index < items.length;
   for (let at = index; at < items.length; at++) if (!hidden.has(items[at]!.key)) return true;
   return false;
 }
 
-/** An aggregate is as fresh as its stalest part (mcp.md 4.9). */
+/** The merged list has the shortest TTL of its parts (mcp.md 4.9). */
 const ttlOf = (parts: readonly ShownPart[]): number =>
   parts.length === 0 ? 0 : Math.min(...parts.map(({ ttl }) => ttl));

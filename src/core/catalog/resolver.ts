@@ -7,7 +7,7 @@ import type { CapabilitySet } from './capability-set.js';
 import type { Catalog, ShownPart } from './catalog.js';
 import { matchesTemplate, uriRoot } from './templates.js';
 
-/** A server, and the name an item of it is offered under, before any prefix. */
+/** A server, and the configured name of one of its items, before any prefix. */
 export interface Resolved {
   readonly server: string;
   readonly name: string;
@@ -15,11 +15,16 @@ export interface Resolved {
 
 export type NamedList = 'tools/list' | 'prompts/list';
 
-/** Finds the server behind a name or a URI, among what the caller may know of: all else does not exist for it. */
+/**
+ * Finds the server of a name or a URI among the items that the caller sees. Hidden items do not exist for the caller.
+ */
 export class Resolver {
   constructor(private readonly catalog: Catalog) {}
 
-  /** A name may be prefixed, dotted, or bare where only one server has it. Needs no promise where nothing is hidden. */
+  /**
+   * Resolves a prefixed name, a dotted name, or a bare name that only one server has. Returns no promise if nothing is
+   * hidden.
+   */
   resolve(
     caller: Caller,
     view: View,
@@ -36,8 +41,9 @@ export class Resolver {
   }
 
   /**
-   * The prompt of a name. Where something is hidden from the caller, only prompts that it is shown exist for it: the server
-   * would answer for a prompt that it does not have, and the gateway for one that is hidden.
+   * Resolves the name of a prompt. If some targets are hidden from the caller, the prompt must be in a list that the
+   * caller sees: otherwise an absent prompt would get an error of the server, a hidden one an error of the gateway, and
+   * the caller could tell them apart.
    */
   async prompt(caller: Caller, view: View, name: string, set: CapabilitySet): Promise<Resolved> {
     const { catalog } = this;
@@ -46,13 +52,17 @@ export class Resolver {
     const { part, missing } = await catalog.partOf(caller, view, found.server, 'prompts/list', set);
     if (part && has(part, found.name)) return found;
     if (!missing) throw unknownName('prompts/list', name);
-    throw new ProtocolError('upstream_unavailable', `The prompts of server "${missing.server}" are not known now`, {
-      outcome: 'not_executed',
-      data: { ...missing },
-    });
+    throw new ProtocolError(
+      'upstream_unavailable',
+      `The prompts of server "${missing.server}" cannot be listed at the moment`,
+      {
+        outcome: 'not_executed',
+        data: { ...missing },
+      },
+    );
   }
 
-  /** By the servers of the view, without those that are known to be hidden: they must not take names from the others. */
+  /** Splits a name by the servers of the view, except hidden ones, whose names must not take part in the match. */
   private split(view: View, name: string, hidden?: ReadonlySet<string>): Resolved | undefined {
     const { catalog } = this;
     if (view.only !== undefined) return hidden?.has(view.only) ? undefined : { server: view.only, name };
@@ -62,7 +72,7 @@ export class Resolver {
     return found && { server: found.server, name: found.own };
   }
 
-  /** The split, or the next one whose server the caller may know of. */
+  /** The first split whose server the caller sees. */
   private async seenSplit(caller: Caller, view: View, name: string, first: Resolved): Promise<Resolved | undefined> {
     const hidden = new Set<string>();
     let split: Resolved | undefined = first;
@@ -90,7 +100,7 @@ export class Resolver {
     return found;
   }
 
-  /** The one server that has an item of this name. */
+  /** The only server that has an item of this name. */
   private async search(
     caller: Caller,
     view: View,
@@ -112,7 +122,7 @@ export class Resolver {
     );
   }
 
-  /** The full name behind one that was shortened. */
+  /** The full name of a shortened name. */
   private async lengthened(
     caller: Caller,
     view: View,
@@ -129,8 +139,9 @@ export class Resolver {
   }
 
   /**
-   * The server that a URI belongs to: the one that lists it, whose template makes it, or whose other URIs begin alike. Where
-   * something is hidden from the caller, a URI that only begins alike does not exist for it, as in `prompt`.
+   * The server that owns a URI: the server that lists the URI, whose template matches it, or whose listed URIs have the
+   * same scheme and authority. If some targets are hidden from the caller, the last rule does not apply, for the reason
+   * given at `prompt`.
    */
   async ownerOf(caller: Caller, view: View, uri: string, set: CapabilitySet): Promise<string> {
     const { catalog } = this;
@@ -159,7 +170,7 @@ export class Resolver {
         .map(({ server }) => server),
     );
     if (akin.size === 1) return [...akin][0]!;
-    // What a tool shows itself with need not be listed anywhere else (APP-04).
+    // APP-04: the page of a tool need not be in any resource list.
     const tools = await catalog.parts(caller, view, 'tools/list', set);
     const shownBy = tools.parts.filter((part) => itemsOf(part).some(({ value }) => uiResource(value) === uri));
     if (shownBy.length === 1) return shownBy[0]!.server;
@@ -180,7 +191,7 @@ function unknownName(method: NamedList, name: string): ProtocolError {
   return new ProtocolError(reason, `Unknown ${kind}: ${name}`, { data: { name } });
 }
 
-/** The page a tool is shown with, by MCP Apps. */
+/** The URI of the page that MCP Apps shows for a tool. */
 function uiResource(tool: JsonObject): unknown {
   const meta = tool['_meta'];
   if (!isObject(meta)) return undefined;

@@ -42,14 +42,14 @@ export type Lists = Readonly<Record<ListMethod, Listing>>;
 export interface ServerListsOptions {
   readonly upstream: Upstream;
   readonly rules: ToolRules;
-  /** What the server says of itself, once it has. */
+  /** The server's description, once it has answered. */
   description(): ServerDescription | undefined;
-  /** Tells of a changed list: that for clients with these capabilities, or those for all. */
+  /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
   readonly log: Log;
 }
 
-/** The lists of one server, for each set of capabilities that clients have. */
+/** The lists of one server, for each capability set. */
 export class ServerLists {
   /** The lists for clients without capabilities. */
   readonly plain: Lists;
@@ -76,7 +76,7 @@ export class ServerLists {
     return Object.fromEntries(LIST_METHODS.map((method) => [method, listing(method)])) as unknown as Lists;
   }
 
-  /** The lists that clients with these capabilities are shown. */
+  /** The lists for clients with these capabilities. */
   for(set: CapabilitySet): Lists {
     if (set === NO_CAPABILITIES) return this.plain;
     let lists = this.earned.get(set);
@@ -100,7 +100,7 @@ export class ServerLists {
     return this.options.description()?.capabilities[OFFER_OF[method]] !== undefined;
   }
 
-  /** The server announced a change, or a change may have gone unnoticed. */
+  /** Handles a change that the server announced, or an interruption of the watch. */
   heard(event: WatchEvent): void {
     if (event.kind === 'resourceUpdated' || event.kind === 'task') return;
     const { kind, lapsed } = event;
@@ -125,13 +125,16 @@ export class ServerLists {
     for (const [, lists] of this.all()) for (const method of LIST_METHODS) lists[method].lapse();
   }
 
-  /** Lists that nothing is heard of change with those for clients without capabilities, for all that is known. */
+  /**
+   * Whether a change of the lists for `concerned` affects those for `set`. A list without notifications of its own is
+   * assumed to change with the list for clients without capabilities.
+   */
   private concerns(set: CapabilitySet, kind: ListKind, concerned: CapabilitySet | undefined): boolean {
     if (concerned === undefined || set === concerned) return true;
     return concerned === NO_CAPABILITIES && this.options.upstream.listNews(kind, declarationOf(set)) !== 'pushed';
   }
 
-  /** Whether clients are shown different things, by their capabilities. */
+  /** Whether the list differs between capability sets. */
   vary(method: ListMethod): boolean {
     const items = this.plain[method].snapshot?.items;
     for (const lists of this.earned.values()) {
@@ -141,13 +144,16 @@ export class ServerLists {
     return false;
   }
 
-  /** A tool as it is known at the moment to clients with these capabilities, by the name it is offered under; asks nobody. */
+  /** The known tool of this offered name, for clients with these capabilities. Sends no request. */
   knownTool(name: string, set: CapabilitySet): Item | undefined {
     const earned = set === NO_CAPABILITIES ? undefined : this.earned.get(set)?.['tools/list'].snapshot;
     return (earned ?? this.plain['tools/list'].snapshot)?.byKey.get(name);
   }
 
-  /** A tool may be there for clients that can do more: who may know the server is told what is lacking. */
+  /**
+   * The error for an unknown tool. If the server offers the tool to clients with more capabilities, the error names the
+   * lacking ones.
+   */
   unknownTool(name: string, set: CapabilitySet): ProtocolError {
     const { name: server } = this.options.upstream;
     let least: CapabilitySet | undefined;

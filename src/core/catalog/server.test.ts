@@ -12,7 +12,7 @@ import { ALL_TOOLS } from './tool-rules.js';
 
 const PATIENCE = 1_000;
 
-/** A server that is away until it is told to answer. */
+/** A server that is silent or fails until the test lets it answer. */
 class Stand {
   private state: 'silent' | 'failing' | 'up' = 'silent';
   private waiting: (() => void)[] = [];
@@ -41,7 +41,7 @@ class Stand {
   private async describe(): Promise<object> {
     this.attempts++;
     if (this.state === 'silent') await new Promise<void>((resolve) => this.waiting.push(resolve));
-    if (this.state === 'failing') throw new ProtocolError('upstream_unavailable', 'It is gone');
+    if (this.state === 'failing') throw new ProtocolError('upstream_unavailable', 'The server is gone');
     return { capabilities: { tools: {} } };
   }
 
@@ -50,7 +50,7 @@ class Stand {
     for (const go of this.waiting.splice(0)) go();
   }
 
-  /** How long a caller waits for the server's part of a list, and what the caller gets. */
+  /** The time that a caller waits for the server's part of a list, and the result. */
   async list(): Promise<{ waited: number; got: string }> {
     const began = performance.now();
     const { part, missing } = await this.server.part('tools/list', NO_CAPABILITIES, false);
@@ -70,24 +70,24 @@ afterEach(() => {
 });
 
 describe('a server that has not answered yet', () => {
-  it('is waited for once, by all callers together', async () => {
+  it('delays all callers together once', async () => {
     const first = stand.list();
     await vi.advanceTimersByTimeAsync(600);
     const second = stand.list();
     await vi.advanceTimersByTimeAsync(600);
-    expect(await first).toEqual({ waited: PATIENCE, got: 'it has not answered yet' });
-    expect(await second).toEqual({ waited: 400, got: 'it has not answered yet' });
-    expect(await stand.list()).toEqual({ waited: 0, got: 'it has not answered yet' });
+    expect(await first).toEqual({ waited: PATIENCE, got: 'the server has not answered yet' });
+    expect(await second).toEqual({ waited: 400, got: 'the server has not answered yet' });
+    expect(await stand.list()).toEqual({ waited: 0, got: 'the server has not answered yet' });
     expect(stand.attempts).toBe(1);
   });
 
-  it('is not waited for by a caller that comes a second after the start', async () => {
+  it('does not delay a caller that comes a second after the start', async () => {
     void stand.server.warm();
     await vi.advanceTimersByTimeAsync(PATIENCE);
     expect((await stand.list()).waited).toBe(0);
   });
 
-  it('is announced when its lists are there, and not before', async () => {
+  it('is announced once its lists are known', async () => {
     const list = stand.list();
     await vi.advanceTimersByTimeAsync(PATIENCE);
     await list;
@@ -98,15 +98,15 @@ describe('a server that has not answered yet', () => {
     expect(await stand.list()).toEqual({ waited: 0, got: 'a' });
   });
 
-  it('is not announced to callers that never missed it', async () => {
+  it('is not announced if no caller got an answer without it', async () => {
     stand.become('up');
     await stand.server.warm();
     expect(stand.announced).toEqual([]);
   });
 
-  it('that fails is named with its reason at once, tried again unasked, and announced', async () => {
+  it('and fails is reported with its reason at once, retried, and announced', async () => {
     stand.become('failing');
-    expect(await stand.list()).toEqual({ waited: 0, got: 'It is gone' });
+    expect(await stand.list()).toEqual({ waited: 0, got: 'The server is gone' });
     await vi.advanceTimersByTimeAsync(60_000);
     const { attempts } = stand;
     expect(attempts).toBeGreaterThan(3);
@@ -116,7 +116,7 @@ describe('a server that has not answered yet', () => {
     expect(stand.announced).toEqual(['toolsListChanged']);
   });
 
-  it('and hangs at the second attempt too costs a moment, once', async () => {
+  it('and hangs at the second attempt too delays callers once, briefly', async () => {
     stand.become('failing');
     await stand.list();
     stand.become('silent');
@@ -127,7 +127,7 @@ describe('a server that has not answered yet', () => {
     expect((await stand.list()).waited).toBe(0);
   });
 
-  it('is waited for by a caller that sees nothing else', async () => {
+  it('delays a caller whose view shows only this server', async () => {
     const alone = stand.server.partAlone('tools/list', NO_CAPABILITIES, false);
     await vi.advanceTimersByTimeAsync(10 * PATIENCE);
     stand.become('up');
@@ -135,7 +135,7 @@ describe('a server that has not answered yet', () => {
   });
 });
 
-/** A server that shows `asks` to clients with roots, on a session of its own. */
+/** A server that shows `asks` only to clients with roots, in a separate session. */
 class Choosy {
   readonly asked: string[] = [];
   readonly announced: [ListKind, CapabilitySet | undefined][] = [];
@@ -180,11 +180,11 @@ class Choosy {
   }
 }
 
-describe('a server that chooses by capabilities', () => {
+describe('a server whose lists depend on capabilities', () => {
   const ROOTS = capabilitySet({ roots: {} });
   const SAMPLING = capabilitySet({ sampling: {} });
 
-  it('shows each set of capabilities its own list, asked for once', async () => {
+  it('has one list per capability set, read once', async () => {
     const choosy = new Choosy();
     expect((await choosy.shown(NO_CAPABILITIES)).names).toEqual(['plain']);
     const both = await Promise.all([choosy.shown(ROOTS), choosy.shown(ROOTS)]);
@@ -194,12 +194,12 @@ describe('a server that chooses by capabilities', () => {
     ]);
     expect((await choosy.shown(SAMPLING)).names).toEqual(['plain']);
     expect(choosy.asked).toEqual(['none', 'roots', 'sampling']);
-    // What depends on the caller is for no shared cache.
+    // A list that depends on the caller must not be in a shared cache.
     expect((await choosy.shown(NO_CAPABILITIES)).varies).toBe(true);
     expect(choosy.announced).toEqual([]);
   });
 
-  it('shows what everybody sees until the rest is known, says so, and announces the rest to those it is for', async () => {
+  it('shows the list without capabilities first, reports the rest as missing, and announces it to the clients concerned', async () => {
     const choosy = new Choosy();
     let release = (): void => {};
     choosy.hold = new Promise((resolve) => {
@@ -216,7 +216,7 @@ describe('a server that chooses by capabilities', () => {
     expect(await choosy.shown(ROOTS)).toMatchObject({ names: ['plain', 'asks'], missing: undefined });
   });
 
-  it('has the tools of a set looked for in that set', async () => {
+  it('resolves tools in the list of the capability set of the caller', async () => {
     const choosy = new Choosy();
     await choosy.server.warm();
     expect(choosy.server.knownTool('plain', ROOTS)?.key).toBe('plain');
@@ -234,9 +234,9 @@ describe('a server that chooses by capabilities', () => {
     ['of every session', undefined, ['none', 'roots', 'sampling']],
     ['of the session without capabilities', {}, ['none', 'sampling']],
     ['of one with capabilities', { roots: {} }, ['roots']],
-  ])('an announcement %s dates the lists it concerns', async (_, capabilities, expected) => {
+  ])('a change %s makes the lists concerned stale', async (_, capabilities, expected) => {
     const choosy = new Choosy();
-    // Nothing is heard of the lists for clients with sampling.
+    // The server sends no notifications for the lists of clients with sampling.
     choosy.news = ({ sampling }) => (sampling ? 'polled' : 'pushed');
     const sets = [NO_CAPABILITIES, ROOTS, SAMPLING];
     for (const set of sets) await choosy.shown(set);
@@ -248,7 +248,7 @@ describe('a server that chooses by capabilities', () => {
     expect(choosy.announced).toEqual([['toolsListChanged', told]]);
   });
 
-  it('is not started to list for clients whose list is that of everybody', async () => {
+  it('is not started to list for clients whose list equals the one without capabilities', async () => {
     const choosy = new Choosy();
     choosy.more = [];
     for (const set of [NO_CAPABILITIES, ROOTS]) await choosy.shown(set);

@@ -20,20 +20,23 @@ import type { ToolRules } from './tool-rules.js';
 export interface Part {
   readonly server: string;
   readonly snapshot: Snapshot;
-  /** How long callers may use it, in milliseconds. */
+  /** How long callers may cache the part, in milliseconds. */
   readonly ttl: number;
-  /** Clients with other capabilities are shown something else. */
+  /** Whether clients with other capabilities see a different list. */
   readonly varies: boolean;
 }
 
-/** The number of a server's tools, or why there is none. */
+/** The number of a server's tools, or why it is unknown. */
 export interface KnownOffer {
   readonly known: boolean;
   readonly count?: number;
   readonly problem?: string;
 }
 
-/** What a server has for a list: its part, why that is not there or not whole, or neither where it has no such list. */
+/**
+ * A server's answer for a list: its part, the reason why the part is missing or incomplete, or neither if the server
+ * has no such list.
+ */
 export interface Answer {
   readonly part?: Part;
   readonly missing?: Missing;
@@ -41,27 +44,27 @@ export interface Answer {
 
 export interface CatalogServerOptions {
   readonly upstream: Upstream;
-  /** Which of its tools are offered, and under which names. */
+  /** The rules for which tools are offered, and under which names. */
   readonly rules: ToolRules;
-  /** The groups it is in, by which views choose. */
+  /** The groups of the server, by which views select. */
   readonly groups?: readonly string[];
-  /** How long callers wait for a server that has not answered yet, all of them together. */
+  /** How long callers together wait for a server that has not answered yet, in milliseconds. */
   readonly patience: number;
-  /** Tells of a changed list: that for clients with these capabilities, or those for all. */
+  /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */
   announce(kind: ListKind, set: CapabilitySet | undefined): void;
   readonly log: Log;
 }
 
-/** What a server says of itself is asked again after this time, where the server is in use. */
+/** The description of a server in use is read again after this time. */
 const DESCRIPTION_INTERVAL = 60_000;
 
-/** How long the lists wait for the watch that tells of their changes; one that comes later dates them. */
+/** How long the first read of the lists waits for the watch. If the watch starts later, the lists count as outdated. */
 const WATCH_PATIENCE = 500;
 
-/** How long a list waits to see what the capabilities of its caller earn, of a server that has answered before. */
+/** How long a caller waits for the list of its capability set, at a server that has answered before. */
 const EARNED_PATIENCE = 3_000;
 
-/** What is left of the patience for a server that did not answer, or failed, before. */
+/** How long callers wait for a server whose earlier attempts failed or did not answer. */
 const RETRY_PATIENCE = 100;
 
 /** Pauses between attempts to reach a server for the first time. */
@@ -69,7 +72,7 @@ const PAUSES = { first: 1_000, longest: 60_000, jitter: 0.5 };
 
 const NO_GROUPS: readonly string[] = [];
 
-/** One server in the catalog: what it says of itself, and its lists. */
+/** One server in the catalog: its description and its lists. */
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;
@@ -102,7 +105,7 @@ export class CatalogServer {
     return this.lists.offers(method);
   }
 
-  /** What is known of the server's tools at the moment; asks nobody. */
+  /** The known state of the server's tools. Sends no request. */
   offer(): KnownOffer {
     if (!this.description) return { known: false };
     if (!this.offers('tools/list')) return { known: true, count: 0 };
@@ -115,7 +118,7 @@ export class CatalogServer {
     };
   }
 
-  /** Connects and reads the lists. Never fails; what does not work is tried again in the background. */
+  /** Connects and reads the lists. Never fails: failed attempts are repeated in the background. */
   warm(): Promise<void> {
     this.warming ??= this.connect().finally(() => {
       this.warming = undefined;
@@ -133,15 +136,15 @@ export class CatalogServer {
     } catch (error) {
       const why = (error as Error).message;
       if (this.closed) return;
-      if (why !== this.failure) this.options.log.debug({ server: this.name, why }, 'a server is not available yet');
+      if (why !== this.failure) this.options.log.debug({ server: this.name, why }, 'cannot reach the server yet');
       this.failure = why;
       this.retry = setTimeout(() => void this.warm(), this.pauses.next()).unref();
     }
   }
 
-  /** Callers were answered without this server: they are told when its lists are there. */
-  owe(): void {
-    for (const method of LIST_METHODS) this.lists.plain[method].owe();
+  /** Callers got an answer without this server: they are notified when its lists arrive. */
+  announceOnArrival(): void {
+    for (const method of LIST_METHODS) this.lists.plain[method].announceOnArrival();
   }
 
   private async fill(listing: Listing): Promise<void> {
@@ -153,18 +156,18 @@ export class CatalogServer {
     clearTimeout(this.retry);
   }
 
-  /** What the server says of itself. A caller that has nothing else to show waits, and is told of a failure. */
+  /** The server's description. Waits for the server, and rejects if it fails. */
   async describe(): Promise<ServerDescription> {
     if (!this.description) return this.first();
-    // A program that nobody uses is not started for this.
+    // A stopped process is not started to refresh its description.
     const old = performance.now() - this.describedAt > DESCRIPTION_INTERVAL;
     if (old && this.upstream.listNews('toolsListChanged', {}) !== 'paused') this.ask().catch(() => {});
     return this.description;
   }
 
   /**
-   * What the server says of itself, as far as that can be had now. A server that has not answered yet is waited for once,
-   * by all callers together; after that they are told when it comes.
+   * The server's description, if it arrives in time. All callers share one wait for a server that has not answered yet;
+   * later callers are notified when it answers.
    */
   async described(): Promise<ServerDescription | undefined> {
     if (this.description) return this.describe();
@@ -172,17 +175,17 @@ export class CatalogServer {
     const patience = this.attempts > 1 ? RETRY_PATIENCE : this.options.patience;
     const left = this.askedAt + patience - performance.now();
     const description = left > 0 ? await answeredWithin(asking, left) : undefined;
-    if (!description) this.owe();
+    if (!description) this.announceOnArrival();
     return description;
   }
 
-  /** The lists follow, so that callers that were answered without this server are told. */
+  /** Reads the lists too, so that callers that got an answer without this server are notified. */
   private first(): Promise<ServerDescription> {
     void this.warm();
     return this.ask();
   }
 
-  /** Asked once for all who want to know. */
+  /** One request serves all callers. */
   private ask(): Promise<ServerDescription> {
     if (!this.asking) {
       this.attempts++;
@@ -214,12 +217,12 @@ export class CatalogServer {
     if (Object.keys(filter).length === 0) return;
     const began = performance.now();
     await this.upstream.keepWatching(filter, (event) => this.lists.heard(event));
-    // Lists that did not wait for the watch may have changed before it was there.
+    // The lists were read before the watch started, and may have changed in between.
     if (performance.now() - began < WATCH_PATIENCE) return;
     this.lists.lapse();
   }
 
-  /** The server's part of a list, for a caller that sees this server alone: it waits, and is told of a failure. */
+  /** The server's part of a list, for a view of this server alone. Waits for the server, and rejects if it fails. */
   async partAlone(method: ListMethod, set: CapabilitySet, continuing: boolean): Promise<Answer> {
     await this.describe();
     if (!this.offers(method)) return {};
@@ -228,7 +231,7 @@ export class CatalogServer {
     return this.earnedPart(method, set, continuing, () => plain.atHand(continuing));
   }
 
-  /** The server's part of a list, for a caller that sees others too and does not wait for this one. */
+  /** The server's part of a list, for a view of several servers. Waits a limited time. */
   async part(method: ListMethod, set: CapabilitySet, continuing: boolean): Promise<Answer> {
     if (!(await this.described())) return { missing: this.missing() };
     if (!this.offers(method)) return {};
@@ -239,7 +242,7 @@ export class CatalogServer {
       : this.earnedPart(method, set, continuing, inTime);
   }
 
-  /** The part that the caller's capabilities earn; until it is known, what everybody is shown. */
+  /** The part for the caller's capability set; until that is known, the part for clients without capabilities. */
   private async earnedPart(
     method: ListMethod,
     set: CapabilitySet,
@@ -250,7 +253,8 @@ export class CatalogServer {
     const snapshot = await earned.within(EARNED_PATIENCE, continuing);
     if (snapshot) return this.answer(earned, snapshot);
     const reason =
-      earned.failure?.error.message ?? `it has not listed yet what clients with ${namesOf(set).join(', ')} see`;
+      earned.failure?.error.message ??
+      `the server has not answered yet for clients that declare ${namesOf(set).join(', ')}`;
     return { ...this.answer(this.lists.plain[method], await plain()), missing: this.missing(reason) };
   }
 
@@ -259,7 +263,7 @@ export class CatalogServer {
     return { part: { server: this.name, snapshot, ttl: listing.ttl, varies: this.lists.vary(listing.method) } };
   }
 
-  missing(reason = this.failure ?? this.upstream.health().detail ?? 'it has not answered yet'): Missing {
+  missing(reason = this.failure ?? this.upstream.health().detail ?? 'the server has not answered yet'): Missing {
     return { server: this.name, reason };
   }
 
@@ -268,14 +272,14 @@ export class CatalogServer {
     return this.lists.knownTool(name, set);
   }
 
-  /** Reads the tools again, whatever is known of them. */
+  /** Reads the tools again, even if the list is fresh. */
   async refreshTools(set: CapabilitySet): Promise<void> {
     const listing = this.lists.for(set)['tools/list'];
     listing.lapse();
     await listing.load().catch(() => {});
   }
 
-  /** The own name of a tool whose list cannot be had. Throws where the tool is not offered. */
+  /** The own name of a tool whose list is unavailable. Throws if the rules do not offer the tool. */
   ownTool(name: string): string {
     const own = this.options.rules.ownerOf(name);
     if (own !== undefined) return own;
@@ -283,8 +287,8 @@ export class CatalogServer {
   }
 
   /**
-   * A tool that is not known yet: the list is read, or read again if it may be old. Throws where the list is there and the
-   * tool is not in it; undefined where the list cannot be had, and the server itself has to say.
+   * Finds a tool that is not known yet, and reads the list if it is not fresh. Throws if the list does not contain the
+   * tool. Returns undefined if the list is unavailable; the server then decides.
    */
   async tool(name: string, set: CapabilitySet): Promise<Item | undefined> {
     const snapshot = await this.tools(set);
@@ -294,7 +298,7 @@ export class CatalogServer {
     throw this.lists.unknownTool(name, set);
   }
 
-  /** The tools as far as they can be had without waiting for long. */
+  /** The list of tools, after a limited wait. */
   async tools(set: CapabilitySet): Promise<Snapshot | undefined> {
     const patience = set === NO_CAPABILITIES ? this.options.patience : EARNED_PATIENCE;
     return this.lists.for(set)['tools/list'].within(patience);

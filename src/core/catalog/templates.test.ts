@@ -17,7 +17,7 @@ describe('matchesTemplate', () => {
 });
 
 describe('uriRoot', () => {
-  it('is the scheme with its authority', () => {
+  it('is scheme and authority', () => {
     expect(uriRoot('UI://Board/view.html')).toBe('ui://board');
     expect(uriRoot('mailto:x@y')).toBe('mailto:');
     expect(uriRoot('no uri')).toBeUndefined();

@@ -1,6 +1,7 @@
 /**
- * Whether a URI can come from an RFC 6570 template. Expressions stand for any text; what is between them must appear in
- * order. Linear in the URI, whatever the template: foreign templates never become regular expressions (S10).
+ * Whether an RFC 6570 template can produce the URI. Expressions match any text; the literals between them must appear
+ * in order. The match is linear in the URI for every template: templates from servers never become regular expressions
+ * (S10).
  */
 export function matchesTemplate(template: string, uri: string): boolean {
   const literals = template.split(/\{[^{}]*\}/);
@@ -18,7 +19,7 @@ export function matchesTemplate(template: string, uri: string): boolean {
   return true;
 }
 
-/** Scheme and authority: what a server's resources usually have in common. */
+/** Scheme and authority, which the resources of one server usually share. */
 export function uriRoot(uri: string): string | undefined {
   return /^([a-z][a-z0-9+.-]*:(?:\/\/[^/?#{]*)?)/i.exec(uri)?.[1]?.toLowerCase();
 }

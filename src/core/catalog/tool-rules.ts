@@ -1,11 +1,11 @@
 import { type Glob, globOf } from './glob.js';
 
 export interface ToolRulesOptions {
-  /** Patterns of own names of the tools that are offered; all of them where there is none. */
+  /** Patterns for the own names of offered tools; without patterns all tools are offered. */
   readonly allow: readonly string[];
-  /** Patterns of own names of tools that are not offered, allowed or not. */
+  /** Patterns for the own names of tools that are never offered, even if allowed. */
   readonly deny: readonly string[];
-  /** Other names, by own names. */
+  /** New names by own names. */
   readonly rename: Readonly<Record<string, string>>;
 }
 
@@ -16,10 +16,10 @@ interface Pattern {
 
 const patternOf = (text: string): Pattern => ({ text, glob: globOf(text) });
 
-/** How many tools a warning names. */
+/** The most tools that a warning names. */
 const NAMED = 10;
 
-/** Which tools of a server are offered, and under which names. */
+/** The rules for which tools of a server are offered, and under which names. */
 export class ToolRules {
   private readonly allow: readonly Pattern[];
   private readonly deny: readonly Pattern[];
@@ -33,35 +33,35 @@ export class ToolRules {
     this.owners = new Map(Object.entries(rename).map(([own, name]) => [name, own]));
   }
 
-  /** Whether a tool is offered at all. */
+  /** Whether the tool is offered. */
   offers(own: string): boolean {
     const fits = ({ glob }: Pattern): boolean => glob.test(own);
     return (this.allow.length === 0 || this.allow.some(fits)) && !this.deny.some(fits);
   }
 
-  /** The name a tool is offered under, or undefined where it is not offered. */
+  /** The offered name of a tool, or undefined if it is not offered. */
   nameOf(own: string): string | undefined {
     return this.offers(own) ? (this.names.get(own) ?? own) : undefined;
   }
 
-  /** The own name of the tool that is offered under a name, as far as the rules tell; undefined where none can be. */
+  /** The own name of the tool with this offered name, by the rules alone; undefined if the rules exclude it. */
   ownerOf(name: string): string | undefined {
     const own = this.owners.get(name) ?? (this.names.has(name) ? undefined : name);
     return own !== undefined && this.offers(own) ? own : undefined;
   }
 
-  /** What is wrong with the rules, given the own names of the tools a server has. */
+  /** The problems of the rules, given the own names of the server's tools. */
   problems(own: readonly string[]): string[] {
     const has = new Set(own);
     const shown = own.length > NAMED ? `${own.slice(0, NAMED).join(', ')}, …` : own.join(', ') || 'none';
     const unused = (key: string, patterns: readonly Pattern[]): string[] =>
       patterns
         .filter(({ glob }) => !own.some((name) => glob.test(name)))
-        .map(({ text }) => `tools.${key}: "${text}" fits none of its tools (${shown})`);
+        .map(({ text }) => `tools.${key}: "${text}" matches no tool of the server (${shown})`);
     const renamed = [...this.names].flatMap(([from, to]) => {
       if (!has.has(from)) return [`tools.rename: there is no tool "${from}" (${shown})`];
       if (from !== to && has.has(to) && !this.names.has(to) && this.offers(from) && this.offers(to))
-        return [`tools.rename: "${from}" takes the name of its tool "${to}", which is not offered any more`];
+        return [`tools.rename: "${from}" takes the name of tool "${to}", which is therefore not offered`];
       return [];
     });
     return [...unused('allow', this.allow), ...unused('deny', this.deny), ...renamed];

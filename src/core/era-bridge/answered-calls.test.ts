@@ -8,7 +8,7 @@ const said = (text: string): Outcome => complete(RawObject.from({ content: [{ ty
 const textOf = (outcome: Outcome | 'different' | undefined): string | undefined =>
   typeof outcome === 'object' && outcome.kind === 'complete' ? outcome.result.bytes().toString() : undefined;
 
-test('gives the outcome to the same caller, round and answer, and to nobody else', () => {
+test('returns the outcome only for the same caller, round and answer', () => {
   const answered = new AnsweredCalls();
   answered.keep('call', 'ada', 2, 'yes', said('done'));
   expect(textOf(answered.find('call', 'ada', 2, 'yes'))).toBe('{"content":[{"type":"text","text":"done"}]}');
@@ -18,7 +18,7 @@ test('gives the outcome to the same caller, round and answer, and to nobody else
   expect(answered.find('other', 'ada', 2, 'yes')).toBeUndefined();
 });
 
-test('repeats an error of the server, and forgets a cancelled call', () => {
+test('repeats an error of the server, and keeps no cancelled call', () => {
   const answered = new AnsweredCalls();
   answered.keep('failed', 'ada', 1, 'yes', failed(new UpstreamRpcError(-32000, 'no', { why: 1 })));
   const found = answered.find('failed', 'ada', 1, 'yes');
@@ -27,7 +27,7 @@ test('repeats an error of the server, and forgets a cancelled call', () => {
   expect(answered.find('given up', 'ada', 1, 'yes')).toBeUndefined();
 });
 
-test('keeps outcomes for a while', () => {
+test('keeps outcomes for a limited time', () => {
   let now = 0;
   const answered = new AnsweredCalls(() => now);
   answered.keep('call', 'ada', 1, 'yes', said('done'));
@@ -38,7 +38,7 @@ test('keeps outcomes for a while', () => {
   expect(answered.size).toBe(0);
 });
 
-test('keeps few, and drops the oldest first', () => {
+test('keeps a limited number and drops the oldest first', () => {
   let now = 0;
   const answered = new AnsweredCalls(() => now);
   for (let n = 0; n < 1_000; n++) answered.keep(`call-${n}`, 'ada', 1, 'yes', said('done'));

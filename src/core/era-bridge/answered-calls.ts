@@ -2,7 +2,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Outcome } from '../gateway.js';
 import { readOutcome, writeOutcome } from './outcome-json.js';
 
-/** How long, how many and how large: enough for a client that lost the reply and asks once more. */
+/** Limits of time, number and size: enough for a client that lost the reply and repeats its answer. */
 const KEPT_MS = 60_000;
 const MOST = 256;
 const MOST_CHARACTERS = 8 * 1024 * 1024;
@@ -17,12 +17,12 @@ interface Answered {
 }
 
 /**
- * Outcomes of calls whose last question was answered. The same answer again is a client that lost the reply, or a proxy
- * that repeated the request: the call has run, and its outcome is the reply to both. Without this memory, the reply to
- * the second would depend on whether it arrived before the call had ended.
+ * Outcomes of calls whose last question was answered. A repeated answer comes from a client that lost the reply, or
+ * from a proxy that repeated the request. The call has run, so both requests get its outcome. Without this memory, the
+ * second reply would depend on whether the request arrived before the call had ended.
  */
 export class AnsweredCalls {
-  /** In the order in which they ended, the oldest first. */
+  /** In the order in which the calls ended, oldest first. */
   private readonly kept = new Map<string, Answered>();
   private characters = 0;
 
@@ -33,7 +33,7 @@ export class AnsweredCalls {
   }
 
   keep(id: string, principal: string, round: number, answers: string, outcome: Outcome): void {
-    // Nobody waited for the outcome of a cancelled call, and there is none to repeat.
+    // A cancelled call has no outcome to repeat.
     if (outcome.kind === 'error' && outcome.error instanceof ProtocolError && outcome.error.reason === 'cancelled')
       return;
     if (this.kept.has(id)) return;
@@ -48,7 +48,7 @@ export class AnsweredCalls {
     }
   }
 
-  /** The outcome for the same answer; `different` for another one; undefined where nothing is known (any more). */
+  /** The outcome for the same answer; `different` for another answer; undefined if no outcome is kept (any more). */
   find(id: string, principal: string, round: number, answers: string): Outcome | 'different' | undefined {
     const known = this.kept.get(id);
     if (!known || known.principal !== principal || known.round !== round) return undefined;

@@ -18,7 +18,7 @@ function hosted(limits: Partial<TaskLimits> = {}, cluster?: Cluster, kept = new 
       return Promise.resolve();
     },
     update: (record) => {
-      if (away) return Promise.reject(new ProtocolError('overloaded', 'the database is away'));
+      if (away) return Promise.reject(new ProtocolError('overloaded', 'the database is unavailable'));
       kept.set(record.taskId, record);
       return Promise.resolve(true);
     },
@@ -39,21 +39,21 @@ function hosted(limits: Partial<TaskLimits> = {}, cluster?: Cluster, kept = new 
 }
 
 describe('running tasks are bounded', () => {
-  test('for each caller, with a refusal that says what to do; a place is free when a task ends', async () => {
+  test('for each caller; the refusal says what to do, and the end of a task frees its slot', async () => {
     const { tasks, run } = hosted({ perCaller: 2 });
     const [first] = await Promise.all([run('alice'), run('alice')]);
     await expect(run('alice')).rejects.toMatchObject({
       reason: 'overloaded',
-      message: 'Too many of your tasks run; wait for some to end, or cancel them',
+      message: 'Too many of your tasks are running; wait for some to end, or cancel them',
       detail: { outcome: 'not_executed' },
     });
     await run('bob');
     await tasks.cancel('alice', first!.taskId);
-    // Its call has not ended yet: the server may still work on it.
+    // The call of the cancelled task has not ended: the server may still work on it.
     await expect(run('alice')).rejects.toMatchObject({ reason: 'overloaded' });
   });
 
-  test('in all', async () => {
+  test('for all callers together', async () => {
     const { run } = hosted({ inAll: 3 });
     let end = (_: Outcome): void => {};
     const ending = new Promise<Outcome>((resolve) => {
@@ -62,7 +62,7 @@ describe('running tasks are bounded', () => {
     await Promise.all([run('a'), run('b'), run('c', ending)]);
     await expect(run('d')).rejects.toMatchObject({
       reason: 'overloaded',
-      message: expect.stringMatching(/^Too many tasks run/),
+      message: expect.stringMatching(/^Too many tasks are running/),
     });
     end(result(1));
     await settled();
@@ -71,8 +71,8 @@ describe('running tasks are bounded', () => {
   });
 });
 
-describe('what running tasks hold is bounded in bytes', () => {
-  test('results that wait for the database: those that find no room have failed for that reason', async () => {
+describe('the memory of running tasks is bounded in bytes', () => {
+  test('results that wait for the database: a task whose result exceeds the limit fails with that reason', async () => {
     const { tasks, run, kept, leave, comeBack } = hosted();
     leave();
     const views = await Promise.all(Array.from({ length: 5 }, () => run('alice', Promise.resolve(result(300)))));
@@ -83,12 +83,12 @@ describe('what running tasks hold is bounded in bytes', () => {
     expect(states.filter(({ status }) => status === 'completed').length).toBe(3);
     for (const { error } of states.filter(({ status }) => status === 'failed'))
       expect(error).toMatchObject({ data: { reason: 'overloaded', outcome: 'unknown' } });
-    // All of it was given back.
+    // All bytes were released.
     const { taskId } = await run('alice', Promise.resolve(result(900)));
     await expect.poll(() => kept.get(taskId)!.status).toBe('completed');
   });
 
-  test('answers that nobody asked for take no room', async () => {
+  test('answers without a question take no memory', async () => {
     const { tasks, run } = hosted();
     const answered: object[] = [];
     const parked: ParkedCall = {

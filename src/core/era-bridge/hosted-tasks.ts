@@ -11,57 +11,57 @@ import type { Call, Outcome, ParkedCall } from '../gateway.js';
 import { Quota, type Release } from '../quota.js';
 import { sleep } from '../timing.js';
 
-/** A task of the gateway's own, as it is kept. */
+/** The stored record of a task that the gateway hosts. */
 export interface HostedTaskRecord extends TaskView {
   readonly principal: string;
   readonly server: string;
-  /** The replica that runs it. */
+  /** The replica that runs the task. */
   readonly owner: string;
 }
 
-/** Where task records outlive the process. */
+/** Stores task records beyond the life of the process. */
 export interface HostedTaskRecords {
-  /** Resolves once the record is safe. */
+  /** Resolves once the record is durable. */
   create(record: HostedTaskRecord): Promise<void>;
-  /** False where the task was ended elsewhere meanwhile. */
+  /** Returns false if another replica has ended the task. */
   update(record: HostedTaskRecord): Promise<boolean>;
-  /** Writes the end of a task that nobody runs any more; resolves with how it ended, which may be otherwise. */
+  /** Stores the end of a task that no replica runs any more. Resolves with the stored end, which may be another. */
   end(record: HostedTaskRecord): Promise<HostedTaskRecord>;
   load(taskId: string): Promise<HostedTaskRecord | undefined>;
   list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]>;
 }
 
 export interface TaskSettings {
-  /** How long a task is kept whose client names no time, and the longest anyone may name. */
+  /** The default time that a task is kept, and the longest that a client may ask for. */
   readonly ttl: number;
   readonly pollInterval: number;
   readonly limits: TaskLimits;
 }
 
-/** What runs at this replica. */
+/** Limits for the tasks of this replica. */
 export interface TaskLimits {
   readonly perCaller: number;
   readonly inAll: number;
-  /** Bytes of questions, answers and results that are in memory for all tasks together. */
+  /** The most bytes of questions, answers and results in memory, for all tasks together. */
   readonly bytes: number;
 }
 
 interface Running {
   record: HostedTaskRecord;
   readonly cancellation: Cancellation;
-  /** Keys a task has used are never used again (TSKX-07). */
+  /** Counts the questions of the task, so that no key is used twice (TSKX-07). */
   asked: number;
-  /** What the client has to answer, by the key it sees, and the key the call knows it by. */
+  /** The open questions: the key that the client sees, mapped to the key of the call. */
   readonly questions: Map<string, string>;
   readonly answers: InputResponses;
   parked: ParkedCall | undefined;
   readonly waiting: Set<() => void>;
-  /** Ends with the last change that was written: they are written in turn. */
+  /** Settles with the last write: the changes of a task are written one after another. */
   saved: Promise<void>;
   expiry: NodeJS.Timeout | undefined;
-  /** Gives back its place among the running tasks. */
+  /** Releases the slot among the running tasks. */
   readonly leave: Release;
-  /** Gives back the bytes that it holds at the moment. */
+  /** Releases the bytes that the task holds in memory. */
   readonly held: Release[];
 }
 
@@ -81,8 +81,8 @@ interface Followers {
 type Start = (call: Pick<Call, 'notify' | 'cancellation'>) => Promise<Outcome>;
 
 /**
- * Tasks the gateway hosts: a call that goes on by itself while its caller comes back to ask. Used wherever only one side
- * knows tasks, or the two sides know different ones. The record is written before the handle is given out (TSKX-04).
+ * Tasks that the gateway hosts: a call that continues while its client polls. Used if only one side supports tasks, or
+ * if the two sides support different kinds. The record is stored before the client gets the handle (TSKX-04).
  */
 export class HostedTasks {
   private readonly running = new Map<string, Running>();
@@ -111,7 +111,7 @@ export class HostedTasks {
     cluster.onTold(CHANGED, (payload) => {
       const taskId = String(payload);
       const running = this.running.get(taskId);
-      if (running) void this.lose(running).catch(() => {});
+      if (running) void this.endedElsewhere(running).catch(() => {});
       if (this.followers.has(taskId)) void this.refresh(taskId);
     });
   }
@@ -120,7 +120,7 @@ export class HostedTasks {
     return this.running.size;
   }
 
-  /** Runs a call as a task. `notify` hears of its progress. */
+  /** Runs a call as a task. `notify` gets its progress. */
   async start(
     principal: string,
     server: string,
@@ -133,7 +133,7 @@ export class HostedTasks {
     return running.record;
   }
 
-  /** Takes over a call that has stopped to ask something: its caller answers through the task. */
+  /** Turns a call that waits for answers into a task: its client answers through the task. */
   async adopt(
     principal: string,
     server: string,
@@ -191,14 +191,14 @@ export class HostedTasks {
     return running;
   }
 
-  /** A place for one more task of this caller. `outcome` says whether its call has run. */
+  /** Takes a slot for one more task of this caller. `outcome` says whether its call has run, for the error. */
   private place(principal: string, outcome: CallOutcome): Release {
     const { perCaller } = this.settings.limits;
     const own =
       this.placesOf.get(principal) ?? new Quota({ count: perCaller, bytes: Number.POSITIVE_INFINITY }, this.places);
     const release = own.take(0);
     if (!release) {
-      const whose = own.used < perCaller ? 'Too many tasks run' : 'Too many of your tasks run';
+      const whose = own.used < perCaller ? 'Too many tasks are running' : 'Too many of your tasks are running';
       throw new ProtocolError('overloaded', `${whose}; wait for some to end, or cancel them`, { outcome });
     }
     this.placesOf.set(principal, own);
@@ -208,27 +208,27 @@ export class HostedTasks {
     };
   }
 
-  /** Counts what a task holds in memory. False where there is no room. */
+  /** Counts bytes that a task holds in memory. Returns false if the limit is reached. */
   private hold(running: Running, bytes: number): boolean {
     const release = this.bytes.take(bytes);
     if (release) running.held.push(release);
     return release !== undefined;
   }
 
-  private letGo(running: Running): void {
+  private releaseBytes(running: Running): void {
     for (const release of running.held.splice(0)) release();
   }
 
-  /** The task is no longer this replica's. */
+  /** Called when the task no longer runs at this replica. */
   private forget(running: Running): void {
     const { taskId } = running.record;
     if (this.running.delete(taskId)) this.cluster.unfollow(taskKey(taskId));
-    this.letGo(running);
+    this.releaseBytes(running);
     running.leave();
     clearTimeout(running.expiry);
   }
 
-  /** Never rejects: what could not be written is found unfinished by whoever looks. */
+  /** Never rejects: a task whose end could not be stored is found unfinished at the next read. */
   private async run(running: Running, first: Promise<Outcome>, notify: Call['notify']): Promise<void> {
     let outcome: Outcome;
     try {
@@ -244,13 +244,16 @@ export class HostedTasks {
         error:
           error instanceof ProtocolError || error instanceof UpstreamRpcError
             ? error
-            : new ProtocolError('internal', 'The task failed in the gateway'),
+            : new ProtocolError('internal', 'The task failed because of an internal error of the gateway'),
       };
     }
     await this.finish(running, outcome).catch(() => {});
   }
 
-  /** Puts the questions of one round to the client; resolves when all are answered, or with nothing when the task ends. */
+  /**
+   * Passes the questions of one round to the client. Resolves once all are answered, or with undefined when the task
+   * ends.
+   */
   private async ask(
     running: Running,
     outcome: Outcome & { kind: 'input_required' },
@@ -279,7 +282,7 @@ export class HostedTasks {
     if (isTerminal(running.record.status)) return undefined;
     const answers = { ...running.answers };
     for (const key of Object.keys(running.answers)) delete running.answers[key];
-    this.letGo(running);
+    this.releaseBytes(running);
     await this.change(running, { status: 'working' });
     return answers;
   }
@@ -288,9 +291,9 @@ export class HostedTasks {
     try {
       if (!isTerminal(running.record.status)) await this.conclude(running, outcome);
     } catch {
-      // It could not be written as long as it was worth keeping.
+      // The end could not be stored within the lifetime of the task.
     } finally {
-      // Not before its end is written: until then this is the only place that knows of it.
+      // Only after the end is stored: until then no other place knows the end.
       this.forget(running);
     }
   }
@@ -299,10 +302,10 @@ export class HostedTasks {
     if (outcome.kind === 'complete' && !this.hold(running, outcome.result.size))
       await this.change(running, failedTask('overloaded', NO_ROOM));
     else if (outcome.kind === 'complete')
-      await this.change(running, { status: 'completed', result: withoutHop(outcome.result) });
+      await this.change(running, { status: 'completed', result: withoutHopMetadata(outcome.result) });
     else if (outcome.kind === 'error') {
       const encoded = encodeFailure(outcome.error, NEWEST, { method: 'tools/call' });
-      // A refusal the model can read is a result like any other (TSKX-06).
+      // A tool error that the model can read is a result like any other (TSKX-06).
       if ('result' in encoded) await this.change(running, { status: 'completed', result: encoded.result });
       else
         await this.change(running, {
@@ -310,7 +313,7 @@ export class HostedTasks {
           error: encoded.error as unknown as JsonObject,
           statusMessage: encoded.error.message,
         });
-    } else await this.change(running, failedTask('internal', 'The call did not come to an end'));
+    } else await this.change(running, failedTask('internal', 'The call ended without a result'));
   }
 
   private async change(running: Running, change: Partial<HostedTaskRecord>): Promise<void> {
@@ -323,15 +326,15 @@ export class HostedTasks {
       () => {},
     );
     if (!(await saved)) {
-      await this.lose(running);
+      await this.endedElsewhere(running);
       return;
     }
     for (const check of [...running.waiting]) check();
-    this.told(running.record);
+    this.publish(running.record);
   }
 
-  /** Others hear which task has changed, and read its record if somebody follows it there. */
-  private told(record: HostedTaskRecord): void {
+  /** Sends the id of the changed task to other replicas, which read the record if a listener there needs it. */
+  private publish(record: HostedTaskRecord): void {
     this.deliver(record);
     this.cluster.tell(CHANGED, record.taskId, taskKey(record.taskId)).catch(() => {});
   }
@@ -342,7 +345,7 @@ export class HostedTasks {
     for (const listener of [...followers.listeners]) listener(record);
   }
 
-  /** Reads a task that changed at another replica, one read at a time, and tells those who follow it here. */
+  /** Reads a task that changed at another replica, one read at a time, and calls its listeners at this replica. */
   private async refresh(taskId: string): Promise<void> {
     const followers = this.followers.get(taskId);
     if (!followers) return;
@@ -356,7 +359,7 @@ export class HostedTasks {
         if (record && stateOf(record) !== followers.seen) this.deliver(record);
         followers.seen = record && stateOf(record);
       } catch {
-        // The store is away: read again, as somebody waits for it.
+        // The store is unavailable: read again, because a listener waits for the record.
         followers.changed = true;
         failures++;
         await sleep(this.settings.pollInterval, { ref: false });
@@ -365,7 +368,9 @@ export class HostedTasks {
     followers.reading = false;
   }
 
-  /** An end is written however long the store is away: the call is not made again to find it out. */
+  /**
+   * Retries the write of an end while the store is unavailable, because the call is not repeated to find its end again.
+   */
   private async save(record: HostedTaskRecord): Promise<boolean> {
     const until = performance.now() + (record.ttlMs ?? this.settings.ttl);
     for (;;) {
@@ -378,28 +383,28 @@ export class HostedTasks {
     }
   }
 
-  /** Others took this replica for dead and ended the task; what they said stands. */
-  private async lose(running: Running): Promise<void> {
+  /** Another replica considered this one dead and ended the task. The stored end counts. */
+  private async endedElsewhere(running: Running): Promise<void> {
     const { taskId } = running.record;
     running.record = (await this.records.load(taskId)) ?? { ...running.record, ...ABANDONED };
     this.forget(running);
-    running.parked?.abandon('The task was ended elsewhere');
-    running.cancellation.cancel('the task was ended elsewhere');
+    running.parked?.abandon('Another replica ended the task');
+    running.cancellation.cancel('another replica ended the task');
     for (const check of [...running.waiting]) check();
   }
 
-  /** Its time is over: whatever it waits for is given up. */
+  /** The lifetime of the task is over: the task is abandoned and fails. */
   private async expire(running: Running): Promise<void> {
     if (isTerminal(running.record.status)) return;
-    const message = 'The task did not end in its time';
+    const message = 'The task did not end within its lifetime';
     running.parked?.abandon(message);
     await this.change(running, failedTask('upstream_timeout', message)).catch(() => {});
     running.cancellation.cancel(message);
   }
 
   /**
-   * Tells of changes of these tasks, wherever they run. Of several changes in a row the newest may be told alone. `ready`
-   * resolves once changes at other replicas are heard.
+   * Reports changes of these tasks at every replica. Of several changes in a row, only the newest may be reported. `ready`
+   * resolves once changes at other replicas are received.
    */
   onChange(taskIds: readonly string[], listener: (record: HostedTaskRecord) => void): Following {
     const ids = [...new Set(taskIds)];
@@ -423,21 +428,21 @@ export class HostedTasks {
     return { ready: Promise.all(followed), stop };
   }
 
-  /** A task, for the principal it belongs to; for everybody else it does not exist (TSKX-11). */
+  /** A task of this principal; for every other principal the task does not exist (TSKX-11). */
   async find(principal: string, taskId: string): Promise<HostedTaskRecord> {
     const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
     if (record?.principal !== principal)
       throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
-    return this.asItStands(record);
+    return this.failIfOwnerGone(record);
   }
 
-  /** A task whose process is gone has failed, and the call with it; it is not run again. */
-  private async asItStands(record: HostedTaskRecord): Promise<HostedTaskRecord> {
+  /** The record, or a failed one if the replica that ran the task is gone. The call is not repeated. */
+  private async failIfOwnerGone(record: HostedTaskRecord): Promise<HostedTaskRecord> {
     if (isTerminal(record.status) || this.running.has(record.taskId) || (await this.runsElsewhere(record)))
       return record;
     const { inputRequests: _, ...before } = record;
     const ended = await this.records.end({ ...before, ...ABANDONED, lastUpdatedAt: new Date().toISOString() });
-    this.told(ended);
+    this.publish(ended);
     return ended;
   }
 
@@ -445,7 +450,7 @@ export class HostedTasks {
     return record.owner !== this.cluster.self && (await this.cluster.alive(record.owner));
   }
 
-  /** Resolves when the task has changed to something that can be told: questions, or an end. */
+  /** Resolves when the task has new questions or has ended. */
   async next(
     principal: string,
     taskId: string,
@@ -474,7 +479,7 @@ export class HostedTasks {
     }
   }
 
-  /** Takes answers; keys that are unknown or answered already are passed over (TSKX-07). */
+  /** Takes answers. Unknown keys and keys that are answered already are ignored (TSKX-07). */
   async update(principal: string, taskId: string, responses: InputResponses): Promise<void> {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
@@ -499,7 +504,7 @@ export class HostedTasks {
     } else for (const check of [...running.waiting]) check();
   }
 
-  /** Ends a task that has not ended; resolves with how it stands. */
+  /** Cancels a task that has not ended. Resolves with its state. */
   async cancel(principal: string, taskId: string): Promise<HostedTaskRecord> {
     const record = await this.find(principal, taskId);
     const running = this.running.get(taskId);
@@ -514,7 +519,7 @@ export class HostedTasks {
     return running.record;
   }
 
-  /** A replica that dies over it leaves a task that has failed, which the next look finds. */
+  /** If the owner dies meanwhile, the next read finds the task failed. */
   private async atOwner(record: HostedTaskRecord, subject: string, payload: JsonObject): Promise<void> {
     try {
       await this.cluster.ask(record.owner, subject, payload);
@@ -525,7 +530,9 @@ export class HostedTasks {
 
   async list(principal: string, after: string | undefined, limit: number): Promise<HostedTaskRecord[]> {
     const records = await this.records.list(principal, after, limit);
-    return Promise.all(records.map((record) => this.asItStands(this.running.get(record.taskId)?.record ?? record)));
+    return Promise.all(
+      records.map((record) => this.failIfOwnerGone(this.running.get(record.taskId)?.record ?? record)),
+    );
   }
 
   close(): void {
@@ -533,14 +540,14 @@ export class HostedTasks {
   }
 }
 
-const NO_ROOM = 'The gateway holds too much for tasks at the moment';
+const NO_ROOM = 'The tasks of this gateway hold too much data at the moment';
 
 const sizeOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
 
 const GONE = 'The gateway process that ran the task is gone';
 const ABANDONED = failedTask('upstream_error', GONE);
 
-/** A task that ended without an answer to its call, which may have run. */
+/** The end of a task without an outcome of its call, which may have run. */
 function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'status' | 'statusMessage' | 'error'> {
   const error = errorObject(new ProtocolError(reason, message, { outcome: 'unknown' }), NEWEST);
   return { status: 'failed', statusMessage: message, error: error as unknown as JsonObject };
@@ -548,17 +555,17 @@ function failedTask(reason: Reason, message: string): Pick<HostedTaskRecord, 'st
 
 const UPDATE = 'task:update';
 const CANCEL = 'task:cancel';
-/** Says the id of a task, under the key of that task. */
+/** A message with the id of a changed task, under the key of that task. */
 const CHANGED = 'task:changed';
 const taskKey = (taskId: string): string => `task:${taskId}`;
 const READ_FAILURES = 20;
 
-/** Differs where there is something new to tell. */
+/** Differs between states that listeners must get. */
 const stateOf = ({ status, lastUpdatedAt, inputRequests = {} }: HostedTaskRecord): string =>
   JSON.stringify([status, lastUpdatedAt, Object.keys(inputRequests)]);
 
-/** A result as it stands inside a task: what described the hop it came over is gone. */
-function withoutHop(result: RawObject): JsonObject {
+/** A result inside a task, without the metadata of the hop that it came over. */
+function withoutHopMetadata(result: RawObject): JsonObject {
   const value = { ...result.value() };
   const meta = value['_meta'];
   if (!isObject(meta)) return value;

@@ -1,10 +1,10 @@
-/** Outcomes as they travel between replicas. */
+/** Encodes outcomes for messages between replicas. */
 import { ProtocolError, type Reason, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { InputRequests } from '../../protocol/mcp/model.js';
 import { failed, type Outcome } from '../gateway.js';
 
-/** What cannot be written down of an outcome, a parked call, stays with its owner under a name. */
+/** A parked call cannot be encoded: it stays with its owner, and `parked` is its name there. */
 export function writeOutcome(outcome: Outcome, parked?: string): JsonObject {
   switch (outcome.kind) {
     case 'complete':

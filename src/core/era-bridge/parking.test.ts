@@ -11,7 +11,7 @@ const LIMITS = { ttl: 60_000, inAll: 10, perCaller: 10, perServer: 10 };
 const YES: InputResponses = { question: { action: 'accept' } };
 const NO: InputResponses = { question: { action: 'decline' } };
 
-/** A call at a server that answers as soon as the question is answered, or when `end` is called. */
+/** A call that ends as soon as its question is answered, or when the test calls `end`. */
 class Waiting implements ParkedCall {
   readonly got: InputResponses[] = [];
   readonly over = new Promise<void>(() => {});
@@ -39,7 +39,7 @@ describe('the same answer twice', () => {
   test.each([
     ['at the same time', false],
     ['after the call has ended', true],
-  ])('%s gets the same outcome, and the call goes on once', async (_, later) => {
+  ])('%s gets the same outcome, and the call continues once', async (_, later) => {
     const parking = new Parking(LIMITS);
     const call = new Waiting();
     const ticket = parking.park('ada', 'server', call);
@@ -55,22 +55,24 @@ describe('the same answer twice', () => {
   });
 
   test.each([
-    ['while the call goes on', false],
+    ['while the call continues', false],
     ['after the call has ended', true],
-  ])('is refused where it differs, %s', async (_, atOnce) => {
+  ])('is refused if it differs, %s', async (_, atOnce) => {
     const parking = new Parking(LIMITS);
     const call = new Waiting(atOnce);
     const ticket = parking.park('ada', 'server', call);
     const first = parking.resume(ticket, 'ada', request(), YES);
     if (atOnce) await first;
-    await expect(parking.resume(ticket, 'ada', request(), NO)).rejects.toThrow('answered already, and differently');
-    await expect(parking.resume(ticket, 'bob', request(), YES)).rejects.toThrow('This request state is over');
+    await expect(parking.resume(ticket, 'ada', request(), NO)).rejects.toThrow('already has a different answer');
+    await expect(parking.resume(ticket, 'bob', request(), YES)).rejects.toThrow(
+      'This request state is no longer valid',
+    );
     call.end?.(complete(RawObject.from({})));
     await first;
     expect(call.got).toEqual([YES]);
   });
 
-  test('is refused where the call was cancelled by its caller', async () => {
+  test('is refused if the caller cancelled the call', async () => {
     const parking = new Parking(LIMITS);
     const call = new Waiting(false);
     const ticket = parking.park('ada', 'server', call);
@@ -78,10 +80,12 @@ describe('the same answer twice', () => {
     const first = parking.resume(ticket, 'ada', request(cancellation), YES);
     cancellation.cancel('gone');
     expect((await first).outcome).toMatchObject({ kind: 'error', error: { reason: 'cancelled' } });
-    await expect(parking.resume(ticket, 'ada', request(), YES)).rejects.toThrow('This request state is over');
+    await expect(parking.resume(ticket, 'ada', request(), YES)).rejects.toThrow(
+      'This request state is no longer valid',
+    );
   });
 
-  test('joins one call where the call is taken over from a process that is gone', async () => {
+  test('joins the call when this process takes it over from one that is gone', async () => {
     let record: JsonValue | undefined = { call: 1 };
     const records: ParkedRecords = {
       keep: async () => {},

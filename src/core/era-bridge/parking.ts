@@ -18,10 +18,10 @@ export interface ParkingLimits {
   readonly perServer: number;
 }
 
-/** Where calls that another process can go on with outlive this one. */
+/** Stores parked calls that another process can continue. */
 export interface ParkedRecords {
   keep(id: string, principal: string, server: string, call: JsonValue, ttl: number): Promise<void>;
-  /** Takes one out: whoever gets it, and nobody else, goes on with the call. */
+  /** Removes and returns a record. Only the process that gets the record continues the call. */
   take(id: string, principal: string): Promise<{ readonly server: string; readonly call: JsonValue } | undefined>;
 }
 
@@ -35,18 +35,18 @@ interface Space {
   readonly server: string;
   readonly parked: ParkedCall;
   round: number;
-  /** Its caller may come back to another process. */
+  /** Whether the caller may answer at another process. */
   moves: boolean;
-  /** It is written down: whoever goes on with it takes it out first. */
+  /** Whether the call is stored: the process that continues the call removes the record first. */
   kept: boolean;
   timer: NodeJS.Timeout;
-  /** The answer that is being worked on: the same answer again joins it. */
+  /** The answer that is being processed: the same answer again joins it. */
   resuming:
     | { readonly round: number; readonly answers: string; readonly outcome: Promise<Outcome>; readonly joined: Joined }
     | undefined;
 }
 
-/** Several requests that wait for one resumed call: it is cancelled when none of them is left. */
+/** Several requests that wait for one resumed call. The call is cancelled when the last of them is. */
 class Joined {
   readonly cancellation = new Cancellation();
   private waiting = 0;
@@ -66,11 +66,13 @@ class Joined {
   };
 }
 
-/** Calls that wait for their caller's answer, each resumed at most once a round and never run again. */
+/**
+ * Calls that wait for answers of their callers. Each round resumes a call at most once, and a call is never repeated.
+ */
 export class Parking {
   private readonly spaces = new Map<string, Space>();
   private readonly answered = new AnsweredCalls();
-  /** Calls that are being taken over: only one request gets the record, and the others wait for the call. */
+  /** Calls that are being taken over: one request gets the record, and the others wait for the call. */
   private readonly adopting = new Map<string, Promise<Space | undefined>>();
 
   constructor(
@@ -101,7 +103,7 @@ export class Parking {
     return this.spaces.size;
   }
 
-  /** Takes a call in. Throws `overloaded` where there is no room, and gives the call up. */
+  /** Parks a call. If a limit is reached, abandons the call and throws `overloaded`. */
   park(principal: string, server: string, parked: ParkedCall): Ticket {
     const full = this.fullFor(principal, server);
     if (full) {
@@ -110,7 +112,7 @@ export class Parking {
     }
     const id = randomUUID();
     this.admit(id, 1, principal, server, parked);
-    // A call may end while it is parked: its server gave up, or is gone. The outcome waits for the next answer.
+    // A parked call may end because its server gave up or is gone. The next answer gets that outcome.
     return { id, round: 1, owner: this.cluster.self };
   }
 
@@ -121,7 +123,7 @@ export class Parking {
     return space;
   }
 
-  /** Writes a call down where another process can go on with it. Where that fails it waits here, as others do. */
+  /** Stores a call that another process can continue. If that fails, the call waits in this process only. */
   async keep({ id, round }: Ticket): Promise<void> {
     const space = this.spaces.get(id);
     const call = this.portable && space?.parked.portable?.();
@@ -155,7 +157,7 @@ export class Parking {
     return space;
   }
 
-  /** Counts a call whose caller answers through a task, for as long as it waits or works: the limits are the same. */
+  /** Counts a call whose caller answers through a task against the same limits, until the call is over. */
   count(principal: string, server: string, parked: ParkedCall): void {
     const { id } = this.park(principal, server, parked);
     clearTimeout(this.spaces.get(id)?.timer);
@@ -193,7 +195,7 @@ export class Parking {
     return space;
   }
 
-  /** Resolves with what the call says next, and the ticket for its next round where it asks again. */
+  /** Resolves with the next outcome of the call, and the ticket of the next round if the call has further questions. */
   async resume(
     ticket: Ticket,
     principal: string,
@@ -228,7 +230,9 @@ export class Parking {
     return space.parked.resume({ notify: joined.notify, cancellation: joined.cancellation }, answers);
   }
 
-  /** Another replica may have gone on with the call, taking this one for dead: then it is no longer here. */
+  /**
+   * Another replica may have considered this one dead and continued the call. In that case the call is dropped here.
+   */
   private async claim({ id, round }: Ticket, space: Space): Promise<void> {
     let taken: unknown;
     try {
@@ -245,7 +249,7 @@ export class Parking {
     throw gone();
   }
 
-  /** The call waits in another process, which goes on with it as long as it is there. */
+  /** Asks the process that holds the call to continue it. If that process is gone, takes the call over. */
   private async resumeElsewhere(
     ticket: Ticket,
     principal: string,
@@ -264,8 +268,8 @@ export class Parking {
       if (!(error instanceof ReplicaGone)) throw error;
       if (await this.adopt(ticket, principal))
         return this.resume({ ...ticket, owner: this.cluster.self }, principal, call, answers);
-      // BR-16: it may have run; it is not run again.
-      throw new ProtocolError('upstream_error', 'The replica that held this call is gone, and the call with it', {
+      // BR-16: the call may have run, so it is not repeated.
+      throw new ProtocolError('upstream_error', 'The call is lost because the replica that held it is gone', {
         outcome: 'unknown',
       });
     }
@@ -291,13 +295,13 @@ export class Parking {
     return { outcome, next };
   }
 
-  /** Gives one up whose caller will not answer any more. One that waits in another process expires there. */
+  /** Abandons a call whose caller will not answer. A call that waits in another process expires there. */
   abandon(ticket: Ticket, reason: string | undefined): void {
     if (this.spaces.get(ticket.id)?.round !== ticket.round) return;
     this.drop(ticket.id)?.parked.abandon(reason ?? 'The call was cancelled');
   }
 
-  /** Gives every parked call up, at the end of the process; those that are written down wait for the next one. */
+  /** Abandons every parked call at the end of the process. Stored calls remain for another process. */
   close(): void {
     for (const [id, space] of [...this.spaces]) {
       clearTimeout(space.timer);
@@ -315,10 +319,10 @@ const digest = (answers: InputResponses): string =>
   createHash('sha256').update(JSON.stringify(answers)).digest('base64url');
 
 const answeredDifferently = (): ProtocolError =>
-  new ProtocolError('invalid_state', 'This question was answered already, and differently');
+  new ProtocolError('invalid_state', 'This question already has a different answer');
 
 const gone = (): ProtocolError =>
   new ProtocolError(
     'invalid_state',
-    'This request state is over: it expired, was used already, or the call ended. Start the call again without it',
+    'This request state is no longer valid: it expired, was used already, or the call ended. Start the call again without it',
   );

@@ -6,13 +6,13 @@ import { type Seal, SealBroken } from '../seal.js';
 import type { CallState } from './call-state.js';
 
 /**
- * Request states as clients see them: sealed to the caller and to the very request they belong to (MRTR-05). Only the
- * adapters that hand states out and take them back seal and open them; inside the gateway states are plain values.
+ * Request states in the form that clients hold: sealed for the caller and for the one request that they belong to
+ * (MRTR-05). Only inbound adapters seal and open them; inside the gateway states are plain values.
  */
 export class RequestStates {
   constructor(
     private readonly seal: Seal,
-    /** How long a state is good, in milliseconds. */
+    /** The lifetime of a state, in milliseconds. */
     readonly ttl: number,
   ) {}
 
@@ -35,7 +35,7 @@ export class RequestStates {
   }
 }
 
-/** Of what identifies a request across its rounds: the method, the target and the arguments, however they are written. */
+/** A digest of the parts that identify a request across its rounds: method, target and arguments in canonical form. */
 function digest(method: string, params: RawObject): string {
   const args = params.raw('arguments')?.toString('utf8') ?? 'null';
   return createHash('sha256')
@@ -46,8 +46,8 @@ function digest(method: string, params: RawObject): string {
 const TOKEN = /"(?:[^"\\]|\\.)*"|[^\s{}[\]:,"]+|[{}[\]]/g;
 
 /**
- * A JSON text without what does not matter: spaces, escapes, the order of members. Not read as values, for the server is
- * sent the text: a number too long for one, or a member that stands twice, must not pass for another.
+ * Normalizes spaces, escapes and the order of members in a JSON text. The text is not parsed to values, because the
+ * server gets the text: numbers beyond the double range and duplicate members must stay distinguishable.
  */
 function canonical(text: string): string {
   const tokens = text.match(TOKEN) ?? [];
