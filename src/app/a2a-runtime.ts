@@ -8,7 +8,7 @@ import { AgentDispatcher } from '../core/a2a/dispatcher.js';
 import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
 import { ToolAgent } from '../core/a2a/protocol-bridge/tool-agent.js';
 import { Callbacks } from '../core/a2a/push/callbacks.js';
-import { PushNotifications, type QueuedPush, tellingOfPushes } from '../core/a2a/push/push-notifications.js';
+import { PushNotifications, type QueuedPush, withPushSignal } from '../core/a2a/push/push-notifications.js';
 import { Agents } from '../core/a2a/routing/agent-directory.js';
 import { buildRouter } from '../core/a2a/routing/routing-agent.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
@@ -82,7 +82,7 @@ export class A2aRuntime {
       egress: this.egress,
       proxy: proxyRule(config.egress.proxy ?? 'none'),
     });
-    this.records = tellingOfPushes(agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared }), () =>
+    this.records = withPushSignal(agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared }), () =>
       this.sender.nudge(),
     );
     const { records, directory } = this;
@@ -224,7 +224,7 @@ export class A2aRuntime {
             if (kind === 'toolsListChanged') listener();
           }),
         records: this.records,
-        tell: (key) => this.dispatcher.news(key, []),
+        tell: (key) => this.dispatcher.handleCallback(key, []),
         seal,
         cluster: replica.cluster,
         patience: config.a2a.taskTtl,

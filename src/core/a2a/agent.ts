@@ -12,35 +12,35 @@ import type {
 import type { Caller, Cancellation } from '../caller.js';
 
 /**
- * A value of the 1.0 model and, where it came as 1.0 JSON and nothing of it was changed, the text it came as: what nobody
- * changes is passed on as it was written. Whoever changes the value leaves the text behind.
+ * A value of the 1.0 model. `text` is its original 1.0 JSON, kept only while the value is unchanged: the gateway then
+ * passes the original bytes on. Code that changes the value drops the text.
  */
 export interface Passed<T> {
   readonly value: T;
   readonly text?: string;
 }
 
-/** What belongs to one request beside its body. */
+/** The properties of a request besides its body. */
 export interface Exchange {
   readonly cancellation: Cancellation;
-  /** The extensions the caller asked for. */
+  /** The extensions that the caller asks for. */
   readonly extensions: readonly string[];
-  /** Headers that go on with the request: trace context and language, nothing that names or proves the caller. */
+  /** Headers to pass on with the request: trace context and language, never identity or credentials. */
   readonly forward: Readonly<Record<string, string>>;
 }
 
-/** Events of a task, in order. Leaving the loop lets go of the stream, never of the task. */
+/** Events of a task, in order. Leaving the loop closes the stream and does not affect the task. */
 export type Events = AsyncIterable<Passed<StreamResponse>>;
 
 export type SignatureVerdict = 'unsigned' | 'verified' | 'unverified' | 'invalid';
 
-/** What is known of an agent. */
+/** The gateway's knowledge of an agent. */
 export interface AgentFacts {
-  /** The agent's own card in 1.0 words; its URLs and signatures are the agent's, not ours. */
+  /** The agent's own card in 1.0 form. Its URLs and signatures are the agent's, not the gateway's. */
   readonly card: AgentCard;
-  /** The card as it came, and what became of its signatures. */
+  /** The card as received, and the verdict on its signatures. */
   readonly original: { readonly text: string; readonly signature: SignatureVerdict; readonly why?: string };
-  /** What the agent can do by itself; the gateway provides the rest (G-40 to G-42). */
+  /** The features that the agent supports itself; the gateway emulates the others (G-40 to G-42). */
   readonly can: { readonly stream: boolean; readonly push: boolean; readonly subscribe: boolean };
 }
 
@@ -50,15 +50,15 @@ export interface AgentHealth {
 }
 
 /**
- * One agent, whatever it speaks and wherever it is: ids in here are the agent's own. Every method throws a
- * `ProtocolError` or an `UpstreamRpcError`; a stream throws before its first event what a plain call would have thrown.
+ * One agent of any version, local or remote. Ids here are the agent's own. Every method throws a `ProtocolError` or an
+ * `UpstreamRpcError`. A stream throws before its first event the errors that a plain call would throw.
  */
 export interface Agent {
   readonly name: string;
   facts(): Promise<AgentFacts>;
-  /** The facts that this caller may know, where they differ from one caller to another. */
+  /** The facts for this caller, if they differ between callers. */
   factsFor?(caller: Caller): Promise<AgentFacts>;
-  /** The facts as far as they are known without asking. */
+  /** The facts that are known without a request. */
   known(): AgentFacts | undefined;
   /** Calls `listener` when the card has changed. */
   onChanged(listener: () => void): () => void;
@@ -67,7 +67,7 @@ export interface Agent {
   getTask(caller: Caller, request: GetTaskRequest, exchange: Exchange): Promise<Passed<Task>>;
   cancelTask(caller: Caller, request: CancelTaskRequest, exchange: Exchange): Promise<Passed<Task>>;
   subscribe(caller: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events>;
-  /** Asks the agent to post news of a task to us. */
+  /** Asks the agent to post updates of a task to the gateway. */
   setCallback(caller: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void>;
   health(): AgentHealth;
   close(): Promise<void>;

@@ -32,7 +32,7 @@ test('an interceptor sees every operation, callbacks of agents and cards, and ca
   ]);
   const denied = rig.core({ pipeline: denying });
   const asked = rig.one.calls.length;
-  await expect(denied.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, [])).rejects.toMatchObject(
+  await expect(denied.dispatcher.handleCallback({ agent: 'one', owner: 'alice', id: 't1' }, [])).rejects.toMatchObject(
     refusal('forbidden'),
   );
   await expect(denied.dispatcher.read(GATEWAY, 'one', () => rig.one.facts())).rejects.toMatchObject(
@@ -49,7 +49,7 @@ test('an interceptor sees every operation, callbacks of agents and cards, and ca
   expect(rig.one.calls.length).toBe(asked);
 });
 
-test('a task belongs to the key of its caller, whatever name another issuer gives somebody else', async () => {
+test('a task belongs to the key of its caller, not to the same subject of another issuer', async () => {
   rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
   await core.send();
   const namesake = { ...GATEWAY, principal: principalOf({ subject: 'alice', issuer: 'https://other.example' }) };
@@ -64,7 +64,7 @@ test('a task belongs to the key of its caller, whatever name another issuer give
   await expect(core.dispatcher.handle(namesake, call)).rejects.toMatchObject(refusal('task_not_found'));
 });
 
-test('G-15, S-62: the card of an agent that is hidden and of one that is not there have the same error', async () => {
+test('G-15, S-62: the cards of a hidden agent and of an absent one have the same error', async () => {
   const admission: Admission = { sees: (_, { name }) => name !== 'planner', admit: () => {} };
   const cards = cardsOf([new StaticAgent('planner', cardOf('Planner'))], { admission });
   const { dispatcher } = rig.core({ admission, pipeline: new Pipeline([admitting(admission)]) });
@@ -78,7 +78,7 @@ test('G-15, S-62: the card of an agent that is hidden and of one that is not the
 });
 
 describe('a message', () => {
-  test('S-20: a direct reply goes on as it came, and nothing is kept', async () => {
+  test('S-20: a direct reply passes unchanged, and nothing is stored', async () => {
     const text = '{"message":{"messageId":"r","role":"ROLE_AGENT","parts":[{"text":"hi"}],"extra":1}}';
     rig.one.onSend = async () => ({ value: JSON.parse(text) as JsonObject, text });
     rig.work();
@@ -87,7 +87,7 @@ describe('a message', () => {
     expect(rig.work()).toEqual({ writes: 0, reads: 0 });
   });
 
-  test('G-20: a finished task is kept by one write before it is answered, and goes on as it came', async () => {
+  test('G-20: a finished task is stored by one write before the answer, and passes unchanged', async () => {
     const done = task('t1', 'TASK_STATE_COMPLETED', { extra: 'kept' });
     const text = JSON.stringify({ task: done });
     rig.one.onSend = async () => ({ value: { task: done }, text });
@@ -99,7 +99,7 @@ describe('a message', () => {
     expect(rig.one.count('GetTask')).toBe(0);
   });
 
-  test('S-30: what is no message is refused before any agent is asked', async () => {
+  test('S-30: an invalid message is refused before it reaches an agent', async () => {
     await expect(core.send({ parts: [] })).rejects.toMatchObject(refusal('invalid_params'));
     await expect(core.send({ messageId: '' })).rejects.toMatchObject(refusal('invalid_params'));
     await expect(core.send({ parts: Array(11).fill({ text: 'x' }) })).rejects.toMatchObject(refusal('invalid_params'));
@@ -107,7 +107,7 @@ describe('a message', () => {
     expect(rig.one.calls).toEqual([]);
   });
 
-  test('an unknown agent, and one that is not for this caller, is not there', async () => {
+  test('an unknown agent and a hidden one are not found', async () => {
     await expect(core.send({}, undefined, { agent: 'two' })).rejects.toMatchObject(refusal('agent_not_found'));
     const admission = Object.assign(new OpenAdmission(() => true), { sees: () => false });
     const closed = rig.core({ admission });
@@ -122,7 +122,7 @@ describe('a message', () => {
     expect(rig.one.count('SendMessage')).toBe(1);
   });
 
-  test('S-24, G-22: a message to a task that is unknown, or somebody else’s, is refused', async () => {
+  test('S-24, G-22: a message to an unknown task, or to a task of another caller, is refused', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_INPUT_REQUIRED') } });
     await core.send();
     await expect(core.send({ taskId: 'nope' })).rejects.toMatchObject(refusal('task_not_found'));
@@ -135,7 +135,7 @@ describe('a message', () => {
     expect(rig.one.count('SendMessage')).toBe(1);
   });
 
-  test('S-25: a context is inferred from its task, kept, and never mixed up', async () => {
+  test('S-25: a context is inferred from its task, stored, and bound to its caller', async () => {
     rig.one.onSend = async ({ message: { contextId } }) => ({
       value: { task: { ...task('t1', 'TASK_STATE_INPUT_REQUIRED'), contextId: contextId ?? 'minted' } },
     });
@@ -156,7 +156,7 @@ describe('a message', () => {
     await expect(core.send({ contextId: 'mine' })).rejects.toMatchObject(refusal('invalid_agent_response'));
   });
 
-  test('S-25: a task whose agent names no context has one', async () => {
+  test('S-25: a task gets a context if its agent names none', async () => {
     const { contextId: _, ...bare } = task('t1', 'TASK_STATE_COMPLETED');
     rig.one.onSend = async () => ({ value: { task: bare as Task } });
     const { task: answered } = await core.send();
@@ -164,14 +164,14 @@ describe('a message', () => {
     expect((await core.call<Task>('GetTask', { id: 't1' })).contextId).toBe(answered?.contextId);
   });
 
-  test('an id that is another caller’s task already is no answer', async () => {
+  test('an answer with the task id of another caller is invalid', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
     await core.send();
     await expect(core.send({}, undefined, { as: 'bob' })).rejects.toMatchObject(refusal('invalid_agent_response'));
     await expect(core.call('GetTask', { id: 't1' }, { as: 'bob' })).rejects.toMatchObject(refusal('task_not_found'));
   });
 
-  test('S-29: history is cut by the gateway, whatever the agent does', async () => {
+  test('S-29: the gateway limits the history, whether or not the agent does', async () => {
     const history = ['a', 'b', 'c'].map((messageId) => ({ ...message(), messageId })) as unknown as Task['history'];
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED', { history: history! }) } });
     expect((await core.send({}, { historyLength: 0 })).task).not.toHaveProperty('history');
@@ -185,7 +185,7 @@ describe('a message', () => {
     expect(await ids(0)).toBeUndefined();
   });
 
-  test('S-23: a blocking send waits where the agent returned early, returnImmediately does not', async () => {
+  test('S-23: a blocking send waits even if the agent returns early; returnImmediately does not wait', async () => {
     rig.one.can = { stream: false, push: false, subscribe: false };
     const working = task('t1', 'TASK_STATE_WORKING');
     rig.one.tasks.set('t1', working);
@@ -199,7 +199,7 @@ describe('a message', () => {
     expect((await rig.core().call<Task>('GetTask', { id: 't2' })).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  test('S-23: waiting ends with the time of a call, with the task as it stands', async () => {
+  test('S-23: waiting ends with the call timeout and returns the current task', async () => {
     rig.one.can = { stream: false, push: false, subscribe: false };
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
     rig.one.onSend = async () => ({ value: { task: rig.one.known('t1') } });
@@ -207,7 +207,7 @@ describe('a message', () => {
     expect((await hasty.send()).task?.status.state).toBe('TASK_STATE_WORKING');
   });
 
-  test('G-6: a message that was here before, or came through too many gateways, is refused', async () => {
+  test('G-6: a message in a loop, or with too many hops, is refused', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
     const send = (hops: string[]) =>
       core.call('SendMessage', { message: message(), metadata: { [HOPS]: hops, mine: 1 } });
@@ -221,7 +221,7 @@ describe('a message', () => {
     expect(rig.one.count('SendMessage')).toBe(1);
   });
 
-  test('S-15: an agent that needs an extension is asked only by clients that know it', async () => {
+  test('S-15: an agent that requires an extension gets messages only from clients that support it', async () => {
     rig.one.card = { ...rig.one.card, capabilities: { extensions: [{ uri: 'urn:x', required: true }] } };
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
     await expect(core.send()).rejects.toMatchObject(refusal('extension_required'));
@@ -229,7 +229,7 @@ describe('a message', () => {
     expect(answer.extensions).toEqual(['urn:x']);
   });
 
-  test('G-25: an answer is kept although its client left', async () => {
+  test('G-25: an answer is stored even if its client has left', async () => {
     let release = (): void => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
@@ -248,7 +248,7 @@ describe('a message', () => {
     expect((await rig.core().call<Task>('GetTask', { id: 't1' })).status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  test('a task beyond the limits is no answer; words that came one by one are one text', async () => {
+  test('a task beyond the limits is invalid; adjacent text parts are joined', async () => {
     const artifacts = (count: number, parts: object[]) =>
       Array.from({ length: count }, (_, i) => ({ artifactId: `a${i}`, parts })) as unknown as Task['artifacts'];
     const answer = (id: string, of: Task['artifacts']) => {
@@ -264,7 +264,7 @@ describe('a message', () => {
 });
 
 describe('the routing agent', () => {
-  test('G-5: goes where its router says, and asks at its routing agent where that does not know', async () => {
+  test('G-5: follows the decision of the router, and asks the client without one', async () => {
     const routingAgent = new ScriptedAgent('');
     routingAgent.onSend = async () => ({ value: { task: task('d1', 'TASK_STATE_INPUT_REQUIRED') } });
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
@@ -284,7 +284,7 @@ describe('the routing agent', () => {
     expect(tasks.map(({ id }) => id).sort()).toEqual(['d1', 't1']);
   });
 
-  test('S-60: the extended card is asked for where cards are made', async () => {
+  test('S-60: the extended card comes from Cards', async () => {
     await expect(core.call('GetExtendedAgentCard', {})).rejects.toMatchObject(refusal('extended_card_not_configured'));
     const asked: unknown[] = [];
     const extended = async (_: unknown, agent: string | undefined) => {
@@ -301,8 +301,8 @@ describe('the routing agent', () => {
   });
 });
 
-describe('G-21: a client that chooses its own ids', () => {
-  test('knows its task by its own id, the agent by its', async () => {
+describe('G-21: a client that chooses its own task ids', () => {
+  test('uses its own id, and the agent uses another', async () => {
     rig.one.onSend = async ({ message: { messageId, taskId } }) => ({
       value: {
         task: task('up', 'TASK_STATE_INPUT_REQUIRED', {
@@ -324,7 +324,7 @@ describe('G-21: a client that chooses its own ids', () => {
     await expect(core.call('GetTask', { id: 'up' })).rejects.toMatchObject(refusal('task_not_found'));
   });
 
-  test('gets a direct reply as a finished task that it can ask for', async () => {
+  test('gets a direct reply as a finished task that it can read again', async () => {
     rig.one.onSend = async () => ({
       value: { message: { messageId: 'r', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } },
     });
@@ -344,7 +344,7 @@ describe('a task', () => {
     await core.send({}, { returnImmediately: true }, { as });
   };
 
-  test('S-26: is asked for at its agent until it is finished, and is known while the agent is away', async () => {
+  test('S-26: is read from its agent until it is finished, and from the store while the agent is unreachable', async () => {
     await begin('t1');
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING', { metadata: { step: 2 } }));
     expect(await core.call('GetTask', { id: 't1' })).toMatchObject({ metadata: { step: 2 } });
@@ -364,7 +364,7 @@ describe('a task', () => {
     expect(rig.one.count('GetTask')).toBe(asked);
   });
 
-  test('S-26: an agent that hangs does not hang its client, and one that forgot says so', async () => {
+  test('S-26: an agent that hangs does not block its client; an agent that lost the task returns its error', async () => {
     await begin('t1');
     const { getTask } = rig.one;
     rig.one.getTask = () => new Promise(() => {});
@@ -374,7 +374,7 @@ describe('a task', () => {
     await expect(core.call('GetTask', { id: 't1' })).rejects.toMatchObject(refusal('task_not_found'));
   });
 
-  test('S-28: is canceled once; a canceled one is answered again, another finished one is not cancelable', async () => {
+  test('S-28: is canceled once; a repeated cancel returns the task, and a finished task is not cancelable', async () => {
     await begin('t1');
     rig.one.onCancel = (id) => task(id, 'TASK_STATE_CANCELED');
     const canceled = { status: { state: 'TASK_STATE_CANCELED' } };
@@ -389,7 +389,7 @@ describe('a task', () => {
     await expect(core.call('CancelTask', { id: 't1' }, { as: 'bob' })).rejects.toMatchObject(refusal('task_not_found'));
   });
 
-  test('S-27, G-42: tasks are listed newest first, page by page, to their owner alone', async () => {
+  test('S-27, G-42: lists show tasks newest first, page by page, to their owner only', async () => {
     rig.agents.set('two', new ScriptedAgent('two'));
     const at = (n: number) => ({ timestamp: new Date(1_700_000_000_000 + n * 1000).toISOString() });
     for (let n = 1; n <= 5; n++) {
@@ -432,15 +432,17 @@ describe('a task', () => {
     expect(await blind.call('ListTasks', {}, { agent: undefined })).toMatchObject({ tasks: [], totalSize: 0 });
   });
 
-  test('what a callback brings is asked for at the agent, and believed only where that is away', async () => {
+  test('a callback causes a read at the agent; its content counts only if the agent is unreachable', async () => {
     await begin('t1');
     const key = { agent: 'one', owner: 'alice', id: 't1' };
-    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
+    await core.dispatcher.handleCallback(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
     expect(await core.call('GetTask', { id: 't1' })).toMatchObject({ status: { state: 'TASK_STATE_WORKING' } });
     rig.one.refusal = new ProtocolError('upstream_unavailable', 'away');
-    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
-    await core.dispatcher.news(key, [{ task: task('t1', 'TASK_STATE_WORKING') }]);
+    await core.dispatcher.handleCallback(key, [{ task: task('t1', 'TASK_STATE_COMPLETED') }]);
+    await core.dispatcher.handleCallback(key, [{ task: task('t1', 'TASK_STATE_WORKING') }]);
     expect(await core.call('GetTask', { id: 't1' })).toMatchObject({ status: { state: 'TASK_STATE_COMPLETED' } });
-    await expect(core.dispatcher.news({ ...key, owner: 'bob' }, [])).rejects.toMatchObject(refusal('task_not_found'));
+    await expect(core.dispatcher.handleCallback({ ...key, owner: 'bob' }, [])).rejects.toMatchObject(
+      refusal('task_not_found'),
+    );
   });
 });

@@ -44,11 +44,11 @@ import type { AgentRecords, TaskKey, TaskRecord } from './tasks/task-records.js'
 export interface DispatchTimes {
   /** How long a call waits for its agent. */
   readonly call: number;
-  /** How long `GetTask` waits for an agent before it answers with what is known. */
+  /** How long `GetTask` waits for an agent before it answers with the stored task. */
   readonly refresh?: number;
   /** How long a stream stays open for a task that waits for its client. */
   readonly hold?: number;
-  /** After so long without a word from the replica that follows a task, another takes over. */
+  /** After this time without a renewal by the replica that follows a task, another replica takes over. */
   readonly lease?: number;
 }
 
@@ -61,12 +61,12 @@ export interface AgentDispatcherOptions {
   readonly limits: A2aLimits;
   /** In milliseconds. */
   readonly timeouts: DispatchTimes;
-  /** Names this gateway, all its replicas alike, among the gateways a message may come through (G-6). */
+  /** The name of this gateway among those that a message passes; the same for all replicas (G-6). */
   readonly instance: string;
   readonly log: Log;
-  /** The time of day that replicas share; that of this machine where there is only one. */
+  /** The clock that replicas share; by default the clock of this machine. */
   readonly now?: () => number;
-  /** Without it there is no routing agent. */
+  /** Without a router there is no routing agent. */
   readonly router?: MessageRouter;
   /** Without it there are no push notifications. */
   readonly pushes?: PushNotifications;
@@ -74,7 +74,7 @@ export interface AgentDispatcherOptions {
   readonly cards?: { extended(caller: Caller, agent: string | undefined): Promise<AgentCard> };
 }
 
-/** The agent a call is for. */
+/** The agent that receives a call. */
 interface Target {
   readonly name: string;
   readonly agent: Agent;
@@ -84,8 +84,9 @@ interface Target {
 const TIMES = { refresh: 10_000, hold: 10 * 60_000, lease: 6_000 };
 
 /**
- * Where every A2A call comes through, whichever endpoint it came in by: may this caller use this agent, is the task its own,
- * is what it asks for possible; and then to the agent. No agent is asked for a task that is not the caller's (G-22).
+ * The entry point for every A2A call of every endpoint. It checks that the caller may use the agent, that the task
+ * belongs to the caller and that the operation is possible, and then calls the agent. A request for a task of another
+ * caller never reaches an agent (G-22).
  */
 export class AgentDispatcher implements AgentGateway {
   private readonly taskLogs: TaskLogs;
@@ -113,12 +114,12 @@ export class AgentDispatcher implements AgentGateway {
     this.queries = new TaskQueries({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
   }
 
-  /** Begins to look after tasks whose replica is gone. */
+  /** Starts taking over tasks whose replica is gone. */
   start(): void {
     this.taskLogs.start();
   }
 
-  /** Lets go of all tasks: other replicas, or the next start, go on with them. */
+  /** Releases all tasks: other replicas, or the next start, continue with them. */
   close(): Promise<void> {
     return this.taskLogs.close();
   }
@@ -131,7 +132,7 @@ export class AgentDispatcher implements AgentGateway {
     return await pipeline.run(new A2aContext(caller, call, route, began));
   }
 
-  /** Interceptors see it as the reading of a card. */
+  /** Runs `work` behind the interceptors, as the reading of a card. */
   async read<T>(caller: Caller, agent: string | undefined, work: () => Promise<T>): Promise<T> {
     const operation = 'GetExtendedAgentCard';
     const call: AgentCall = {
@@ -147,10 +148,13 @@ export class AgentDispatcher implements AgentGateway {
     };
     await this.options.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
     if (value) return value.read;
-    throw new ProtocolError('internal', 'An interceptor answered where only a card is an answer');
+    throw new ProtocolError(
+      'internal',
+      'An interceptor returned an answer for a request that only takes a card or an error',
+    );
   }
 
-  /** A request that cannot be resolved passes the interceptors too; forwarding it fails with the reason. */
+  /** A request that cannot be resolved also passes the interceptors; its `forward` then fails with the reason. */
   private resolved(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
     try {
       return this.resolve(caller, call);
@@ -162,7 +166,7 @@ export class AgentDispatcher implements AgentGateway {
   private resolve(caller: Caller, call: AgentCall): A2aRoute | Promise<A2aRoute> {
     const { operation, exchange, agent } = call;
     if (exchange.cancellation.cancelled)
-      throw new ProtocolError('cancelled', 'Nobody waits for the answer', { outcome: 'not_executed' });
+      throw new ProtocolError('cancelled', 'The client no longer waits for the answer', { outcome: 'not_executed' });
     const catalog = operation === 'ListTasks' || operation === 'GetExtendedAgentCard';
     if (agent === undefined) return catalog ? this.ownRoute(operation) : this.routed(caller, call);
     const found = this.seen(caller, agent);
@@ -183,7 +187,7 @@ export class AgentDispatcher implements AgentGateway {
     }
   }
 
-  /** What the gateway answers for all agents together. */
+  /** The route of an operation that the gateway answers for all agents together. */
   private ownRoute(operation: Operation): A2aRoute {
     const target: CatalogTarget = { kind: 'catalog', server: undefined, name: operation };
     return operation === 'ListTasks'
@@ -201,15 +205,16 @@ export class AgentDispatcher implements AgentGateway {
   }
 
   /**
-   * Takes what an agent posted of a task. A callback is a hint: the agent itself is asked how its task stands, and only
-   * where it cannot be asked the news are believed, as far as they say the same however often they come.
+   * Handles a callback of an agent about a task. A callback is only a hint: the gateway reads the task from the agent.
+   * Only if the agent is unreachable does the gateway apply the posted events, and only those that may be applied
+   * repeatedly.
    */
-  async news(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
+  async handleCallback(key: TaskKey, events: readonly StreamResponse[]): Promise<void> {
     const { agent: name, owner, id } = key;
     const [record, agent] = [await this.options.records.find(key), this.known(name)];
     if (!record || !agent) taskNotFound();
     if (isTerminal(record.task.status.state)) return;
-    // Whoever follows the task hears of it anyway.
+    // The follower of the task gets the same update anyway.
     if (this.taskLogs.get(key)?.followed || this.taskLogs.claimed(record)) return;
     const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
     const call: AgentCall = {
@@ -217,14 +222,14 @@ export class AgentDispatcher implements AgentGateway {
       ...{ dialect: record.dialect, exchange: ownExchange(), nested: true },
     };
     const forward = async (): Promise<AgentAnswer> => {
-      await this.believe(caller, agent, record, events);
+      await this.applyPosted(caller, agent, record, events);
       return { kind: 'result', result: { value: null } };
     };
     const target = targetOf(name, 'GetTask');
     await this.options.pipeline.run(new A2aContext(caller, call, { target, forward }, performance.now()));
   }
 
-  private async believe(
+  private async applyPosted(
     caller: Caller,
     agent: Agent,
     record: TaskRecord,
@@ -257,7 +262,7 @@ export class AgentDispatcher implements AgentGateway {
   private async onPush(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<AgentAnswer> {
     const { pushes } = this.options;
     if (!pushes)
-      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+      throw new ProtocolError('push_not_supported', 'Push notifications are disabled on this gateway', {
         outcome: 'not_executed',
       });
     const request = call.request.value as unknown;
@@ -270,7 +275,7 @@ export class AgentDispatcher implements AgentGateway {
       case 'CreateTaskPushNotificationConfig': {
         const config = request as TaskPushNotificationConfig;
         const created = await pushes.create(caller, record, config, call.dialect, call.exchange);
-        await this.lookAfter(caller, agent, record);
+        await this.ensureUpdates(caller, agent, record);
         return answer(created);
       }
       case 'GetTaskPushNotificationConfig':
@@ -281,12 +286,15 @@ export class AgentDispatcher implements AgentGateway {
         await pushes.remove(caller, record, request as PushConfigRequest);
         return answer(null);
       default:
-        throw new ProtocolError('method_not_found', `There is no operation ${call.operation}`);
+        throw new ProtocolError('method_not_found', `Unknown operation: ${call.operation}`);
     }
   }
 
-  /** Somebody waits for news of the task: the agent is to call back, or is followed where it cannot (G-41). */
-  private async lookAfter(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
+  /**
+   * Called when a webhook is registered: the agent is asked to call back, or the gateway follows the task if the agent
+   * cannot (G-41).
+   */
+  private async ensureUpdates(caller: Caller, agent: Agent, record: TaskRecord): Promise<void> {
     if (isTerminal(record.task.status.state)) return;
     await this.taskLogs.with(record, async (taskLog) => {
       taskLog.pushed = true;
@@ -295,7 +303,10 @@ export class AgentDispatcher implements AgentGateway {
       try {
         (await this.taskLogs.watch(taskLog, agent, caller))();
       } catch (error) {
-        this.options.log.debug({ err: error, agent: agent.name }, 'an agent is not there to be followed yet');
+        this.options.log.debug(
+          { err: error, agent: agent.name },
+          'cannot reach the agent to follow its task; trying again later',
+        );
         await this.taskLogs.away(taskLog);
       }
     });
@@ -312,15 +323,18 @@ export class AgentDispatcher implements AgentGateway {
 
   private async extendedCard({ caller, call }: A2aContext): Promise<AgentAnswer> {
     const { cards } = this.options;
-    if (!cards) throw new ProtocolError('extended_card_not_configured', 'There is no extended card here');
+    if (!cards) throw new ProtocolError('extended_card_not_configured', 'This gateway has no extended card');
     const value = await cards.extended(caller, call.agent);
     return { kind: 'result', result: { value: value as unknown as JsonValue } };
   }
 
-  /** The route to the agent that the routing agent finds for a call, and why it is that one. */
+  /** The route to the agent that the router chooses for a call, with the reason. */
   private async routed(caller: Caller, call: AgentCall): Promise<A2aRoute> {
     const { router } = this.options;
-    if (!router) throw new ProtocolError('agent_not_found', 'Say which agent is meant', { outcome: 'not_executed' });
+    if (!router)
+      throw new ProtocolError('agent_not_found', 'This endpoint needs the name of an agent', {
+        outcome: 'not_executed',
+      });
     const decision = await router.route(caller, call);
     const isDesk = decision.kind === 'ask' || decision.agent === ROUTING_AGENT;
     const found = isDesk
@@ -332,7 +346,7 @@ export class AgentDispatcher implements AgentGateway {
     };
   }
 
-  /** An agent that is not for this caller is not there. */
+  /** Throws the error for an absent agent if the caller may not see the agent. */
   private seen(caller: Caller, name: string): Target | Promise<Target> {
     const agent = this.options.agents.get(name);
     const found = (sees: boolean): Target => {
@@ -364,11 +378,11 @@ export class AgentDispatcher implements AgentGateway {
 
 const outward = async (answer: Promise<AgentAnswer>): Promise<AgentAnswer> => outwardAnswer(await answer);
 
-/** The routing agent of the routing agent is the gateway itself. */
+/** The target of the routing agent is the gateway itself. */
 const targetOf = (agent: string, operation: Operation): CallTarget =>
   agent === ROUTING_AGENT ? { kind: 'catalog', server: undefined, name: operation } : agentTarget(agent);
 
-/** The route of a request that is for no agent its caller can reach. */
+/** The route of a request whose agent does not exist or is hidden: `forward` fails with the reason. */
 function unresolved(error: unknown): A2aRoute {
   if (!(error instanceof ProtocolError || error instanceof UpstreamRpcError)) throw error;
   return { target: undefined, forward: () => Promise.reject(error) };

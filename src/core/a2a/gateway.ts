@@ -5,36 +5,38 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../caller.js';
 import type { Events, Exchange, Passed } from './agent.js';
 
-/** One A2A request in 1.0 words, whichever endpoint it came in by. */
+/** One A2A request in 1.0 form, from any endpoint. */
 export interface AgentCall {
-  /** By which the log lines and errors of one request belong together; made where the request comes in. */
+  /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
-  /** The id of the client's message, where its binding has one: for the log. */
+  /** The id of the client's message, if its binding has one: for the log. */
   readonly id?: Id;
-  /** The agent it is for; undefined where the routing agent is to find one (G-4). */
+  /** The agent for the request; undefined if the routing agent chooses one (G-4). */
   readonly agent: string | undefined;
   readonly operation: Operation;
   readonly request: Passed<JsonObject>;
-  /** How the caller writes: a task or a push configuration made now is remembered to be of this dialect. */
+  /** The caller's dialect. A task or a push configuration created by this call is stored with it. */
   readonly dialect: DialectId;
   readonly exchange: Exchange;
-  /** When the client stops waiting, by `performance.now()`, where its transport says so. */
+  /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline?: number;
-  /** The gateway makes it on the way of another call of the same caller, which interceptors have seen already. */
+  /**
+   * The gateway makes this call as part of another call of the same caller, which has passed the interceptors already.
+   */
   readonly nested?: true;
 }
 
 export type AgentAnswer = {
-  /** The dialect that created the task this is about: what answers a client that does not say how it reads. */
+  /** The dialect that created the task: used for the answer to a client that does not name its dialect. */
   readonly createdIn?: DialectId;
-  /** Extensions that were used for this request. */
+  /** The extensions that this request used. */
   readonly extensions?: readonly string[];
 } & (
   | { readonly kind: 'result'; readonly result: Passed<JsonValue> }
   | { readonly kind: 'stream'; readonly events: Events }
 );
 
-/** What every A2A endpoint calls. Throws `ProtocolError` and `UpstreamRpcError`. */
+/** The interface that every A2A endpoint calls. Throws `ProtocolError` and `UpstreamRpcError`. */
 export interface AgentGateway {
   handle(caller: Caller, call: AgentCall): Promise<AgentAnswer>;
 }

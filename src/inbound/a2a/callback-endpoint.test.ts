@@ -64,7 +64,7 @@ beforeEach(async () => {
     callbacks,
     records: { find: async ({ id }) => (id === 'own-1' ? record : undefined) },
     dispatcher: {
-      news: async (of, events) => {
+      handleCallback: async (of, events) => {
         if (failing) throw new Error('the database is unavailable');
         news.push({ key: of, events });
       },

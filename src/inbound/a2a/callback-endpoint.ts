@@ -17,7 +17,7 @@ export interface CallbackEndpointOptions {
   readonly callbacks: Pick<Callbacks, 'address'>;
   readonly records: Pick<AgentRecords, 'find'>;
   /** Receives the events of a callback, with the agent's own ids. */
-  readonly dispatcher: { news(key: TaskKey, events: StreamResponse[]): Promise<void> };
+  readonly dispatcher: { handleCallback(key: TaskKey, events: StreamResponse[]): Promise<void> };
   /** Every dialect an agent may write, the newest first. */
   readonly dialects: readonly Pick<Dialect, 'readNotification'>[];
   /** Shared by all replicas, because a repeated callback may reach another replica. */
@@ -122,7 +122,7 @@ export class CallbackEndpoint {
     const { bus, dispatcher } = this.options;
     if ((await bus.incr(mark, 1, REMEMBERED)) > 1) return;
     try {
-      await dispatcher.news(key, events);
+      await dispatcher.handleCallback(key, events);
     } catch (error) {
       await bus.incr(mark, -1, REMEMBERED);
       throw error;

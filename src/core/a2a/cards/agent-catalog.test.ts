@@ -21,7 +21,7 @@ const ids = async (query: object) =>
   ((await catalog.list(ann, query))['agents'] as JsonObject[]).map((a) => a['agent_id']);
 
 describe('the catalog of agents (G-3)', () => {
-  test('lists each agent with where it is found here', async () => {
+  test('lists each agent with its URL at the gateway', async () => {
     const { agents } = await catalog.list(ann);
     expect((agents as JsonObject[])[0]).toMatchObject({
       agent_id: 'weather',
@@ -35,11 +35,11 @@ describe('the catalog of agents (G-3)', () => {
     expect(JSON.stringify(agents)).not.toContain('10.1.2.3');
   });
 
-  test('one that nothing is known of is listed by its name', async () => {
+  test('lists an agent without a known card by its name', async () => {
     expect(await ids({})).toEqual(['weather', 'sums', 'away']);
   });
 
-  test('by capability, skill, tag and words', async () => {
+  test('filters by capability, skill, tag and words', async () => {
     expect(await ids({ capability: 'streaming' })).toEqual(['weather', 'sums']);
     expect(await ids({ capability: 'https://example.com/ext/units' })).toEqual(['weather']);
     expect(await ids({ capability: 'weather' })).toEqual(['weather']);
@@ -49,14 +49,14 @@ describe('the catalog of agents (G-3)', () => {
     expect(await ids({ q: 'rain', tag: 'chat' })).toEqual([]);
   });
 
-  test('G-15: shows nobody what is not for them', async () => {
+  test('G-15: shows each caller only visible agents', async () => {
     const filtered = new AgentCatalog(cardsOf([weather, sums], { admission: showing({ ann: ['sums'] }) }));
     expect(JSON.stringify(await filtered.list(ann))).not.toContain('weather');
     expect(JSON.stringify(await filtered.linkset(ann))).not.toContain('weather');
     expect(await filtered.list(callerNamed(''))).toEqual({ agents: [] });
   });
 
-  test('as an API catalog: every agent is an item, described by its card (RFC 9727)', async () => {
+  test('API catalog: every agent is an item that its card describes (RFC 9727)', async () => {
     const { linkset } = (await catalog.linkset(ann)) as { linkset: JsonObject[] };
     const base = 'https://gw.example.com/parley';
     expect(linkset[0]).toEqual({

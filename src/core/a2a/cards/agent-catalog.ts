@@ -10,7 +10,7 @@ export interface AgentCatalogQuery {
   /** The id or the name of a skill. */
   readonly skill?: string | undefined;
   readonly tag?: string | undefined;
-  /** Words to look for; what comes closest is first. */
+  /** Words to search for; the best match comes first. */
   readonly q?: string | undefined;
 }
 
@@ -23,11 +23,11 @@ interface Listed {
   readonly card: AgentCard | undefined;
 }
 
-/** Which agents there are, for whoever asks: nobody is told of agents that are not for them (G-3). */
+/** The catalog of agents for a caller. It contains only agents that the caller sees (G-3). */
 export class AgentCatalog {
   constructor(private readonly cards: Cards) {}
 
-  /** `GET /a2a/agents`. An agent of which nothing is known yet is listed by its name, unless something is looked for. */
+  /** `GET /a2a/agents`. Without a filter, an agent without a known card is listed by its name. */
   async list(caller: Caller, query: AgentCatalogQuery = {}): Promise<JsonObject> {
     const found = (await this.listed(caller)).filter(({ card }) => matches(card, query));
     return { agents: sorted(found, query.q).map((listed) => this.entry(listed)) };

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { plainLine, plainText, webLink } from './card-text.js';
 
 describe('texts of a card (§7, card spoofing)', () => {
-  test('what cannot be seen is taken out', () => {
+  test('invisible characters are removed', () => {
     const hidden = [...'ignore'].map((char) => String.fromCodePoint(0xe0000 + char.charCodeAt(0))).join('');
     expect(plainText(`Plans\u0000 \u202etrips\u200b${hidden}\ufeff`, 100)).toBe('Plans trips');
   });
@@ -11,14 +11,14 @@ describe('texts of a card (§7, card spoofing)', () => {
     expect(plainText('a\r\n\tb', 100)).toBe('a\n\tb');
     expect(plainText('می‌خواهم 👩‍🚀 ❤️', 100)).toBe('می‌خواهم 👩‍🚀 ❤️');
   });
-  test('joiners that join nothing are taken out', () => {
+  test('stray joiners are removed', () => {
     expect(plainText('a\u200d\u200c\u200db\u200d', 100)).toBe('ab');
   });
-  test('is cut to its length without halving a character', () => {
+  test('a long text is cut without splitting a character', () => {
     expect(plainText('abcdef', 4)).toBe('abc…');
     expect(plainText('ab😀cd', 4)).toBe('ab…');
   });
-  test('never longer than asked for, and the same when done again', () => {
+  test('the result is within the limit, and cleaning is idempotent', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((code) => String.fromCharCode(code)) }),
@@ -31,11 +31,11 @@ describe('texts of a card (§7, card spoofing)', () => {
       ),
     );
   });
-  test('a line is one line', () => expect(plainLine('a\n\n b', 10)).toBe('a b'));
+  test('plainLine returns one line', () => expect(plainLine('a\n\n b', 10)).toBe('a b'));
 });
 
 describe('links of a card', () => {
-  test('the web only, and without credentials', () => {
+  test('only http and https, without credentials', () => {
     expect(webLink('https://example.com/docs')).toBe('https://example.com/docs');
     for (const link of ['javascript:alert(1)', 'file:///etc/passwd', 'http://u:p@example.com', 'docs', 7, undefined])
       expect(webLink(link)).toBeUndefined();

@@ -53,11 +53,11 @@ describe('the card of an agent', () => {
     ]);
   });
 
-  test('G-10: no address of the agent is told', async () => {
+  test('G-10: the card contains no address of the agent', async () => {
     expect(JSON.stringify(await cardsOf([planner]).agent(nobody, 'planner'))).not.toMatch(/10\.1\.2\.3|X-Internal/);
   });
 
-  test('S-3, G-1: gRPC is declared while it is served, with the agent as tenant, where a version has tenants', async () => {
+  test('S-3, G-1: gRPC is declared while it is served, with the agent as tenant if the version has tenants', async () => {
     const cards = cardsOf([planner], { grpc: () => 'gw.example.com:4601' });
     const of = async (agent?: string) =>
       (agent === undefined
@@ -74,7 +74,7 @@ describe('the card of an agent', () => {
     ]);
   });
 
-  test('G-12: capabilities are what the gateway delivers, extensions what passes it and its own', async () => {
+  test('G-12: capabilities are those of the gateway; extensions are those that pass it and its own', async () => {
     const cards = cardsOf([planner]);
     const { capabilities } = await cards.agent(nobody, 'planner');
     expect(capabilities).toMatchObject({ streaming: true, pushNotifications: true });
@@ -110,7 +110,7 @@ describe('the card of an agent', () => {
     expect(known.capabilities.extendedAgentCard).toBe(true);
   });
 
-  test('G-13: the agent’s signatures are not passed off as the gateway’s, and its card can be had as it came', async () => {
+  test('G-13: the card has no signatures of the agent, and the original card is available', async () => {
     const cards = cardsOf([planner]);
     expect(await cards.agent(nobody, 'planner')).not.toHaveProperty('signatures');
     const original = await cards.original(nobody, 'planner');
@@ -118,7 +118,7 @@ describe('the card of an agent', () => {
     expect(JSON.parse(original.card)).toHaveProperty('signatures');
   });
 
-  test('S1-37, S1-38: what it says of itself is kept, without what cannot be seen and not without end', async () => {
+  test('S1-37, S1-38: texts of the agent are kept, without invisible characters and within a length', async () => {
     const card = await cardsOf([planner]).agent(nobody, 'planner');
     expect(card).toMatchObject({
       name: 'Planner',
@@ -131,26 +131,26 @@ describe('the card of an agent', () => {
     expect(card.skills[0]?.description.length).toBeLessThanOrEqual(4_000);
   });
 
-  test('what the configuration says it is for is what is said', async () => {
+  test('the configured description replaces the description of the agent', async () => {
     const cards = cardsOf([plain], { describe: (agent) => (agent === 'plain' ? 'For plain things' : undefined) });
     expect((await cards.agent(nobody, 'plain')).description).toBe('For plain things');
   });
 
-  test('S-2, S-6: no required member is empty, whatever the agent left out', async () => {
+  test('S-2, S-6: no required member is empty, even if the agent omits it', async () => {
     const [, bare] = (await cardsOf([planner]).agent(nobody, 'planner')).skills;
     expect(bare).toEqual({ id: 'bare', name: 'bare', description: 'bare', tags: ['bare'] });
     const card = await cardsOf([plain]).agent(nobody, 'plain');
     expect(card.skills).toEqual([{ id: 'plain', name: 'Plain', description: 'The Plain agent', tags: ['plain'] }]);
   });
 
-  test('an agent that is away is told of from what is known, and is unavailable where nothing is', async () => {
+  test('an unreachable agent is described by its known card, and is unavailable without one', async () => {
     const gone = new StaticAgent('gone', cardOf('Gone'));
     gone.status = 'down';
     expect((await cardsOf([gone]).agent(nobody, 'gone')).name).toBe('Gone');
     await expect(cardsOf([away]).agent(nobody, 'away')).rejects.toMatchObject({ reason: 'upstream_unavailable' });
   });
 
-  test('G-15, S-62: whoever may not know of an agent is told what is told of agents that are not there', async () => {
+  test('G-15, S-62: a hidden agent has the same error as an absent one', async () => {
     const cards = cardsOf([planner], { admission: showing({ ann: ['planner'] }) });
     expect((await cards.agent(ann, 'planner')).name).toBe('Planner');
     const hidden = await cards.agent(callerNamed('bob'), 'planner').catch((error: Error) => error);
@@ -161,29 +161,29 @@ describe('the card of an agent', () => {
 });
 
 describe('the card of the routing agent', () => {
-  test('G-2: the union of skills, named and tagged by agent, each complete without its agent’s defaults', async () => {
+  test('G-2: has all skills, named and tagged by agent, each with the defaults of its agent', async () => {
     const card = await cardsOf([planner, plain]).routingAgent(nobody);
     expect(card.skills.map(({ id }) => id)).toEqual(['planner.plan', 'planner.bare', 'plain.plain']);
     expect(card.skills[0]).toMatchObject({ tags: ['travel', 'planner'], inputModes: ['text/plain'] });
     expect(card.supportedInterfaces[0]?.url).toBe('https://gw.example.com/parley/a2a');
-    // One agent's requirement is not everybody's.
+    // An extension that one agent requires is optional at the routing agent.
     expect(card.capabilities.extensions?.some(({ required }) => required)).toBe(false);
   });
 
-  test('an agent that cannot be reached is missing, and the card says so', async () => {
+  test('an unreachable agent is omitted, and the card names it as missing', async () => {
     const card = await cardsOf([plain, away]).routingAgent(nobody);
     expect(card.skills.map(({ id }) => id)).toEqual(['plain.plain']);
     const route = card.capabilities.extensions?.find(({ uri }) => uri === ROUTE);
     expect(route?.params).toEqual({ missing: ['away'] });
   });
 
-  test('one that never answers does not keep the card waiting', async () => {
+  test('an agent that never answers does not block the card', async () => {
     const mute = new StaticAgent('mute', undefined);
     mute.facts = () => new Promise(() => {});
     expect((await cardsOf([plain, mute]).routingAgent(nobody)).skills).toHaveLength(1);
   });
 
-  test('G-15: per caller; with nothing to show it is still a card', async () => {
+  test('G-15: depends on the caller; without visible agents it is still a valid card', async () => {
     const cards = cardsOf([planner, plain], { admission: showing({ '': [], ann: ['plain'] }) });
     expect((await cards.routingAgent(ann)).skills.map(({ id }) => id)).toEqual(['plain.plain']);
     expect((await cards.routingAgent(nobody)).skills.map(({ id }) => id)).toEqual(['none']);
@@ -197,14 +197,14 @@ describe('the card of the routing agent', () => {
 });
 
 describe('the extended card (S-60)', () => {
-  test('an open gateway has none, and does not declare it', async () => {
+  test('a gateway without authentication has none, and does not declare it', async () => {
     await expect(cardsOf([plain]).extended(ann, undefined)).rejects.toMatchObject({ reason: 'unsupported_operation' });
   });
-  test('is for callers that are known', async () => {
+  test('is for authenticated callers', async () => {
     const cards = cardsOf([plain], { identified: true });
     await expect(cards.extended(nobody, undefined)).rejects.toMatchObject({ reason: 'unauthorized' });
   });
-  test('G-15: shows everything this caller may use, which the public card need not', async () => {
+  test('G-15: shows every agent that this caller may use, which the public card need not', async () => {
     const admission = showing({ '': ['plain'], ann: ['plain', 'planner'] });
     const cards = cardsOf([planner, plain], { identified: true, admission });
     expect((await cards.routingAgent(nobody)).skills).toHaveLength(1);

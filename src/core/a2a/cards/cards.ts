@@ -17,19 +17,19 @@ import type { Agent, AgentFacts, SignatureVerdict } from '../agent.js';
 import type { Directory } from '../routing/agent-directory.js';
 import { plainLine, plainText, webLink } from './card-text.js';
 
-/** An extension of every agent's card here: where its own card is found, and what became of that card's signatures. */
+/** The extension on every agent's card that contains the URL of the original card and the verdict on its signatures. */
 export const ORIGIN = `${PARLEY}/origin/v1`;
 
 export interface CardsOptions {
   readonly agents: Directory;
   readonly admission: Admission;
-  /** The URL callers reach the gateway under: the configured one, or the listener's. Asked anew for every card. */
+  /** The URL at which callers reach the gateway: the configured one, or that of the listener. Read for every card. */
   readonly base: () => string;
-  /** Whether that URL holds for everybody: then none that a proxy tells counts. */
+  /** Whether that URL applies to every caller, whatever URL a proxy reports. */
   readonly fixed?: boolean;
-  /** `host:port` of the gRPC listener as callers reach it; undefined while there is none. */
+  /** `host:port` of the gRPC listener as callers reach it; undefined without one. */
   readonly grpc: () => string | undefined;
-  /** Whether callers have to prove who they are, by a bearer token. */
+  /** Whether callers must authenticate with a bearer token. */
   readonly identified: boolean;
   /** Whether webhooks are delivered. */
   readonly push: boolean;
@@ -41,31 +41,31 @@ export interface CardsOptions {
     readonly documentationUrl?: string | undefined;
     readonly iconUrl?: string | undefined;
   };
-  /** What an agent is for, where the operator knows better than its card. */
+  /** The configured description of an agent, which replaces that of its card. */
   readonly describe?: (agent: string) => string | undefined;
-  /** Extensions of the gateway's own on every card, beside those named here. */
+  /** Further extensions of the gateway for every card. */
   readonly extensions?: readonly AgentExtension[];
-  /** How long a card of several agents waits for one that nothing is known of yet, in milliseconds. */
+  /** How long a card of several agents waits for an agent without a known card, in milliseconds. */
   readonly patience?: number;
 }
 
-/** A skill as the routing agent's card has it, and its id at its agent. */
+/** A skill on the routing agent's card, with its id at its agent. */
 export interface UnionSkill {
   readonly skill: AgentSkill;
   readonly ownId: string;
 }
 
-/** What a caller sees of one agent. */
+/** One agent as a caller sees it. */
 export interface VisibleAgent {
   readonly name: string;
   readonly agent: Agent;
-  /** Undefined where the agent cannot be reached and never could. */
+  /** Undefined if the agent has never been reached. */
   readonly facts: AgentFacts | undefined;
 }
 
 export interface OriginalCard {
   readonly agent: string;
-  /** The card as the agent wrote it. */
+  /** The original card of the agent. */
   readonly card: string;
   readonly signature: SignatureVerdict;
   readonly why: string | undefined;
@@ -75,48 +75,48 @@ const LIMITS = { name: 200, line: 200, text: 4_000, skills: 500, list: 50 };
 
 const BEARER = 'bearer';
 
-/** The gateway's cards: for each agent, and for the routing agent that stands before them all. */
+/** The gateway's cards: one for each agent, and one for the routing agent. */
 export class Cards {
   constructor(
     private readonly options: CardsOptions,
-    /** Asked for with every message that has to be routed, and the same until the agent has another card. */
+    /** Every routed message reads the skills, which stay the same until the agent's card changes. */
     private readonly unions = new WeakMap<
       AgentCard,
       { readonly agent: string; readonly skills: readonly UnionSkill[] }
     >(),
   ) {}
 
-  /** The same cards with other URLs: for a caller that reached the gateway under `url`. */
+  /** The same cards with the URL at which a caller reached the gateway. */
   at(url: string | undefined): Cards {
     if (url === undefined || this.options.fixed) return this;
     return new Cards({ ...this.options, base: () => url }, this.unions);
   }
 
-  /** The names of the agents this caller may know of. */
+  /** The names of the agents that this caller sees. */
   async visible(caller: Caller): Promise<readonly string[]> {
     const { admission, agents } = this.options;
     return visible(admission, caller, agents.names(), agentTarget);
   }
 
-  /** The URL of an agent here, or of the routing agent; `within` is a path below it. */
+  /** The URL of an agent at the gateway, or of the routing agent; `within` is a path below it. */
   url(agent: string | undefined, within = ''): string {
     const base = this.options.base();
     const path = `a2a${agent === undefined ? '' : `/${encodeURIComponent(agent)}`}${within && `/${within}`}`;
     return new URL(path, base.endsWith('/') ? base : `${base}/`).href;
   }
 
-  /** A path beside the endpoints, such as a well-known one. */
+  /** The URL of a path outside of the agents' endpoints, such as a well-known one. */
   beside(path: string): string {
     const base = this.options.base();
     return new URL(path, base.endsWith('/') ? base : `${base}/`).href;
   }
 
-  /** The card of one agent. Throws `agent_not_found`, or what keeps the agent from telling about itself. */
+  /** The card of one agent. Throws `agent_not_found`, or the error that prevents reading the agent's card. */
   async agent(caller: Caller, name: string): Promise<AgentCard> {
     return this.write(name, await this.facts(caller, await this.find(caller, name)));
   }
 
-  /** The card of the routing agent: the skills of all that this caller may know of. */
+  /** The card of the routing agent: the skills of all agents that this caller sees. */
   async routingAgent(caller: Caller): Promise<AgentCard> {
     const { routingAgent, extensions = [] } = this.options;
     const visibleAgents = await this.visibleAgents(caller);
@@ -125,15 +125,15 @@ export class Cards {
     const skills = cards.flatMap(({ name, card }) => this.skills(name, card).map(({ skill }) => skill));
     const route: AgentExtension = {
       uri: ROUTE,
-      description: 'Names the agent or the skill that a message is for, in the metadata of a request or its message',
-      // A list that misses an agent says so.
+      description: 'Selects the agent or the skill for a message, in the metadata of the request or of the message',
+      // Names the agents whose skills are missing.
       ...(missing.length > 0 && { params: { missing } }),
     };
     const foreign = new Map<string, AgentExtension>();
     for (const { card } of cards) {
       for (const extension of this.passing(card)) {
         const { required: _, ...optional } = extension;
-        // One agent's requirement is not everybody's.
+        // An extension that one agent requires is optional at the routing agent.
         if (!foreign.has(extension.uri)) foreign.set(extension.uri, optional as AgentExtension);
       }
     }
@@ -153,28 +153,28 @@ export class Cards {
     };
   }
 
-  /** The extended card: what this caller, who has proved who it is, may use (S-60). */
+  /** The extended card: the agents that this authenticated caller may use (S-60). */
   async extended(caller: Caller, agent: string | undefined): Promise<AgentCard> {
     if (!this.options.identified) {
       throw new ProtocolError(
         'unsupported_operation',
-        'This gateway knows no callers, so it has no card for one of them; the public card says everything',
+        'This gateway has no authentication, so it has no extended card; the public card is complete',
       );
     }
     if (caller.principal.key === '') {
-      throw new ProtocolError('unauthorized', 'The extended card is for callers that prove who they are');
+      throw new ProtocolError('unauthorized', 'The extended card requires authentication');
     }
     const cards = this.at(caller.gatewayUrl);
     return agent === undefined ? cards.routingAgent(caller) : cards.agent(caller, agent);
   }
 
-  /** An agent's own card as it came, with what became of its signatures (G-13). */
+  /** An agent's original card, with the verdict on its signatures (G-13). */
   async original(caller: Caller, name: string): Promise<OriginalCard> {
     const { original } = await this.facts(caller, await this.find(caller, name));
     return { agent: name, card: original.text, signature: original.signature, why: original.why };
   }
 
-  /** Every agent this caller may know of, each with what is known of it. */
+  /** Every agent that this caller sees, with its known facts. */
   async visibleAgents(caller: Caller): Promise<VisibleAgent[]> {
     const { agents, patience = 3_000 } = this.options;
     return Promise.all(
@@ -185,18 +185,18 @@ export class Cards {
     );
   }
 
-  /** What this caller may know of an agent, waiting a while where nothing is known. */
+  /** The facts of an agent for this caller. Waits up to `patience` if none are known. */
   private async known(caller: Caller, agent: Agent, patience: number): Promise<AgentFacts | undefined> {
     const shared = !this.options.admission.sees || !agent.factsFor;
     return (shared ? agent.known() : undefined) ?? factsOf(agent, () => this.facts(caller, agent), patience);
   }
 
-  /** What an agent is for, in the words of the configuration or its own. */
+  /** The description of an agent: the configured one, or that of its card. */
   about(name: string, card: AgentCard): string {
     return this.options.describe?.(name) || card.description || '';
   }
 
-  /** The skills of an agent as the routing agent's card has them: named by agent, and complete without the agent's defaults (G-2). */
+  /** The skills of an agent for the routing agent's card: named by agent, and with the defaults of the agent (G-2). */
   skills(agent: string, card: AgentCard): readonly UnionSkill[] {
     const known = this.unions.get(card);
     if (known?.agent === agent) return known.skills;
@@ -220,15 +220,15 @@ export class Cards {
     return agent;
   }
 
-  /** What this caller may know of an agent. */
+  /** The facts of an agent for this caller. */
   private async facts(caller: Caller, agent: Agent): Promise<AgentFacts> {
     if (this.options.admission.sees && agent.factsFor) return agent.factsFor(caller);
     return agent.known() ?? (await agent.facts());
   }
 
   /**
-   * The gateway's own card for an agent. It states what is known to hold through the gateway and nothing else: members of
-   * the agent's card that nobody here knows stay in the original.
+   * The gateway's card for an agent. It contains only statements that hold through the gateway; unknown members of the
+   * agent's card appear only in the original.
    */
   private write(name: string, { card, original }: AgentFacts): AgentCard {
     const title = plainLine(card.name || name, LIMITS.name) || name;
@@ -239,7 +239,7 @@ export class Cards {
     const skills = skillsOf(name, card).map((skill) => writeSkill(skill, []));
     const origin: AgentExtension = {
       uri: ORIGIN,
-      description: "Where the agent's own card is found, and whether its signature holds",
+      description: 'The URL of the original card of the agent, and whether its signature is valid',
       params: {
         card: this.url(name, '.well-known/original-card.json'),
         signature: original.signature,
@@ -266,20 +266,20 @@ export class Cards {
     };
   }
 
-  /** Every binding at every version declared, the preferred one first; never one that is not served (S-3, G-10). */
+  /** Every served binding at every version, the preferred one first (S-3, G-10). */
   private interfaces(agent: string | undefined): AgentInterface[] {
     const url = this.url(agent);
     const grpc = this.options.grpc();
     return DECLARED_VERSIONS.flatMap(({ version: protocolVersion, tenants }): AgentInterface[] => {
       const overHttp = HTTP_BINDINGS.map((protocolBinding) => ({ url, protocolBinding, protocolVersion }));
       if (grpc === undefined) return overHttp;
-      // Where a version has no tenant, metadata names the agent, and without it the routing agent finds one.
+      // In a version without tenants, metadata names the agent; otherwise the routing agent chooses one.
       const tenant = agent === undefined || !tenants ? {} : { tenant: agent };
       return [...overHttp, { url: grpc, protocolBinding: 'GRPC', protocolVersion, ...tenant }];
     });
   }
 
-  /** What the gateway delivers, whether the agent does or not (G-12). */
+  /** The capabilities of the gateway, independent of the agent's (G-12). */
   private capabilities(extensions: readonly AgentExtension[]): AgentCapabilities {
     return {
       streaming: true,
@@ -289,21 +289,21 @@ export class Cards {
     };
   }
 
-  /** What the gateway asks of callers; what an agent asks of the gateway is no business of theirs (G-11, S1-46). */
+  /** The security requirements of the gateway. Callers need not know those of the agent (G-11, S1-46). */
   private security(): Pick<AgentCard, 'securitySchemes' | 'securityRequirements'> {
     if (!this.options.identified) return {};
     return {
       securitySchemes: {
         [BEARER]: { httpAuthSecurityScheme: { description: 'A token of this gateway', scheme: 'Bearer' } },
       },
-      // An empty list of scopes is not written, so that every canonical form of the card has the same members (S-6).
+      // An empty list of scopes is omitted, so that every canonical form of the card has the same members (S-6).
       securityRequirements: [{ schemes: { [BEARER]: {} } }],
     };
   }
 
   /**
-   * Extensions of an agent that can be used through the gateway, as its card describes them. Of a gateway's own only the
-   * one that is named: the others speak of the hop they were written for.
+   * The agent's extensions that work through the gateway. Of a gateway's own extensions only `own` passes: the others
+   * apply to a single hop.
    */
   private passing(card: AgentCard, own?: string): AgentExtension[] {
     const passes = (uri: string): boolean => uri === own || !uri.startsWith(PARLEY);
@@ -320,7 +320,7 @@ export class Cards {
   }
 }
 
-/** A card must have a skill: an agent that names none has the one it is there for. */
+/** A card must have a skill: an agent without skills gets one that stands for the whole agent. */
 function skillsOf(agent: string, card: AgentCard): AgentSkill[] {
   const skills = (card.skills ?? []).filter(({ id }) => typeof id === 'string' && id !== '').slice(0, LIMITS.skills);
   if (skills.length > 0) return skills;
@@ -335,7 +335,7 @@ function writeSkill(skill: AgentSkill, tags: readonly string[]): AgentSkill {
     id: skill.id,
     name,
     description: plainText(skill.description || '', LIMITS.text) || name,
-    // A required member that is empty is left out by some canonical forms and kept by others (S-6).
+    // Some canonical forms omit an empty required member and others keep it (S-6).
     tags: written.length > 0 ? written : [skill.id],
     ...(examples.length > 0 && { examples }),
     ...(skill.inputModes?.length && { inputModes: modes(skill.inputModes) }),
@@ -346,7 +346,7 @@ function writeSkill(skill: AgentSkill, tags: readonly string[]): AgentSkill {
 const NO_SKILL: AgentSkill = {
   id: 'none',
   name: 'No agent yet',
-  description: 'No agent is known here to this caller.',
+  description: 'This caller sees no agent.',
   tags: ['none'],
 };
 
@@ -371,7 +371,10 @@ function providerOf({ provider }: AgentCard): AgentCard['provider'] {
   return url !== undefined && organization !== '' ? { url, organization } : undefined;
 }
 
-/** Which schemes the agent names for its skills: for information, as the gateway answers for them (G-11). */
+/**
+ * The security schemes that the agent names for its skills, for information: callers authenticate to the gateway
+ * (G-11).
+ */
 function skillSecurity({ skills }: AgentCard): JsonObject {
   const named = (skills ?? []).flatMap(({ id, securityRequirements }): [string, string[]][] => {
     const schemes = (securityRequirements ?? []).flatMap((requirement) => Object.keys(requirement['schemes'] ?? {}));
@@ -380,14 +383,14 @@ function skillSecurity({ skills }: AgentCard): JsonObject {
   return named.length > 0 ? { skillSecurity: Object.fromEntries(named) } : {};
 }
 
-/** The facts of an agent, if they come within a while. */
+/** The facts of an agent, if they arrive within the time. */
 async function factsOf(
   agent: Agent,
   asked: () => Promise<AgentFacts>,
   patience: number,
 ): Promise<AgentFacts | undefined> {
   if (agent.health().status === 'down') {
-    // Found again in the background: a card is not kept waiting for one that is known to be away.
+    // Retries in the background: a card does not wait for an agent that is known to be unreachable.
     void agent.facts().catch(() => {});
     return undefined;
   }

@@ -6,7 +6,7 @@ import { awaitTurn } from './agent-turn.js';
 
 const task = (state: Task['status']['state']): Task => ({ id: 't', contextId: 'c', status: { state } });
 
-/** A stream that is told what to say. */
+/** A stream whose events the test pushes. */
 function stream(): { answer: AgentAnswer; say(event: StreamResponse): void; end(): void; left: () => boolean } {
   const events: (StreamResponse | undefined)[] = [];
   let wake = (): void => {};
@@ -38,7 +38,7 @@ const options = (cancellation = new Cancellation(), before?: Task['status']) => 
   return { cancellation, before, news, onNews: (event: StreamResponse) => news.push(event) };
 };
 
-test('hears all of a turn, and what came on the way', async () => {
+test('returns the end of a turn, and reports the events before it', async () => {
   const { answer, say, end } = stream();
   const ear = options();
   say({ task: task('TASK_STATE_WORKING') });
@@ -51,7 +51,7 @@ test('hears all of a turn, and what came on the way', async () => {
   expect(ear.news).toHaveLength(2);
 });
 
-test('does not wait for an authorisation that it has to ask for, nor take the old request for a new one (S-63)', async () => {
+test('ends at a new authorization request, and ignores the previous one (S-63)', async () => {
   const { answer, say, left } = stream();
   const before = task('TASK_STATE_AUTH_REQUIRED').status;
   say({ task: task('TASK_STATE_AUTH_REQUIRED') });
@@ -61,7 +61,7 @@ test('does not wait for an authorisation that it has to ask for, nor take the ol
   expect(left()).toBe(true);
 });
 
-test('whoever leaves need not wait, and learns of the task as soon as it is known', async () => {
+test('a client that leaves does not wait, and the task is reported once it is known', async () => {
   const { answer, say, left } = stream();
   const cancellation = new Cancellation();
   let open = (_: AgentAnswer): void => {};
@@ -71,7 +71,7 @@ test('whoever leaves need not wait, and learns of the task as soon as it is know
   const hearingIt = awaitTurn(opening, options(cancellation));
   cancellation.cancel();
   const heard = await hearingIt;
-  if (heard.kind !== 'left') throw new Error('it should have left');
+  if (heard.kind !== 'left') throw new Error('expected the turn to end with "left"');
   open(answer);
   say({ task: task('TASK_STATE_WORKING') });
   expect(await heard.task).toMatchObject({ id: 't' });
@@ -79,7 +79,7 @@ test('whoever leaves need not wait, and learns of the task as soon as it is know
   expect(left()).toBe(true);
 });
 
-test('whoever leaves what never began has nothing to cancel', async () => {
+test('a client that leaves before a task exists has nothing to cancel', async () => {
   const cancellation = new Cancellation();
   cancellation.cancel();
   const heard = await awaitTurn(Promise.reject(new Error('away')), options(cancellation));

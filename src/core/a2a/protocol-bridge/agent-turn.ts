@@ -4,7 +4,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { Cancellation } from '../../caller.js';
 import type { AgentAnswer } from '../gateway.js';
 
-/** How a turn of a conversation with an agent ended: with its word, or with the client gone before that. */
+/** How a turn with an agent ended: with a task or a message, or because the client left first. */
 export type TurnResult =
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'message'; readonly message: Message }
@@ -12,15 +12,15 @@ export type TurnResult =
 
 export interface TurnOptions {
   readonly cancellation: Cancellation;
-  /** How the task stood before the turn: as long as it stands so, nothing has happened. */
+  /** The status before the turn: while the status is unchanged, the agent has not reacted yet. */
   readonly before: TaskStatus | undefined;
-  /** Hears what comes on the way. */
+  /** Gets the events before the end of the turn. */
   onNews(event: StreamResponse): void;
 }
 
 /**
- * Hears what an agent says until the turn is the client's again. A client that leaves is not kept waiting; the task it
- * began may only be known later, and whoever is to cancel it can wait for that.
+ * Reads an agent's events until the agent waits for the client or is done. If the client leaves, the function returns
+ * at once; the task may become known later, so `left` contains a promise for the caller that cancels it.
  */
 export async function awaitTurn(opening: Promise<AgentAnswer>, options: TurnOptions): Promise<TurnResult> {
   let tell: (task: Task | undefined) => void = () => {};
@@ -39,7 +39,7 @@ export async function awaitTurn(opening: Promise<AgentAnswer>, options: TurnOpti
   }
 }
 
-/** An agent that took too long is in the middle of something that nobody waits for any more. */
+/** After a timeout the agent may still work on a task without a waiting client, as if the client had left. */
 function failed(error: unknown, task: Promise<Task | undefined>): TurnResult {
   if (error instanceof ProtocolError && error.reason === 'upstream_timeout') return { kind: 'left', task };
   throw error;
@@ -51,21 +51,21 @@ async function read(
   tell: (task: Task | undefined) => void,
 ): Promise<TurnResult> {
   const answer = await opening;
-  if (answer.kind !== 'stream') throw new ProtocolError('internal', 'A stream was expected');
+  if (answer.kind !== 'stream') throw new ProtocolError('internal', 'Expected a stream from the agent gateway');
   let task: Task | undefined;
   for await (const { value: event } of answer.events) {
     if (event.message) return { kind: 'message', message: event.message };
     task = applyEvent(task, event);
     tell(task);
-    // Leaving the loop lets go of the stream.
+    // Leaving the loop closes the stream.
     if (options.cancellation.cancelled) break;
     options.onNews(event);
-    if (waitsForSomebody(task, options.before)) break;
+    if (waitsForAuthorization(task, options.before)) break;
   }
-  if (!task) throw new ProtocolError('invalid_agent_response', 'The agent said nothing');
+  if (!task) throw new ProtocolError('invalid_agent_response', 'The agent ended its stream without an event');
   return { kind: 'task', task };
 }
 
-/** The stream of a task that waits for an authorisation stays open meanwhile (S-63); its client is to be asked now. */
-const waitsForSomebody = ({ status }: Task, before: TaskStatus | undefined): boolean =>
+/** The stream of a task stays open while the task waits for authorization (S-63), but the client must be asked now. */
+const waitsForAuthorization = ({ status }: Task, before: TaskStatus | undefined): boolean =>
   status.state === 'TASK_STATE_AUTH_REQUIRED' && !(before && JSON.stringify(before) === JSON.stringify(status));

@@ -35,15 +35,15 @@ import type { Agent, Exchange } from '../agent.js';
 import type { AgentAnswer, AgentGateway } from '../gateway.js';
 import { awaitTurn } from './agent-turn.js';
 
-/** How long a list of an agent's tools is good where nothing is heard of its card. */
+/** The TTL of an agent's list of tools. */
 const LIST_TTL = 60_000;
 
-/** What comes back with the answer to a question: the gateway seals it like every server's state. */
+/** The state of a question, which returns with the answer. The gateway seals it like any server's `requestState`. */
 interface Waiting {
   readonly taskId: string;
   readonly contextId?: string;
   readonly key: string;
-  /** What was asked, for agents whose messages have no ids of their own. */
+  /** The text of the question, for agents whose messages have no ids. */
   readonly asked: string;
 }
 
@@ -55,18 +55,19 @@ interface Talk {
 }
 
 /**
- * An A2A agent as an MCP server: its skills are tools. It is a server of the newest revision, so every client reaches it
- * over the bridge that is there already; a task that asks for input is a call that asks, and goes on when it is answered.
+ * Presents an A2A agent as an MCP server whose tools are the agent's skills. It acts as a server of the newest
+ * revision, so the era bridge serves clients of every revision. A task that requires input becomes a call with a
+ * question, and the answer continues the task.
  */
 export class AgentUpstream implements Upstream {
   readonly name: string;
-  /** The conversation a client's session has with the agent, where it names none itself. */
+  /** The A2A context of each client session, for calls that name none. */
   private readonly contexts = new Map<string, string>();
 
   constructor(
     private readonly agent: Agent,
     private readonly gateway: AgentGateway,
-    /** How long a call may take in all, in milliseconds. */
+    /** The longest duration of a call, in milliseconds. */
     private readonly callMax: number,
   ) {
     this.name = agent.name;
@@ -124,21 +125,21 @@ export class AgentUpstream implements Upstream {
     return this.send(talk, request, undefined);
   }
 
-  /** Goes on with a task that asked something. */
+  /** Continues a task that asked a question. */
   private async answer(talk: Talk, waiting: Waiting): Promise<Outcome> {
     const { caller, call } = talk;
     const { taskId, contextId, key } = waiting;
     const answers = call.params.get('inputResponses');
     const answer = isObject(answers) ? answers[key] : undefined;
-    if (!isObject(answer)) throw new ProtocolError('invalid_params', `The question "${key}" was not answered`);
+    if (!isObject(answer)) throw new ProtocolError('invalid_params', `"inputResponses" has no answer for "${key}"`);
     const parts = answerParts(answer);
     if (!parts) {
       const task = await this.ask(caller, 'CancelTask', { id: taskId });
       return complete(RawObject.from(taskResult(this.name, task as unknown as Task)));
     }
     const task = await this.task(caller, taskId);
-    // What was asked for was done elsewhere, at a web page, or this very answer came before: it is no answer to anything
-    // else that is asked by now.
+    // The task no longer asks this question: the user completed it on a web page, or the same answer arrived before.
+    // The answer must not go to a later question.
     if (!isInterrupted(task.status.state) || !stillAsks(task, waiting)) return this.follow(talk, task);
     const message = { messageId: randomUUID(), role: 'ROLE_USER' as const, taskId, parts };
     return this.send(talk, { message: { ...message, ...(contextId !== undefined && { contextId }) } }, task);
@@ -153,7 +154,7 @@ export class AgentUpstream implements Upstream {
     return this.turn(talk, 'SubscribeToTask', { id: task.id }, task);
   }
 
-  /** Hears what the agent says until the turn is the client's again; news on the way are progress. */
+  /** Reads an agent's events until the agent waits for the client or is done; events before that become progress. */
   private async turn(
     talk: Talk,
     operation: Operation,
@@ -177,10 +178,11 @@ export class AgentUpstream implements Upstream {
         this.remember(caller, heard.message.contextId);
         return complete(RawObject.from(replyResult(this.name, heard.message)));
       case 'left':
-        // Whoever leaves a call wants it no more; the agent is told, and whether it stops is its own matter.
+        // A client that leaves a call no longer needs its result, so the gateway cancels the task. The agent decides
+        // whether to stop.
         void heard.task.then((task) => task && this.cancel(caller, task.id)).catch(() => {});
         if (!call.cancellation.cancelled) {
-          const late = `Agent "${this.name}" did not come to an end in time`;
+          const late = `Agent "${this.name}" did not finish in time`;
           throw new ProtocolError('upstream_timeout', late, { outcome: 'unknown', data: { server: this.name } });
         }
         throw new ProtocolError('cancelled', call.cancellation.reason ?? 'The request was cancelled', {
@@ -211,7 +213,7 @@ export class AgentUpstream implements Upstream {
     return complete(RawObject.from(taskResult(this.name, task, tool)));
   }
 
-  /** A question of the agent's that nobody is going to answer: what asked it is not needed any more. */
+  /** The client will not answer the agent's question, so the gateway cancels the task. */
   abandon(caller: Caller, state: string): void {
     this.cancel(caller, waitingIn(state).taskId);
   }
@@ -229,7 +231,7 @@ export class AgentUpstream implements Upstream {
   }
 
   private handle(caller: Caller, operation: Operation, request: JsonObject): Promise<AgentAnswer> {
-    // The client's leaving is dealt with here: the task it began is to be cancelled, not only left alone.
+    // The exchange has a cancellation of its own, because this class cancels the task when the client leaves.
     const exchange: Exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
     return this.gateway.handle(caller, {
       agent: this.name,
@@ -244,7 +246,7 @@ export class AgentUpstream implements Upstream {
   private async ask(caller: Caller, operation: Operation, request: JsonObject): Promise<JsonObject> {
     const answer = await this.handle(caller, operation, request);
     if (answer.kind !== 'result' || !isObject(answer.result.value))
-      throw new ProtocolError('internal', 'A result was expected');
+      throw new ProtocolError('internal', 'Expected a result from the agent gateway');
     return answer.result.value;
   }
 
@@ -258,7 +260,7 @@ export class AgentUpstream implements Upstream {
     return this.watch(filter, deliver);
   }
 
-  /** Its lists say themselves how long they are fresh. */
+  /** The agent's lists have a TTL. */
   listNews(): 'polled' {
     return 'polled';
   }
@@ -274,7 +276,7 @@ export class AgentUpstream implements Upstream {
     return { status, speaks: [], ...(detail !== undefined && { detail }) };
   }
 
-  /** The agent itself is closed where it was made. */
+  /** The owner of the agent closes it. */
   close(): Promise<void> {
     return Promise.resolve();
   }
@@ -286,7 +288,7 @@ const digestOf = (question: InputRequest): string =>
 const stillAsks = (task: Task, { key, asked }: Waiting): boolean =>
   questionKey(task) === key || digestOf(questionOf(task)) === asked;
 
-/** Waits for the agent as long as its client does, and no longer than a call may take. */
+/** Cancels the wait for the agent when the client leaves, and after the longest duration of a call. */
 class Patience {
   readonly over = new Cancellation();
   private readonly off: () => void;
@@ -294,7 +296,7 @@ class Patience {
 
   constructor(cancellation: Cancellation, longest: number) {
     this.off = cancellation.onCancel((reason) => this.over.cancel(reason));
-    this.timer = setTimeout(() => this.over.cancel('it took too long'), longest);
+    this.timer = setTimeout(() => this.over.cancel('the call timed out'), longest);
   }
 
   end(): void {
@@ -308,9 +310,9 @@ function waitingIn(state: string): Waiting {
     const value = JSON.parse(state) as Partial<Waiting>;
     if (typeof value.taskId === 'string' && typeof value.key === 'string') return value as Waiting;
   } catch {
-    // Said below.
+    // The error below covers a state that is not JSON.
   }
-  throw new ProtocolError('invalid_state', 'The request state is not one of this agent');
+  throw new ProtocolError('invalid_state', 'The request state belongs to another server');
 }
 
 function progressOf(event: StreamResponse, progress: number): { method: string; params: JsonObject } {

@@ -3,7 +3,7 @@ import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { Cancellation } from '../../caller.js';
 import type { Events } from '../agent.js';
 
-/** A turn of a task that the gateway works on itself: its events so far, for everybody who hears them. */
+/** One turn of a task that the gateway runs itself: its events so far, for all listeners. */
 export class TaskRun {
   readonly cancellation = new Cancellation();
   private readonly events: StreamResponse[] = [];
@@ -25,7 +25,7 @@ export class TaskRun {
     return this.ended;
   }
 
-  /** Adds an event; after one that settles the task nothing is added any more. */
+  /** Adds an event. After an event that settles the task, further events are ignored. */
   emit(event: StreamResponse): void {
     if (this.ended) return;
     this.events.push(event);
@@ -34,7 +34,7 @@ export class TaskRun {
     for (const wake of [...this.waiting]) wake();
   }
 
-  /** The whole turn, or what comes from now on behind the task as it stands. */
+  /** The events of the whole turn, or the current task and the events after it. */
   async *listen(fromStart: boolean): Events {
     if (!fromStart) yield { value: { task: this.current } };
     for (let at = fromStart ? 0 : this.events.length; ; ) {

@@ -1,4 +1,4 @@
-/** Two replicas of an agent that is made of tools; the system tests have one, with real servers behind it. */
+/** Two replicas of a tool agent. The system tests cover one replica with real servers. */
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { SendMessageRequest, Task } from '../../../protocol/a2a/model.js';
@@ -16,7 +16,7 @@ import { ToolAgent } from './tool-agent.js';
 const TOOLS = [{ name: 'work', inputSchema: { type: 'object' } }];
 const SAY: SendMessageRequest = { message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'go' }] } };
 
-/** Replicas in one process: what one asks of another is answered at once, unless that one is gone. */
+/** Replicas in one process: a request to a replica is answered at once, unless that replica is gone. */
 class Replicas {
   private readonly handlers = new Map<string, (payload: JsonValue) => Promise<JsonValue>>();
   readonly gone = new Set<string>();
@@ -42,7 +42,7 @@ class Replicas {
   }
 }
 
-/** Tasks as they are written, and two agents that write there what they are told to. */
+/** Stored tasks, and two agents that write to them. */
 function testbed() {
   const key = randomBytes(32);
   const seal = new Seal({ active: { id: 'k', key }, find: () => key });
@@ -50,9 +50,9 @@ function testbed() {
   const written = new Map<string, Task>();
   const calls: { call: Call; finish: () => void }[] = [];
   const gateway: Gateway = {
-    listen: () => Promise.reject(new Error('nobody listens')),
-    describe: () => Promise.reject(new Error('nobody asks')),
-    onTask: () => Promise.reject(new Error('nobody asks')),
+    listen: () => Promise.reject(new Error('unexpected listen')),
+    describe: () => Promise.reject(new Error('unexpected describe')),
+    onTask: () => Promise.reject(new Error('unexpected onTask')),
     call: (_, call) =>
       call.method === 'tools/list'
         ? Promise.resolve(complete(RawObject.from({ tools: TOOLS })))
@@ -95,7 +95,7 @@ function testbed() {
 const stateOn = async (agent: ToolAgent, { id }: Task): Promise<string> =>
   (await agent.getTask(GATEWAY, { id })).value.status.state;
 
-test('a task that one replica works on is known, canceled and over at the other', async () => {
+test('a task that one replica runs can be read and canceled at the other', async () => {
   const { begin, one, two, calls } = testbed();
   const first = await begin(one);
   expect(noteIn(first.metadata)).toBe('one');
@@ -108,7 +108,7 @@ test('a task that one replica works on is known, canceled and over at the other'
   expect(calls[1]!.call.cancellation.cancelled).toBe(true);
 });
 
-test('the end of a task that nobody waits for is written; what a dead replica left has failed', async () => {
+test('the end of a task is stored without a waiting client; a task of a dead replica has failed', async () => {
   const { begin, one, two, calls, written, replicas } = testbed();
   const kept = await begin(one);
   calls[0]!.finish();

@@ -31,27 +31,27 @@ import { failure, moved, runnerOf, status, working } from './tool-status.js';
 export interface ToolAgentOptions extends ToolMessageHandlerOptions {
   readonly name: string;
   readonly description: string | undefined;
-  /** Names of tools as the gateway lists them, `*` standing for any characters. */
+  /** Names of tools as the gateway lists them; `*` stands for any characters. */
   readonly tools: readonly string[];
-  /** Tells of changed lists of tools. */
+  /** Reports changed lists of tools. */
   readonly onToolsChanged: (listener: () => void) => () => void;
-  /** Where the tasks of this agent are kept, as every agent's are. */
+  /** The store of this agent's tasks. */
   readonly records: Pick<AgentRecords, 'findUpstream'>;
-  /** Has a task of this agent written as it stands, where nobody follows it. */
+  /** Stores the current state of a task that no follower updates. */
   readonly tell: (key: TaskKey) => Promise<void>;
   readonly cluster: Cluster;
 }
 
-/** What replicas ask each other of tasks that one of them works on. */
+/** Subjects of requests between replicas about running tasks. */
 const CANCEL = 'tool-agent:cancel';
 const TASK = 'tool-agent:task';
-/** How often it is looked whether the end of a turn is written, and how long between two looks at most. */
+/** How often the agent checks whether the end of a turn is stored, and the pauses between the checks. */
 const LOOKS = { most: 40, first: 20, longest: 5_000 };
 
-/** An A2A agent whose skills are MCP tools of this gateway: each message is one call, and each call a task. */
+/** An A2A agent whose skills are MCP tools of this gateway: each message is one tool call, and each call is a task. */
 export class ToolAgent implements Agent {
   readonly name: string;
-  /** The turns that are worked on, and those whose end is not written yet. */
+  /** The running turns, and the turns whose end is not stored yet. */
   private readonly runs = new Map<string, TaskRun>();
   private readonly turns: ToolMessageHandler;
   private readonly patterns: readonly Glob[];
@@ -94,7 +94,7 @@ export class ToolAgent implements Agent {
     if (!this.facing) {
       const tools = await this.tools(GATEWAY);
       const facts = this.factsOf(tools);
-      // An empty list may be one of servers that are not up yet: it is asked for again.
+      // An empty list may mean that the servers are not up yet, so it is not cached.
       if (tools.length === 0) return facts;
       this.facing = facts;
     }
@@ -142,7 +142,7 @@ export class ToolAgent implements Agent {
     return this.options.onToolsChanged(listener);
   }
 
-  /** A task is there before it is worked on, so that it can be asked for and canceled; whoever wants to wait waits for it. */
+  /** The task exists before the tool call starts, so that clients can read and cancel it at once. */
   async send(caller: Caller, { value }: Passed<SendMessageRequest>, _: Exchange): Promise<Passed<SendMessageResponse>> {
     return { value: { task: (await this.begin(caller, value)).task } };
   }
@@ -159,9 +159,9 @@ export class ToolAgent implements Agent {
     const run = this.runs.get(id);
     if (run) return run.listen(false);
     const task = await this.find(id);
-    // Asked for again and again instead.
+    // A subscription to a task of another replica is emulated by polling.
     if (!isSettled(task.status.state))
-      throw new ProtocolError('unsupported_operation', 'Another replica works on the task');
+      throw new ProtocolError('unsupported_operation', 'Another replica runs the task');
     return (async function* (): Events {
       yield { value: { task } };
     })();
@@ -182,7 +182,7 @@ export class ToolAgent implements Agent {
     return { value: moved(task, 'TASK_STATE_CANCELED') };
   }
 
-  /** A task whose process is gone has failed, and the call with it; it is not run again. */
+  /** A task whose process is gone has failed, and its call is not repeated. */
   private async find(id: string): Promise<Task> {
     const run = this.runs.get(id);
     if (run) return run.task;
@@ -190,7 +190,7 @@ export class ToolAgent implements Agent {
     if (isSettled(written.status.state)) return written;
     const held = await this.held(written);
     if (held) return held;
-    // It may have come to its end between the two looks.
+    // The task may have ended between the two reads.
     const now = await this.written(id);
     if (isSettled(now.status.state)) return now;
     return moved(now, 'TASK_STATE_FAILED', [{ text: 'The gateway process that ran the task is gone' }]);
@@ -202,7 +202,7 @@ export class ToolAgent implements Agent {
     return taskForAgent(record.task, record);
   }
 
-  /** The task as the replica that works on it has it. */
+  /** The task from the replica that runs it. */
   private async held(task: Task): Promise<Task | undefined> {
     const runner = runnerOf(task);
     const { cluster } = this.options;
@@ -217,7 +217,12 @@ export class ToolAgent implements Agent {
   }
 
   setCallback(): Promise<void> {
-    return Promise.reject(new ProtocolError('push_not_supported', 'The gateway follows its own tasks'));
+    return Promise.reject(
+      new ProtocolError(
+        'push_not_supported',
+        'A tool agent accepts no callback URL: the gateway follows the task itself',
+      ),
+    );
   }
 
   health(): AgentHealth {
@@ -231,7 +236,7 @@ export class ToolAgent implements Agent {
     return Promise.resolve();
   }
 
-  /** Finds out what is to be done, and does it while the caller hears or goes. */
+  /** Chooses the tool and starts the call, which continues whether or not the caller waits. */
   private async begin(caller: Caller, request: SendMessageRequest): Promise<TaskRun> {
     const { message } = request;
     const tools = await this.tools(caller);
@@ -247,16 +252,16 @@ export class ToolAgent implements Agent {
     return run;
   }
 
-  /** A task takes a message when it waits for one: of two answers to one question only the first counts. */
+  /** A task accepts a message only while it waits for one: of two answers to a question only the first counts. */
   private checkWaits(task: Task): void {
     const run = this.runs.get(task.id);
     if (isInterrupted(task.status.state) && (!run || run.task === task)) return;
-    throw new ProtocolError('unsupported_operation', 'The task is worked on; it takes messages when it asks for them', {
+    throw new ProtocolError('unsupported_operation', 'The task is running; send a message when it asks for input', {
       outcome: 'not_executed',
     });
   }
 
-  /** Remembers how a turn ended until that is written: not everybody who began one stays to hear of it. */
+  /** Keeps the end of a turn in memory until it is stored, because the client may not wait for the end. */
   private async keep(run: TaskRun): Promise<void> {
     const { id } = run.task;
     const { records, tell, cluster } = this.options;
@@ -267,11 +272,11 @@ export class ToolAgent implements Agent {
         if (!record) continue;
         const { status: written } = record.task;
         if (isTerminal(written.state) || sameStatus(written, run.task.status)) break;
-        // Another replica has gone on with it.
+        // Another replica has continued the task.
         if (runnerOf(record.task) !== cluster.self) break;
         await tell({ agent: record.agent, owner: record.owner, id: record.id });
       } catch {
-        // The store is away, and is asked again.
+        // The store is unavailable; the loop tries again.
       }
     }
     if (this.runs.get(id) === run) this.runs.delete(id);

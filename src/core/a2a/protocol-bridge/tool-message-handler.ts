@@ -16,14 +16,14 @@ import type { TaskRun } from './task-run.js';
 import { missing, names, progress, questionsOf, status, whichTool } from './tool-status.js';
 
 export interface ToolMessageHandlerOptions {
-  /** The MCP side. */
+  /** The MCP side of the gateway. */
   readonly gateway: Gateway;
   readonly seal: Seal;
   /** How long a task may wait for its client. */
   readonly patience: number;
 }
 
-/** What a waiting task waits for: a tool and its arguments, or the answers to what the tool asked. */
+/** The open need of a waiting task: a tool and its arguments, or the answers to the tool's questions. */
 interface Waiting {
   readonly tool: string | undefined;
   readonly args: JsonObject;
@@ -31,17 +31,17 @@ interface Waiting {
   readonly asked?: InputRequests;
 }
 
-/** What the tools' servers may ask is put to the A2A client as INPUT_REQUIRED; a model or roots it does not have. */
+/** Questions of servers reach the A2A client as INPUT_REQUIRED. An A2A client has no sampling and no roots. */
 const CAPABILITIES = { elicitation: { form: {}, url: {} } };
 
 /**
- * A message to an agent that is made of tools: which tool is meant, is all there that it needs, and then the call. What
- * is missing and what the tool asks is asked of the client, and the next message goes on from there.
+ * Handles a message to a tool agent: chooses the tool, checks its arguments and calls it. Missing arguments and
+ * questions of the tool go to the client, and the next message continues from there.
  */
 export class ToolMessageHandler {
   constructor(private readonly options: ToolMessageHandlerOptions) {}
 
-  /** `before` is the task that the message goes on with. */
+  /** `before` is the task that the message continues. */
   async work(
     caller: Caller,
     run: TaskRun,
@@ -114,7 +114,7 @@ export class ToolMessageHandler {
     run.emit(status(run.task, state, failed ? [{ text: textOf(parts) || `Tool "${tool.name}" failed` }] : undefined));
   }
 
-  /** What is needed to go on is noted with the question, sealed for its caller. */
+  /** The data for the continuation is stored with the question, sealed for its caller. */
   private ask(
     caller: Caller,
     run: TaskRun,
@@ -132,11 +132,14 @@ export class ToolMessageHandler {
     try {
       return this.options.seal.open('state', caller.principal.key, sealed) as Waiting;
     } catch {
-      throw new ProtocolError('unsupported_operation', 'The task waited too long for its answer');
+      throw new ProtocolError(
+        'unsupported_operation',
+        'The answer came too late: the question of the task has expired',
+      );
     }
   }
 
-  /** What a cancelled task still waits for is answered as cancelled, so that the tool's server is let go. */
+  /** Answers the open question of a cancelled task as cancelled, so that the tool's server can end the call. */
   async giveUp(caller: Caller, task: Task): Promise<void> {
     try {
       const { tool, args = {}, asked = {}, state } = this.waitingIn(caller, task) ?? {};
@@ -146,20 +149,20 @@ export class ToolMessageHandler {
       const call = callOf('tools/call', params, new Cancellation());
       await this.options.gateway.call(asking(caller), { ...call, state });
     } catch {
-      // It is given up by itself when its time is over.
+      // If this fails, the call expires by itself.
     }
   }
 }
 
 const asking = (caller: Caller): Caller => ({ ...caller, revision: NEWEST, capabilities: CAPABILITIES });
 
-/** A page that is to be visited is for signing in or agreeing; everything else is asked for in words. */
+/** A URL to visit is for signing in or consent (AUTH_REQUIRED); all other questions are INPUT_REQUIRED. */
 const stateFor = (asked: InputRequests): TaskState =>
   Object.values(asked).some(({ params }) => params?.['mode'] === 'url')
     ? 'TASK_STATE_AUTH_REQUIRED'
     : 'TASK_STATE_INPUT_REQUIRED';
 
-/** A request of the agent's to the MCP side. */
+/** A request of the tool agent to the MCP side. */
 export function callOf(
   method: string,
   params: RawObject,

@@ -1,4 +1,4 @@
-/** The events of a task that a tool works on, and what its status says. */
+/** The events and statuses of a task that runs a tool. */
 import { randomUUID } from 'node:crypto';
 import {
   type Message,
@@ -15,7 +15,7 @@ import { questionParts } from '../../../protocol/protocol-bridge/questions.js';
 import type { Tool } from '../../../protocol/protocol-bridge/tool-skill.js';
 import { gatewayNote, noteIn, withoutNote } from '../tasks/gateway-notes.js';
 
-/** What a status says of an error beside words. */
+/** The metadata key for the machine-readable form of an error. */
 const ERROR = `${PARLEY}/error/v1`;
 
 type StatusEvent = { readonly statusUpdate: TaskStatusUpdateEvent };
@@ -25,7 +25,7 @@ export const names = (task: Task): { taskId: string; contextId: string } => ({
   contextId: task.contextId ?? '',
 });
 
-/** A message has come, and its turn begins; what was asked before it is part of the conversation. */
+/** The task at the start of a turn: the last question moves to the history, followed by the new message. */
 export function working(task: Task, message: Message, runner: string): Task {
   const placed: Message = { ...message, taskId: task.id, ...(task.contextId && { contextId: task.contextId }) };
   const { message: asked } = task.status;
@@ -37,7 +37,7 @@ export function working(task: Task, message: Message, runner: string): Task {
   };
 }
 
-/** The replica that works on the task. */
+/** The replica that runs the task. */
 export function runnerOf(task: Task): string | undefined {
   const runner = noteIn(task.metadata);
   return typeof runner === 'string' ? runner : undefined;
@@ -72,19 +72,24 @@ export function progress(task: Task, params: JsonObject): StatusEvent {
   return { statusUpdate: { ...update.statusUpdate, metadata } };
 }
 
-/** Only what was meant for callers is told them. */
+/** Callers get only the messages of errors that are meant for them. */
 export function failure(task: Task, error: unknown): StatusEvent {
   if (error instanceof ProtocolError)
     return status(task, 'TASK_STATE_FAILED', [{ text: error.message }], { [ERROR]: error.data as JsonObject });
   if (error instanceof UpstreamRpcError)
     return status(task, 'TASK_STATE_FAILED', [{ text: error.message }], { [ERROR]: { code: error.code } });
-  return status(task, 'TASK_STATE_FAILED', [{ text: 'The call failed in the gateway' }]);
+  return status(task, 'TASK_STATE_FAILED', [{ text: 'The call failed because of an internal error of the gateway' }]);
 }
 
 export function whichTool(tools: readonly Tool[]): Part[] {
   const listed = tools.map((tool) => `- ${tool.name}: ${String(tool.definition['description'] ?? '')}`).join('\n');
   return [
-    { text: tools.length === 0 ? 'There is no tool to call at the moment.' : `Which of these is meant?\n${listed}` },
+    {
+      text:
+        tools.length === 0
+          ? 'There is no tool to call at the moment.'
+          : `Which of these tools should be called?\n${listed}`,
+    },
     { data: { skills: tools.map(({ name }) => name) }, mediaType: 'application/json' },
   ];
 }

@@ -6,15 +6,15 @@ import type { TaskKey, TaskRecord } from '../tasks/task-records.js';
 
 export interface CallbacksOptions {
   readonly seal: Seal;
-  /** Where agents reach this gateway; undefined where nobody knows. */
+  /** The URL at which agents reach this gateway; undefined if unknown. */
   publicUrl(): string | undefined;
   /** How long an agent may call back, in milliseconds. */
   readonly ttl: number;
 }
 
-/** The gateway's own configuration at an agent; a task has one. */
+/** The id of the gateway's push configuration at an agent; a task has one. */
 const CALLBACK_ID = 'parley';
-/** The path of callbacks; what follows is sealed. */
+/** The path prefix of callbacks; the rest is sealed. */
 export const CALLBACK_PATH = '/a2a/push';
 
 export class CallbackRefused extends Error {
@@ -26,13 +26,15 @@ export class CallbackRefused extends Error {
 }
 
 /**
- * Where agents post news of tasks to (G-50). The address names the task and holds a digest of the task's own token, all
- * sealed: nothing has to be kept, any replica can tell, and an address without its token is worth nothing.
+ * The callback URLs to which agents post updates of tasks (G-50). A URL contains the task and a digest of the task's
+ * token, all sealed: the gateway stores nothing, every replica can open it, and the URL is useless without the token.
  */
 export class Callbacks {
   constructor(private readonly options: CallbacksOptions) {}
 
-  /** Asks the agent to call back; false where it will not, so that its task has to be followed by stream or by asking. */
+  /**
+   * Asks the agent to call back. Returns false if it refuses: the task must then be followed by stream or by polling.
+   */
   async ask(agent: Agent, caller: Caller, record: TaskRecord, exchange: Exchange): Promise<boolean> {
     const url = this.options.publicUrl();
     if (url === undefined) return false;
@@ -48,7 +50,7 @@ export class Callbacks {
           id: CALLBACK_ID,
           taskId: record.upstreamId,
           url: `${url.replace(/\/+$/, '')}${CALLBACK_PATH}/${sealed}`,
-          // Some agents send the one and some the other; either proves it.
+          // Some agents send the token and others the credentials; either is accepted.
           token,
           authentication: { scheme: 'Bearer', credentials: token },
         },
@@ -60,7 +62,7 @@ export class Callbacks {
     }
   }
 
-  /** The task an address is for. Throws `CallbackRefused`. */
+  /** The task of a callback URL. Throws `CallbackRefused`. */
   address(sealed: string): { readonly key: TaskKey; proves(token: string | undefined): boolean } {
     let names: unknown;
     try {

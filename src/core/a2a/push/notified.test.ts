@@ -35,7 +35,7 @@ afterEach(() => rig.stop());
 
 const taskPushNotificationConfig = { url: 'https://client.example/hook', token: 'secret' };
 
-/** The states that wait to be told to webhooks. */
+/** The states in the queue of notifications. */
 async function queued(): Promise<string[]> {
   const rows = await rig.state.db.q<{ json: string }>('SELECT json FROM outbox ORDER BY id');
   return rows.map(({ json }) => {
@@ -45,7 +45,7 @@ async function queued(): Promise<string[]> {
   });
 }
 
-test('a configuration that comes with a message stays here, and its first notification leaves with the task', async () => {
+test('a configuration in a message stays at the gateway, and its first notification is queued with the task', async () => {
   rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
   await core.send({}, { taskPushNotificationConfig, acceptedOutputModes: ['text/plain'] });
   expect((rig.one.last('SendMessage') as SendMessageRequest).configuration).toEqual({
@@ -56,7 +56,7 @@ test('a configuration that comes with a message stays here, and its first notifi
   expect(config).toMatchObject({ url: taskPushNotificationConfig.url });
 });
 
-test('S-50: a configuration that cannot be honoured is refused before the agent is asked', async () => {
+test('S-50: an invalid configuration is refused before the message reaches the agent', async () => {
   const none = rig.core();
   await expect(none.send({}, { taskPushNotificationConfig })).rejects.toMatchObject({ reason: 'push_not_supported' });
   await expect(core.send({}, { taskPushNotificationConfig: { url: '' } })).rejects.toMatchObject({
@@ -68,7 +68,7 @@ test('S-50: a configuration that cannot be honoured is refused before the agent 
   });
 });
 
-test('an id that is another caller’s leaves no configuration behind', async () => {
+test('a task id of another caller leaves no configuration behind', async () => {
   rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
   await core.send();
   await expect(core.send({}, { taskPushNotificationConfig }, { as: 'bob' })).rejects.toMatchObject({
@@ -78,7 +78,7 @@ test('an id that is another caller’s leaves no configuration behind', async ()
   expect(await queued()).toEqual([]);
 });
 
-test('G-41: an agent that cannot push is followed for those who wait for news', async () => {
+test('G-41: the gateway follows the task of an agent that cannot push', async () => {
   rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
   rig.one.onSend = async () => ({ value: { task: rig.one.known('t1') } });
   await core.send({}, { taskPushNotificationConfig, returnImmediately: true });
@@ -86,7 +86,7 @@ test('G-41: an agent that cannot push is followed for those who wait for news', 
   await expect.poll(queued).toEqual(['WORKING', 'COMPLETED']);
 });
 
-test('G-41: so is one whose task got its configuration later, or was created by a stream that broke', async () => {
+test('G-41: the gateway follows a task whose configuration came later, or whose stream broke', async () => {
   rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
   rig.one.onSend = async () => ({ value: { task: rig.one.known('t1') } });
   await core.send({}, { returnImmediately: true });
@@ -107,7 +107,7 @@ test('G-41: so is one whose task got its configuration later, or was created by 
   await expect.poll(async () => (await queued()).sort()).toEqual(['COMPLETED', 'FAILED', 'WORKING']);
 });
 
-test('a task with a configuration is followed on by another replica when its own is gone', async () => {
+test('another replica follows a task with a configuration when its own is gone', async () => {
   rig.one.can = { stream: true, push: false, subscribe: true };
   const upstream = new Channel();
   upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
@@ -119,7 +119,7 @@ test('a task with a configuration is followed on by another replica when its own
   own.push({ task: task('t1', 'TASK_STATE_WORKING') });
   rig.one.onSubscribe = () => own;
   core.dispatcher.start();
-  // Never closed and never heard of again: it does not prolong its claim.
+  // The first replica is never closed; it only stops renewing its claim.
   await expect.poll(() => rig.one.count('SubscribeToTask'), { timeout: 5_000 }).toBe(1);
   own.push(status('t1', 'TASK_STATE_COMPLETED'));
   await expect.poll(async () => (await queued()).at(-1), { timeout: 5_000 }).toBe('COMPLETED');

@@ -2,12 +2,12 @@ import type { TaskPushNotificationConfig } from '../../../protocol/a2a/model.js'
 import { ProtocolError } from '../../../protocol/errors.js';
 
 const LONGEST = { url: 2_048, id: 256, token: 4_096, scheme: 64, credentials: 8_192 } as const;
-/** The whole configuration, with whatever else a client put into it. */
+/** The most characters of a whole configuration, including unknown members. */
 const LARGEST = 16_384;
 
-/** What may stand in a header's value: a line break in it would be a header of the client's making. */
+/** Characters allowed in a header value: a line break would let the client add headers. */
 const PRINTABLE = /^[\x20-\x7e]*$/;
-/** The `token` of RFC 9110, which an authentication scheme is. */
+/** The `token` of RFC 9110, the syntax of an authentication scheme. */
 const SCHEME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 function refuse(message: string): never {
@@ -25,8 +25,8 @@ function text(name: keyof typeof LONGEST, value: unknown): string | undefined {
 }
 
 /**
- * Refuses what could not be delivered to, or should not be. `checkUrl` looks at the URL alone, without asking the DNS;
- * the addresses it leads to are looked at when they are dialled (S-53).
+ * Refuses a configuration that cannot or must not be delivered to. `checkUrl` checks the URL alone, without DNS; the
+ * resolved addresses are checked when the gateway connects (S-53).
  */
 export function checkPushConfig(config: TaskPushNotificationConfig, checkUrl: (url: string) => unknown): void {
   const url = text('url', config.url);

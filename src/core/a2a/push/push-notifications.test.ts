@@ -12,7 +12,7 @@ const ALICE = caller('alice');
 const KEY: TaskKey = { agent: 'planner', owner: 'alice', id: 't1' };
 const URL_1 = 'https://hooks.example/a?k=v';
 
-/** The rows of one task. */
+/** The stored configurations of one task. */
 class Rows {
   readonly rows = new Map<string, PushRecord>();
   find = async (): Promise<undefined> => undefined;
@@ -52,7 +52,7 @@ beforeEach(() => {
 const create = (config: TaskPushNotificationConfig) => pushes.create(ALICE, KEY, config, '1.0');
 
 describe('configurations', () => {
-  test('S-50: all four operations and configurations of messages are refused where push is off', async () => {
+  test('S-50: all four operations, and configurations in messages, are refused if push is disabled', async () => {
     const off = new PushNotifications({ ...parts(), enabled: false });
     const refused = { reason: 'push_not_supported' };
     expect(() => off.check({ url: URL_1 })).toThrow(expect.objectContaining(refused));
@@ -62,7 +62,7 @@ describe('configurations', () => {
     await expect(off.remove(ALICE, KEY, { taskId: 't1', id: 'x' })).rejects.toMatchObject(refused);
   });
 
-  test('S-51: create assigns an id, get finds it, the owner gets everything back that it gave', async () => {
+  test('S-51: create assigns an id, get finds it, and the owner gets all members back', async () => {
     const given = {
       url: URL_1,
       token: 'tok',
@@ -77,7 +77,7 @@ describe('configurations', () => {
     expect(JSON.stringify([...rows.rows.values()])).not.toMatch(/tok|cred|k=v/);
   });
 
-  test('S-51: the same id replaces; without an id it is the one of the task, as clients before 1.0 mean it', async () => {
+  test('S-51: the same id replaces a configuration; without an id it is the only one of the task, as before 1.0', async () => {
     await create({ url: 'https://hooks.example/1' });
     const again = await create({ url: 'https://hooks.example/2' });
     await create({ url: 'https://hooks.example/3', id: 'a' });
@@ -87,7 +87,7 @@ describe('configurations', () => {
     expect(await pushes.get(ALICE, KEY, { taskId: 't1', id: '' })).toMatchObject({ id: 'a' });
   });
 
-  test('S-51: a missing one is not found, deleting is idempotent', async () => {
+  test('S-51: a missing configuration is not found, and deleting is idempotent', async () => {
     const missing = { reason: 'task_not_found' };
     await expect(pushes.get(ALICE, KEY, { taskId: 't1', id: 'no' })).rejects.toMatchObject(missing);
     await expect(pushes.get(ALICE, KEY, { taskId: 't1' })).rejects.toMatchObject(missing);
@@ -96,7 +96,7 @@ describe('configurations', () => {
     expect(await pushes.list(ALICE, KEY, { taskId: 't1' })).toEqual({ configs: [], nextPageToken: '' });
   });
 
-  test('S-51: somebody else has no such task', async () => {
+  test('S-51: for another caller the task does not exist', async () => {
     await create({ url: URL_1, id: 'a' });
     const bob = caller('bob');
     const missing = { reason: 'task_not_found' };
@@ -107,7 +107,7 @@ describe('configurations', () => {
     await expect(pushes.create(ALICE, { ...KEY, id: '' }, { url: URL_1 }, '1.0')).rejects.toMatchObject(missing);
   });
 
-  test('S-51: lists have pages', async () => {
+  test('S-51: lists are paged', async () => {
     for (const id of ['c', 'a', 'b']) await create({ url: URL_1, id });
     const first = await pushes.list(ALICE, KEY, { taskId: 't1', pageSize: 2 });
     expect(first.configs.map(({ id }) => id)).toEqual(['a', 'b']);
@@ -119,7 +119,7 @@ describe('configurations', () => {
       });
   });
 
-  test('a task has a limited number of them', async () => {
+  test('a task has a limited number of configurations', async () => {
     for (const id of ['a', 'b', 'c']) await create({ url: URL_1, id });
     await expect(create({ url: URL_1, id: 'd' })).rejects.toMatchObject({ reason: 'invalid_params' });
     await expect(create({ url: URL_1, id: 'a' })).resolves.toMatchObject({ id: 'a' });
@@ -133,9 +133,9 @@ describe('configurations', () => {
     ['a scheme of several words', { url: URL_1, authentication: { scheme: 'Bearer x', credentials: 'a' } }],
     ['a line break in the scheme', { url: URL_1, authentication: { scheme: 'B\r\nX: 1', credentials: 'a' } }],
     ['credentials without a scheme', { url: URL_1, authentication: { scheme: '', credentials: 'a' } }],
-    ['characters no header can carry', { url: URL_1, token: 'schlüssel€' }],
-    ['a token without measure', { url: URL_1, token: 'x'.repeat(5_000) }],
-    ['too much of anything', { url: URL_1, extra: 'x'.repeat(20_000) }],
+    ['characters that no header can contain', { url: URL_1, token: 'schlüssel€' }],
+    ['a token that is too long', { url: URL_1, token: 'x'.repeat(5_000) }],
+    ['a configuration that is too large', { url: URL_1, extra: 'x'.repeat(20_000) }],
     ['a token that is no string', { url: URL_1, token: 5 as unknown as string }],
   ])('S-53: refused: %s', async (_, config) => {
     expect(() => pushes.check(config)).toThrow(expect.objectContaining({ reason: 'invalid_params' }));
@@ -152,7 +152,7 @@ describe('notifications', () => {
     ...{ ...KEY, upstreamId: 't1', contextId: 'c1', task, seq: 11, dialect: '1.0', createdAt: 0, updatedAt: 0 },
   };
 
-  test('G-51: one per event and configuration; ids sort by number within a lane, and are the same when made again', async () => {
+  test('G-51: one per event and configuration; ids sort by number within a lane and are deterministic', async () => {
     await create({ url: URL_1, id: 'a' });
     await create({ url: 'https://other.example/', id: 'b' });
     const events = [9, 10, 11].map((seq) => ({ seq, event: event('TASK_STATE_WORKING') }));
@@ -171,7 +171,7 @@ describe('notifications', () => {
     expect(await pushes.notifications(record, [])).toEqual([]);
   });
 
-  test('S-54: each is written in the dialect of its registration', async () => {
+  test('S-54: each has the dialect of its configuration', async () => {
     await pushes.create(ALICE, KEY, { url: URL_1, id: 'v1' }, '1.0');
     await pushes.create(ALICE, KEY, { url: URL_1, id: 'v3' }, '0.3');
     await pushes.create(ALICE, KEY, { url: URL_1, id: 'v0' }, '0.1');
@@ -187,7 +187,7 @@ describe('notifications', () => {
     expect(bodies[2]![1].kind).toBeUndefined();
   });
 
-  test('S-51: none for a configuration that was switched off; a later one of the same id has a lane of its own', async () => {
+  test('S-51: none for a disabled configuration; a new one with the same id has a separate lane', async () => {
     await create({ url: URL_1, id: 'a' });
     const news = [{ seq: 11, event: event('TASK_STATE_COMPLETED') }];
     const [first] = await pushes.notifications(record, news);

@@ -26,45 +26,45 @@ export interface PushNotificationsOptions {
   readonly records: Pick<AgentRecords, 'find' | 'putPush' | 'pushes' | 'removePush' | 'disablePush' | 'countPush'>;
   readonly seal: Seal;
   dialect(id: DialectId): Pick<Dialect, 'writeNotification'>;
-  /** Throws where nothing may be sent to that URL; asks no DNS. */
+  /** Throws if the gateway must not send to that URL. Uses no DNS. */
   checkUrl(url: string): unknown;
-  /** Configurations that one task may have. */
+  /** The most configurations of one task. */
   readonly limit: number;
-  /** False where the gateway sends no notifications at all (S-50). */
+  /** False if the gateway sends no notifications (S-50). */
   readonly enabled?: boolean;
 }
 
-/** A notification as it waits to be delivered. It is written when it is queued: every attempt says the same. */
+/** A queued notification. Its body is encoded when it is queued, so every attempt sends the same bytes. */
 export interface QueuedPush {
   readonly agent: string;
   readonly owner: string;
   readonly task: string;
   readonly config: string;
-  /** Tells a configuration from a deleted one of the same id. */
+  /** Distinguishes a configuration from a deleted one with the same id. */
   readonly registration: string;
   readonly seq: number;
   readonly contentType: string;
   readonly body: string;
 }
 
-/** Where a notification goes, and the secrets that go along. */
+/** The destination of a notification and its secrets. */
 export interface PushTarget {
   readonly url: string;
   readonly token: string | undefined;
   /** The `Authorization` header. */
   readonly authorization: string | undefined;
-  /** Signs what is sent. */
+  /** Signs the request. */
   readonly key: Buffer;
   readonly failures: number;
 }
 
-/** What is sealed of a configuration: all of it, since a webhook's URL may be a secret too. */
+/** The sealed part of a configuration: all of it, because the webhook's URL may be a secret too. */
 interface Sealed {
   readonly config: TaskPushNotificationConfig;
   readonly key: string;
 }
 
-/** The row ends with its task; what is sealed in it must only not end before. */
+/** The row is deleted with its task; the seal must only not expire earlier. */
 const SEALED_FOR = 10 * 365 * 24 * 60 * 60 * 1000;
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 const MOST_PER_PAGE = 100;
@@ -72,21 +72,21 @@ const MOST_PER_PAGE = 100;
 const byId = (a: PushRecord, b: PushRecord): number => (a.config.id < b.config.id ? -1 : 1);
 
 /**
- * The push configurations of tasks and the notifications that follow from them. The URL and the secrets of a client stay
- * here: no agent sees them, they are kept sealed, and only their owner gets them back.
+ * The push configurations of tasks, and the notifications for them. The client's URL and secrets stay at the gateway:
+ * no agent sees them, they are stored sealed, and only their owner reads them.
  */
 export class PushNotifications {
   constructor(private readonly options: PushNotificationsOptions) {}
 
-  /** Throws `invalid_params` for what `create` would refuse; for a configuration that comes along with a message. */
+  /** Checks a configuration inside a message: throws `invalid_params` if `create` would refuse it. */
   check(config: TaskPushNotificationConfig): void {
     this.supported();
     checkPushConfig(config, (url) => this.options.checkUrl(url));
   }
 
   /**
-   * Creates a configuration, or replaces the one of the same id. Without an id it is the task's own one, named like the
-   * task: clients of versions in which a task has one configuration replace it by setting it again.
+   * Creates a configuration, or replaces the one with the same id. Without an id the configuration gets the id of the
+   * task, because clients of versions with one configuration per task replace it by setting it again.
    */
   async create(
     caller: Caller,
@@ -123,7 +123,7 @@ export class PushNotifications {
     this.supported();
     const key = this.owned(caller, record);
     const known = await this.options.records.pushes(key);
-    // Old clients leave the id out: theirs is the one without a name of its own, or the first.
+    // Clients before 1.0 omit the id: they mean the configuration without an id of its own, or the first.
     const found = id ? known.find(({ config }) => config.id === id) : (known.find(isUnnamed) ?? known[0]);
     const opened = found && this.open(found);
     // A missing configuration is a TaskNotFoundError in every version.
@@ -148,17 +148,17 @@ export class PushNotifications {
     };
   }
 
-  /** Idempotent (S-51). What is still queued for it is not delivered any more. */
+  /** Idempotent (S-51). Notifications that are still queued for the configuration are not delivered. */
   async remove(caller: Caller, record: TaskKey, { id }: PushConfigRequest): Promise<void> {
     this.supported();
     const key = this.owned(caller, record);
-    if (!id) throw new ProtocolError('invalid_params', 'Which push configuration? Name its id');
+    if (!id) throw new ProtocolError('invalid_params', 'The id of the push configuration is missing');
     await this.options.records.removePush(key, id);
   }
 
   /**
-   * What to queue, together with the change, for events that have become part of a task. Each is written in the dialect of
-   * its configuration (S-54); where that tells of a task by its snapshot, it is the newest one.
+   * The notifications for new events of a task, to be queued in the same write as the change. Each has the dialect of
+   * its configuration (S-54). A dialect that sends snapshots gets the newest one.
    */
   async notifications(record: TaskRecord, events: readonly NumberedEvent[]): Promise<QueuedNotification[]> {
     if (this.options.enabled === false || events.length === 0) return [];
@@ -181,14 +181,14 @@ export class PushNotifications {
           contentType,
           body: JSON.stringify(body),
         };
-        // Sorts by number within its lane, and a change that is written twice is not told twice.
+        // Sorts by number within its lane. A change that is written twice has the same id, so it is notified once.
         queued.push({ id: `${lane}.${String(seq).padStart(12, '0')}`, lane, target: push.config.url, value });
       }
     }
     return queued;
   }
 
-  /** Asked before every attempt: nothing is delivered after a delete. */
+  /** Called before every attempt, so that nothing is delivered after a delete. */
   async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired'> {
     const found = await this.find(push);
     if (!found) return (await this.options.records.find(taskOf(push))) ? 'deleted' : 'expired';
@@ -201,7 +201,7 @@ export class PushNotifications {
       url,
       token: token || undefined,
       authorization: scheme && credentials ? `${scheme} ${credentials}` : undefined,
-      // The client knows its own token; where it gave none, the key is told to it by other means or not at all.
+      // The client's own token is the key. Without a token the gateway uses a generated key.
       key: token ? Buffer.from(token) : Buffer.from(opened.key, 'base64'),
       failures: found.failures,
     };
@@ -212,7 +212,7 @@ export class PushNotifications {
     await this.options.records.countPush(taskOf(push), push.config, delivered);
   }
 
-  /** Switches a configuration off that nobody listens to any more, or on again. */
+  /** Disables a configuration whose webhook does not answer any more, or enables it again. */
   async disable(push: QueuedPush, disabled = true): Promise<void> {
     const found = await this.find(push);
     if (!found || found.disabled === disabled) return;
@@ -228,7 +228,7 @@ export class PushNotifications {
     try {
       return this.options.seal.open('push', key.owner, secret) as Sealed;
     } catch (error) {
-      // Sealed with a key that was taken away: as good as gone.
+      // The key of the seal was removed, so the configuration is lost.
       if (error instanceof SealBroken) return undefined;
       throw error;
     }
@@ -236,7 +236,7 @@ export class PushNotifications {
 
   private supported(): void {
     if (this.options.enabled === false)
-      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+      throw new ProtocolError('push_not_supported', 'Push notifications are disabled on this gateway', {
         outcome: 'not_executed',
       });
   }
@@ -260,7 +260,7 @@ export class PushNotifications {
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
     }
-    throw new ProtocolError('invalid_params', 'The pageToken is not one of this list');
+    throw new ProtocolError('invalid_params', 'The pageToken does not belong to this list, or has expired');
   }
 }
 
@@ -268,14 +268,14 @@ const isUnnamed = ({ key, config }: PushRecord): boolean => config.id === key.id
 const registrationOf = ({ config }: PushRecord): string => String(config['registration'] ?? '');
 const taskOf = ({ agent, owner, task }: QueuedPush): TaskKey => ({ agent, owner, id: task });
 
-/** One task's notifications to one configuration keep their order. The name gives nothing away: receivers see it. */
+/** The notifications of one task to one configuration keep their order. Receivers see the lane, so it is a digest. */
 function laneOf({ agent, owner, id }: TaskKey, config: string, registration: string): string {
   const names = JSON.stringify([agent, owner, id, config, registration]);
   return createHash('sha256').update(names).digest('base64url').slice(0, 24);
 }
 
-/** The same records, with a word to the sender once a change has queued something. */
-export function tellingOfPushes(records: AgentRecords, queued: () => void): AgentRecords {
+/** The same records, with a call of `queued` after each change that queues a notification. */
+export function withPushSignal(records: AgentRecords, queued: () => void): AgentRecords {
   return {
     ...records,
     save: async (change) => {

@@ -1,14 +1,14 @@
 import type { Agent } from '../agent.js';
 
-/** The agents there are at the moment, by the names they are called here. */
+/** The current agents, by their names at this gateway. */
 export interface Directory {
   get(name: string): Agent | undefined;
   names(): readonly string[];
-  /** Calls `listener` when an agent came, went or changed its card. */
+  /** Calls `listener` when an agent was added, was removed or changed its card. */
   onChanged(listener: () => void): () => void;
 }
 
-/** The agents of this gateway; each can be put in the place of another. */
+/** The agents of this gateway. An agent can be replaced by another of the same name. */
 export class Agents implements Directory {
   private readonly agents = new Map<string, { readonly agent: Agent; readonly unwatch: () => void }>();
   private readonly listeners = new Set<() => void>();
@@ -26,7 +26,7 @@ export class Agents implements Directory {
     return () => this.listeners.delete(listener);
   }
 
-  /** Returns the agent that was there under its name. */
+  /** Adds an agent. Returns the agent that it replaces. */
   put(agent: Agent): Agent | undefined {
     const before = this.agents.get(agent.name);
     before?.unwatch();

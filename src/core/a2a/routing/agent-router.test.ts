@@ -37,7 +37,7 @@ const weather = new StaticAgent(
 );
 const travel = new StaticAgent(
   'travel',
-  cardOf('Travel routingAgent', {
+  cardOf('Travel planner', {
     defaultInputModes: ['text/plain', 'image/*'],
     skills: [
       { id: 'book', name: 'Book trips', description: 'Books flights and hotels', tags: ['flights', 'hotels'] },
@@ -53,7 +53,7 @@ const sums = new StaticAgent(
   }),
 );
 
-/** Records of tasks as far as routing asks for them. */
+/** A fake of the task records that routing reads. */
 class Records {
   readonly tasks: TaskRecord[] = [];
 
@@ -121,7 +121,7 @@ function stand(agents = [weather, travel, sums], more: Partial<CardsOptions> = {
 }
 
 describe('routing on the shared endpoint (G-4)', () => {
-  test('G-5: the owner of the task has every later message, and every other operation on it', async () => {
+  test('G-5: the agent of a task gets all later messages and operations of the task', async () => {
     const { records, route } = stand();
     records.add('sums', 't1', 'c1');
     const expected = { kind: 'agent', agent: 'sums', why: 'task' };
@@ -131,7 +131,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ taskId: 't1', id: 'p1' }, 'GetTaskPushNotificationConfig')).toEqual(expected);
   });
 
-  test('S-26: a task of nobody, or of somebody else, is not found', async () => {
+  test('S-26: an unknown task, or a task of another caller, is not found', async () => {
     const { records, router, route } = stand();
     records.add('sums', 't1', 'c1');
     await expect(route({ id: 't2' }, 'GetTask')).rejects.toMatchObject({ reason: 'task_not_found' });
@@ -139,7 +139,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     await expect(foreign).rejects.toMatchObject({ reason: 'task_not_found' });
   });
 
-  test('a task of two agents is refused with both, unless the caller says which', async () => {
+  test('a task id of two agents is refused with both names, unless the caller names the agent', async () => {
     const { records, route } = stand();
     records.add('sums', 't1', 'c1');
     records.add('travel', 't1', 'c2');
@@ -150,7 +150,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ id: 't1', tenant: 'travel' }, 'GetTask')).toMatchObject({ agent: 'travel' });
   });
 
-  test('what was begun with an agent that the caller may not use any more goes to no other agent', async () => {
+  test('a task or context of an agent that is now hidden goes to no other agent', async () => {
     const { records, route } = stand([weather, travel, sums], { admission: showing({ ann: ['weather', 'travel'] }) });
     records.add('sums', 't1', 'c1');
     const continued = message('will it rain?', { taskId: 't1' });
@@ -163,7 +163,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route({ id: 't1' }, 'GetTask')).toMatchObject({ agent: 'travel' });
   });
 
-  test('G-5: the owner of the context, then of the tasks referred to', async () => {
+  test('G-5: the agent of the context, then of the referenced tasks', async () => {
     const { records, route } = stand();
     records.add('travel', 't1', 'c1');
     expect(await route(message('rain', { contextId: 'c1' }))).toMatchObject({ agent: 'travel', why: 'context' });
@@ -188,7 +188,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     await expect(route(message('x', hint({ skillId: 'fly' })))).rejects.toMatchObject({ reason: 'invalid_params' });
   });
 
-  test('G-2: the tenant selects an agent; one that is not there, or not for this caller, is not found', async () => {
+  test('G-2: the tenant selects an agent; an absent or hidden one is not found', async () => {
     const { route } = stand([weather, sums], { admission: showing({ ann: ['weather'] }) });
     const to = (tenant: string) => route({ message: message('x') as JsonObject, tenant });
     expect(await to('weather')).toMatchObject({ agent: 'weather', why: 'tenant' });
@@ -196,7 +196,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     await expect(to('nobody')).rejects.toMatchObject({ reason: 'agent_not_found' });
   });
 
-  test('the nearest skill by its words', async () => {
+  test('the best match of words with skills', async () => {
     const { route } = stand();
     expect(await route(message('Is it going to rain in Bergen this weekend?'))).toEqual({
       kind: 'agent',
@@ -208,7 +208,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await route(message([{ data: { task: 'solve equation' } }]))).toMatchObject({ kind: 'agent' });
   });
 
-  test('agents that cannot take the parts are out; where none can, that is said', async () => {
+  test('agents that do not accept the parts are excluded; if none does, the error says so', async () => {
     const { route } = stand();
     const image: Part = { raw: 'AA==', mediaType: 'image/png' };
     expect(await route(message([{ text: 'what rain is this?' }, image]))).toMatchObject({
@@ -220,7 +220,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     });
   });
 
-  test('accepted output modes decide where they can', async () => {
+  test('accepted output modes decide between agents', async () => {
     const { route } = stand();
     const accepting = (mode: string) =>
       route({ message: message('hello') as JsonObject, configuration: { acceptedOutputModes: [mode] } });
@@ -228,7 +228,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await accepting('video/mp4')).toMatchObject({ kind: 'ask' });
   });
 
-  test('an agent that is down is out while another one can do it', async () => {
+  test('an agent that is down is excluded while another one fits', async () => {
     const down = new StaticAgent('down', weather.card);
     down.status = 'down';
     const { route } = stand([down, weather, sums]);
@@ -236,12 +236,12 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(await stand([down]).route(message('rain'))).toMatchObject({ agent: 'down' });
   });
 
-  test('equals are told apart the same way every time', async () => {
+  test('a tie has the same result every time', async () => {
     const { route } = stand([new StaticAgent('one', weather.card), new StaticAgent('two', weather.card), sums]);
     for (let i = 0; i < 5; i++) expect(await route(message('rain'))).toMatchObject({ agent: 'one' });
   });
 
-  test('below the threshold the candidates are listed; with nobody to ask about there is no agent', async () => {
+  test('below the threshold the candidates are listed; without candidates no agent is found', async () => {
     const decision = await stand().route(message('hello'));
     expect(decision.kind).toBe('ask');
     expect(decision.kind === 'ask' && decision.candidates.map(({ agent }) => agent)).toEqual([
@@ -252,7 +252,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     await expect(stand([]).route(message('hello'))).rejects.toMatchObject({ reason: 'agent_not_found' });
   });
 
-  test('and on the first event of a stream', async () => {
+  test('the first event of a stream contains the decision', async () => {
     const decision = { kind: 'agent', agent: 'sums', why: 'only' } as const;
     const status = { state: 'TASK_STATE_WORKING' } as const;
     const events = (async function* (): AsyncGenerator<Passed<StreamResponse>> {
@@ -266,7 +266,7 @@ describe('routing on the shared endpoint (G-4)', () => {
     expect(seen[1]?.text).toBe('as it came');
   });
 
-  test('the decision is written on what is answered', () => {
+  test('the metadata of an answer contains the decision', () => {
     const task: Task = { id: 't', status: { state: 'TASK_STATE_WORKING' }, metadata: { own: 1 } };
     const decision = { kind: 'agent', agent: 'sums', why: 'match', skillId: 'sums.solve' } as const;
     expect(withRoute(task, decision).metadata).toEqual({
@@ -298,13 +298,11 @@ describe('the routing agent (G-4)', () => {
     return { ...made, routingAgent, task, answer };
   }
 
-  test('asks with a task that waits for input and lists who could be meant', async () => {
+  test('asks with a task that waits for input and lists the candidates', async () => {
     const { task } = await asked('hello', { contextId: 'mine' });
     expect(task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
     expect(task.contextId).toBe('mine');
-    expect(task.status.message?.parts[0]?.text).toContain(
-      '- travel: Travel routingAgent. The Travel routingAgent agent',
-    );
+    expect(task.status.message?.parts[0]?.text).toContain('- travel: Travel planner. The Travel planner agent');
     expect(task.status.message?.parts[1]?.data).toMatchObject({
       question: 'agent',
       candidates: [{ agent: 'weather' }, { agent: 'travel' }, { agent: 'sums' }],
@@ -312,7 +310,7 @@ describe('the routing agent (G-4)', () => {
     expect(task.metadata?.[ROUTE]).toMatchObject({ why: 'ask', agent: null });
   });
 
-  test('what answers it goes to the routing agent, and nothing else of its context does', async () => {
+  test('the answer goes to the routing agent, and no other message of its context does', async () => {
     const { task, route } = await asked();
     expect(await route(message('sums', { taskId: task.id }))).toEqual({
       kind: 'agent',
@@ -323,11 +321,11 @@ describe('the routing agent (G-4)', () => {
   });
 
   test.each([
-    ['the name in words', message('The travel routingAgent, please')],
+    ['the name in words', message('The travel planner, please')],
     ['the name alone', message('travel')],
     ['data', message([{ data: { agent: 'travel' } }])],
     ['a hint', message('that one', { metadata: { [ROUTE]: { skillId: 'travel.forecast' } } })],
-  ])('hands the first message over to the agent named by %s', async (_, reply) => {
+  ])('sends the first message to the agent named by %s', async (_, reply) => {
     const { answers, handed, answer, task } = await asked('hello');
     answers.push({
       task: {
@@ -343,7 +341,7 @@ describe('the routing agent (G-4)', () => {
     const sent = (handed[0]!.request.value as { message: Message }).message;
     expect(sent.parts).toEqual([{ text: 'hello' }]);
     expect(sent.messageId).toBe('m1');
-    // The agent made neither of these ids (C-13).
+    // The ids are the routing agent's own, and the chosen agent does not know them (C-13).
     expect(sent).not.toHaveProperty('taskId');
     expect(sent).not.toHaveProperty('contextId');
     expect(ended).toMatchObject({ id: task.id, status: { state: 'TASK_STATE_COMPLETED' } });
@@ -352,14 +350,14 @@ describe('the routing agent (G-4)', () => {
     expect(ended.metadata?.[ROUTE]).toMatchObject({ agent: 'travel', taskId: 'theirs', contextId: 'their-context' });
   });
 
-  test('a direct answer of the agent ends the question', async () => {
+  test('a direct reply of the agent ends the question', async () => {
     const { answers, answer } = await asked();
     answers.push({ message: { messageId: 'x', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } });
     const ended = await answer(message('sums'));
     expect(ended.status).toMatchObject({ state: 'TASK_STATE_COMPLETED', message: { parts: [{ text: 'hi' }] } });
   });
 
-  test('an answer that names nobody, or two, is asked again', async () => {
+  test('after an answer that names no agent, or two, the question is repeated', async () => {
     const { answer, handed } = await asked();
     for (const text of ['nobody', 'weather or sums']) {
       expect((await answer(message(text))).status.state).toBe('TASK_STATE_INPUT_REQUIRED');
@@ -367,7 +365,7 @@ describe('the routing agent (G-4)', () => {
     expect(handed).toEqual([]);
   });
 
-  test('its tasks are read, followed and canceled like any other', async () => {
+  test('its tasks can be read, followed and canceled', async () => {
     const { routingAgent, task } = await asked();
     const id = { id: task.id };
     expect((await routingAgent.getTask(ann, id, exchange)).value).toEqual(task);

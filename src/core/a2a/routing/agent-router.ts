@@ -18,32 +18,34 @@ import type { AgentRecords } from '../tasks/task-records.js';
 import { accepts, modeOf } from './media-modes.js';
 import { type Passage, type Ranked, Ranking } from './ranking.js';
 
-/** The name under which the routing agent's own tasks are kept. No configured agent can have it. */
+/** The name of the routing agent in task records. No configured agent can have it. */
 export const ROUTING_AGENT = '';
 
-/** An agent that might be meant. */
+/** An agent that may fit a message. */
 export interface Candidate {
   readonly agent: string;
   readonly name: string;
   readonly description: string;
-  /** The skill that came closest, as the routing agent's card names it. */
+  /** The best-matching skill, by its id on the routing agent's card. */
   readonly skillId?: string;
 }
 
-/** What decided: the rows of G-4, in their order. */
+/** The rule of G-4 that decided, in order. */
 export type RouteWhy = 'task' | 'context' | 'reference' | 'hint' | 'tenant' | 'only' | 'match';
 
 /**
- * Where a call of the router endpoint goes. `agent` may be `ROUTING_AGENT`: a follow-up to a question that the routing agent has put.
- * `ask`: nobody fits well enough, and the routing agent is to ask which agent is meant.
+ * The route of a call at the shared endpoint. `agent` may be `ROUTING_AGENT` for an answer to the routing agent's
+ * question. `ask` means that no agent fits well enough, so the routing agent asks the client.
  */
 export type RouteDecision =
   | { readonly kind: 'agent'; readonly agent: string; readonly why: RouteWhy; readonly skillId?: string }
   | { readonly kind: 'ask'; readonly candidates: readonly Candidate[] };
 
-/** Finds the agent for a call that names none. */
+/** Chooses the agent for a call that names none. */
 export interface MessageRouter {
-  /** Asks and answers where nobody could be found. It is the agent of the name `ROUTING_AGENT`, and of every `ask`. */
+  /**
+   * The agent that asks the client when no agent fits. It is the agent of the name `ROUTING_AGENT`, and of every `ask`.
+   */
   readonly routingAgent: Agent;
   /** Throws `task_not_found`, `agent_not_found`, `content_type_not_supported` or `invalid_params` with candidates. */
   route(caller: Caller, call: AgentCall): Promise<RouteDecision>;
@@ -53,14 +55,14 @@ export interface AgentRouterOptions {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findAll' | 'contextAgent'>;
   readonly routingAgent: Agent;
-  /** From what score on a match is believed; a word that few skills share is worth more than this. */
+  /** The lowest score of an accepted match. One shared word that few skills have scores higher than the default. */
   readonly threshold?: number;
 }
 
 const THRESHOLD = 0.4;
 const MOST_CANDIDATES = 10;
 
-/** Routing by G-4: owner of the task, owner of the context, what the caller wishes, what fits, what comes closest. */
+/** Routing by G-4: agent of the task, agent of the context, hint of the caller, media types, best match of words. */
 export class AgentRouter implements MessageRouter {
   constructor(private readonly options: AgentRouterOptions) {}
 
@@ -75,28 +77,28 @@ export class AgentRouter implements MessageRouter {
     const taskId = text(message ? message.taskId : (request['taskId'] ?? request['id']));
     const owner = taskId === undefined ? undefined : await this.ownerOf(caller, taskId, wish);
     if (owner !== undefined) return { kind: 'agent', agent: owner, why: 'task' };
-    // A new task may come with an id of the client's own; whether this client may choose one is for the core to say.
+    // A new task may have an id that the client chose; `MessagePreparer` decides whether the client may do so.
     if (!message) throw new ProtocolError('task_not_found', `Task not found: "${taskId ?? ''}"`);
     return (await this.byContext(caller, message)) ?? this.find(caller, request, message, wish);
   }
 
-  /** The agents that a message could be for, the likeliest first. */
+  /** The agents that may fit a message, best first. */
   async candidates(caller: Caller, request: JsonObject): Promise<Candidate[]> {
     const message = messageOf(request);
     const all = await this.fitting(caller, request, message);
     return agentsOf(rank(all, message)).slice(0, MOST_CANDIDATES);
   }
 
-  /** Whose task it is; a task of several agents needs a wish to choose by (G-5). */
+  /** The agent of a task. If several agents have a task of this id, the caller must name the agent (G-5). */
   private async ownerOf(caller: Caller, id: string, wish: Wish): Promise<string | undefined> {
     const found = (await this.options.records.findAll(caller.principal.key, id)).map(({ agent }) => agent);
     const owners = await this.usable(caller, new Set(found));
-    // What was begun with an agent that is gone, or not for this caller any more, is not for another agent.
+    // A task of an agent that is gone or hidden from this caller must not go to another agent.
     if (found.length > 0 && owners.length === 0) throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     if (owners.length <= 1) return owners[0];
     const wished = wish.agent ?? wish.tenant;
     if (wished !== undefined && owners.includes(wished)) return wished;
-    throw new ProtocolError('invalid_params', `Several agents have a task "${id}" of yours; say which one is meant`, {
+    throw new ProtocolError('invalid_params', `Several agents have a task "${id}" of this caller; name the agent too`, {
       outcome: 'not_executed',
       data: { candidates: owners },
     });
@@ -108,8 +110,10 @@ export class AgentRouter implements MessageRouter {
     const kept = contextId ? await records.contextAgent(caller.principal.key, contextId) : undefined;
     const [owner] = kept === undefined ? [] : await this.usable(caller, [kept]);
     if (kept !== undefined && owner === undefined)
-      throw new ProtocolError('agent_not_found', 'The agent of this context is not there', { outcome: 'not_executed' });
-    // The routing agent asks once; what follows in its context is routed like anything else.
+      throw new ProtocolError('agent_not_found', 'The agent of this context is no longer available', {
+        outcome: 'not_executed',
+      });
+    // The routing agent asks once per context; later messages in the context are routed like any other.
     if (owner !== undefined && owner !== ROUTING_AGENT) return { kind: 'agent', agent: owner, why: 'context' };
     const owners = new Set<string>();
     for (const id of referenceTaskIds.slice(0, MOST_CANDIDATES)) {
@@ -119,7 +123,7 @@ export class AgentRouter implements MessageRouter {
     return agent !== undefined && another === undefined ? { kind: 'agent', agent, why: 'reference' } : undefined;
   }
 
-  /** Those of the agents that the caller may use still; the routing agent is for everybody. */
+  /** The given agents that the caller still sees. Every caller sees the routing agent. */
   private async usable(caller: Caller, agents: Iterable<string>): Promise<string[]> {
     const named = [...agents];
     if (named.length === 0) return named;
@@ -141,7 +145,10 @@ export class AgentRouter implements MessageRouter {
     return { kind: 'ask', candidates: agents.slice(0, MOST_CANDIDATES) };
   }
 
-  /** What the caller names: an agent, a tenant, a skill of the routing agent's card, or a skill that one agent only has. */
+  /**
+   * The agent that the caller names: by agent, by tenant, by a skill id of the routing agent's card, or by a skill id
+   * that only one agent has.
+   */
   private async wished(caller: Caller, wish: Wish): Promise<RouteDecision | undefined> {
     const named = wish.agent ?? wish.tenant;
     if (named !== undefined) {
@@ -157,7 +164,9 @@ export class AgentRouter implements MessageRouter {
     const owners = [...new Set(found.map(({ agent }) => agent))];
     const [agent] = owners;
     if (agent === undefined) {
-      throw new ProtocolError('invalid_params', `No agent here has a skill "${skillId}"`, { outcome: 'not_executed' });
+      throw new ProtocolError('invalid_params', `No agent of this gateway has a skill "${skillId}"`, {
+        outcome: 'not_executed',
+      });
     }
     if (owners.length > 1) {
       throw new ProtocolError('invalid_params', `Several agents have a skill "${skillId}"; name the agent too`, {
@@ -168,25 +177,32 @@ export class AgentRouter implements MessageRouter {
     return { kind: 'agent', agent, why: 'hint', skillId: found[0]!.skillId };
   }
 
-  /** The skills that take what the message carries, give what the caller reads, and whose agents can be reached. */
+  /**
+   * The skills that accept the parts of the message, produce an accepted output mode, and belong to a reachable agent.
+   */
   private async fitting(caller: Caller, request: JsonObject, message: Message | undefined): Promise<Choice[]> {
     const all = await this.skills(caller);
-    if (all.length === 0) throw new ProtocolError('agent_not_found', 'There is no agent here that you may use');
+    if (all.length === 0) throw new ProtocolError('agent_not_found', 'This gateway has no agent for this caller');
     const parts = message?.parts ?? [];
     const takers = (modes: readonly (string | undefined)[]): Choice[] =>
       all.filter(({ inputModes }) => modes.every((mode) => mode === undefined || accepts(inputModes, mode)));
     const said = parts.map(({ mediaType }) => mediaType || undefined);
     const exact = takers(parts.map((part) => modeOf(part)));
-    // What a part is said to be counts; what it looks like is taken by more agents than say so (S-22).
+    // Declared media types are compared first. Without a match, guessed types are ignored, because many agents accept
+    // more than they declare (S-22).
     const taking = exact.length > 0 ? exact : takers(said);
     if (taking.length === 0) {
-      throw new ProtocolError('content_type_not_supported', `No agent here takes ${[...new Set(said)].join(', ')}`, {
-        outcome: 'not_executed',
-      });
+      throw new ProtocolError(
+        'content_type_not_supported',
+        `No agent of this gateway accepts ${[...new Set(said)].join(', ')}`,
+        {
+          outcome: 'not_executed',
+        },
+      );
     }
     const wanted = (request['configuration'] as JsonObject | undefined)?.['acceptedOutputModes'];
     const readable = Array.isArray(wanted) ? wanted.filter((mode) => typeof mode === 'string') : [];
-    // Clients name modes that they prefer; an agent that gives others is better than none.
+    // Accepted output modes are preferences: if no agent matches, agents with other modes stay.
     const giving = taking.filter(
       ({ outputModes }) => readable.length === 0 || outputModes.some((mode) => accepts(readable, mode)),
     );
@@ -243,7 +259,7 @@ function rank(choices: readonly Choice[], message: Message | undefined): Ranked<
   return new Ranking(passages).rank((message?.parts ?? []).map(wordsIn).join(' ').slice(0, MOST_TEXT));
 }
 
-/** As much of a message as its subject shows in. */
+/** The most characters of a message that are used for matching. */
 const MOST_TEXT = 8_000;
 
 function wordsIn({ text, data, filename }: Part): string {
@@ -251,7 +267,7 @@ function wordsIn({ text, data, filename }: Part): string {
   return `${text ?? ''} ${told} ${filename ?? ''}`;
 }
 
-/** Each agent once, where its best skill stands. */
+/** Each agent once, at the rank of its best skill. */
 function agentsOf(ranked: readonly Ranked<Choice>[]): Candidate[] {
   const found = new Map<string, Candidate>();
   for (const { key } of ranked) {
@@ -273,27 +289,27 @@ function wishOf(request: JsonObject, message: Message | undefined): Wish {
   return { agent: text(wish['agent']), skillId: text(wish['skillId']), tenant: text(request['tenant']) };
 }
 
-/** The wish that a `metadata` carries, whoever wrote it. */
+/** The routing hint in a `metadata` object of a client or a gateway. */
 export function hintIn(metadata: JsonValue | undefined): JsonObject | undefined {
   const hint = isObject(metadata) ? metadata[ROUTE] : undefined;
   return isObject(hint) ? hint : undefined;
 }
 
-/** The decision in words that go into `metadata` of what is answered (G-4). */
+/** The decision as a value for the `metadata` of the answer (G-4). */
 export function routeNote(decision: RouteDecision): JsonObject {
   if (decision.kind === 'ask') return { agent: null, why: 'ask' };
   const { agent, why, skillId } = decision;
   return { agent: agent || null, why, ...(skillId !== undefined && { skillId }) };
 }
 
-/** A task or a message with the decision written on it. */
+/** Adds the decision to a task or a message. */
 export function withRoute<T extends { metadata?: JsonObject }>(answer: T, decision: RouteDecision): T {
-  // What the routing agent answers says itself what became of it.
+  // An answer of the routing agent contains the decision already.
   if (hintIn(answer.metadata)) return answer;
   return { ...answer, metadata: { ...answer.metadata, [ROUTE]: routeNote(decision) } };
 }
 
-/** An answer to a message with the decision written on it: on the one thing answered, or on the first of a stream. */
+/** Adds the decision to an answer: to its task or message, or to the first event of a stream. */
 export function withRouteNote(answer: AgentAnswer, decision: RouteDecision): AgentAnswer {
   if (answer.kind === 'result') {
     return {

@@ -2,11 +2,11 @@ import { HOPS, type SendMessageRequest } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 
 /**
- * G-6: the gateways a message came through are listed in its request's metadata. A gateway that finds itself there, on its
- * way to the same agent, is part of a circle; one that finds too many others is at least far from where it began.
+ * G-6: the metadata of a request lists the gateways that the message passed. If the list contains this gateway with the
+ * same agent, the message is in a loop. A list that is too long is refused too.
  */
 export class LoopGuard {
-  /** `instance` names this gateway, all its replicas alike, and no other. */
+  /** `instance` is the name of this gateway: unique, and the same for all replicas. */
   constructor(
     private readonly instance: string,
     private readonly maxHops: number,
@@ -19,8 +19,9 @@ export class LoopGuard {
     const hops = Array.isArray(listed) ? listed : [];
     const here = `${this.instance}/${agent}`;
     if (hops.includes(here))
-      refuse(`The message has been here before, on its way to the agent "${agent}"`, hops.length);
-    if (hops.length >= this.maxHops) refuse(`The message came through ${hops.length} gateways`, hops.length);
+      refuse(`Loop detected: the message has passed this gateway before, for the agent "${agent}"`, hops.length);
+    if (hops.length >= this.maxHops)
+      refuse(`The message has passed ${hops.length} gateways, the most that are allowed`, hops.length);
     return { ...metadata, [HOPS]: [...hops, here] };
   }
 }

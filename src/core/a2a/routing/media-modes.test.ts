@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { accepts, modeOf } from './media-modes.js';
 
 describe('modes (S-22)', () => {
-  test('of a part: what it says, else what it is', () => {
+  test('of a part: the declared media type, otherwise the type of its content', () => {
     expect(modeOf({ text: 'a' })).toBe('text/plain');
     expect(modeOf({ data: null })).toBe('application/json');
     expect(modeOf({ raw: '', mediaType: 'image/png' })).toBe('image/png');

@@ -1,6 +1,6 @@
 import type { Part } from '../../../protocol/a2a/model.js';
 
-/** The media type of a part; undefined where it could be anything. */
+/** The media type of a part; undefined if unknown. */
 export function modeOf(part: Part): string | undefined {
   if (part.mediaType) return part.mediaType;
   if (part.text !== undefined) return 'text/plain';
@@ -8,7 +8,7 @@ export function modeOf(part: Part): string | undefined {
   return undefined;
 }
 
-/** Words that cards use where a media type is meant, and what each covers (S-22: real cards are informal). */
+/** Informal words that cards use instead of media types, and the types that each covers (S-22). */
 const INFORMAL: Readonly<Record<string, RegExp>> = {
   text: /^text\//,
   data: /^application\/(?:.+\+)?json$/,
@@ -21,7 +21,7 @@ const INFORMAL: Readonly<Record<string, RegExp>> = {
   '*': /./,
 };
 
-/** Whether one of `offered` covers a media type. No list covers everything: nothing was said. */
+/** Whether one of `offered` covers a media type. An empty list covers every type, because the card declares none. */
 export function accepts(offered: readonly string[], mode: string): boolean {
   if (offered.length === 0) return true;
   const wanted = bare(mode);

@@ -4,17 +4,17 @@ import { Ranking, wordsOf } from './ranking.js';
 const passage = (key: string, text: string) => ({ key, fields: [{ text, weight: 1 }] });
 
 describe('words', () => {
-  test('forms of a word meet, and words that say nothing are left out', () => {
+  test('forms of a word are equal, and stop words are dropped', () => {
     expect(wordsOf('Please help me booking flights')).toEqual(wordsOf('booked a flight'));
     expect(wordsOf('planning')).toEqual(wordsOf('plan'));
     expect(wordsOf('translations')).toEqual(wordsOf('translation'));
     expect(wordsOf('translate')).toEqual(wordsOf('translating'));
     expect(wordsOf('currencies')).toEqual(wordsOf('currency'));
   });
-  test('names in one word are several, and accents do not matter', () => {
+  test('compound names are split, and accents are ignored', () => {
     expect(wordsOf('getWeatherForecast café_menu')).toEqual(['weather', 'forecast', 'cafe', 'menu']);
   });
-  test('scripts without spaces and other alphabets are words too', () => {
+  test('scripts without spaces and other alphabets yield words', () => {
     expect(wordsOf('погода в Москве')).toEqual(['погода', 'в', 'москве']);
   });
 });
@@ -26,15 +26,15 @@ describe('ranking (G-4)', () => {
     passage('math', 'Solves equations'),
   ]);
 
-  test('the text that shares the rare words comes first', () => {
+  test('the text with the same rare words comes first', () => {
     expect(ranking.rank('will it rain tomorrow?')[0]?.key).toBe('weather');
     expect(ranking.rank('I want to book a hotel')[0]?.key).toBe('travel');
     expect(ranking.rank('solve this equation')[0]?.key).toBe('math');
   });
-  test('nothing in common is nothing', () => {
+  test('a text without common words has a score of 0', () => {
     expect(ranking.rank('hello there').map(({ score }) => score)).toEqual([0, 0, 0]);
   });
-  test('equals stay in the order they were given in', () => {
+  test('texts of equal score keep their order', () => {
     const twins = new Ranking([passage('b', 'the same text'), passage('a', 'the same text')]);
     expect(twins.rank('text').map(({ key }) => key)).toEqual(['b', 'a']);
   });

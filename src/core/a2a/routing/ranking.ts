@@ -1,6 +1,10 @@
-/** Which of some short texts a message is about: BM25 over weighted words, small enough to be done anew for every message. */
+/**
+ * Ranks short texts by their relevance to a message: BM25 over weighted words, cheap enough to run for every message.
+ */
 
-/** One text to be found, such as a skill; words of a heavier field count as if they stood there more often. */
+/**
+ * One text to rank, such as a skill. The words of a field with a higher weight count as if they occurred more often.
+ */
 export interface Passage<T> {
   readonly key: T;
   readonly fields: readonly { readonly text: string; readonly weight: number }[];
@@ -14,7 +18,7 @@ export interface Ranked<T> {
 const K1 = 1.2;
 const B = 0.5;
 
-/** Words that every request uses and that tell no skill from another. */
+/** Stop words: words of any request that do not distinguish skills. */
 const EMPTY_WORDS = new Set(
   (
     'a about after all also am an and any are as at be been but by can could did do does for from get give had has have ' +
@@ -52,7 +56,7 @@ export class Ranking<T> {
     this.usual = total / Math.max(1, this.passages.length) || 1;
   }
 
-  /** Best first; equals stay in the order they were given in. What shares no word with the query has a score of 0. */
+  /** Best first; texts of equal score keep their order. A text without a word of the query has a score of 0. */
   rank(query: string): Ranked<T>[] {
     const wanted = new Set(wordsOf(query));
     const ranked = this.passages.map(({ key, words, length }) => {
@@ -68,14 +72,14 @@ export class Ranking<T> {
     return ranked.sort((a, b) => b.score - a.score);
   }
 
-  /** How much a word says: much where one passage has it, next to nothing where all have it. */
+  /** The weight of a word: high if one passage has it, close to 0 if all have it. */
   private rarity(word: string): number {
     const having = this.spread.get(word) ?? 0;
     return Math.log(1 + (this.passages.length - having + 0.5) / (having + 0.5));
   }
 }
 
-/** The words of a text that say something, each in one form: case, accents and common English endings do not matter. */
+/** The words of a text without stop words, normalized: case, accents and common English endings are ignored. */
 export function wordsOf(text: string): string[] {
   const words = text
     .replace(/(\p{Ll})(\p{Lu})/gu, '$1 $2')
@@ -95,6 +99,6 @@ function stem(word: string): string {
   return dropE(word);
 }
 
-// `booking`, `booked` and `book` meet; so do `planning` and `plan`, `translating` and `translate`.
+// Makes `booking`, `booked` and `book` equal, also `planning` and `plan`, `translating` and `translate`.
 const dropDouble = (word: string): string => word.replace(/([bdgmnprt])\1$/, '$1');
 const dropE = (word: string): string => (word.length > 4 && word.endsWith('e') ? word.slice(0, -1) : word);

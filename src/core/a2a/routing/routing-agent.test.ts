@@ -69,15 +69,15 @@ const call = (request: JsonObject, operation: Operation, caller = ann) =>
 
 async function ask(request: JsonObject, operation: Operation = 'SendMessage', caller = ann): Promise<JsonObject> {
   const answer = await call(request, operation, caller);
-  if (answer.kind !== 'result') throw new Error('a stream');
+  if (answer.kind !== 'result') throw new Error('unexpected stream');
   return answer.result.value as JsonObject;
 }
 
-describe('the routing agent in its place (G-4, G-5)', () => {
-  test('a message that fits nobody is asked about, and its answer goes to the agent named', async () => {
+describe('the routing agent behind the dispatcher (G-4, G-5)', () => {
+  test('a message that fits no agent causes a question, and goes to the agent that the answer names', async () => {
     const { task } = (await ask(message('hello'))) as { task: Task };
     expect(task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
-    // It is kept like any other task, and is its caller's alone.
+    // The question is stored like any other task, and only its caller can read it.
     expect(await ask({ id: task.id }, 'GetTask')).toMatchObject({ status: { state: 'TASK_STATE_INPUT_REQUIRED' } });
     await expect(ask({ id: task.id }, 'GetTask', callerNamed('bob'))).rejects.toMatchObject({
       reason: 'task_not_found',
@@ -94,7 +94,7 @@ describe('the routing agent in its place (G-4, G-5)', () => {
     });
   });
 
-  test('also on a stream', async () => {
+  test('the same on a stream', async () => {
     const events: StreamResponse[] = [];
     const read = async (request: JsonObject) => {
       const answer = await call(request, 'SendStreamingMessage');
@@ -111,13 +111,13 @@ describe('the routing agent in its place (G-4, G-5)', () => {
     expect(last?.task?.status.state ?? last?.statusUpdate?.status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  test('S-24: a task that is not there is neither asked about nor made', async () => {
+  test('S-24: an unknown task causes neither a question nor a new task', async () => {
     for (const text of ['hello', 'weather']) {
       await expect(ask(message(text, { taskId: 'nowhere' }))).rejects.toMatchObject({ reason: 'task_not_found' });
     }
   });
 
-  test('a message that fits goes straight to its agent', async () => {
+  test('a message that fits an agent goes directly to it', async () => {
     expect(await ask(message('the weather in Oslo'))).toMatchObject({ message: { parts: [{ text: 'weather' }] } });
   });
 });

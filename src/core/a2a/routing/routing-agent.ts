@@ -25,13 +25,13 @@ import { wordsOf } from './ranking.js';
 
 export interface RoutingAgentOptions {
   readonly records: Pick<AgentRecords, 'findUpstream'>;
-  /** The agents a message could be for, the likeliest first. */
+  /** The agents that may fit a message, best first. */
   candidates(caller: Caller, request: SendMessageRequest): Promise<readonly Candidate[]>;
-  /** Takes a message to the agent that was chosen. */
+  /** The gateway that sends a message to the chosen agent. */
   gateway(): AgentGateway;
 }
 
-/** Nobody reads it but the core, which wants to know what an agent takes and gives. */
+/** Not published: the gateway reads only the modes and capabilities of this card. */
 const CARD: AgentCard = {
   name: 'Routing agent',
   description: 'Asks which agent a message is for.',
@@ -44,9 +44,9 @@ const CARD: AgentCard = {
 };
 
 /**
- * The routing agent's own voice: where it cannot tell which agent a message is for, it asks (G-4). Its task waits for an
- * answer that names one, takes the first message there as a new task, and ends with what came of it; from then on the
- * caller talks to that agent, by the ids of the agent's task.
+ * The agent that asks the client when the router cannot choose an agent (G-4). Its task waits for an answer that names
+ * an agent. It then sends the first message to that agent as a new task, and ends with the outcome. From then on the
+ * client talks to that agent by the ids of the agent's task.
  */
 export class RoutingAgent implements Agent {
   readonly name = ROUTING_AGENT;
@@ -91,7 +91,7 @@ export class RoutingAgent implements Agent {
 
   async cancelTask(caller: Caller, { id }: CancelTaskRequest): Promise<Passed<Task>> {
     const { task } = await this.find(caller, id);
-    if (isTerminal(task.status.state)) throw new ProtocolError('task_not_cancelable', `Task "${id}" is over`);
+    if (isTerminal(task.status.state)) throw new ProtocolError('task_not_cancelable', `Task "${id}" is finished`);
     return { value: { ...task, status: { state: 'TASK_STATE_CANCELED', timestamp: now() } } };
   }
 
@@ -100,7 +100,10 @@ export class RoutingAgent implements Agent {
   }
 
   async setCallback(): Promise<void> {
-    throw new ProtocolError('push_not_supported', 'The routing agent posts nothing; the gateway does');
+    throw new ProtocolError(
+      'push_not_supported',
+      'The routing agent has no push notifications of its own; the gateway sends them',
+    );
   }
 
   health(): AgentHealth {
@@ -109,13 +112,13 @@ export class RoutingAgent implements Agent {
 
   async close(): Promise<void> {}
 
-  /** The routing agent remembers nothing: what it knows of a task is what the core has kept of it. */
+  /** The routing agent has no state of its own: it reads the stored record of a task. */
   private async find(caller: Caller, id: string): Promise<TaskRecord> {
     const record = await this.options.records.findUpstream(ROUTING_AGENT, id);
     if (record?.owner !== caller.principal.key) {
       throw new ProtocolError('task_not_found', `Task not found: "${id}"`);
     }
-    // The record is in its client's words, and here the routing agent's own id is meant.
+    // The record has the client's task id; the routing agent needs its own.
     return { ...record, task: { ...record.task, id } };
   }
 
@@ -149,7 +152,7 @@ export class RoutingAgent implements Agent {
       message: fresh as Message,
       ...(request.configuration && { configuration: { ...request.configuration } }),
     };
-    // Webhooks of the question's task are told by the gateway; the agent's task has none yet.
+    // The gateway notifies the webhooks of the question's task. The agent's task has no configuration yet.
     delete handed.configuration?.taskPushNotificationConfig;
     delete handed.tenant;
     const answer = await this.options.gateway().handle(caller, {
@@ -160,12 +163,12 @@ export class RoutingAgent implements Agent {
       exchange,
       nested: true,
     });
-    if (answer.kind !== 'result') throw new ProtocolError('internal', 'A message was answered with a stream');
+    if (answer.kind !== 'result') throw new ProtocolError('internal', 'Expected a result from the agent gateway');
     return outcome(ids, history, chosen, answer.result.value as SendMessageResponse);
   }
 }
 
-/** The routing agent: the router and its routing agent. `gateway` is asked for when somebody has to be handed over. */
+/** Builds the router together with its routing agent. `gateway` is called when a message goes to the chosen agent. */
 export function buildRouter(parts: {
   readonly cards: Cards;
   readonly records: Pick<AgentRecords, 'findUpstream' | 'findAll' | 'contextAgent'>;
@@ -188,7 +191,7 @@ interface Ids {
 
 const now = (): string => new Date().toISOString();
 
-const voice = ({ id, contextId }: Ids, parts: Part[], more: Partial<Message> = {}): Message => ({
+const agentMessage = ({ id, contextId }: Ids, parts: Part[], more: Partial<Message> = {}): Message => ({
   messageId: randomUUID(),
   role: 'ROLE_AGENT',
   taskId: id,
@@ -199,9 +202,9 @@ const voice = ({ id, contextId }: Ids, parts: Part[], more: Partial<Message> = {
 
 function question(ids: Ids, history: Message[], candidates: readonly Candidate[], again: boolean): Task {
   const lines = candidates.map(({ agent, name, description }) => `- ${agent}: ${name}. ${description}`);
-  const opening = again ? 'None of the agents has that name.' : 'Several agents could be meant.';
+  const opening = again ? 'None of the agents has that name.' : 'Several agents may fit this message.';
   const listed: JsonValue = candidates.map((candidate) => ({ ...candidate }));
-  const message = voice(ids, [
+  const message = agentMessage(ids, [
     { text: `${opening} Which one is this for? Answer with its name.\n${lines.join('\n')}` },
     { data: { question: 'agent', candidates: listed }, mediaType: 'application/json' },
   ]);
@@ -213,13 +216,13 @@ function question(ids: Ids, history: Message[], candidates: readonly Candidate[]
   };
 }
 
-/** The agent's answer as the end of the question: its artifacts are here too, and its task is named for what follows. */
+/** Ends the question with the agent's answer: the task contains the agent's artifacts and names the agent's task. */
 function outcome(ids: Ids, history: Message[], agent: string, { task, message }: SendMessageResponse): Task {
   const route: JsonObject = { agent, why: 'hint' };
   if (message) {
     return {
       ...ids,
-      status: { state: 'TASK_STATE_COMPLETED', message: voice(ids, message.parts), timestamp: now() },
+      status: { state: 'TASK_STATE_COMPLETED', message: agentMessage(ids, message.parts), timestamp: now() },
       history,
       metadata: { [ROUTE]: { ...route, ...(message.contextId && { contextId: message.contextId }) } },
     };
@@ -228,13 +231,13 @@ function outcome(ids: Ids, history: Message[], agent: string, { task, message }:
   const { state } = task.status;
   const told = task.status.message?.parts ?? [];
   const text = `Agent "${agent}" has taken this on as task ${task.id}.`;
-  // The question is answered even where the agent now has one of its own.
+  // The question is finished even if the agent's task now waits for input.
   const ended: TaskState = isTerminal(state) ? state : 'TASK_STATE_COMPLETED';
   return {
     ...ids,
     status: {
       state: ended,
-      message: voice(ids, [{ text }, ...told], { referenceTaskIds: [task.id] }),
+      message: agentMessage(ids, [{ text }, ...told], { referenceTaskIds: [task.id] }),
       timestamp: now(),
     },
     ...(task.artifacts && { artifacts: task.artifacts }),
@@ -245,7 +248,7 @@ function outcome(ids: Ids, history: Message[], agent: string, { task, message }:
   };
 }
 
-/** The agent that an answer names: by a wish, in data, or in words. */
+/** The agent that an answer names: by a hint, in data, or in its text. */
 function chosenIn({ message, metadata }: SendMessageRequest, candidates: readonly Candidate[]): string | undefined {
   const data = message.parts.flatMap((part) => (isObject(part.data) ? [part.data] : []));
   for (const wish of [hintIn(message.metadata), hintIn(metadata), ...data]) {
@@ -266,7 +269,7 @@ function byName(name: string, candidates: readonly Candidate[]): string | undefi
   return found?.agent ?? candidates.find(({ agent }) => given.startsWith(`${agent.toLowerCase()}.`))?.agent;
 }
 
-/** The one candidate whose name stands among the words; two names are no answer. */
+/** The only candidate whose name occurs in the text; undefined if two names occur. */
 function inWords(words: string, candidates: readonly Candidate[]): string | undefined {
   const said = ` ${wordsOf(words).join(' ')} `;
   const named = candidates.filter(({ agent, name }) =>

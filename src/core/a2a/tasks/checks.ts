@@ -1,4 +1,7 @@
-/** What the gateway itself looks at before an agent is asked and before an answer is kept: old agents look at less. */
+/**
+ * The gateway's own checks of messages before an agent gets them, and of answers before they are stored: old agents
+ * check less.
+ */
 import {
   isTerminal,
   type Message,
@@ -11,12 +14,12 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import type { TaskRecord } from './task-records.js';
 
 export interface A2aLimits {
-  /** Parts of one message or artifact. */
+  /** The most parts of one message or artifact. */
   readonly parts: number;
   readonly artifacts: number;
-  /** Messages of a task's history that are kept. */
+  /** The most messages in the stored history of a task. */
   readonly history: number;
-  /** Open streams in all, and of one caller. */
+  /** The most open streams, for all callers and for one. */
   readonly streams: number;
   readonly streamsPerCaller: number;
   readonly maxHops: number;
@@ -38,7 +41,7 @@ export function invalidAnswer(message: string): never {
 }
 
 export function checkMessage({ message, configuration }: SendMessageRequest, limits: A2aLimits): void {
-  if (typeof message !== 'object' || message === null) refuse('A message is missing');
+  if (typeof message !== 'object' || message === null) refuse('The request has no message');
   const { messageId, parts, taskId, contextId, referenceTaskIds } = message;
   if (typeof messageId !== 'string' || messageId === '') refuse('A message needs a messageId');
   if (!Array.isArray(parts) || parts.length === 0) refuse('A message needs at least one part');
@@ -57,10 +60,10 @@ export function checkHistoryLength(length: number | undefined): void {
   if (!Number.isInteger(length) || length < 0) refuse('historyLength must be a whole number, 0 or more');
 }
 
-/** A message to a task that is known (S-21, S-25). */
+/** Checks a message to a known task (S-21, S-25). */
 export function checkFollowUp(message: Message, { task, contextId }: TaskRecord): void {
   if (message.contextId !== undefined && message.contextId !== '' && message.contextId !== contextId)
-    refuse('The message names a task and a context, and the task is of another context');
+    refuse('The task of the message belongs to another context than the one that the message names');
   const { state } = task.status;
   if (isTerminal(state)) {
     throw new ProtocolError('unsupported_operation', 'The task is finished and takes no more messages', {
@@ -70,7 +73,7 @@ export function checkFollowUp(message: Message, { task, contextId }: TaskRecord)
   }
 }
 
-/** What an agent says of a task must be fit to be kept: throws `invalid_agent_response`. */
+/** Checks an agent's task before it is stored. Throws `invalid_agent_response`. */
 export function checkTask(task: Task, limits: A2aLimits): Task {
   checkId(task.id);
   if (!STATES.has(task.status?.state)) invalidAnswer('The agent answered with a task that has no state');
@@ -93,7 +96,7 @@ export function checkId(id: unknown): void {
     invalidAnswer('The agent answered with a task that has no usable id');
 }
 
-/** Many a model streams its words as parts of their own; neighbours that are nothing but text are one text. */
+/** Many models stream their words as separate parts. Joins adjacent parts that contain only text. */
 function joinTexts(parts: Part[]): Part[] {
   const joined: Part[] = [];
   for (const part of parts) {
@@ -109,7 +112,10 @@ const isPlain = (part: Part): boolean => {
   return names.length === 1 && names[0] === 'text';
 };
 
-/** At most the `length` newest messages; none at all for 0 (S-29). The same task where nothing is to be left out. */
+/**
+ * Keeps the newest `length` messages of the history, and no history for 0 (S-29). Returns the same task if nothing is
+ * removed.
+ */
 export function withHistory(task: Task, length: number | undefined): Task {
   if (length === undefined || length === null || task.history === undefined) return task;
   if (length > 0) return task.history.length <= length ? task : { ...task, history: task.history.slice(-length) };

@@ -1,4 +1,6 @@
-/** Case 30: the time of day of this process jumps. Claims go by the clock that replicas share, durations by none. */
+/**
+ * Case 30: the wall clock of this process jumps. Claims use the clock that replicas share; durations use no wall clock.
+ */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   Channel,
@@ -15,7 +17,7 @@ import {
 import { followEngine } from '../../../state/clock.js';
 import { wallMs } from '../../../state/index.js';
 
-/** Far beyond every claim, every duration, and the hour for which the rig keeps tasks. */
+/** Longer than every claim, every duration, and the hour for which the test gateway keeps tasks. */
 const FAR = 2 * 3_600_000;
 const RealNow = Date.now;
 const JUMPS = [
@@ -50,7 +52,7 @@ afterEach(async () => {
 });
 
 test.each(JUMPS)(
-  '%s by two hours: a task keeps its follower, and its subscribers elsewhere read along',
+  '%s by two hours: a task keeps its follower, and subscribers at other replicas get its events',
   async (_, by) => {
     a.dispatcher.start();
     b.dispatcher.start();
@@ -63,11 +65,11 @@ test.each(JUMPS)(
     expect(claimed).not.toBe('');
     jump(by);
     upstream.push(chunk('t1', 'a', false));
-    // More than two leases.
+    // Longer than two leases.
     await sleep(1_500);
     expect(await follower('t1')).toBe(claimed);
-    // A callback of a task that is followed is nothing new, wherever it comes in.
-    await b.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, []);
+    // A callback for a task that is followed causes no read, at any replica.
+    await b.dispatcher.handleCallback({ agent: 'one', owner: 'alice', id: 't1' }, []);
     expect(rig.one.count('SubscribeToTask') + rig.one.count('GetTask')).toBe(0);
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(own))).toEqual(['a', 'COMPLETED']);
@@ -75,7 +77,7 @@ test.each(JUMPS)(
   },
 );
 
-test.each(JUMPS)('%s by two hours: a call waits for its task as long as it may, and no longer', async (_, by) => {
+test.each(JUMPS)('%s by two hours: a call waits exactly its timeout for its task', async (_, by) => {
   rig.one.can = { stream: false, push: false, subscribe: false };
   rig.one.onSend = async () => {
     jump(by);
@@ -94,7 +96,7 @@ test.each(JUMPS)('%s by two hours: a call waits for its task as long as it may, 
   expect((await short.send()).task?.status.state).toBe('TASK_STATE_WORKING');
 });
 
-test.each(JUMPS)('%s by two hours: what the gateway itself says of when is by the shared clock', async (_, by) => {
+test.each(JUMPS)('%s by two hours: timestamps of the gateway use the shared clock', async (_, by) => {
   jump(by);
   rig.one.onSend = async () => ({
     value: { message: { messageId: 'r', role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } },

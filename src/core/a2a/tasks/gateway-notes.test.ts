@@ -23,7 +23,7 @@ const shown = {
   metadata: { progress: 2 },
 };
 
-test('notes are read by the gateway and left out of what goes out', () => {
+test('the gateway reads its notes and removes them from answers', () => {
   expect(noteIn(task.metadata)).toBe('replica');
   expect(outwardTask(task)).toEqual(shown);
   expect(outwardEvent({ task })).toEqual({ task: shown });
@@ -40,14 +40,14 @@ test.each([
     { tasks: [task], pageSize: 1 },
     { tasks: [shown], pageSize: 1 },
   ],
-])('of every kind of answer', (value, expected) => {
+])('removes notes from every kind of answer', (value, expected) => {
   expect(outwardAnswer({ kind: 'result', result: { value: value as never } })).toEqual({
     kind: 'result',
     result: { value: expected },
   });
 });
 
-test('what has no notes goes on as it came, with its text', () => {
+test('an answer without notes passes unchanged, with its text', () => {
   const plain = { ...shown, metadata: { progress: 2 } } as unknown as Task;
   expect(outwardTask(plain)).toBe(plain);
   const event: StreamResponse = { statusUpdate: { taskId: 't', contextId: 'c', status: plain.status } };

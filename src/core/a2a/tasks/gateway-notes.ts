@@ -1,19 +1,19 @@
 /**
- * What the gateway writes into tasks that it works on itself, to go on with them later: kept with the task, and told
- * nobody outside.
+ * Notes that the gateway writes into the metadata of tasks that it runs itself, to continue them later. They are stored
+ * with the task and removed from every answer.
  */
 import { PARLEY, type StreamResponse, type Task } from '../../../protocol/a2a/model.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import { isObject } from '../../../protocol/mcp/model.js';
 import type { AgentAnswer } from '../gateway.js';
 
-/** Metadata of this name is such a note. */
+/** The metadata key of such a note. */
 const NOTE = `${PARLEY}/note/v1`;
 
 export const gatewayNote = (note: JsonValue): JsonObject => ({ [NOTE]: note });
 export const noteIn = (metadata: JsonObject | undefined): JsonValue | undefined => metadata?.[NOTE];
 
-/** An event as it goes out; the same where there was nothing to leave out. */
+/** The event without notes; the same object if it has none. */
 export function outwardEvent(event: StreamResponse): StreamResponse {
   const { task, statusUpdate } = event;
   if (task) {
@@ -38,7 +38,7 @@ export function outwardTask(task: Task): Task {
   };
 }
 
-/** Of answers only; the events of a stream are looked at as they are read. */
+/** Removes notes from a result. The events of a stream are cleaned as they are read. */
 export function outwardAnswer(answer: AgentAnswer): AgentAnswer {
   if (answer.kind !== 'result' || !isObject(answer.result.value)) return answer;
   const { value } = answer.result;

@@ -12,19 +12,19 @@ import { type A2aLimits, checkFollowUp, checkId, checkMessage, invalidAnswer, re
 import { messageForAgent, taskForClient } from './task-ids.js';
 import type { AgentRecords, TaskRecord } from './task-records.js';
 
-/** One message of a client, looked at and ready for its agent. */
+/** One message of a client, checked and ready for its agent. */
 export interface PreparedMessage {
   readonly caller: Caller;
   readonly call: AgentCall;
   readonly name: string;
   readonly agent: Agent;
-  /** As the client sent it, in its own ids. */
+  /** The message as the client sent it, with the client's ids. */
   readonly message: Message;
-  /** What the agent gets. */
+  /** The request for the agent. */
   readonly request: Passed<SendMessageRequest>;
-  /** The task it goes on with. */
+  /** The task that the message continues. */
   readonly record: TaskRecord | undefined;
-  /** The id that the client has chosen for a task that is not there yet. */
+  /** The id that the client chose for a new task. */
   readonly chosenId: string | undefined;
   readonly contextId: string | undefined;
   readonly push: TaskPushNotificationConfig | undefined;
@@ -37,15 +37,15 @@ export interface MessagePreparerOptions {
   readonly limits: A2aLimits;
   readonly hops: LoopGuard;
   readonly pushes: Pick<PushNotifications, 'check'> | undefined;
-  /** The time of day that replicas share. */
+  /** The clock that replicas share. */
   readonly now: () => number;
 }
 
 const MOST_CONTEXTS = 10_000;
 
-/** Looks at messages before any agent does, and at what agents answer before anything is kept. */
+/** Checks messages before an agent gets them, and answers of agents before they are stored. */
 export class MessagePreparer {
-  /** Whose a context is, as far as it was seen here: saves asking for it with every message. */
+  /** Owners of contexts that this process has seen: saves a query per message. */
   private readonly contexts = new BoundedCache<string, string>(MOST_CONTEXTS);
 
   constructor(private readonly options: MessagePreparerOptions) {}
@@ -67,7 +67,7 @@ export class MessagePreparer {
     if (contextId !== undefined && !record) await this.checkContext(caller, name, contextId);
     const { referenceTaskIds: named } = message;
     const references = named && named.length > 0 ? await this.references(caller, name, named) : undefined;
-    const renamed = asAgentNames(message, record, contextId);
+    const renamed = withAgentIds(message, record, contextId);
     const outgoing = references ? { ...renamed, referenceTaskIds: references } : renamed;
     return {
       caller,
@@ -82,19 +82,19 @@ export class MessagePreparer {
       historyLength: configuration?.historyLength,
       returnImmediately: configuration?.returnImmediately === true,
       request: withText(
-        { ...withoutOwn(sent), message: outgoing, metadata },
+        { ...withoutGatewaySettings(sent), message: outgoing, metadata },
         outgoing === message && !configuration && !sent.metadata ? call.request.text : undefined,
       ),
     };
   }
 
-  /** The record of the task an agent answered with: the one that was gone on with, or a new one of the number 0. */
+  /** The record for the task of an agent's answer: the continued one, or a new one with `seq` 0. */
   recordOf(prepared: PreparedMessage, task: Pick<Task, 'id' | 'contextId' | 'status'>): TaskRecord {
     const { record, caller, call, name } = prepared;
     checkId(task.id);
     const answered = task.contextId || undefined;
     if (prepared.contextId !== undefined && answered !== undefined && answered !== prepared.contextId)
-      invalidAnswer('The agent put the message into another context than the one it was sent to');
+      invalidAnswer('The agent answered with another context than the one of the message');
     if (record?.upstreamId === task.id) return record;
     const now = this.options.now();
     const id = prepared.chosenId ?? task.id;
@@ -106,21 +106,21 @@ export class MessagePreparer {
     };
   }
 
-  /** The task as its client is to see it. */
+  /** The task with the client's ids. */
   shown(task: Passed<Task>, record: TaskRecord): Passed<Task> {
     const named = taskForClient(task, record);
     return named.value.contextId ? named : { value: { ...named.value, contextId: record.contextId } };
   }
 
-  /** A reply without a task. */
+  /** Checks a reply without a task. */
   checkReply({ contextId: asked, name, caller }: PreparedMessage, { contextId }: Message): void {
     if (!contextId) return;
     if (asked !== undefined && contextId !== asked)
-      invalidAnswer('The agent replied in another context than it was asked');
+      invalidAnswer('The agent answered with another context than the one of the message');
     this.remember(name, contextId, caller.principal.key);
   }
 
-  /** A task that was answered at once, for a client whose version knows nothing but tasks. */
+  /** A finished task that contains a direct reply, for a client whose version only has tasks. */
   finished(prepared: PreparedMessage, reply: Message): TaskRecord {
     const upstreamId = `direct/${randomUUID()}`;
     const contextId = reply.contextId || prepared.contextId;
@@ -138,13 +138,13 @@ export class MessagePreparer {
 
   private checkPush(push: TaskPushNotificationConfig): void {
     if (!this.options.pushes)
-      throw new ProtocolError('push_not_supported', 'Push notifications are switched off here', {
+      throw new ProtocolError('push_not_supported', 'Push notifications are disabled on this gateway', {
         outcome: 'not_executed',
       });
     this.options.pushes.check(push);
   }
 
-  /** Tasks a message refers to are the caller's own, or none that this gateway knows of (G-22). */
+  /** Referenced tasks must belong to the caller or be unknown to this gateway (G-22). */
   private references(caller: Caller, name: string, ids: readonly string[]): Promise<string[]> {
     const { records } = this.options;
     return Promise.all(
@@ -161,7 +161,7 @@ export class MessagePreparer {
     const { key } = caller.principal;
     const known = this.contexts.get(`${agent}\0${contextId}`);
     const owners = known === undefined ? await this.options.records.contextOwners(agent, contextId) : [known];
-    if (owners.length > 0 && !owners.includes(key)) refuse('There is no such context');
+    if (owners.length > 0 && !owners.includes(key)) refuse('Unknown context');
     if (known === undefined) this.remember(agent, contextId, key);
   }
 
@@ -172,8 +172,8 @@ export class MessagePreparer {
 
 export const ownKey = ({ principal }: Caller, agent: string, id: string) => ({ agent, owner: principal.key, id });
 
-/** The message with its agent's names for task and context; the same where they are the client's. */
-function asAgentNames(message: Message, record: TaskRecord | undefined, contextId: string | undefined): Message {
+/** The message with the agent's ids for task and context; the same object if the client's ids are equal. */
+function withAgentIds(message: Message, record: TaskRecord | undefined, contextId: string | undefined): Message {
   let outgoing = record ? messageForAgent(message, record) : message;
   if (!record && message.taskId !== undefined) {
     const { taskId: _, ...rest } = outgoing;
@@ -182,27 +182,31 @@ function asAgentNames(message: Message, record: TaskRecord | undefined, contextI
   return contextId === undefined || outgoing.contextId === contextId ? outgoing : { ...outgoing, contextId };
 }
 
-/** The request with its text, where that lacks nothing but the metadata. */
+/** The request with its original text, if only the metadata must be inserted. */
 function withText(value: SendMessageRequest, lacking: string | undefined): Passed<SendMessageRequest> {
   if (lacking === undefined) return { value };
   return { value, text: `{"metadata":${JSON.stringify(value.metadata)},${lacking.trimStart().slice(1)}` };
 }
 
-/** A request without what the gateway does itself: it calls back, and cuts the history. */
-function withoutOwn(sent: SendMessageRequest): SendMessageRequest {
+/** The request without the settings that the gateway handles itself: push notifications and history length. */
+function withoutGatewaySettings(sent: SendMessageRequest): SendMessageRequest {
   if (!sent.configuration) return sent;
   const { configuration, ...rest } = sent;
   const { taskPushNotificationConfig: _, historyLength: __, ...kept } = configuration;
   return Object.keys(kept).length > 0 ? { ...rest, configuration: kept } : rest;
 }
 
-/** S-15: an agent that cannot do without an extension is not asked by a client that does not know it. */
+/** S-15: a client must support the extensions that the agent requires. */
 function checkExtensions({ card }: AgentFacts, { exchange }: AgentCall): void {
   for (const { uri, required } of card.capabilities?.extensions ?? []) {
     if (!required || exchange.extensions.includes(uri)) continue;
-    throw new ProtocolError('extension_required', `The agent needs its clients to know the extension ${uri}`, {
-      outcome: 'not_executed',
-      data: { extension: uri },
-    });
+    throw new ProtocolError(
+      'extension_required',
+      `The agent requires the extension ${uri}, which the request does not name`,
+      {
+        outcome: 'not_executed',
+        data: { extension: uri },
+      },
+    );
   }
 }

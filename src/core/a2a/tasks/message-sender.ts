@@ -29,13 +29,13 @@ export interface MessageSenderOptions {
   readonly records: AgentRecords;
   readonly pushes: PushNotifications | undefined;
   readonly callbacks: Pick<Callbacks, 'ask'> | undefined;
-  /** How long a call may take, in milliseconds. */
+  /** The longest duration of a call, in milliseconds. */
   readonly callTime: number;
 }
 
 type Upstream = AsyncIterator<Passed<StreamResponse>>;
 
-/** Messages to agents: answered, or told as they are worked on. */
+/** Sends messages to agents, as blocking calls or as streams. */
 export class MessageSender {
   constructor(private readonly options: MessageSenderOptions) {}
 
@@ -52,7 +52,7 @@ export class MessageSender {
       await this.take(prepared, taskLog, shown, waits);
       if (waits) {
         const { cancellation } = prepared.call.exchange;
-        await taskLog.rest(Math.max(0, began + this.options.callTime - performance.now()), cancellation);
+        await taskLog.untilSettled(Math.max(0, began + this.options.callTime - performance.now()), cancellation);
       }
       const { task: now } = taskLog;
       const cut = withHistory(now, prepared.historyLength);
@@ -73,7 +73,7 @@ export class MessageSender {
   }
 
   private async streamed(prepared: PreparedMessage, release: () => void): Promise<AgentAnswer> {
-    // The client's leaving is no reason to let go of the agent's stream (G-25): it has a cancellation of its own.
+    // The agent's stream has a cancellation of its own, because it stays open when the client leaves (G-25).
     const cancellation = new Cancellation();
     const events = await prepared.agent.stream(prepared.caller, prepared.request, {
       ...prepared.call.exchange,
@@ -81,20 +81,20 @@ export class MessageSender {
     });
     const upstream = events[Symbol.asyncIterator]();
     try {
-      // What fails before the first event is refused as a plain call would be (S-45).
+      // An error before the first event is the error of the call (S-45).
       const first = await upstream.next();
-      if (first.done) invalidAnswer('The agent closed its stream without a word');
+      if (first.done) invalidAnswer('The agent closed its stream without an event');
       if (!first.value.value.message) return await this.begin(prepared, first.value, upstream, cancellation, release);
       upstream.return?.().catch(() => {});
       release();
       return this.replied(prepared, first.value);
     } catch (error) {
-      cancellation.cancel('the stream is of no use');
+      cancellation.cancel('the stream could not be used');
       throw error;
     }
   }
 
-  /** G-40: the agent cannot stream, so it is sent the message and then asked. */
+  /** G-40: the agent cannot stream, so the gateway sends the message and polls the task. */
   private async emulated(prepared: PreparedMessage, release: () => void): Promise<AgentAnswer> {
     const { request, caller, agent } = prepared;
     const configuration = { ...request.value.configuration, returnImmediately: true };
@@ -104,7 +104,7 @@ export class MessageSender {
     return this.replied(prepared, answer);
   }
 
-  /** The first event of a task's stream. */
+  /** Handles the first event of a task's stream. */
   private begin(
     prepared: PreparedMessage,
     first: Passed<StreamResponse>,
@@ -126,7 +126,7 @@ export class MessageSender {
       try {
         await this.register(prepared, taskLog);
         if (taskLog.kept) {
-          // A task that is gone on with begins with how it stands.
+          // The stream of a continued task begins with the current task.
           if (first.value.task) await taskLog.put(shown);
           const reader = taskLog.read({ ...reading, snapshot: true });
           if (!first.value.task) await follower.take(first);
@@ -158,7 +158,7 @@ export class MessageSender {
     return { kind: 'stream', events, createdIn: taskLog.record.dialect, ...extensionsOf(prepared) };
   }
 
-  /** Takes the task that an agent answered with, and follows it where somebody waits for what becomes of it. */
+  /** Takes the task of an agent's answer, and follows it if a client or a webhook waits for updates. */
   private async take(prepared: PreparedMessage, taskLog: TaskLog, task: Task, waits: boolean): Promise<void> {
     const { taskLogs } = this.options;
     const { caller, agent } = prepared;
@@ -167,7 +167,8 @@ export class MessageSender {
     let follower: AgentFollower | undefined;
     try {
       await this.register(prepared, taskLog);
-      // What the agent answers is newer than what its stream has told so far, and is not to be told by both.
+      // The answer is newer than the events of the old stream, so a new follower replaces the old one: otherwise both
+      // would publish the same change.
       if (open && (waits || (ours && taskLog.wanted))) follower = taskLogs.attach(taskLog, agent, caller);
       else taskLogs.release(taskLog);
       await taskLog.put(task, { value: { task } });
@@ -198,7 +199,7 @@ export class MessageSender {
     }
   }
 
-  /** A configuration that came with the message is there before the first change it is to be told of. */
+  /** Registers the configuration of the message before the first change that it must be notified of. */
   private async register(prepared: PreparedMessage, taskLog: TaskLog): Promise<void> {
     const { pushes, records } = this.options;
     const { push, caller, call } = prepared;
@@ -222,7 +223,7 @@ export class MessageSender {
     return callbacks.ask(agent, caller, taskLog.record, ownExchange());
   }
 
-  /** A message and nothing else: no task, so nothing to keep. */
+  /** A reply without a task: nothing is stored. */
   private async reply(prepared: PreparedMessage, answer: Passed<SendMessageResponse>): Promise<AgentAnswer> {
     const task = await this.replyAsTask(prepared, answer);
     if (task) return result({ value: { task: withHistory(task.task, prepared.historyLength) } }, prepared, task);
@@ -261,7 +262,7 @@ export class MessageSender {
     return named === message ? answer : { value: { ...answer.value, message: named } };
   }
 
-  /** What an agent was sent goes on without the client: its answer is kept for when that one comes back (G-25). */
+  /** A sent message continues without its client: the answer is stored for a later read (G-25). */
   private exchange({ call }: PreparedMessage): Exchange {
     return { ...call.exchange, cancellation: new Cancellation() };
   }
@@ -271,10 +272,10 @@ async function* once(event: Passed<StreamResponse>): Events & AsyncGenerator<Pas
   yield event;
 }
 
-/** G-28: a stream that does not begin with its task is given one, of what is known. */
+/** G-28: makes the task for a stream that does not begin with one. */
 function made({ message, contextId, record }: PreparedMessage, { statusUpdate, artifactUpdate }: StreamResponse): Task {
   const event = statusUpdate ?? artifactUpdate;
-  if (!event?.taskId) invalidAnswer('The agent told of no task');
+  if (!event?.taskId) invalidAnswer('The first event of the agent names no task');
   const context = event.contextId || contextId;
   const status = statusUpdate?.status ?? { state: 'TASK_STATE_WORKING' };
   const named = { taskId: event.taskId, ...(context && { contextId: context }) };
@@ -302,7 +303,7 @@ function result(
   };
 }
 
-/** S-14: the extensions that were asked for and that the agent has. */
+/** S-14: the requested extensions that the agent supports. */
 function extensionsOf({ call, agent }: PreparedMessage): { readonly extensions?: readonly string[] } {
   const { extensions: asked } = call.exchange;
   if (asked.length === 0) return {};

@@ -1,4 +1,4 @@
-/** Agents whose stream of a known task begins without the task: a2a-python 0.3, and every agent of 0.1. */
+/** Agents that begin a resubscribed stream without the task: a2a-python 0.3, and every agent of 0.1. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import {
   Channel,
@@ -21,7 +21,7 @@ const artifact = (artifactId: string, ...texts: string[]): Artifact => ({
   artifactId,
   parts: texts.map((text) => ({ text })),
 });
-/** The task as the agent knows it. */
+/** Sets the task at the agent. */
 const become = (state: Task['status']['state'], ...artifacts: Artifact[]): void => {
   rig.one.tasks.set('t1', task('t1', state, artifacts.length > 0 ? { artifacts } : {}));
 };
@@ -42,7 +42,7 @@ beforeEach(async () => {
 });
 afterEach(() => rig.stop());
 
-test('S-42: a subscription begins with the current task at once, although the agent says nothing yet', async () => {
+test('S-42: a subscription begins with the current task at once, before any event of the agent', async () => {
   await core.send({}, { returnImmediately: true });
   become('TASK_STATE_WORKING', artifact('early', 'early'));
   const events = await subscribe();
@@ -72,7 +72,7 @@ test('a subscription to a running task is not refused because its first event is
   expect(told(await read(events))).toEqual(['task WORKING', 'COMPLETED']);
 });
 
-test('a blocking send keeps the artifact that came before its task was followed', async () => {
+test('a blocking send keeps the artifact that was created before the gateway followed the task', async () => {
   become('TASK_STATE_WORKING', artifact('early', 'early'));
   const answered = core.send();
   await expect.poll(() => rig.one.count('GetTask')).toBeGreaterThan(0);
@@ -82,14 +82,14 @@ test('a blocking send keeps the artifact that came before its task was followed'
   expect(idsOf((await answered).task!)).toEqual(['early', 'late']);
 });
 
-test('a piece that the asked snapshot has already is not told twice, and the end sets pieces right', async () => {
+test('an artifact chunk in the snapshot is not repeated, and the final read corrects the chunks', async () => {
   await core.send({}, { returnImmediately: true });
   become('TASK_STATE_WORKING', artifact('a', 'x', 'y'));
   upstream.push(chunk('t1', 'y'));
   upstream.push(chunk('t1', 'z'));
   const events = await subscribe();
   expect(told(await read(events, 2))).toEqual(['task WORKING', 'z']);
-  // An equal piece is one piece more, which only the agent can tell.
+  // An equal chunk counts as a new one, which only the agent knows.
   become('TASK_STATE_COMPLETED', artifact('a', 'x', 'y', 'z', 'z'));
   upstream.push(chunk('t1', 'z'));
   upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -97,7 +97,7 @@ test('a piece that the asked snapshot has already is not told twice, and the end
   expect((await get()).artifacts).toEqual([artifact('a', 'x', 'y', 'z', 'z')]);
 });
 
-test('a subscription that the agent refuses late goes on by asking', async () => {
+test('a subscription that the agent refuses late continues by polling', async () => {
   await core.send({}, { returnImmediately: true });
   const events = await subscribe();
   upstream.end(new Error('no subscriptions here'));

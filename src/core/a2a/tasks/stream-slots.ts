@@ -1,7 +1,7 @@
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Caller } from '../../caller.js';
 
-/** Counts open streams: one caller's greed is not to be the others' loss. */
+/** Counts open streams, so that no caller takes the streams of the others. */
 export class StreamSlots {
   private all = 0;
   private readonly perCaller = new Map<string, number>();
@@ -11,12 +11,16 @@ export class StreamSlots {
     private readonly mostPerCaller: number,
   ) {}
 
-  /** Returns how to give it back; doing so twice counts once. */
+  /** Returns the function that releases the stream; a second call has no effect. */
   take(caller: Caller): () => void {
     const { key } = caller.principal;
     const open = this.perCaller.get(key) ?? 0;
-    if (open >= this.mostPerCaller) refuse('rate_limited', `A caller may have ${this.mostPerCaller} streams open`);
-    if (this.all >= this.most) refuse('overloaded', 'Too many streams are open at the moment');
+    if (open >= this.mostPerCaller)
+      refuse(
+        'rate_limited',
+        `Too many streams of this caller are open (at most ${this.mostPerCaller}); close some first`,
+      );
+    if (this.all >= this.most) refuse('overloaded', 'Too many streams are open; try again later');
     this.all += 1;
     this.perCaller.set(key, open + 1);
     let given = false;

@@ -36,7 +36,7 @@ const subscribe = (at: Core, id: string, as = 'alice') => at.open('SubscribeToTa
 const stored = (id: string) => rig.records.find({ agent: 'one', owner: 'alice', id });
 
 describe('a stream', () => {
-  test('S-41: a message alone is passed on as it came, and nothing is kept', async () => {
+  test('S-41: a direct reply passes unchanged, and nothing is stored', async () => {
     const text = '{"message":{"messageId":"r","role":"ROLE_AGENT","parts":[{"text":"hi"}]}}';
     upstream.push(JSON.parse(text) as JsonObject, text);
     rig.work();
@@ -46,7 +46,7 @@ describe('a stream', () => {
     expect(rig.work()).toEqual({ writes: 0, reads: 0 });
   });
 
-  test('S-41, S-42: the task first, then everything in order and as it came, closed at the end', async () => {
+  test('S-41, S-42: the task comes first, then all events unchanged and in order, then the stream closes', async () => {
     const sent = [
       { task: task('t1', 'TASK_STATE_SUBMITTED') },
       status('t1', 'TASK_STATE_WORKING'),
@@ -65,7 +65,7 @@ describe('a stream', () => {
     await expect.poll(() => upstream.left).toBe(true);
   });
 
-  test('G-23: events are numbered, and a state in which the task rests is kept before it is told', async () => {
+  test('G-23: events are numbered, and a settled state is stored before it is sent', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -78,7 +78,7 @@ describe('a stream', () => {
     expect(kept?.map(({ seq }) => seq)).toEqual([2, 3]);
   });
 
-  test('progress is told at once and written together', async () => {
+  test('progress is sent at once and stored in batches', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -91,7 +91,7 @@ describe('a stream', () => {
     expect((await stored('t1'))?.task.artifacts?.[0]?.parts.map(({ text }) => text).join('')).toBe('x'.repeat(200));
   });
 
-  test('P4: a change that a webhook is notified of is written before it is told, one by one', async () => {
+  test('P4: each change with a webhook notification is stored before it is sent', async () => {
     const written: number[] = [];
     const pushes = {
       check: () => {},
@@ -116,7 +116,7 @@ describe('a stream', () => {
     }
   });
 
-  test('G-28: a stream that does not begin with its task is given one', async () => {
+  test('G-28: a stream that does not begin with its task gets one', async () => {
     upstream.push(status('t1', 'TASK_STATE_WORKING'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     const events = await read(await start());
@@ -128,7 +128,7 @@ describe('a stream', () => {
     expect(told(await read(await start()))).toEqual(['task WORKING', 'a', 'COMPLETED']);
   });
 
-  test('G-28: an agent that closes early is asked once what became of its task', async () => {
+  test('G-28: after an early close the gateway reads the task from the agent once', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     upstream.end();
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_COMPLETED'));
@@ -136,7 +136,7 @@ describe('a stream', () => {
     expect(rig.one.count('GetTask')).toBe(1);
   });
 
-  test('S-45: what fails before the first event is refused as a call is; a silent stream is no answer', async () => {
+  test('S-45: an error before the first event is the error of the call; an empty stream is invalid', async () => {
     upstream.end(new ProtocolError('content_type_not_supported', 'no'));
     await expect(start()).rejects.toMatchObject({ reason: 'content_type_not_supported' });
     upstream = new Channel();
@@ -148,7 +148,7 @@ describe('a stream', () => {
     expect(told(await read(await start()))).toEqual(['task COMPLETED']);
   });
 
-  test('G-29: an agent that fails in the middle is an error, never a state', async () => {
+  test('G-29: a failure of the agent in the middle is an error of the stream, never a task state', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -157,7 +157,7 @@ describe('a stream', () => {
     expect(await stored('t1')).toMatchObject({ task: { status: { state: 'TASK_STATE_WORKING' } } });
   });
 
-  test('G-25: a client that leaves takes nothing with it', async () => {
+  test('G-25: the task continues when its client leaves', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -167,20 +167,20 @@ describe('a stream', () => {
     await expect.poll(async () => (await stored('t1'))?.task.status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  test('G-25: events of another task do not get into this one', async () => {
+  test('G-25: events of another task are ignored', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     upstream.push(status('t2', 'TASK_STATE_FAILED'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(await start()))).toEqual(['task WORKING', 'COMPLETED']);
   });
 
-  test('a turn ends where the client has to answer, and the next begins with how the task stands', async () => {
+  test('a turn ends when the client must answer, and the next begins with the current task', async () => {
     const asking = task('t1', 'TASK_STATE_INPUT_REQUIRED');
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     upstream.push({ statusUpdate: { taskId: 't1', contextId: 'c-t1', status: asking.status } });
     expect(told(await read(await start()))).toEqual(['task WORKING', 'INPUT_REQUIRED']);
     upstream = new Channel();
-    // Many an agent shows the task as it was before it goes on with it.
+    // Many agents first send the task in its previous state.
     upstream.push({ task: asking });
     upstream.push(status('t1', 'TASK_STATE_WORKING'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -188,13 +188,13 @@ describe('a stream', () => {
     expect((rig.one.last('SendStreamingMessage') as SendMessageRequest).message.contextId).toBe('c-t1');
   });
 
-  test('what a callback or a cancel says of a task that is streamed is not told twice', async () => {
+  test('a callback or a cancel of a streamed task is not sent twice', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
     const ahead = task('t1', 'TASK_STATE_WORKING', { artifacts: [{ artifactId: 'a', parts: [{ text: 'x' }] }] });
     rig.one.tasks.set('t1', ahead);
-    await core.dispatcher.news({ agent: 'one', owner: 'alice', id: 't1' }, [{ task: ahead }]);
+    await core.dispatcher.handleCallback({ agent: 'one', owner: 'alice', id: 't1' }, [{ task: ahead }]);
     expect(await core.call('CancelTask', { id: 't1' })).toMatchObject({ artifacts: [{}] });
     upstream.push(chunk('t1', 'x'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -202,7 +202,7 @@ describe('a stream', () => {
     expect((await stored('t1'))?.task.artifacts).toEqual([{ artifactId: 'a', parts: [{ text: 'x' }] }]);
   });
 
-  test('S-63: a task that waits for authorisation keeps its streams for a while', async () => {
+  test('S-63: a task that waits for authorization keeps its streams open for a limited time', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     upstream.push(status('t1', 'TASK_STATE_AUTH_REQUIRED'));
     const events = await start();
@@ -214,7 +214,7 @@ describe('a stream', () => {
     expect(await stored('t1')).toMatchObject({ task: { status: { state: 'TASK_STATE_AUTH_REQUIRED' } } });
   });
 
-  test('G-21: a client that chose its own id sees no other in any event', async () => {
+  test('G-21: a client that chose its own id sees only that id in events', async () => {
     const said = { messageId: 's', role: 'ROLE_AGENT' as const, parts: [{ text: '?' }], taskId: 'up' };
     upstream.push({ task: task('up', 'TASK_STATE_WORKING', { history: [said] }) });
     upstream.push(chunk('up', 'a', false));
@@ -228,7 +228,7 @@ describe('a stream', () => {
     expect(await stored('own')).toMatchObject({ upstreamId: 'up', task: { id: 'own' } });
   });
 
-  test('G-25: a client whose connection is cut leaves its place to another, and the task goes on', async () => {
+  test('G-25: a cut connection frees its stream slot, and the task continues', async () => {
     const cancellation = new Cancellation();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const answer = await core.handle('SendStreamingMessage', { message: message() }, { cancellation });
@@ -239,7 +239,7 @@ describe('a stream', () => {
     await expect.poll(async () => (await stored('t1'))?.task.status.state).toBe('TASK_STATE_COMPLETED');
   });
 
-  test('one caller has so many streams and no more', async () => {
+  test('the streams of one caller are limited', async () => {
     const open = [];
     for (let i = 0; i < 3; i++) {
       upstream = new Channel();
@@ -256,7 +256,7 @@ describe('a stream', () => {
     await start();
   });
 
-  test('a reader that is far behind is told the task as it is by then', async () => {
+  test('a reader that is far behind gets the current task instead of the missed events', async () => {
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     const events = await start();
     await read(events, 1);
@@ -269,8 +269,8 @@ describe('a stream', () => {
   });
 });
 
-describe('a database that is away', () => {
-  test('is waited for: the end of a task is told once it is written', async () => {
+describe('an unavailable database', () => {
+  test('delays the end of a task until it is stored', async () => {
     let away = false;
     const save: typeof rig.records.save = async (change) => {
       if (away) throw new ProtocolError('overloaded', 'away', { outcome: 'unknown' });
@@ -289,7 +289,7 @@ describe('a database that is away', () => {
     expect(await stored('t1')).toMatchObject({ seq: 2, task: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  test('G-51: of more than is kept for it, whoever is to be notified is told what it led to', async () => {
+  test('G-51: webhooks get the current task if more events wait than are kept', async () => {
     let away = false;
     const queued: StreamResponse[] = [];
     const save: typeof rig.records.save = async (change) => {
@@ -316,7 +316,7 @@ describe('a database that is away', () => {
     expect(await stored('t1')).toMatchObject({ seq: 602, task: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  test('a write of which no answer came is not made twice', async () => {
+  test('a write without an answer is not repeated', async () => {
     let unanswered = true;
     const save: typeof rig.records.save = async (change) => {
       const saved = await rig.records.save(change);
@@ -337,7 +337,7 @@ describe('a database that is away', () => {
     expect(told(kept!.map(({ event }) => event))).toEqual(['task WORKING', 'a', 'b', 'COMPLETED']);
   });
 
-  test('holds no progress up, and what it missed is written when it is back', async () => {
+  test('does not delay progress, and the missed events are stored when it is back', async () => {
     let away = false;
     const save: typeof rig.records.save = async (change) => {
       if (away) throw new ProtocolError('overloaded', 'away', { outcome: 'unknown' });
@@ -352,7 +352,7 @@ describe('a database that is away', () => {
     expect(told(await read(events, 2))).toEqual(['a', 'b']);
     await new Promise((resolve) => setTimeout(resolve, 60));
     expect(await stored('t1')).toMatchObject({ seq: 1 });
-    // The end cannot be kept, so it is not told; after a while whoever waits for it is told that.
+    // The end cannot be stored, so it is not sent; after a while readers get that error.
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     await expect(events.next()).rejects.toMatchObject({ reason: 'overloaded' });
     away = false;
@@ -375,7 +375,7 @@ describe('G-40: an agent that cannot stream', () => {
     rig.one.can = { stream: false, push: false, subscribe: false };
   });
 
-  test('is sent the message and asked from then on; what changed is told', async () => {
+  test('gets the message and is polled; streams get the differences', async () => {
     const at = (state: Task['status']['state'], ...texts: string[]) =>
       rig.one.tasks.set(
         't1',
@@ -395,7 +395,7 @@ describe('G-40: an agent that cannot stream', () => {
     expect(await stored('t1')).toMatchObject({ task: { status: { state: 'TASK_STATE_COMPLETED' } } });
   });
 
-  test('answers with a message, or finishes at once', async () => {
+  test('may answer with a direct reply, or with a finished task', async () => {
     rig.one.onSend = async () => ({ value: { message: { messageId: 'r', role: 'ROLE_AGENT', parts: [] } } });
     expect(told(await read(await start()))).toEqual(['message']);
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_COMPLETED') } });
@@ -411,7 +411,7 @@ describe('S-43: subscribing', () => {
     return events;
   };
 
-  test('S-42: gives the task first, then the same events to everyone; leaving is nobody else’s business', async () => {
+  test('S-42: gives the task first, then the same events to every reader; a reader that leaves affects no other', async () => {
     const first = (await begin()) as Awaited<ReturnType<typeof start>>;
     upstream.push(chunk('t1', 'a', false));
     await read(first, 1);
@@ -436,7 +436,7 @@ describe('S-43: subscribing', () => {
     await expect(subscribe(rig.core(), 't1')).rejects.toMatchObject({ reason: 'unsupported_operation' });
   });
 
-  test('follows at the agent what nobody follows yet', async () => {
+  test('follows a task at its agent if no replica follows it', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_WORKING') } });
     await core.send({}, { returnImmediately: true });
     const own = new Channel();
@@ -448,7 +448,7 @@ describe('S-43: subscribing', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('again right after the last one left goes on at once', async () => {
+  test('right after the last reader left continues at once', async () => {
     rig.one.onSend = async () => ({ value: { task: task('t1', 'TASK_STATE_WORKING') } });
     const slow = rig.core({ timeouts: { call: 5_000, lease: 60_000 } });
     await slow.send({}, { returnImmediately: true });
@@ -465,7 +465,7 @@ describe('S-43: subscribing', () => {
     expect(rig.one.count('SubscribeToTask')).toBe(3);
   });
 
-  test('asks an agent that lets nobody subscribe, and is refused where the agent is away', async () => {
+  test('polls an agent without subscriptions, and is refused if the agent is unreachable', async () => {
     rig.one.can = { stream: false, push: false, subscribe: false };
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
     rig.one.onSend = async () => ({ value: { task: rig.one.known('t1') } });
@@ -479,7 +479,7 @@ describe('S-43: subscribing', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('to a task that waits for an answer tells what the next message brings', async () => {
+  test('to a task that waits for an answer gets the events of the next message', async () => {
     await begin();
     upstream.push(status('t1', 'TASK_STATE_INPUT_REQUIRED'));
     await expect.poll(async () => (await stored('t1'))?.task.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
@@ -500,7 +500,7 @@ describe('several replicas', () => {
     return events;
   };
 
-  test('G-23: a subscriber elsewhere reads what the replica that follows writes', async () => {
+  test('G-23: a subscriber at another replica gets the events that the following replica stores', async () => {
     await begin();
     const elsewhere = await subscribe(rig.core(), 't1');
     expect(told(await read(elsewhere, 1))).toEqual(['task WORKING']);
@@ -512,7 +512,7 @@ describe('several replicas', () => {
     expect(rig.one.count('SubscribeToTask')).toBe(0);
   });
 
-  test('a cancel elsewhere ends the streams here, and is the last word', async () => {
+  test('a cancel at another replica ends the streams here with the cancelled task', async () => {
     const events = await begin();
     rig.one.onCancel = (id) => task(id, 'TASK_STATE_CANCELED');
     await rig.core().call('CancelTask', { id: 't1' });
@@ -538,7 +538,7 @@ describe('several replicas', () => {
     expect(told(await read(events))).toEqual(['COMPLETED']);
   });
 
-  test('a cancel at another replica ends a stream on which the agent says no more', async () => {
+  test('a cancel at another replica ends a stream on which the agent is silent', async () => {
     const other = rig.core();
     for (const { dispatcher } of [core, other]) dispatcher.start();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
@@ -550,10 +550,10 @@ describe('several replicas', () => {
     await expect.poll(() => rig.one.calls[0]?.exchange.cancellation.cancelled).toBe(true);
   });
 
-  test('25: a follower that comes back late finds the task another’s, and tells what that one writes', async () => {
+  test('25: a follower that returns late finds another follower, and sends the events that this one stores', async () => {
     const other = rig.core();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
-    // Not started, so that its claim lapses as if it were frozen.
+    // Not started, so that its claim expires as if the replica were frozen.
     const events = await start();
     await read(events, 1);
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_WORKING'));
@@ -565,7 +565,7 @@ describe('several replicas', () => {
     const watched = await subscribe(other, 't1');
     expect(told(await read(watched, 2))).toEqual(['task WORKING', 'a']);
     await expect.poll(async () => (await stored('t1'))?.task.artifacts?.length).toBe(1);
-    // Its own stream brings the same a second time.
+    // Its own stream repeats the event.
     upstream.push(chunk('t1', 'a', false));
     theirs.push(chunk('t1', 'b'));
     theirs.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -577,13 +577,13 @@ describe('several replicas', () => {
     expect(kept?.filter(({ event }) => event.artifactUpdate)).toHaveLength(2);
   });
 
-  test('what a dead replica followed is brought up to date by the others', async () => {
+  test('other replicas update the tasks that a dead replica followed', async () => {
     const gone = rig.core();
     upstream.push({ task: task('t1', 'TASK_STATE_WORKING') });
     await read(await gone.open('SendStreamingMessage', { message: message() }), 1);
     rig.one.tasks.set('t1', task('t1', 'TASK_STATE_COMPLETED'));
     core.dispatcher.start();
-    // No close: it is simply not heard of again.
+    // No close: the replica is silent from now on.
     await expect
       .poll(async () => (await stored('t1'))?.task.status.state, { timeout: 5_000 })
       .toBe('TASK_STATE_COMPLETED');

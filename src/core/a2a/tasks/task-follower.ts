@@ -16,18 +16,20 @@ export interface TaskFollowerOptions {
   readonly lease: number;
   /** How long streams stay open for a task that waits for its client. */
   readonly hold: number;
-  /** The time of day that replicas share. */
+  /** The clock that replicas share. */
   readonly now: () => number;
 }
 
-/** How often an agent that cannot stream is asked (G-40): soon after a change, and ever more rarely after that. */
+/** Polling intervals for an agent that cannot stream (G-40): short after a change, then growing. */
 const ASK = { first: 100, growth: 1.5, longest: 2_000, longestFailing: 30_000 };
 const FAILURES = 4;
-/** Milliseconds in which a stream that begins with a snapshot has begun; longer, and the agent is asked for the task. */
+/**
+ * How long to wait for the snapshot at the start of a stream, in milliseconds. After that the gateway reads the task.
+ */
 const SNAPSHOT_WAIT = 100;
-/** An agent that has just been sent a message may for a moment still show the task as it was before. */
+/** How long an agent may still show the old status after a message, in milliseconds. */
 const STALE = 5_000;
-/** Who else has a word in a task is listened for once it has taken so long: most do not. */
+/** The age at which a follower starts to listen for changes by other replicas. Most tasks end sooner. */
 const LONG = 250;
 
 export const ownExchange = (cancellation = new Cancellation()): Exchange => ({
@@ -49,7 +51,7 @@ abstract class BaseFollower implements TaskFollower {
   constructor(
     protected readonly taskLog: TaskLog,
     protected readonly options: TaskFollowerOptions,
-    /** How the task stood before what is followed began: as long as it stands so, nothing has happened. */
+    /** The status before the followed turn: while the status is unchanged, the agent has not reacted yet. */
     protected base: TaskStatus | undefined,
   ) {}
 
@@ -73,7 +75,10 @@ abstract class BaseFollower implements TaskFollower {
     return sleep(ms, { until: poked });
   }
 
-  /** What the work brings; nothing where it is stopped before, since not everybody lets go when told to. */
+  /**
+   * The result of the work, or undefined once the follower is stopped, because not every stream ends when it is
+   * cancelled.
+   */
   protected orStopped<T>(work: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
       this.wake = () => {
@@ -83,7 +88,10 @@ abstract class BaseFollower implements TaskFollower {
     });
   }
 
-  /** Whether the turn is over, and readers know it. One that waits for authorisation is held open for a while (S-63). */
+  /**
+   * Whether the turn is over and the readers know its end. A task that waits for authorization keeps its streams open
+   * for a limited time (S-63).
+   */
   protected over(): boolean {
     const { status } = this.taskLog.task;
     if (isTerminal(status.state)) return true;
@@ -106,7 +114,7 @@ abstract class BaseFollower implements TaskFollower {
   }
 }
 
-/** The agent does not let anybody subscribe to the task. */
+/** The agent refused the subscription to the task. */
 class SubscriptionRefused extends Error {
   override readonly name = 'SubscriptionRefused';
 
@@ -117,7 +125,7 @@ class SubscriptionRefused extends Error {
 
 type EventIterator = AsyncIterator<Passed<StreamResponse>>;
 
-/** The iterator, with a result that was asked of it already in front. */
+/** An iterator that returns an already requested result first. */
 function startingWith(first: Promise<IteratorResult<Passed<StreamResponse>>>, rest: EventIterator): EventIterator {
   let given = false;
   return {
@@ -130,13 +138,13 @@ function startingWith(first: Promise<IteratorResult<Passed<StreamResponse>>>, re
   };
 }
 
-/** Follows a task at its agent, by a stream or by asking. */
+/** Follows a task at its agent, by a stream or by polling. */
 export class AgentFollower extends BaseFollower {
   readonly kind = 'agent';
   private readonly began = performance.now();
   /**
-   * `streamed`: the stream began with the task. `asked`: the agent was asked for it, and the next events may be included
-   * in its answer. `passed`: an event came that was not.
+   * `streamed`: the stream began with the task. `asked`: the gateway read the task from the agent, and the next events
+   * may already be part of it. `passed`: an event arrived that was not part of it.
    */
   private snapshot: 'streamed' | 'asked' | 'passed' = 'streamed';
 
@@ -158,12 +166,12 @@ export class AgentFollower extends BaseFollower {
 
   override stop(): void {
     super.stop();
-    this.cancellation.cancel('nobody follows the task any more');
+    this.cancellation.cancel('the gateway stopped following the task');
   }
 
   /**
-   * Subscribes to the task where the agent allows it, and brings the task up to date. Versions before 1.0 promise no
-   * snapshot at the beginning of the stream; such an agent is asked for the task. Throws where the agent is away.
+   * Subscribes to the task if the agent allows it, and updates the task. Versions before 1.0 promise no snapshot at the
+   * start of the stream, so the gateway then reads the task. Throws if the agent is unreachable.
    */
   async open(): Promise<EventIterator | undefined> {
     const { can } = this.agent.known() ?? (await this.agent.facts());
@@ -184,7 +192,7 @@ export class AgentFollower extends BaseFollower {
         }
       } catch (error) {
         if (!(error instanceof SubscriptionRefused)) {
-          this.cancellation.cancel('the task could not be brought up to date');
+          this.cancellation.cancel('the gateway could not read the task');
           throw error;
         }
         this.logRefusal(error);
@@ -221,7 +229,7 @@ export class AgentFollower extends BaseFollower {
     );
   }
 
-  /** Resolves when there is nothing more to follow. `opened` is a stream of the task's events. */
+  /** Resolves when the task needs no follower any more. `opened` is a stream of the task's events. */
   async run(opened: EventIterator | undefined): Promise<void> {
     const { taskLog } = this;
     let off = (): void => {};
@@ -253,7 +261,7 @@ export class AgentFollower extends BaseFollower {
         }
         await this.take(next.value);
       }
-      // Not awaited: an agent that does not let go of its stream holds nobody up.
+      // Not awaited: an agent that does not end its stream must not delay the follower.
       events.return?.().catch(() => {});
     } catch (error) {
       if (error instanceof SubscriptionRefused) this.logRefusal(error);
@@ -261,7 +269,7 @@ export class AgentFollower extends BaseFollower {
     }
   }
 
-  /** The agent closed its stream. Where the task does not rest, the agent is asked once what became of it (G-28). */
+  /** The agent closed its stream. If the task is not settled, the gateway reads it from the agent once (G-28). */
   private async closed(): Promise<void> {
     if (!this.finished()) await this.ask();
     if (!this.taskLog.pushed) this.done();
@@ -273,7 +281,7 @@ export class AgentFollower extends BaseFollower {
     const named = task?.id ?? statusUpdate?.taskId ?? artifactUpdate?.taskId;
     if (named !== undefined && named !== this.taskLog.record.upstreamId) {
       checkId(named);
-      this.options.log.warn({ agent: this.agent.name }, 'an agent told of another task in the stream of this one');
+      this.options.log.warn({ agent: this.agent.name }, 'ignored an event of another task in the stream of a task');
       return;
     }
     if (this.snapshot !== 'streamed' && (await this.settledBySnapshot(event))) return;
@@ -281,9 +289,9 @@ export class AgentFollower extends BaseFollower {
   }
 
   /**
-   * For a stream whose beginning is missing: whether the task already has what the event says. The snapshot that was asked
-   * for may include events that were under way at that time. Where the task rests it is asked for once more, because an
-   * artifact that was appended to cannot be told apart for sure.
+   * For a stream without a snapshot: whether the task already contains the event. The task that the gateway read may
+   * contain events that were in transit at that time. When the task settles, the gateway reads it again, because
+   * repeated chunks of an artifact cannot be distinguished.
    */
   private async settledBySnapshot({ value }: Passed<StreamResponse>): Promise<boolean> {
     const { taskLog } = this;
@@ -298,7 +306,7 @@ export class AgentFollower extends BaseFollower {
     }
     if (value.statusUpdate && isSettled(value.statusUpdate.status.state)) {
       await this.ask().catch((error: unknown) => {
-        this.options.log.debug({ err: error, agent: this.agent.name }, 'the agent did not tell the task at its end');
+        this.options.log.debug({ err: error, agent: this.agent.name }, 'cannot read the settled task from the agent');
       });
       return includes(taskLog.record.task, event);
     }
@@ -321,7 +329,7 @@ export class AgentFollower extends BaseFollower {
         if (this.stopped) return;
         failures += 1;
         if (failures === FAILURES || !isAway(error)) this.taskLog.fail(error);
-        // Whoever does not know its task any more is not going to.
+        // An agent that no longer knows a task will not know it later.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') {
           this.done();
           return;
@@ -347,14 +355,14 @@ export class AgentFollower extends BaseFollower {
   }
 }
 
-/** Reads what another replica writes of a task, and takes over when that one is gone. */
+/** Reads the events of a task that another replica follows, and takes over when that replica is gone. */
 export class ReplicaFollower extends BaseFollower {
   readonly kind = 'tail';
 
   constructor(
     taskLog: TaskLog,
     options: TaskFollowerOptions,
-    /** Follows the task at its agent. */
+    /** Starts to follow the task at its agent. */
     private readonly takeOver: () => void,
   ) {
     super(taskLog, options, taskLog.task.status);
@@ -389,7 +397,7 @@ export class ReplicaFollower extends BaseFollower {
     }
   }
 
-  /** True where there is nothing more to read. */
+  /** Returns true when there is nothing more to read. */
   private async look(): Promise<boolean> {
     const { taskLog } = this;
     await this.sync();
@@ -400,7 +408,7 @@ export class ReplicaFollower extends BaseFollower {
       return true;
     }
     if (!(await this.orphaned())) return false;
-    // What was written since is known before anything is put on top of it.
+    // Reads the latest stored events before this replica adds its own.
     await this.sync();
     this.takeOver();
     return true;
@@ -411,13 +419,13 @@ export class ReplicaFollower extends BaseFollower {
     const { taskLog } = this;
     const before = taskLog.record.seq;
     const record = await records.find(taskLog.record);
-    if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
+    if (!record) throw new ProtocolError('task_not_found', 'Task not found: it is no longer stored');
     if (record.seq <= before) return;
-    // Read after the record, the events reach at least as far; `adopt` leaves out those that go further.
+    // The events are read after the record, so they reach at least as far; `adopt` ignores those beyond the record.
     await taskLog.adopt(record, await records.events(record, before));
   }
 
-  /** A task that waits for its client needs no follower. */
+  /** Whether the task has lost its follower. A task that waits for its client needs none. */
   private async orphaned(): Promise<boolean> {
     const { taskLog, options } = this;
     if (taskLog.record.task.status.state === 'TASK_STATE_INPUT_REQUIRED') return false;
@@ -425,7 +433,7 @@ export class ReplicaFollower extends BaseFollower {
   }
 }
 
-/** The agent could not be asked, as opposed to: it was asked and refused. */
+/** Whether the agent was unreachable, as opposed to an agent that answered with an error. */
 export function isAway(error: unknown): boolean {
   return (
     error instanceof ProtocolError && (error.reason === 'upstream_unavailable' || error.reason === 'upstream_timeout')

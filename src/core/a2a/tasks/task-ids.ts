@@ -1,14 +1,14 @@
 /**
- * A client that chooses its own task ids knows a task by another id than its agent does. Everything that names the task
- * is rewritten in both directions; where both know it by one name, what came is what goes.
+ * A client that chooses its own task ids knows a task by another id than its agent. These functions rewrite every
+ * reference to the task in both directions. If both ids are equal, values pass unchanged.
  */
 import type { Message, StreamResponse, Task } from '../../../protocol/a2a/model.js';
 import type { Passed } from '../agent.js';
 
 export interface TaskIds {
-  /** As the client knows the task. */
+  /** The client's id of the task. */
   readonly id: string;
-  /** As its agent does. */
+  /** The agent's id of the task. */
   readonly upstreamId: string;
 }
 

@@ -15,61 +15,61 @@ export interface TaskLogOptions {
   readonly pushes: Pick<PushNotifications, 'notifications'> | undefined;
   readonly limits: A2aLimits;
   readonly log: Log;
-  /** How long a replica that follows a task may be silent before another takes it over, in milliseconds. */
+  /** The time without a renewal after which another replica may take over a task, in milliseconds. */
   readonly lease: number;
-  /** The time of day that replicas share: until when a task is followed is compared by all of them (case 30). */
+  /** The clock that replicas share, because all of them compare the expiry of claims (case 30). */
   readonly now: () => number;
 }
 
-/** What tells a task log its news, beside the answers of calls. */
+/** A source of events for a task log, besides the answers of calls. */
 export interface TaskFollower {
-  /** `tail` reads what another replica writes; the others hold the claim to the task. */
+  /** `tail` reads the events that another replica stores; `agent` holds the claim to the task. */
   readonly kind: 'agent' | 'tail';
-  /** Goes on to the end although nobody reads along: it is what a message began. */
+  /** Continues to the end even without readers, because a message started it. */
   readonly persistent: boolean;
-  /** False from the moment on at which it is going to tell nothing more. */
+  /** False once the follower will deliver no more events. */
   readonly active: boolean;
   stop(): void;
 }
 
-/** Who looks after task logs. */
+/** The owner of task logs. */
 export interface TaskLogOwner {
-  /** Something ended that may have been the last reason to keep the task log. */
+  /** Called when the task log may no longer be needed. */
   idle(taskLog: TaskLog): void;
-  /** Another replica follows the task by now. */
+  /** Called when another replica follows the task. */
   lost(taskLog: TaskLog): void;
 }
 
-/** Changes of this much time are written together; of more, where writing takes long. */
+/** The interval in which progress is stored in batches, in milliseconds. It grows with the duration of writes. */
 const COALESCE = { least: 25, most: 1_000, share: 4 };
 const RETRY = { first: 250, longest: 5_000 };
-/** So many leases long a database that is away is waited for: whoever reads along need not notice. */
+/** How long readers wait for an unavailable database, in leases. */
 export const PATIENCE = 2.5;
-/** More than are kept of a task need not wait to be written either. */
+/** The most events that wait for storage. It equals the number of events kept of a task. */
 const MOST_UNSAVED = 512;
 const MOST_CONFLICTS = 5;
 
 /**
- * One task in this process: everything that happens to it is folded here, in order, numbered, told to those who read along
- * and written. Progress is told at once and written behind; a state in which the task rests, and every change that a
- * webhook is to be notified of, is written before it is told.
+ * One task in this process. Applies all events of the task in order, numbers them, sends them to readers and stores
+ * them. Progress is sent at once and stored later. A settled state, and every change with a webhook notification, is
+ * stored before it is sent.
  */
 export class TaskLog {
-  /** Folded from all events so far; what is written and what is told may be a little behind. */
+  /** The result of all events so far. The stored record and the task that readers know may be slightly older. */
   record: TaskRecord;
   follower: TaskFollower | undefined;
-  /** Whether somebody is to be notified of changes. */
+  /** Whether a webhook must be notified of changes. */
   pushed = false;
-  /** Whether the agent calls back by itself when something changes. */
+  /** Whether the agent calls back when the task changes. */
   called = false;
-  /** Whether the claim to follow the task is written, as far as is known here. */
+  /** Whether this replica's claim to the task is stored, as far as this process knows. */
   held = false;
-  /** Calls that use this task log at the moment. */
+  /** The number of calls that use this task log at the moment. */
   users = 0;
   private told: Task;
   private readonly readers = new Set<TaskReader>();
   private readonly waiters = new Set<() => void>();
-  /** The number of the last event that is written; 0 for a task that is not written at all. */
+  /** The number of the last stored event; 0 for a task that is not stored. */
   private written: number;
   private unsaved: StreamResponse[] = [];
   private dirty = false;
@@ -78,37 +78,37 @@ export class TaskLog {
   private timer: NodeJS.Timeout | undefined;
   private readonly retries = new Backoff(RETRY);
   private pause = COALESCE.least;
-  /** A state was not told since it could not be written. */
-  private owed = false;
+  /** Readers have not got the current state, because it could not be stored. */
+  private unsent = false;
   private dropped = false;
 
-  /** A new task comes with the number 0, and with the snapshot that its first event is going to tell. */
+  /** The record of a new task has `seq` 0 and the snapshot of its first event. */
   constructor(
     record: TaskRecord,
     private readonly options: TaskLogOptions,
-    private readonly keeper: TaskLogOwner,
+    private readonly owner: TaskLogOwner,
   ) {
     this.record = record;
     this.told = record.task;
     this.written = record.seq;
   }
 
-  /** The task as readers know it. */
+  /** The task that readers know. */
   get task(): Task {
     return this.told;
   }
 
-  /** Whether the task is written at all; before that nobody was told of it. */
+  /** Whether the task is stored. Before that no client knows the task. */
   get kept(): boolean {
     return this.written > 0;
   }
 
-  /** Whether this replica is told of the task by its agent at the moment. */
+  /** Whether this replica gets events of the task from its agent. */
   get followed(): boolean {
     return this.follower?.kind === 'agent' && this.follower.active;
   }
 
-  /** Whether somebody here waits for news. */
+  /** Whether a reader or a call at this replica waits for events. */
   get heard(): boolean {
     return this.readers.size > 0 || this.waiters.size > 0;
   }
@@ -122,7 +122,7 @@ export class TaskLog {
     return this.dirty && this.kept;
   }
 
-  /** Takes an event of the task, as it goes on to readers; where it still counts when its turn comes. */
+  /** Applies an event and sends it to readers. `counts` is checked when the event's turn comes. */
   publish(event: Passed<StreamResponse>, counts: () => boolean = () => true): Promise<void> {
     return this.exclusive(async () => {
       if (!counts()) return;
@@ -131,25 +131,25 @@ export class TaskLog {
         return;
       }
       const before = this.record.task;
-      // Nothing happens to a finished task (S1-40).
+      // A finished task does not change (S1-40).
       if (this.record.seq > 0 && isTerminal(before.status.state)) return;
-      await this.become(this.fit(applyEvent(before, event.value)), [event]);
+      await this.become(this.checked(applyEvent(before, event.value)), [event]);
     });
   }
 
   /**
-   * Takes the task as the agent says it is. Readers are told the difference. False where there was none. `event` is how a
-   * new task is told.
+   * Applies a snapshot of the agent and sends the differences to readers. Returns false if there were none. `event`
+   * announces a new task.
    */
   put(task: Task, event: Passed<StreamResponse> = { value: { task } }): Promise<boolean> {
     return this.exclusive(async () => {
       if (this.record.seq === 0) {
-        await this.become(this.fit(task), [event]);
+        await this.become(this.checked(task), [event]);
         return true;
       }
       const before = this.record.task;
       if (isTerminal(before.status.state)) return false;
-      const after = this.fit(applyEvent(before, { task }));
+      const after = this.checked(applyEvent(before, { task }));
       const events = diff(before, after);
       if (events.length === 0 && JSON.stringify(before) === JSON.stringify(after)) return false;
       await this.become(
@@ -160,7 +160,7 @@ export class TaskLog {
     });
   }
 
-  /** Takes over what another replica has written. */
+  /** Applies the events that another replica stored. */
   adopt(record: TaskRecord, events: readonly NumberedEvent[] | undefined): Promise<void> {
     return this.exclusive(async () => {
       if (record.seq <= this.record.seq || this.dirty) return;
@@ -171,7 +171,7 @@ export class TaskLog {
     });
   }
 
-  /** A reader that is told the task as it is, where asked, and then what happens. */
+  /** Makes a reader that gets the current task, if requested, and then all events. */
   read(options: { snapshot: boolean; historyLength: number | undefined; left: () => void }): TaskReader {
     const reader = new TaskReader({
       historyLength: options.historyLength,
@@ -179,7 +179,7 @@ export class TaskLog {
       left: () => {
         this.readers.delete(reader);
         options.left();
-        this.keeper.idle(this);
+        this.owner.idle(this);
       },
     });
     this.readers.add(reader);
@@ -187,8 +187,8 @@ export class TaskLog {
     return reader;
   }
 
-  /** Resolves when the task rests, its task log ended, the time is over or nobody waits any more. */
-  rest(ms: number, cancellation: Cancellation): Promise<void> {
+  /** Resolves when the task settles, the task log ends, the time is over or the call is cancelled. */
+  untilSettled(ms: number, cancellation: Cancellation): Promise<void> {
     if (isSettled(this.told.status.state)) return Promise.resolve();
     return new Promise((resolve) => {
       const done = (): void => {
@@ -204,12 +204,12 @@ export class TaskLog {
     });
   }
 
-  /** The turn is over: streams close, what they have not read yet they still read. */
+  /** Ends the turn: streams close after their readers have read the waiting events. */
   end(): void {
     for (const reader of [...this.readers]) reader.end();
     this.readers.clear();
     for (const done of [...this.waiters]) done();
-    this.keeper.idle(this);
+    this.owner.idle(this);
   }
 
   fail(error: unknown): void {
@@ -217,7 +217,7 @@ export class TaskLog {
     this.end();
   }
 
-  /** Resolves when all that has happened is written. */
+  /** Resolves when all events are stored. */
   flush(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -225,19 +225,19 @@ export class TaskLog {
     return this.writing;
   }
 
-  /** Somebody else may have changed the task or follow it by now: sees what is written. */
+  /** Reads the stored record, because another replica may have changed the task or taken over its claim. */
   recheck(): Promise<void> {
     this.writing = this.writing
       .catch(() => {})
       .then(async () => {
         if (!this.held || this.follower?.kind !== 'agent') return;
         const stored = await this.options.records.find(this.record);
-        if (stored && !stored.followedHere && this.held) await this.giveWay(stored);
+        if (stored && !stored.followedHere && this.held) await this.acceptStored(stored);
       });
     return this.writing;
   }
 
-  /** Gives up on what could not be written. */
+  /** Stops trying to store. */
   drop(): void {
     this.dropped = true;
     clearTimeout(this.timer);
@@ -250,7 +250,7 @@ export class TaskLog {
     return result;
   }
 
-  private fit(task: Task): Task {
+  private checked(task: Task): Task {
     return checkTask(task, this.options.limits);
   }
 
@@ -258,12 +258,12 @@ export class TaskLog {
     this.record = { ...this.record, task, seq: this.record.seq + events.length, updatedAt: this.options.now() };
     for (const { value } of events) this.unsaved.push(value);
     this.dirty = true;
-    // The first event too: whoever learns of a task may ask for it anywhere.
+    // The first event is stored too, because a client that knows a task may read it at any replica.
     if (this.written === 0 || isSettled(task.status.state)) await this.flushNow();
     else if (!this.pushed) this.flushSoon(this.pause);
-    // P4: a change that a stream has told must reach the webhook, so its notification is stored first.
+    // P4: a change that a stream has sent must reach the webhook, so its notification is stored first.
     else if (!(await this.storedProgress())) return;
-    // Another replica may have had the last word, and readers were told.
+    // The stored record of another replica won, and readers have got it.
     if (this.record.task !== task) return;
     this.tell(events, task);
     if (isTerminal(task.status.state)) this.end();
@@ -284,10 +284,10 @@ export class TaskLog {
         return;
       } catch (error) {
         const wait = retries.next();
-        // Nobody knows yet of a task that is not written at all: its client is told at once.
+        // No client knows a task that is not stored, so its client gets the error at once.
         const waits = this.kept && isBusy(error) && !this.dropped && performance.now() + wait < end;
         if (!waits) {
-          this.owed = this.kept;
+          this.unsent = this.kept;
           if (this.kept) this.flushSoon(RETRY.first);
           throw error;
         }
@@ -296,7 +296,9 @@ export class TaskLog {
     }
   }
 
-  /** Whether the progress is written; otherwise readers are told once it is. */
+  /**
+   * Stores the progress. Returns false if the database is unavailable: readers then get the progress once it is stored.
+   */
   private async storedProgress(): Promise<boolean> {
     try {
       await this.flushNow();
@@ -307,9 +309,9 @@ export class TaskLog {
     }
   }
 
-  /** What could not be told when it happened is written at last. */
+  /** Sends the state that could not be sent before it was stored. */
   private catchUp(): void {
-    this.owed = false;
+    this.unsent = false;
     const { task } = this.record;
     this.tell([{ value: { task } }], task);
     if (isTerminal(task.status.state)) this.end();
@@ -322,11 +324,14 @@ export class TaskLog {
       this.flush().then(
         () => {
           this.retries.reset();
-          if (this.owed) this.catchUp();
-          this.keeper.idle(this);
+          if (this.unsent) this.catchUp();
+          this.owner.idle(this);
         },
         (error: unknown) => {
-          this.options.log.warn({ err: error, agent: this.record.agent }, 'the progress of a task was not saved yet');
+          this.options.log.warn(
+            { err: error, agent: this.record.agent },
+            'cannot store the progress of a task; trying again',
+          );
           this.flushSoon(this.retries.next());
         },
       );
@@ -347,7 +352,7 @@ export class TaskLog {
       this.pause = Math.min(Math.max(COALESCE.least, took * COALESCE.share), COALESCE.most);
     } catch (error) {
       const all = [...unsaved, ...this.unsaved];
-      // Whoever is to be told of them is told what they led to.
+      // Beyond the limit, webhooks get the current task instead of the single events.
       this.unsaved = all.length > MOST_UNSAVED ? [{ task: this.record.task }] : all;
       this.dirty = true;
       throw error;
@@ -360,7 +365,7 @@ export class TaskLog {
     const change: TaskChange = {
       record,
       after,
-      // Nobody reads along a task that began with its end; its snapshot says it all.
+      // A task that begins with its end has no readers, and its snapshot is complete.
       events: whole ? [] : events,
       notifications: await this.notifications(record, after, events),
     };
@@ -381,10 +386,10 @@ export class TaskLog {
     events: readonly NumberedEvent[],
   ): Promise<QueuedNotification[]> {
     const { pushes } = this.options;
-    // A task that was not there before has no configurations but those that came along with it.
+    // A new task has only the configurations of its own message.
     if (!pushes || (after === 0 && !this.pushed)) return [];
     const queued = await pushes.notifications(record, events);
-    // The webhook may have been registered at another replica.
+    // Another replica may have registered the webhook.
     if (queued.length > 0) this.pushed = true;
     return queued;
   }
@@ -397,19 +402,19 @@ export class TaskLog {
   }
 
   /**
-   * Somebody else wrote: another replica told of the same task. A finished task stays as it is written, and so does one
-   * that another replica follows by now (fault 25); otherwise the snapshot here, which is folded from what the agent
-   * itself said, is put on top.
+   * Resolves a write conflict: another replica changed the task. A finished stored task stays, and so does a task that
+   * another replica follows (fault 25). Otherwise the snapshot of this replica, which comes from the agent, is stored
+   * as a further change.
    */
   private async reconcile(attempt: TaskRecord): Promise<void> {
     const isNew = this.written === 0;
     for (let conflicts = 0; conflicts < MOST_CONFLICTS; conflicts++) {
       const stored = await this.options.records.find(this.record);
-      if (!stored && !isNew) throw new ProtocolError('task_not_found', 'Task not found: it is no longer kept');
-      // Not this caller's, or known to it by another name: the agent gives out ids that it has given before.
+      if (!stored && !isNew) throw new ProtocolError('task_not_found', 'Task not found: it is no longer stored');
+      // The task belongs to another caller, or this caller has it under another id: the agent has reused an id.
       if (!stored || stored.upstreamId !== this.record.upstreamId)
         invalidAnswer('The agent answered with the id of a task that it has already used');
-      // It was this very write, of which no answer came.
+      // The stored change is this write, whose answer was lost.
       if (stored.seq === attempt.seq && JSON.stringify(stored.task) === JSON.stringify(attempt.task)) {
         this.written = stored.seq;
         this.held = stored.followedHere === true;
@@ -417,7 +422,7 @@ export class TaskLog {
       }
       const lost = this.held && this.follower?.kind === 'agent' && !stored.followedHere;
       if (!isNew && (lost || isTerminal(stored.task.status.state))) {
-        await this.giveWay(stored);
+        await this.acceptStored(stored);
         return;
       }
       const { task } = this.record;
@@ -429,12 +434,14 @@ export class TaskLog {
         return;
       }
     }
-    throw new ProtocolError('overloaded', 'The task is changed by too many at once; try again', { outcome: 'unknown' });
+    throw new ProtocolError('overloaded', 'Too many replicas change the task at the same time; try again', {
+      outcome: 'unknown',
+    });
   }
 
-  /** What is written counts, and whoever wrote it goes on with the task. */
-  private async giveWay(stored: TaskRecord): Promise<void> {
-    // Where readers know exactly what was written before, they are told exactly what they missed.
+  /** Accepts the stored record of another replica, which follows the task from now on. */
+  private async acceptStored(stored: TaskRecord): Promise<void> {
+    // If the readers know the last state that this replica stored, they get the exact events since then.
     const { written } = this;
     const missed = this.told === this.record.task ? await this.missed(written, stored) : undefined;
     const exact = missed && this.record.seq === written;
@@ -446,7 +453,7 @@ export class TaskLog {
     this.tell(exact ? missed : [{ value: { task: stored.task } }], stored.task);
     const { state } = stored.task.status;
     if (isTerminal(state) || state === 'TASK_STATE_INPUT_REQUIRED') this.end();
-    this.keeper.lost(this);
+    this.owner.lost(this);
   }
 
   private async missed(after: number, { seq: last }: TaskRecord): Promise<Passed<StreamResponse>[] | undefined> {
@@ -456,5 +463,5 @@ export class TaskLog {
   }
 }
 
-/** The database is away for the moment. */
+/** Whether the database is unavailable at the moment. */
 export const isBusy = (error: unknown): boolean => error instanceof ProtocolError && error.reason === 'overloaded';

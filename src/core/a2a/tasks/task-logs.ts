@@ -12,34 +12,34 @@ export interface TaskLogsOptions extends TaskLogOptions, TaskFollowerOptions {
 }
 
 export interface Attachment {
-  /** How the task stood before the message that is followed. */
+  /** The status before the followed message. */
   readonly base?: TaskStatus | undefined;
   readonly persistent?: boolean;
-  /** The claim to follow it is written already. */
+  /** Whether the claim to the task is stored already. */
   readonly held?: boolean;
-  /** Lets go of the stream that was opened already. */
+  /** Cancels a stream that is open already. */
   readonly cancellation?: Cancellation;
 }
 
-/** Tasks of dead replicas that are taken over at once; the rest waits for the next round. */
+/** The most tasks of dead replicas that are taken over at the same time; the rest waits for the next round. */
 const CLAIMS = 50;
-/** How often it is looked after tasks of which their agents should tell by themselves, or whose agents are away. */
-const LOOK = { called: 30_000, away: 30_000 };
+/** Intervals at which tasks are checked whose agents are expected to call back, or whose agents are unreachable. */
+const CHECK_INTERVAL = { called: 30_000, away: 30_000 };
 
 const nameOf = ({ agent, owner, id }: TaskKey): string => JSON.stringify([agent, owner, id]);
 const callerOf = (owner: string): Caller => ({ ...GATEWAY, principal: ownerOf(owner) });
 
-/** The tasks that something happens to in this process, and who tells of them. */
+/** The active tasks of this process, and their followers. */
 export class TaskLogs {
   private readonly taskLogs = new Map<string, TaskLog>();
-  /** Claims that are just being given up: whoever wants one of them waits for that. */
+  /** Claims that are being released: a new claim waits for that. */
   private readonly leaving = new Map<string, Promise<void>>();
   private beat: NodeJS.Timeout | undefined;
   private beating: Promise<void> = Promise.resolve();
   private closed = false;
-  /** Claimed and not followed yet. */
+  /** Tasks that are claimed and not followed yet. */
   private readonly inheriting = new Map<string, TaskKey>();
-  private readonly keeper: TaskLogOwner = {
+  private readonly logOwner: TaskLogOwner = {
     idle: (taskLog) => this.tidy(taskLog),
     lost: (taskLog) => this.lost(taskLog),
   };
@@ -50,15 +50,15 @@ export class TaskLogs {
     return this.taskLogs.get(nameOf(key));
   }
 
-  /** Whether a replica, this one or another, follows the task, as far as its record tells. */
+  /** Whether a replica, this one or another, follows the task according to its record. */
   claimed({ followedUntil }: TaskRecord): boolean {
     return (followedUntil ?? 0) > this.options.now();
   }
 
-  /** The task log of a task, for the time of `work` at least. A new task's record has the number 0. */
+  /** Runs `work` with the task log of a task, which exists at least that long. The record of a new task has `seq` 0. */
   async with<T>(record: TaskRecord, work: (taskLog: TaskLog) => Promise<T>): Promise<T> {
     const name = nameOf(record);
-    const taskLog = this.taskLogs.get(name) ?? new TaskLog(record, this.options, this.keeper);
+    const taskLog = this.taskLogs.get(name) ?? new TaskLog(record, this.options, this.logOwner);
     this.taskLogs.set(name, taskLog);
     taskLog.users += 1;
     try {
@@ -69,7 +69,7 @@ export class TaskLogs {
     }
   }
 
-  /** From now on this replica follows the task; who did so before no longer does. */
+  /** Makes this replica follow the task, in place of any earlier follower. */
   attach(taskLog: TaskLog, agent: Agent, caller: Caller, how: Attachment = {}): AgentFollower {
     taskLog.follower?.stop();
     const { base, persistent = false, held = false, cancellation } = how;
@@ -79,7 +79,7 @@ export class TaskLogs {
     return follower;
   }
 
-  /** Nobody follows the task here from now on. */
+  /** Stops following the task at this replica. */
   release(taskLog: TaskLog): void {
     const { follower } = taskLog;
     if (!follower) return;
@@ -101,17 +101,19 @@ export class TaskLogs {
     await this.letGo(taskLog.record);
   }
 
-  /** The agent tells of the task by itself. It is looked after nevertheless, now and then: what it posts may get lost. */
+  /**
+   * The agent calls back for the task. The task is checked now and then nevertheless, because a callback may get lost.
+   */
   async called(taskLog: TaskLog): Promise<void> {
-    await this.options.records.remind(taskLog.record, this.options.now() + LOOK.called);
+    await this.options.records.remind(taskLog.record, this.options.now() + CHECK_INTERVAL.called);
   }
 
-  /** The agent is away at this moment, and is asked later: the task is due for whoever looks next. */
+  /** The agent is unreachable: the task is due for the next replica that checks. */
   async away(taskLog: TaskLog): Promise<void> {
     await this.options.records.remind(taskLog.record, this.options.now());
   }
 
-  /** Another replica follows the task by now: here it is read what that one writes. */
+  /** Another replica follows the task: this one reads the events that it stores. */
   private lost(taskLog: TaskLog): void {
     const { follower, record } = taskLog;
     if (follower?.kind !== 'agent') return;
@@ -123,14 +125,14 @@ export class TaskLogs {
     else this.tidy(taskLog);
   }
 
-  /** Gives up the claim to follow a task. */
+  /** Releases the claim to a task. */
   private letGo(record: TaskRecord): Promise<void> {
     if (this.closed || record.seq === 0 || isTerminal(record.task.status.state)) return Promise.resolve();
     const name = nameOf(record);
-    const leaving = this.dueAgain(record)
+    const leaving = this.nextCheck(record)
       .then((due) => this.options.records.letGo([keyOf(record)], due))
       .catch((error: unknown) => {
-        this.options.log.debug({ err: error }, 'a task that needs no follower was not let go; its claim lapses');
+        this.options.log.debug({ err: error }, 'cannot release the claim to a task; it will expire');
       })
       .finally(() => {
         if (this.leaving.get(name) === leaving) this.leaving.delete(name);
@@ -139,15 +141,15 @@ export class TaskLogs {
     return leaving;
   }
 
-  /** Who is to be notified of a task may have registered at another replica, which may be gone by now. */
-  private async dueAgain(record: TaskRecord): Promise<number | null> {
+  /** When to check the task again. A webhook may have been registered at another replica, which may be gone by now. */
+  private async nextCheck(record: TaskRecord): Promise<number | null> {
     if (isSettled(record.task.status.state)) return null;
-    return (await this.options.records.pushes(record)).length > 0 ? this.options.now() + LOOK.called : null;
+    return (await this.options.records.pushes(record)).length > 0 ? this.options.now() + CHECK_INTERVAL.called : null;
   }
 
   /**
-   * Sees to it that the task log gets the task's news: from the agent, or from the replica that follows it already. Rejects
-   * where the agent cannot be asked. Nothing is told before what this resolves with is called.
+   * Makes the task log receive the task's events: from the agent, or from the replica that follows the task already.
+   * Rejects if the agent is unreachable. Events flow once the returned function is called.
    */
   async watch(taskLog: TaskLog, agent: Agent, caller: Caller): Promise<() => void> {
     const nothing = (): void => {};
@@ -169,7 +171,7 @@ export class TaskLogs {
     }
   }
 
-  /** Begins to take over what dead replicas followed. */
+  /** Starts taking over the tasks of dead replicas. */
   start(): void {
     if (this.beat || this.closed) return;
     const round = (): void => {
@@ -179,7 +181,7 @@ export class TaskLogs {
     round();
   }
 
-  /** Lets go of everything: what this replica followed is due for another at once. */
+  /** Releases all claims: the tasks of this replica are due for another replica at once. */
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.beat);
@@ -244,14 +246,14 @@ export class TaskLogs {
       const free = CLAIMS - this.inheriting.size;
       if (this.closed || free <= 0) return;
       const due = await records.claimFollowing(free, now() + lease);
-      // Not waited for: an agent that takes its time must not cost this replica its other claims.
+      // Not awaited: a slow agent must not delay the renewal of this replica's claims.
       for (const record of due) void this.inherit(record);
     } catch (error) {
-      log.warn({ err: error }, 'the tasks of other replicas were not looked after');
+      log.warn({ err: error }, 'cannot renew claims or take over tasks of other replicas; trying again');
     }
   }
 
-  /** Claims what is followed here although nothing has been written of it since. */
+  /** Claims tasks that are followed here and have not been written since. */
   private async claim(): Promise<void> {
     const { records, lease, now } = this.options;
     for (const taskLog of this.taskLogs.values()) {
@@ -269,28 +271,25 @@ export class TaskLogs {
     try {
       due = await this.with(record, (taskLog) => this.takeOver(taskLog, record));
     } catch (error) {
-      this.options.log.debug(
-        { err: error, agent: record.agent },
-        'a task of another replica was not brought up to date',
-      );
-      // Who was asked and refused is not asked again.
-      if (isAway(error)) due = this.options.now() + LOOK.away;
+      this.options.log.debug({ err: error, agent: record.agent }, 'cannot update a task of another replica');
+      // An agent that answered with an error is not asked again.
+      if (isAway(error)) due = this.options.now() + CHECK_INTERVAL.away;
       else if (error instanceof ProtocolError && !isBusy(error)) due = null;
     } finally {
       this.inheriting.delete(name);
     }
-    // Where this fails its claim lapses, and the next round tries again.
+    // If this fails, the claim expires, and the next round tries again.
     if (due !== undefined && !this.closed) await this.options.records.letGo([keyOf(record)], due).catch(() => {});
   }
 
   /**
-   * A task whose replica is gone: followed on where somebody waits for its news, else just brought up to date. Returns when
-   * it is to be looked at again; undefined where it is followed from now on.
+   * Takes over a task whose replica is gone. Follows the task if a reader or a webhook waits for its events, otherwise
+   * only updates it. Returns the time of the next check; undefined if the task is now followed.
    */
   private async takeOver(taskLog: TaskLog, record: TaskRecord): Promise<number | null | undefined> {
     const { records, now } = this.options;
     const agent = this.options.agent(record.agent);
-    if (!agent) return now() + LOOK.away;
+    if (!agent) return now() + CHECK_INTERVAL.away;
     const caller = callerOf(record.owner);
     if (taskLog.follower?.kind === 'agent' && taskLog.follower.active) {
       taskLog.held = true;
@@ -298,7 +297,7 @@ export class TaskLogs {
     }
     if (record.seq > taskLog.record.seq) await taskLog.adopt(record, await records.events(record, taskLog.record.seq));
     taskLog.pushed ||= (await records.pushes(record)).length > 0;
-    // The agent may have been asked to call back, and nobody may have heard it: the address may be a dead replica's own.
+    // The agent's callbacks may go to the URL of a dead replica, so they do not count.
     taskLog.called = false;
     if (taskLog.wanted) {
       const follower = this.attach(taskLog, agent, caller, { held: true });

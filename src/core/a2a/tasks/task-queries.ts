@@ -31,14 +31,14 @@ export interface TaskQueriesOptions {
   readonly slots: StreamSlots;
   readonly seal: Seal;
   readonly log: Log;
-  /** How long an agent is waited for where what is known of its task would do as well. */
+  /** How long a read waits for an agent if the stored task would do as well. */
   readonly refreshTime: number;
 }
 
 const PAGE = { standard: 50, most: 100 };
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 
-/** Tasks that are there: read, listed, watched and canceled. */
+/** Operations on existing tasks: get, list, subscribe and cancel. */
 export class TaskQueries {
   constructor(private readonly options: TaskQueriesOptions) {}
 
@@ -87,7 +87,7 @@ export class TaskQueries {
     }
   }
 
-  /** S-27, G-42: agents need not be able to list; their callers' tasks are known here. */
+  /** S-27, G-42: agents need not support lists; the gateway lists its stored tasks. */
   async list(caller: Caller, request: ListTasksRequest, agents: readonly string[]): Promise<ListTasksResponse> {
     const { contextId, status, pageSize = PAGE.standard, historyLength, includeArtifacts = false } = request;
     if (!Number.isInteger(pageSize) || pageSize < 1 || pageSize > PAGE.most)
@@ -106,7 +106,7 @@ export class TaskQueries {
     };
     const digest = createHash('sha256').update(JSON.stringify(filter)).digest('base64url').slice(0, 16);
     const after = this.readCursor(owner, request.pageToken, digest);
-    // One more than asked for tells whether there is another page.
+    // One more than requested shows whether there is another page.
     const found = await this.options.records.list({ ...filter, ...(after && { after }), limit: pageSize + 1 });
     const page = found.records.slice(0, pageSize);
     const last = page.at(-1);
@@ -121,7 +121,7 @@ export class TaskQueries {
     };
   }
 
-  /** Asks the agent again, and takes what it says; false where it could not be asked. */
+  /** Reads the task from the agent and applies it. Returns false if the agent was unreachable. */
   async refresh(caller: Caller, agent: Agent, record: TaskRecord): Promise<boolean> {
     const given = await this.asked(caller, agent, record, ownExchange());
     if (!given) return false;
@@ -129,14 +129,14 @@ export class TaskQueries {
     return true;
   }
 
-  /** The task as it stands: from the agent where it may have changed, and as it was last known where that is away. */
+  /** The current task: from the agent if it may have changed, or the stored one if the agent is unreachable. */
   private async current(caller: Caller, call: AgentCall, agent: Agent, record: TaskRecord): Promise<Passed<Task>> {
     const taskLog = this.options.taskLogs.get(record);
     if (taskLog && (taskLog.followed || isTerminal(taskLog.task.status.state))) return { value: taskLog.task };
     if (isTerminal(record.task.status.state)) return { value: record.task };
     const given = await this.asked(caller, agent, record, call.exchange);
     if (!given) return { value: this.options.taskLogs.get(record)?.task ?? record.task };
-    // Another replica follows the task and is going to write what has changed.
+    // Another replica follows the task and stores its changes.
     if (this.options.taskLogs.claimed(record)) return given;
     return this.options.taskLogs.with(record, (own) => this.take(own, given));
   }
@@ -153,13 +153,16 @@ export class TaskQueries {
       .getTask(caller, { id: record.upstreamId }, { ...exchange, cancellation })
       .then((task) => named(task, record))
       .catch((error: unknown) => {
-        // An agent that does not know its task any more is not going to: nobody should go on asking.
+        // An agent that no longer knows its task will not know it later, so the client gets the error.
         if (error instanceof ProtocolError && error.reason === 'task_not_found') throw error;
-        this.options.log.debug({ err: error, agent: agent.name }, 'an agent did not say how its task stands');
+        this.options.log.debug(
+          { err: error, agent: agent.name },
+          'cannot read a task from its agent; answering with the stored task',
+        );
         return undefined;
       });
     try {
-      const late = (): void => cancellation.cancel('the agent took too long to say how its task stands');
+      const late = (): void => cancellation.cancel('the agent did not return the task in time');
       return await within(asking, this.options.refreshTime, { late });
     } finally {
       off();
@@ -167,11 +170,11 @@ export class TaskQueries {
   }
 
   private async take(taskLog: TaskLog, given: Passed<Task>): Promise<Passed<Task>> {
-    // The agent's stream is going to bring the same, and what is appended must not be appended twice.
+    // The agent's stream will deliver the same change, and an appended chunk must not be appended twice.
     if (taskLog.followed && !isTerminal(given.value.status.state)) return given;
     const changed = await taskLog.put(given.value);
     if (changed && taskLog.task.status.state === 'TASK_STATE_INPUT_REQUIRED') taskLog.end();
-    // Text that says what is known anyway can go on as it came.
+    // The original text can pass if it contains nothing new.
     return !changed && !isTerminal(taskLog.task.status.state) && given.text !== undefined
       ? given
       : { value: taskLog.task };
@@ -185,13 +188,13 @@ export class TaskQueries {
     } catch (error) {
       if (!(error instanceof SealBroken)) throw error;
     }
-    return refuse('The pageToken is not one of this list');
+    return refuse('The pageToken does not belong to this list, or has expired');
   }
 }
 
 function named(task: Passed<Task>, record: TaskRecord): Passed<Task> {
   if (task.value.id !== record.upstreamId) {
-    throw new ProtocolError('invalid_agent_response', 'The agent answered with another task than it was asked for');
+    throw new ProtocolError('invalid_agent_response', 'The agent answered with another task than the requested one');
   }
   const shown = taskForClient(task, record);
   return shown.value.contextId ? shown : { value: { ...shown.value, contextId: record.contextId } };
@@ -199,7 +202,7 @@ function named(task: Passed<Task>, record: TaskRecord): Passed<Task> {
 
 function checkOpen({ status: { state } }: Task): void {
   if (!isTerminal(state)) return;
-  throw new ProtocolError('unsupported_operation', 'The task is finished: there is nothing to subscribe to', {
+  throw new ProtocolError('unsupported_operation', 'The task is finished and has no further events to subscribe to', {
     outcome: 'not_executed',
     data: { state },
   });
@@ -218,7 +221,7 @@ function listed(task: Task, includeArtifacts: boolean): Task {
   return rest as Task;
 }
 
-/** Where a task stands in a list; the same reckoning as where it is kept. */
+/** The position of a task in a list, computed like the order in the store. */
 function placeOf({ agent, id, task, updatedAt }: TaskRecord): NonNullable<TaskFilter['after']> {
   const reached = task.status.timestamp === undefined ? Number.NaN : Date.parse(task.status.timestamp);
   return { at: Number.isFinite(reached) ? reached : updatedAt, agent, id };

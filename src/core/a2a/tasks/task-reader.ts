@@ -7,17 +7,17 @@ import { outwardEvent } from './gateway-notes.js';
 type Event = Passed<StreamResponse>;
 
 export interface TaskReaderOptions {
-  /** The task as it was last told to readers. */
+  /** The task that readers know. */
   readonly snapshot: () => Event;
-  /** Called once, when nobody reads any more or there is nothing left to read. */
+  /** Called once, when the reader leaves or there is nothing left to read. */
   readonly left: () => void;
   readonly historyLength: number | undefined;
 }
 
-/** So many events wait for a reader. One that is further behind is told the task as it is by then instead. */
+/** The most events that wait for a reader. A reader that is further behind gets the current task instead. */
 const MOST_WAITING = 1_000;
 
-/** One open stream of a client. Leaving it is nobody else's business (S-42, G-25). */
+/** One open stream of a client. Leaving it does not affect the task or other readers (S-42, G-25). */
 export class TaskReader implements AsyncIterableIterator<Event> {
   private waiting: Event[] = [];
   private behind = false;
@@ -29,7 +29,7 @@ export class TaskReader implements AsyncIterableIterator<Event> {
 
   constructor(private readonly options: TaskReaderOptions) {}
 
-  /** Whoever is gone need not say so twice. */
+  /** Closes the reader when the request is cancelled. */
   until(cancellation: Cancellation): void {
     this.off = cancellation.onCancel(() => void this.return());
   }
@@ -49,7 +49,7 @@ export class TaskReader implements AsyncIterableIterator<Event> {
     this.behind = true;
   }
 
-  /** What waits is still read. */
+  /** The reader can still read the waiting events. */
   end(): void {
     if (this.over) return;
     this.over = true;

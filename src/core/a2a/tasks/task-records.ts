@@ -1,30 +1,32 @@
 import type { DialectId } from '../../../protocol/a2a/dialect.js';
 import type { StreamResponse, Task, TaskPushNotificationConfig, TaskState } from '../../../protocol/a2a/model.js';
 
-/** Names a task of ours: the same id may belong to several agents, and to several callers of one. */
+/**
+ * Identifies a task at this gateway: several agents, and several callers of one agent, may have a task of the same id.
+ */
 export interface TaskKey {
   readonly agent: string;
   readonly owner: string;
-  /** The id clients know; the agent's own unless a client was the one to choose it. */
+  /** The id that clients use: the agent's own id unless the client chose one. */
   readonly id: string;
 }
 
 export const keyOf = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
 
-/** A task as it is kept: the snapshot is folded from all its events up to `seq`, and is in the client's ids. */
+/** A stored task. The snapshot is the result of all events up to `seq`, with the client's ids. */
 export interface TaskRecord extends TaskKey {
   readonly upstreamId: string;
   readonly contextId: string;
   readonly task: Task;
   /** The number of the last event; the first is 1. */
   readonly seq: number;
-  /** The dialect that created it. */
+  /** The dialect that created the task. */
   readonly dialect: DialectId;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Until when a replica follows the task, as it was read. */
+  /** Until when a replica follows the task, as stored. */
   readonly followedUntil?: number | null;
-  /** Whether this replica is the one. */
+  /** Whether this replica follows the task. */
   readonly followedHere?: boolean;
 }
 
@@ -33,7 +35,7 @@ export interface NumberedEvent {
   readonly event: StreamResponse;
 }
 
-/** A notification that leaves with the change it tells of, or not at all. */
+/** A notification that is stored in the same write as its change. */
 export interface QueuedNotification {
   readonly id: string;
   readonly lane: string;
@@ -43,13 +45,18 @@ export interface QueuedNotification {
 
 export interface TaskChange {
   readonly record: TaskRecord;
-  /** The number of the last event before this change; 0 for a new task. Somebody else's change in between refuses it. */
+  /**
+   * The number of the last event before this change; 0 for a new task. The store refuses the change if another change
+   * came first.
+   */
   readonly after: number;
   readonly events: readonly NumberedEvent[];
   readonly notifications: readonly QueuedNotification[];
-  /** Until when this replica follows the task upstream; null where nobody needs to, left out where it is not ours to say. */
+  /**
+   * Until when this replica follows the task; null if the task needs no follower; absent to leave the claim unchanged.
+   */
   readonly followedUntil?: number | null;
-  /** This replica follows the task: refused where another one does by now. */
+  /** This replica follows the task: the store refuses the change if another replica does by now. */
   readonly held?: boolean;
 }
 
@@ -58,9 +65,9 @@ export interface TaskFilter {
   readonly agents: readonly string[];
   readonly contextId?: string;
   readonly state?: TaskState;
-  /** Status timestamps at or after this. */
+  /** Only tasks with a status timestamp at or after this time. */
   readonly since?: number;
-  /** The place after which the page begins. */
+  /** The position after which the page begins. */
   readonly after?: { readonly at: number; readonly agent: string; readonly id: string };
   readonly limit: number;
 }
@@ -68,53 +75,56 @@ export interface TaskFilter {
 export interface PushRecord {
   readonly key: TaskKey;
   readonly config: TaskPushNotificationConfig & { readonly id: string; readonly taskId: string };
-  /** Notifications are written as whoever registered it reads them. */
+  /** The dialect of the client that registered the configuration: notifications use it. */
   readonly dialect: DialectId;
-  /** Signs deliveries to it. */
+  /** The sealed configuration, including the key that signs deliveries. */
   readonly secret: string;
   readonly failures: number;
   readonly disabled: boolean;
 }
 
 /**
- * Where tasks, their events and their push configurations outlive the process. Every promise resolves once it is safe.
- * Times are of the clock that replicas share (case 30).
+ * Stores tasks, their events and their push configurations. Every promise resolves once the data is durable. Times are
+ * those of the clock that replicas share (case 30).
  */
 export interface AgentRecords {
   find(key: TaskKey): Promise<TaskRecord | undefined>;
-  /** The task with which this agent knows this id; its owner is to be compared by whoever asks. */
+  /** The task that this agent knows by this id. The caller of this method must compare the owner. */
   findUpstream(agent: string, upstreamId: string): Promise<TaskRecord | undefined>;
   /** The caller's tasks of this id, of any agent. */
   findAll(owner: string, id: string): Promise<TaskRecord[]>;
-  /** The agent that a caller's context began with. */
+  /** The agent of a caller's context. */
   contextAgent(owner: string, contextId: string): Promise<string | undefined>;
-  /** Whose tasks of this agent a context has. */
+  /** The owners of this agent's tasks in a context. */
   contextOwners(agent: string, contextId: string): Promise<string[]>;
-  /** False where it was changed meanwhile, or the id is another task's already. */
+  /** Returns false if the task was changed meanwhile, or if the id belongs to another task. */
   save(change: TaskChange): Promise<boolean>;
-  /** Numbered events after `seq`, oldest first; undefined where some of them are no longer kept. */
+  /** Numbered events after `seq`, oldest first; undefined if some of them are no longer stored. */
   events(key: TaskKey, after: number): Promise<NumberedEvent[] | undefined>;
   list(filter: TaskFilter): Promise<{ readonly records: TaskRecord[]; readonly total: number }>;
-  /** Tasks whose follower is gone, each for this replica alone until `until`. */
+  /** Claims tasks whose follower is gone, for this replica alone until `until`. */
   claimFollowing(limit: number, until: number): Promise<TaskRecord[]>;
-  /** Follows one task if nobody else does. */
+  /** Claims one task if no other replica follows it. */
   claimOne(key: TaskKey, until: number): Promise<boolean>;
-  /** Returns those that this replica does not follow any more: another one does, or nobody needs to. */
+  /**
+   * Renews claims. Returns the tasks that this replica does not follow any more: another one does, or no follower is
+   * needed.
+   */
   keepFollowing(keys: readonly TaskKey[], until: number): Promise<TaskKey[]>;
-  /** Follows them no more; they are due for any replica at `due`, or not at all. */
+  /** Releases claims. The tasks are due for any replica at `due`, or never for null. */
   letGo(keys: readonly TaskKey[], due: number | null): Promise<void>;
-  /** The task is due for any replica at `due`, unless one follows it. */
+  /** Makes the task due for any replica at `due`, unless a replica follows it. */
   remind(key: TaskKey, due: number): Promise<void>;
-  /** Calls `listener` when a task may have changed on another replica. A hint. */
+  /** Calls `listener` when another replica may have changed a task. A hint. */
   onChanged(key: TaskKey, listener: () => void): () => void;
-  /** Calls `listener` when somebody else than its follower may have changed a task. A hint. */
+  /** Calls `listener` when a replica other than the follower may have changed a task. A hint. */
   onMeddled(key: TaskKey, listener: () => void): () => void;
 
   putPush(record: PushRecord): Promise<void>;
   pushes(key: TaskKey): Promise<PushRecord[]>;
   removePush(key: TaskKey, id: string): Promise<boolean>;
-  /** Switches one off or on, unless it was changed or deleted since it was read. */
+  /** Disables or enables a configuration, unless it was changed or deleted since it was read. */
   disablePush(record: PushRecord, disabled: boolean): Promise<boolean>;
-  /** Counts a delivery: a success starts the count anew; returns the failures in a row. */
+  /** Counts a delivery. A success resets the count. Returns the number of failures in a row. */
   countPush(key: TaskKey, id: string, delivered: boolean): Promise<number>;
 }
