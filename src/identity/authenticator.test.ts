@@ -17,7 +17,7 @@ const tokens = new TokenAuthenticator([
 ]);
 
 describe('principals', () => {
-  it('are owned by their subject where the gateway issues them, and by both where another issuer does', () => {
+  it('have the subject as key if the gateway is the issuer, otherwise issuer and subject', () => {
     expect(principalOf({ subject: 'ada' }).key).toBe('ada');
     expect(principalOf({ issuer: 'https://idp.example', subject: 'ada' }).key).toBe('https://idp.example#ada');
   });
@@ -30,7 +30,7 @@ describe('principals', () => {
 });
 
 describe('tokens', () => {
-  it('are known, with the roles of the configuration', () => {
+  it('identify callers with their configured roles', () => {
     expect(tokens.authenticate(request({ authorization: 'Bearer token-of-ada' }))).toMatchObject({
       key: 'ada',
       roles: [],
@@ -42,7 +42,7 @@ describe('tokens', () => {
   });
 
   it.each([undefined, 'token-of-ada', 'Basic token-of-ada', 'Bearer nobody', 'Bearer token-of-ada x'])(
-    '%s is answered by a challenge',
+    '%s gets a challenge',
     (authorization) => {
       const given = tokens.authenticate(request(authorization === undefined ? {} : { authorization }));
       expect(given).toBeInstanceOf(Challenge);
@@ -60,19 +60,19 @@ describe('several authenticators', () => {
         : new Challenge('Sign the request', { 'WWW-Authenticate': 'Signature' }),
   };
 
-  it('none of them means that nobody is told apart', () => {
+  it('without authenticators every caller is the local operator', () => {
     expect(anyOf([])).toBe(OPEN);
     expect(OPEN.authenticate(request())).toBe(LOCAL);
     expect(anyOf([tokens])).toBe(tokens);
   });
 
-  it('the first that knows the caller counts, without a turn where it needs none', async () => {
+  it('the first that knows the caller wins, without a promise if none is needed', async () => {
     const both = anyOf([tokens, signed]);
     expect(both.authenticate(request({ authorization: 'Bearer token-of-ada' }))).toMatchObject({ key: 'ada' });
     expect(await both.authenticate(request({ 'x-signature': 'good' }))).toMatchObject({ key: 'signatures#eve' });
   });
 
-  it('a stranger is told of all of them', async () => {
+  it('an unknown caller gets the challenges of all of them', async () => {
     expect(await anyOf([tokens, signed]).authenticate(request())).toMatchObject({
       message: 'Unauthorized: Invalid or missing API key',
       headers: { 'WWW-Authenticate': 'Bearer realm="parley", Signature' },

@@ -1,47 +1,44 @@
 import { ANONYMOUS, LOCAL, type Principal } from '../core/caller.js';
 import { ProtocolError } from '../protocol/errors.js';
 
-/** The client's certificate, checked against `tls.clientCa`. */
+/** The client's certificate, verified against `tls.clientCa`. */
 export interface ClientCertificate {
-  /** The distinguished name, one attribute a line, such as `CN=ada`. */
+  /** The distinguished name, one attribute per line, such as `CN=ada`. */
   readonly subject: string;
   readonly commonName: string | undefined;
-  /** Alternative names, such as `DNS:host, URI:spiffe://…`. */
+  /** Subject alternative names, such as `DNS:host, URI:spiffe://…`. */
   readonly names: string | undefined;
   /** SHA-256 of the certificate. */
   readonly fingerprint: string;
 }
 
-/** A request as authenticators see it: of HTTP, of gRPC, or of the program that started the gateway. */
+/** A request as authenticators see it: over HTTP, over gRPC, or from the program that started the gateway. */
 export interface AuthenticationRequest {
-  /** The HTTP method; gRPC has POST, and pipes have none. */
+  /** The HTTP method. gRPC uses POST; pipes have none. */
   readonly method: string;
-  /** Path and query, as they were sent. */
+  /** Path and query as sent. */
   readonly url: string;
   /** The address of the client; undefined on pipes. */
   readonly peer: string | undefined;
   readonly certificate: ClientCertificate | undefined;
-  /** A header, or a piece of gRPC metadata, by its name in lower case. */
+  /** A header, or a gRPC metadata value, by its name in lower case. */
   header(name: string): string | undefined;
 }
 
-/** The answer to a caller that is not known: how it can prove its identity. */
+/** The answer to an unknown caller: how it can authenticate. */
 export class Challenge {
   constructor(
     readonly message: string,
     /** Headers of the answer, such as `WWW-Authenticate`. */
     readonly headers: Readonly<Record<string, string>> = {},
-    /** `forbidden` where the caller is known and lacks something, such as a scope. */
+    /** `forbidden` if the caller is known but lacks a permission, such as a scope. */
     readonly reason: 'unauthorized' | 'forbidden' = 'unauthorized',
   ) {}
 }
 
 export type Authenticated = Principal | Challenge;
 
-/**
- * The principal. A challenge is thrown, as the error of a request that needs a known caller; so is whatever an authenticator
- * returns that is neither.
- */
+/** Returns the principal. Throws a challenge as the error of the request, and a `TypeError` for any other value. */
 export function admitted(given: Authenticated): Principal {
   if (given instanceof Challenge) throw new ProtocolError(given.reason, given.message, { headers: given.headers });
   if (!isPrincipal(given)) throw new TypeError('an authenticator returned neither a principal nor a challenge');
@@ -52,22 +49,22 @@ const isPrincipal = (given: unknown): given is Principal =>
   typeof given === 'object' && given !== null && typeof (given as Partial<Principal>).key === 'string';
 
 /**
- * Establishes the caller of every request. The answer is a promise only where one is needed: most requests are
- * authenticated without a turn. An authenticator that asks another service bounds its own time.
+ * Establishes the caller of every request. The result is a promise only if one is needed, so most requests add no
+ * event-loop turn. An authenticator that calls another service must limit its own time.
  */
 export interface Authenticator {
-  /** Whether callers are told apart. */
+  /** Whether callers are distinguished. */
   readonly enabled: boolean;
   authenticate(request: AuthenticationRequest): Authenticated | Promise<Authenticated>;
 }
 
-/** Everybody is the local operator: on pipes, and at an address of this machine where no authentication is configured. */
+/** Every caller is the local operator: on pipes, and on loopback addresses without configured authentication. */
 export const OPEN: Authenticator = { enabled: false, authenticate: () => LOCAL };
 
-/** For paths that serve everybody alike: nobody is asked for an identity. */
+/** For paths that need no identity: every caller is anonymous. */
 export const ANYBODY: Authenticator = { enabled: false, authenticate: () => ANONYMOUS };
 
-/** Several ways to authenticate: the first that knows the caller counts, and a stranger is told of all of them. */
+/** Combines authenticators: the first that knows the caller wins, and an unknown caller gets the challenges of all. */
 export function anyOf(authenticators: readonly Authenticator[]): Authenticator {
   const [first, ...others] = authenticators;
   if (first === undefined) return OPEN;
@@ -104,7 +101,7 @@ function joined(challenges: readonly Challenge[]): Challenge {
     for (const [name, value] of Object.entries(challenge.headers))
       headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
   }
-  // A caller that is known and lacks something hears of that.
+  // A caller that is known but lacks a permission gets that reason.
   const told = challenges.find(({ reason }) => reason === 'forbidden') ?? challenges[0]!;
   return new Challenge(told.message, headers, told.reason);
 }

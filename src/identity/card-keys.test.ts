@@ -2,7 +2,7 @@ import { createLocalJWKSet, flattenedVerify, jwtVerify } from 'jose';
 import { describe, expect, test } from 'vitest';
 import { type CardKeyRecord, type CardKeyStore, CardKeys, type KeySealer } from './card-keys.js';
 
-/** Keeps one record the way the registry does: each write has a revision, and names the one it saw. */
+/** Stores one record like the registry: each write has a revision and names the revision that it replaces. */
 class Store implements CardKeyStore {
   text: string | undefined;
   rev = 0;
@@ -22,7 +22,7 @@ class Store implements CardKeyStore {
 const sealerWith = (secret: string): KeySealer => ({
   close: (value) => `${secret}:${Buffer.from(JSON.stringify(value)).toString('base64').split('').reverse().join('')}`,
   open: (sealed) => {
-    if (!sealed.startsWith(`${secret}:`)) throw new Error('not ours');
+    if (!sealed.startsWith(`${secret}:`)) throw new Error('sealed with another secret');
     const text = sealed
       .slice(secret.length + 1)
       .split('')
@@ -41,8 +41,8 @@ async function verify(keys: CardKeys, signature: { protected: string; signature:
   return protectedHeader?.kid ?? '';
 }
 
-describe('the keys that cards are signed with (S-6, G-13)', () => {
-  test('a signature names its algorithm, key, type and where the key is found', async () => {
+describe('the signing keys of cards (S-6, G-13)', () => {
+  test('a signature names its algorithm, key, type and key URL', async () => {
     const keys = new CardKeys({ store: new Store(), sealer });
     const signature = await keys.sign(payload, 'https://gw.example.com/.well-known/jwks.json');
     const header = JSON.parse(Buffer.from(signature.protected, 'base64url').toString()) as unknown;
@@ -55,7 +55,7 @@ describe('the keys that cards are signed with (S-6, G-13)', () => {
     expect(await verify(keys, signature)).toBe(await keys.kid());
   });
 
-  test('replicas that start together have one key', async () => {
+  test('replicas that start at the same time share one key', async () => {
     const store = new Store();
     const replicas = [1, 2, 3].map(() => new CardKeys({ store, sealer }));
     const kids = await Promise.all(replicas.map((keys) => keys.kid()));
@@ -63,7 +63,7 @@ describe('the keys that cards are signed with (S-6, G-13)', () => {
     expect(await verify(replicas[1]!, await replicas[0]!.sign(payload))).toBe(kids[0]);
   });
 
-  test('the key outlives the process, and its private half is not to be read in the store', async () => {
+  test('the key survives a restart, and the store contains no readable private key', async () => {
     const store = new Store();
     const kid = await new CardKeys({ store, sealer }).kid();
     expect(await new CardKeys({ store, sealer }).kid()).toBe(kid);
@@ -71,7 +71,7 @@ describe('the keys that cards are signed with (S-6, G-13)', () => {
     expect(JSON.stringify(await new CardKeys({ store, sealer }).jwks())).not.toContain('"d"');
   });
 
-  test('after a rotation the new key signs, and what the old one signed can be verified for its time', async () => {
+  test('after a rotation the new key signs, and old signatures stay verifiable for a limited time', async () => {
     let now = 1_000_000;
     const store = new Store();
     const options = { store, sealer, keep: 10_000, fresh: 100, now: () => now };
@@ -99,7 +99,7 @@ describe('the keys that cards are signed with (S-6, G-13)', () => {
     expect((await keys.jwks()).keys.map(({ kid }) => kid)).toContain(lost);
   });
 
-  test('while the store cannot be asked, the known key signs on', async () => {
+  test('while the store is unavailable, the known key keeps signing', async () => {
     let now = 0;
     const store = new Store();
     const keys = new CardKeys({ store, sealer, fresh: 10, now: () => now });
@@ -110,7 +110,7 @@ describe('the keys that cards are signed with (S-6, G-13)', () => {
     await expect(new CardKeys({ store, sealer }).kid()).rejects.toThrow('away');
   });
 
-  test('JWTs end, and are verified with the published keys', async () => {
+  test('JWTs expire, and the published keys verify them', async () => {
     const keys = new CardKeys({ store: new Store(), sealer });
     const token = await keys.signJwt({ iss: 'parley', aud: 'https://hook.example.com', jti: '1' }, 60);
     const { payload: claims, protectedHeader } = await jwtVerify(token, createLocalJWKSet(await keys.jwks()), {

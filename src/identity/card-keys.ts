@@ -11,8 +11,8 @@ import {
 } from 'jose';
 
 /**
- * The keys by which others know what is the gateway's: it signs its cards and its webhooks with the newest, and publishes
- * all that still count. The replicas share them.
+ * The signing keys of the gateway. The newest key signs cards and webhooks, and all valid keys are published. Replicas
+ * share the keys.
  */
 export interface CardKeyRecord {
   /** The newest first. */
@@ -22,33 +22,33 @@ export interface CardKeyRecord {
 export interface StoredKey {
   readonly kid: string;
   readonly public: JWK;
-  /** The private JWK, sealed; gone once the key signs nothing any more. */
+  /** The sealed private JWK; absent once the key no longer signs. */
   readonly sealed?: string;
   readonly createdAt: number;
-  /** Since when it signs nothing. */
+  /** When the key stopped signing. */
   readonly retiredAt?: number;
 }
 
-/** Where the record outlives the process. */
+/** Stores the record beyond the life of the process. */
 export interface CardKeyStore {
   load(): Promise<{ readonly record: CardKeyRecord; readonly rev: number } | undefined>;
-  /** Writes over the revision that was seen, 0 where there was none; false where another stands there by now. */
+  /** Replaces the given revision, 0 for none. Returns false if another revision is stored by now. */
   save(record: CardKeyRecord, rev: number): Promise<boolean>;
 }
 
-/** Keeps private keys from whoever reads the store. */
+/** Encrypts private keys, so that readers of the store cannot use them. */
 export interface KeySealer {
   close(value: unknown): string;
-  /** Throws where it was not closed by us, or with a key that is gone. */
+  /** Throws if the gateway did not seal the value, or if the sealing key is gone. */
   open(sealed: string): unknown;
 }
 
 export interface CardKeysOptions {
   readonly store: CardKeyStore;
   readonly sealer: KeySealer;
-  /** How long a key that signs nothing any more is still published, in milliseconds. */
+  /** How long a retired key stays published, in milliseconds. */
   readonly keep?: number;
-  /** How long what was read is believed before it is read again: another replica may have a newer key. */
+  /** How long a read record is used before it is read again, in milliseconds: another replica may have a newer key. */
   readonly fresh?: number;
   readonly now?: () => number;
 }
@@ -79,12 +79,12 @@ export class CardKeys {
     this.now = options.now ?? Date.now;
   }
 
-  /** The id of the key that signs now. */
+  /** The id of the signing key. */
   async kid(): Promise<string> {
     return (await this.current()).kid;
   }
 
-  /** A detached JWS over `payload`; `jku` says where the public key is found (S-6). */
+  /** A detached JWS over `payload`; `jku` is the URL of the public keys (S-6). */
   async sign(payload: string | Uint8Array, jku?: string): Promise<CardSignature> {
     const { kid, key } = await this.current();
     const bytes = typeof payload === 'string' ? new TextEncoder().encode(payload) : payload;
@@ -93,7 +93,7 @@ export class CardKeys {
     return { protected: jws.protected!, signature: jws.signature };
   }
 
-  /** A JWT of these claims. `iat` is now unless given, and it ends `lifetime` seconds later. */
+  /** A JWT with these claims. `iat` is now unless given, and the JWT expires `lifetime` seconds later. */
   async signJwt(claims: JWTPayload, lifetime = 300): Promise<string> {
     const { kid, key } = await this.current();
     const iat = claims.iat ?? Math.floor(this.now() / 1_000);
@@ -102,20 +102,22 @@ export class CardKeys {
       .sign(key);
   }
 
-  /** The public keys that count, the one that signs first. */
+  /** The valid public keys, the signing key first. */
   async jwks(): Promise<{ keys: JWK[] }> {
     const { record } = await this.current();
     return { keys: record.keys.filter((key) => this.counts(key)).map((key) => key.public) };
   }
 
-  /** A new key signs from now on; what the old one signed can be verified for a while. Returns its id. */
+  /**
+   * Makes a new signing key. Signatures of the old key stay verifiable for a limited time. Returns the new key's id.
+   */
   async rotate(): Promise<string> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const found = await this.options.store.load();
       const made = await this.replace(found?.record.keys ?? [], found?.rev ?? 0);
       if (made) return made.kid;
     }
-    throw new Error('the signing key could not be replaced: it is being changed elsewhere');
+    throw new Error('cannot replace the signing key: other replicas change it at the same time');
   }
 
   private counts({ retiredAt }: StoredKey): boolean {
@@ -126,7 +128,7 @@ export class CardKeys {
     const given = this.loaded;
     const known = await given?.catch(() => undefined);
     if (known && this.now() - known.at < (this.options.fresh ?? FRESH)) return known;
-    // Whoever comes first reads; the others wait for the same.
+    // The first call reads; concurrent calls share that read.
     if (this.loaded === given) this.loaded = this.read(known);
     return this.loaded!;
   }
@@ -134,7 +136,7 @@ export class CardKeys {
   private async read(known: Loaded | undefined): Promise<Loaded> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const found = await this.options.store.load().catch((error: unknown) => {
-        // A key that signed a minute ago still does while the store cannot be asked.
+        // While the store is unavailable, the last known key keeps signing.
         if (known) return { record: known.record, rev: known.rev };
         throw error;
       });
@@ -142,11 +144,11 @@ export class CardKeys {
       const [newest] = found?.record.keys ?? [];
       const key = newest && (await this.opened(newest));
       if (found && key) return { ...found, kid: newest.kid, key, at: this.now() };
-      // There is none yet, or nobody can open it any more.
+      // There is no key yet, or no key can be opened any more.
       const made = await this.replace(found?.record.keys ?? [], found?.rev ?? 0);
       if (made) return made;
     }
-    throw new Error('the signing key could not be made: it is being changed elsewhere');
+    throw new Error('cannot make a signing key: other replicas change it at the same time');
   }
 
   private async opened({ sealed }: StoredKey): Promise<CryptoKey | undefined> {
@@ -160,7 +162,7 @@ export class CardKeys {
     return (await importJWK(jwk, ALGORITHM)) as CryptoKey;
   }
 
-  /** Undefined where another replica was first. */
+  /** Returns undefined if another replica was first. */
   private async replace(old: readonly StoredKey[], rev: number): Promise<Loaded | undefined> {
     const { publicKey, privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
     const bare = await exportJWK(publicKey);
@@ -177,7 +179,7 @@ export class CardKeys {
       .filter((key) => this.counts(key));
     const record: CardKeyRecord = { keys: [made, ...retired] };
     if (!(await this.options.store.save(record, rev))) return undefined;
-    // The revision it was given is not known here; the next look finds it.
+    // The new revision is unknown here; the next read finds it.
     const loaded: Loaded = { record, rev: -1, kid, key: privateKey, at: now };
     this.loaded = Promise.resolve(loaded);
     return loaded;

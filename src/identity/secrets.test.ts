@@ -26,7 +26,7 @@ describe('hideTokens', () => {
   });
 });
 
-test('values of an environment are hidden by their name or their form, and words and paths are not', () => {
+test('environment values are hidden by their name or their form; words and paths are not', () => {
   const env = {
     API_KEY: 'short1',
     PASSWORD: 'correct horse',

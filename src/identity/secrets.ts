@@ -1,15 +1,15 @@
-/** Keeps secrets out of texts that people read: messages, logs, the configuration in effect. */
+/** Removes secrets from texts for people: messages, logs, the effective configuration. */
 
 export const MASK = '********';
 
 const SECRET_NAME = /key|token|secret|passw|credential|auth|signature|^sig$/i;
 
-/** Does a name (of a query parameter, flag or variable) promise a secret? */
+/** Whether the name of a query parameter, flag or variable suggests a secret. */
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
 }
 
-/** Hides what a URL gives away: user and password, and query values whose name promises a secret. */
+/** Hides the secrets in a URL: user and password, and query values whose name suggests a secret. */
 export function hideCredentials(text: string): string {
   return text
     .replace(/(:\/\/)[^/?#\s]*@/g, `$1${MASK}@`)
@@ -18,13 +18,13 @@ export function hideCredentials(text: string): string {
     );
 }
 
-/** Replaces the given secrets wherever they stand. Very short ones are left: they would hide half of every text. */
+/** Replaces the given secrets everywhere in a text. Very short secrets stay, because they would match in most texts. */
 export function hiding(secrets: Iterable<string>): (text: string) => string {
   const hidden = [...secrets].filter((secret) => secret.length >= 6).sort((a, b) => b.length - a.length);
   return (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, MASK), text);
 }
 
-/** Programs take secrets as `--api-key=…` or `--api-key …`. */
+/** Masks secret arguments in the forms `--api-key=…` and `--api-key …`. */
 export function maskArguments(args: readonly string[]): string[] {
   return args.map((arg, index) => {
     const [name = '', value] = splitOnce(arg, '=');
@@ -35,7 +35,7 @@ export function maskArguments(args: readonly string[]): string[] {
   });
 }
 
-/** Tokens that are known by their form, and `name=value` where the name promises a secret. */
+/** Tokens of a known form, and `name=value` if the name suggests a secret. */
 const TOKENS: readonly RegExp[] = [
   /\b(?:sk|pk|rk|glpat|xox[abeprs])-[\w-]{10,}/g,
   /\b(?:gh[opsur]|github_pat|hf|npm|pypi)_[\w-]{16,}/g,
@@ -47,15 +47,15 @@ const NAMED =
   /(?<![\w-])([\w-]{0,40}(?:key|token|secret|passw(?:or)?d|credential)[\w-]{0,40}["']?\s*=\s*["']?)([^\s"',;&]{6,})/gi;
 const BEARER = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi;
 
-/** Hides what looks like a secret in the output of a program, of which nothing else is known. For single lines of bounded length. */
+/** Hides text that looks like a secret in the output of a program. For single lines of bounded length. */
 export function hideTokens(text: string): string {
   const masked = TOKENS.reduce((shown, token) => shown.replace(token, MASK), hideCredentials(text));
   return masked.replace(NAMED, `$1${MASK}`).replace(BEARER, `$1 ${MASK}`);
 }
 
 /**
- * The values of an environment that should not be shown: those whose name promises a secret, and those that look random.
- * Paths, words and numbers stay readable: hiding `production` or `/srv/files` would only spoil the text.
+ * The environment values to hide: those whose name suggests a secret, and those that look random. Paths, words and
+ * numbers stay readable, because hiding `production` or `/srv/files` would make texts useless.
  */
 export function secretsIn(env: Readonly<Record<string, string>>): string[] {
   return Object.entries(env).flatMap(([name, value]) => (isSecretName(name) || looksRandom(value) ? [value] : []));

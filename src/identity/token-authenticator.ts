@@ -14,7 +14,7 @@ const UNKNOWN = new Challenge('Unauthorized: Invalid or missing API key', {
   'WWW-Authenticate': 'Bearer realm="parley"',
 });
 
-/** The callers of the configuration, by their bearer tokens. */
+/** Authenticates the configured callers by their bearer tokens. */
 export class TokenAuthenticator implements Authenticator {
   readonly enabled = true;
   private readonly known: readonly { readonly digest: Buffer; readonly principal: Principal }[];
@@ -32,7 +32,7 @@ export class TokenAuthenticator implements Authenticator {
     if (!match) return UNKNOWN;
     const given = digest(match[1]!);
     let found: Principal | undefined;
-    // Every token is compared, found or not, so that time tells nothing.
+    // Every token is compared, even after a match, so that the duration reveals nothing.
     for (const { digest: expected, principal } of this.known) if (timingSafeEqual(given, expected)) found = principal;
     return found ?? UNKNOWN;
   }

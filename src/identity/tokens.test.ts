@@ -7,20 +7,20 @@ const codes = (token: string) => assessToken(token).map(({ severity, code }) => 
 const good = 'k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH+a';
 
 describe('length (S4-12)', () => {
-  test('15 characters refuse to start', () => {
+  test('15 characters are an error', () => {
     expect(codes(good.slice(0, 15))).toEqual(['error:too_short']);
     expect(codes('')).toEqual(['error:too_short']);
   });
-  test('16 to 31 characters warn', () => {
+  test('16 to 31 characters are a warning', () => {
     expect(codes(good.slice(0, 16))).toContain('warning:short');
     expect(codes(good.slice(0, 31))).toEqual(['warning:short']);
   });
-  test('32 characters are silent', () => {
+  test('32 characters have no finding', () => {
     expect(codes(good)).toEqual([]);
   });
 });
 
-describe('what is easy to guess warns (S4-13)', () => {
+describe('a token that is easy to guess is a warning (S4-13)', () => {
   test('one character repeated', () => {
     expect(codes('a'.repeat(40))).toEqual(['warning:repeated']);
   });
@@ -41,17 +41,17 @@ describe('what is easy to guess warns (S4-13)', () => {
   });
 });
 
-describe('what can be sent', () => {
-  test('spaces, line breaks and characters outside ASCII refuse to start', () => {
+describe('characters of a token', () => {
+  test('spaces, line breaks and characters outside ASCII are an error', () => {
     for (const bad of [' ', '\n', 'é', '\u0000']) expect(codes(`${good}${bad}x`)).toEqual(['error:unsendable']);
   });
-  test('what RFC 6750 does not allow warns', () => {
+  test('characters that RFC 6750 does not allow are a warning', () => {
     expect(codes(`${good}!$`)).toEqual(['warning:unusual']);
     expect(codes(`${good}==`)).toEqual([]);
   });
 });
 
-test('random tokens of the usual forms are never said to hold too little chance', () => {
+test('random tokens of the usual forms have enough entropy', () => {
   for (let i = 0; i < 2000; i++) {
     const forms = [
       randomBytes(16).toString('hex'),
@@ -62,13 +62,13 @@ test('random tokens of the usual forms are never said to hold too little chance'
   }
 });
 
-test('no message ever holds the token', () => {
+test('no message contains the token', () => {
   fc.assert(
     fc.property(fc.string({ minLength: 8, maxLength: 60 }), (token) => {
       const text = assessToken(token)
         .map(({ message }) => message)
         .join('\n');
-      // Words of the fixed messages may of course occur in a token.
+      // A token may contain words of the fixed messages.
       return token.trim().length < 8 || !text.includes(token) || /^[a-z ,;]+$/i.test(token);
     }),
   );

@@ -1,6 +1,6 @@
 /**
- * How good a bearer token is (S4-12, S4-13). Too short refuses to start; everything else that makes guessing easier is
- * a warning, because only the operator knows how exposed the gateway is. No message ever holds the token.
+ * Checks the quality of a bearer token (S4-12, S4-13). A short token is an error that prevents the start. Other
+ * weaknesses are warnings, because only the operator knows how exposed the gateway is. No message contains the token.
  */
 export interface TokenFinding {
   readonly severity: 'error' | 'warning';
@@ -13,12 +13,12 @@ const TOKEN_GOOD_LENGTH = 32;
 export const TOKEN_MIN_ENTROPY = 64;
 const TOKEN_MIN_DISTINCT = 8;
 
-/** What to do about any finding. */
+/** The fix for any finding. */
 export const TOKEN_FIX = 'use a random one, such as the output of: openssl rand -hex 32';
 
 const GUESSABLE = ['password', 'passwd', 'secret', 'token', 'admin', 'test', '123456', 'qwerty', 'changeme', 'letmein'];
 
-/** RFC 6750: what may follow `Bearer `. */
+/** RFC 6750: the characters that may follow `Bearer `. */
 const BEARER = /^[A-Za-z0-9\-._~+/]+=*$/;
 
 export function assessToken(token: string): TokenFinding[] {
@@ -33,11 +33,11 @@ export function assessToken(token: string): TokenFinding[] {
     warn('short', `has ${length} characters; at least ${TOKEN_GOOD_LENGTH} are recommended`);
   }
   if (/[^\x21-\x7e]/.test(token)) {
-    error('unsendable', 'holds spaces or characters outside ASCII, which cannot be sent in an Authorization header');
+    error('unsendable', 'contains spaces or characters outside ASCII, which cannot be sent in an Authorization header');
   } else if (token !== '' && !BEARER.test(token)) {
     warn(
       'unusual',
-      'holds characters that RFC 6750 does not allow in a bearer token; some clients may refuse to send it',
+      'contains characters that RFC 6750 does not allow in a bearer token; some clients may refuse to send it',
     );
   }
   if (length < TOKEN_MIN_LENGTH) return findings;
@@ -48,20 +48,20 @@ export function assessToken(token: string): TokenFinding[] {
     warn('repeated', 'is one character repeated');
     return findings;
   }
-  if (word !== undefined) warn('guessable', `holds the guessable word ${JSON.stringify(word)}`);
+  if (word !== undefined) warn('guessable', `contains the guessable word ${JSON.stringify(word)}`);
   if (distinct < TOKEN_MIN_DISTINCT) {
     warn('diversity', `has only ${distinct} different characters`);
   }
   const bits = Math.floor(tokenEntropy(token));
   if (bits < TOKEN_MIN_ENTROPY) {
-    warn('entropy', `holds about ${bits} bits of chance; at least ${TOKEN_MIN_ENTROPY} are needed, 128 are good`);
+    warn('entropy', `has about ${bits} bits of entropy; at least ${TOKEN_MIN_ENTROPY} are needed, 128 are recommended`);
   }
   return findings;
 }
 
 /**
- * An estimate of the chance in a token, in bits: Shannon's measure over its characters, counted only where a character
- * cannot be told from those before it. Repeated blocks and runs such as `abcd` or `4321` therefore add nothing.
+ * Estimates the entropy of a token in bits: the Shannon entropy of its characters, counted only for characters that do
+ * not follow from those before. Repeated blocks and runs such as `abcd` or `4321` therefore add nothing.
  */
 export function tokenEntropy(token: string): number {
   const block = [...token.slice(0, period(token))];
@@ -81,7 +81,7 @@ export function tokenEntropy(token: string): number {
   return bitsPerCharacter * surprising;
 }
 
-/** The length of the shortest block whose repetition gives the token; its own length when there is none. */
+/** The length of the shortest block whose repetition gives the token; the token's length if there is none. */
 function period(token: string): number {
   for (let length = 1; length <= token.length / 2; length++) {
     let same = true;

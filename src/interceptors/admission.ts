@@ -13,8 +13,8 @@ import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 
 /**
- * Stops the calls that their caller may not make; a target that the caller may not know of does not exist for it. A call
- * that is for nothing fails by itself, and the gateway itself may read all it has.
+ * Refuses calls that the caller may not make; a hidden target gets the error of an absent one. A call without a target
+ * fails in `forward`, and the gateway itself is always admitted.
  */
 export function admitting(admission: Admission): Interceptor {
   return (context, next) => {
@@ -37,7 +37,7 @@ function admitted(admission: Admission, context: Resolved, next: Next): ReturnTy
 
 const isResolved = (context: CallContext): context is Resolved => context.target !== undefined;
 
-/** The error for a target that is not there. */
+/** The error for an absent target. */
 function unknown({ method }: CallContext, { kind, server, name, offered = name }: ItemTarget): ProtocolError {
   switch (kind) {
     case 'tool':

@@ -19,7 +19,7 @@ const CALLER: Caller = {
   session: undefined,
 };
 
-/** A gateway with one tool that needs approval; `answers` are those of its server in turn. */
+/** A gateway with one tool that needs approval; `answers` are the outcomes of its server, in order. */
 function gatewayOf(...answers: Outcome[]) {
   const spent = new Set<string>();
   const used = {
@@ -64,11 +64,14 @@ test('an approval is for one tool of one server', async () => {
 
 test.each<[string, Outcome]>([
   [
-    'whose server asks',
+    'whose server asks a question',
     { kind: 'input_required', inputRequests: {}, state: { kind: 'relay', server: 'a', state: 's' } },
   ],
-  ['to be made again', { kind: 'input_required', inputRequests: {}, state: { kind: 'again', server: 'a', after: [] } }],
-])('a call %s goes on once from each of its states', async (_, question) => {
+  [
+    'that must be repeated',
+    { kind: 'input_required', inputRequests: {}, state: { kind: 'again', server: 'a', after: [] } },
+  ],
+])('a call %s continues once from each of its states', async (_, question) => {
   const { call, runs } = gatewayOf(question);
   const asked = await call(stateOf(await call()), YES);
   expect(asked).toMatchObject({ kind: 'input_required' });
@@ -78,7 +81,7 @@ test.each<[string, Outcome]>([
   expect(runs()).toBe(2);
 });
 
-test('a state that comes from no approval leads to the question', async () => {
+test('a state without an approval leads to the question', async () => {
   const { call, runs } = gatewayOf();
   const result = await call({ kind: 'relay', server: 'a', state: 'made up' });
   expect(stateOf(result)).toMatchObject({ kind: 'approval', server: 'a', tool: 'wipe' });
@@ -91,7 +94,7 @@ test.each([
   { action: 'accept', content: { approve: 'true' } },
   { action: 'accept', content: { approve: 1 } },
   { action: 'accept', content: [true] },
-])('only the answer yes is one: %j', async (answer) => {
+])('only an accepted "yes" is an approval: %j', async (answer) => {
   const { call, runs } = gatewayOf();
   await expect(call(stateOf(await call()), { [KEY]: answer })).rejects.toMatchObject({ reason: 'not_approved' });
   expect(runs()).toBe(0);

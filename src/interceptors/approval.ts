@@ -10,15 +10,15 @@ import { type InputRequest, isObject } from '../protocol/mcp/model.js';
 import { declares } from '../protocol/mcp/translate/input.js';
 
 export interface ApprovalPolicy {
-  /** Names of tools, `*` standing for any characters. */
+  /** Names of tools; `*` stands for any characters. */
   readonly tools: readonly string[];
-  /** Every tool that says it destroys something. */
+  /** Also every tool that declares itself destructive. */
   readonly destructive: boolean;
 }
 
-/** Approvals that were used: each counts once, across replicas and restarts. */
+/** Used approvals: each counts once, across replicas and restarts. */
 export interface UsedApprovals {
-  /** True for the first use. The use is remembered for `ttl` milliseconds at least. */
+  /** Returns true for the first use. The use is stored for at least `ttl` milliseconds. */
   spend(id: string, ttl: number): Promise<boolean>;
 }
 
@@ -27,12 +27,12 @@ const KEY = 'parley/approval';
 const FORM = { elicitation: { form: {} } };
 
 /**
- * Asks a person before a tool runs. The question goes the way every question goes, so it reaches clients of every
- * revision; who cannot be asked is refused, with the reason.
+ * Asks a person before a tool runs. The question is sent like any question of a server, so clients of every revision
+ * get it. A client that cannot be asked is refused with the reason.
  */
 export function approval(
   policy: ApprovalPolicy,
-  /** How long an approval is good, in milliseconds. */
+  /** The lifetime of an approval, in milliseconds. */
   ttl: number,
   used: UsedApprovals,
 ): Interceptor | undefined {
@@ -41,12 +41,12 @@ export function approval(
 
   const needed = ({ call, item }: McpContext, target: ItemTarget): boolean => {
     const { server, name, offered = name } = target;
-    // An endpoint that shows the tool under another name must not lead around the question.
+    // An endpoint that shows the tool under another name must not bypass the question.
     const asked = String(call.params.get('name'));
     const spellings = [asked, ...[name, offered].flatMap((each) => spellingsOf(server, each))];
     if (patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)))) return true;
     if (!policy.destructive) return false;
-    // A tool whose description cannot be had may be destructive.
+    // Without its description a tool may be destructive.
     if (!item) return true;
     const { annotations } = item.value;
     return isObject(annotations) && annotations['destructiveHint'] === true;
@@ -70,10 +70,13 @@ export function approval(
     };
   };
 
-  /** Before the call goes on: a call that fails afterwards has used its approval. */
+  /** Uses the approval before the call continues: a call that fails afterwards has used it. */
   const spend = async (id: string, context: McpContext, next: Next): Promise<CallResult> => {
     if (await used.spend(id, ttl)) return goOn(context, next);
-    throw new ProtocolError('invalid_state', 'This approval was used already: make the call anew to be asked again');
+    throw new ProtocolError(
+      'invalid_state',
+      'This approval was used already; repeat the call without it to be asked again',
+    );
   };
 
   return (context, next) => {
@@ -82,10 +85,10 @@ export function approval(
     const { call } = context;
     const { state } = call;
     if (!state) return ask(context, target);
-    // A parked call runs already, and its ticket is good for one answer.
+    // A parked call runs already, and its ticket is valid for one answer.
     if (state.kind === 'parked') return goOn(context, next);
     if (state.kind !== 'approval') {
-      // A state that was given out before the tool needed approval is none.
+      // A state from before the tool needed approval contains none.
       return state.approval === undefined ? ask(context, target) : spend(state.approval, context, next);
     }
     if (state.server !== target.server || state.tool !== target.name)
@@ -95,7 +98,7 @@ export function approval(
     if (!isObject(answer)) return ask(context, target);
     const content = answer['content'];
     if (answer['action'] !== 'accept' || !isObject(content) || content['approve'] !== true) {
-      throw new ProtocolError('not_approved', `The call of "${target.name}" was not approved`, {
+      throw new ProtocolError('not_approved', `The call of tool "${target.name}" was not approved`, {
         outcome: 'not_executed',
         data: { policy: 'approve' },
       });
@@ -104,7 +107,7 @@ export function approval(
   };
 }
 
-/** Goes on with an approved call. Where its server asks something, the call goes on once from there, too. */
+/** Continues an approved call. If the server asks a question, the approval also covers one continuation from there. */
 function goOn(context: McpContext, next: Next): CallResult | Promise<CallResult> {
   const result = next(context);
   return result instanceof Promise ? result.then(onceMore) : onceMore(result);

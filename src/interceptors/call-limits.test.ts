@@ -20,8 +20,8 @@ const contextOf = (caller: Caller, forward: McpRoute['forward'], nested = false)
 
 const pipeline = () => new Pipeline([callLimits(new CallSlots({ perCaller: 1, perSession: undefined, perServer: 2 }))]);
 
-describe('calls under way', () => {
-  test('are refused beyond a limit and never forwarded; the place is free when a call ends, however it ends', async () => {
+describe('calls in flight', () => {
+  test('are refused beyond a limit and not forwarded; the end of a call frees its slot, on success and failure', async () => {
     const one = pipeline();
     let end = (_: Outcome): void => {};
     const held = new Promise<Outcome>((resolve) => {
@@ -48,7 +48,7 @@ describe('calls under way', () => {
     expect(await one.run(contextOf(callerOf('ada'), counting))).toBe(RESULT);
   });
 
-  test('that a message to an agent made of tools leads to count for their server alone', async () => {
+  test('that a message to a tool agent causes count for their server only', async () => {
     const one = pipeline();
     const never = (): Promise<Outcome> => new Promise(() => {});
     void one.run(contextOf(callerOf('ada'), never));

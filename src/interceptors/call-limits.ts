@@ -5,16 +5,15 @@ import type { Interceptor, Next } from '../core/pipeline.js';
 import type { Release } from '../core/quota.js';
 
 /**
- * Bounds the calls under way of each caller, session, and server or agent. A call beyond a limit is refused and reaches no
- * upstream. A call counts until it is answered: what goes on after that (tasks, parked calls, streams of agents) has limits of
- * its own.
+ * Limits the calls in flight of each caller, session, and server or agent. A call beyond a limit is refused and reaches
+ * no upstream. A call counts until it is answered; tasks, parked calls and streams of agents have limits of their own.
  */
 export function callLimits(slots: CallSlots): Interceptor {
   return (context, next) => {
     const { caller, session, target } = context;
     if (caller.principal === GATEWAY.principal) return next(context);
     const server = target?.server;
-    // An agent that is called as a tool, and a tool that is called as an agent, count once for their caller.
+    // A call of an agent as a tool, or of a tool as an agent, counts once for its caller.
     if (context.call.nested)
       return context.protocol === 'a2a'
         ? next(context)
@@ -31,7 +30,7 @@ function releasing(release: Release, context: CallContext, next: Next): ReturnTy
     release();
     throw error;
   }
-  // Cheaper than `finally`, which adds promises of its own to every call.
+  // Cheaper than `finally`, which adds promises to every call.
   if (result instanceof Promise)
     return result.then(
       (given) => {

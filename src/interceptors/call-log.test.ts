@@ -61,7 +61,7 @@ const SECRET = 'hunter2';
 const PARAMS = { name: 'units__convert', arguments: { password: SECRET } };
 
 describe('an MCP call', () => {
-  test('leaves one line: request, caller, method, target, outcome, time, revisions', async () => {
+  test('writes one line: request, caller, method, target, outcome, time, revisions', async () => {
     const outcome = complete(RawObject.from({ content: [SECRET] }));
     expect(await gatewayOf(outcome, CONVERT).call(CALLER, callOf(PARAMS))).toBe(outcome);
     expect(lines).toEqual([
@@ -95,7 +95,7 @@ describe('an MCP call', () => {
       { outcome: 'input_required' },
     ],
     [new Error(SECRET), { outcome: 'error', error: 'internal' }],
-  ])('that does not simply succeed says so, and quotes nothing', async (outcome, fields) => {
+  ])('that does not succeed has its outcome, and no text of the error', async (outcome, fields) => {
     await gatewayOf(outcome)
       .call(CALLER, callOf(PARAMS))
       .catch(() => {});
@@ -103,14 +103,14 @@ describe('an MCP call', () => {
     expect(JSON.stringify(lines)).not.toContain(SECRET);
   });
 
-  test('that nobody waits for any more is cancelled', async () => {
+  test('whose client has left has the outcome "cancelled"', async () => {
     const cancellation = new Cancellation();
     cancellation.cancel('gone');
     await gatewayOf(complete(RawObject.from({})), CONVERT).call(CALLER, callOf(PARAMS, { cancellation }));
     expect(lines).toEqual([expect.objectContaining({ outcome: 'cancelled' })]);
   });
 
-  test('of a resource names it without query and credentials', async () => {
+  test('of a resource contains the URI without query and credentials', async () => {
     const target: Target = {
       server: 'db',
       kind: 'resource',
@@ -121,7 +121,7 @@ describe('an MCP call', () => {
     expect(lines).toEqual([expect.objectContaining({ server: 'db', resource: 'https://h/path' })]);
   });
 
-  test('with long names leaves a short line', async () => {
+  test('with long names writes a short line', async () => {
     const long = 'x'.repeat(100_000);
     const caller = { ...CALLER, clientInfo: { name: long, version: long } };
     await gatewayOf(failed(new ProtocolError('tool_not_found', ''))).call(
@@ -131,7 +131,7 @@ describe('an MCP call', () => {
     expect(JSON.stringify(lines[0]).length).toBeLessThan(1_000);
   });
 
-  test('costs nothing while the level is off, and the gateway itself leaves no lines', async () => {
+  test('writes nothing while the level is off, nor for the gateway itself', async () => {
     const outcome = complete(RawObject.from({}));
     const call = callOf(PARAMS);
     const gateway = gatewayOf(outcome);
@@ -165,7 +165,7 @@ describe('an A2A call', () => {
     };
   };
 
-  test('leaves one line, with the agent that was found for it', async () => {
+  test('writes one line, with the agent that was chosen for it', async () => {
     await agentGateway({ kind: 'result', result: { value: SECRET } }, 'planner').handle(CALLER, CALL);
     expect(lines).toEqual([
       {
@@ -184,13 +184,13 @@ describe('an A2A call', () => {
     ]);
   });
 
-  test('that fails says why', async () => {
+  test('that fails contains the reason', async () => {
     const gateway = agentGateway(new ProtocolError('agent_not_found', SECRET));
     await expect(gateway.handle(CALLER, { ...CALL, agent: 'nobody' })).rejects.toThrow();
     expect(lines).toEqual([expect.objectContaining({ agent: 'nobody', outcome: 'error', error: 'agent_not_found' })]);
   });
 
-  test('that another call makes on its way leaves no line of its own', async () => {
+  test('that is part of another call writes no line', async () => {
     const gateway = agentGateway({ kind: 'result', result: { value: null } }, 'planner');
     await gateway.handle(CALLER, { ...CALL, nested: true });
     expect(lines).toEqual([]);
@@ -210,8 +210,8 @@ describe('an A2A call', () => {
       'all',
       { outcome: 'error', error: 'upstream_error', events: 2 },
     ],
-    ['and left', undefined, 'one', { outcome: 'left', events: 1 }],
-  ] as const)('whose stream is read %s leaves its line then', async (_, error, read, fields) => {
+    ['in part and left', undefined, 'one', { outcome: 'left', events: 1 }],
+  ] as const)('whose stream is read %s writes its line at that time', async (_, error, read, fields) => {
     const gateway = agentGateway({ kind: 'stream', events: events(error) as never });
     const answer = await gateway.handle(CALLER, CALL);
     expect(lines).toEqual([]);

@@ -6,16 +6,16 @@ import type { Call } from '../core/gateway.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 
-/** Where calls are written down. Nothing else is done for a call while it is not enabled. */
+/** Writes one line per call. Calls cost nothing extra while the log is not enabled. */
 export interface CallLog {
   enabled(): boolean;
-  /** Takes one line for one call. It never holds arguments, results or messages of errors. */
+  /** Takes the fields of one call. They never contain arguments, results or error messages. */
   write(fields: object): void;
 }
 
 type Fields = Record<string, unknown>;
 
-/** One line for each call that a client made, when it is over; for a stream when that has ended. */
+/** Writes one line for each call of a client when the call is over, and for a stream when the stream has ended. */
 export function callLog(log: CallLog | undefined, catalog: Pick<Catalog, 'upstream'>): Interceptor | undefined {
   if (!log) return undefined;
   const mcp = async (context: McpContext, next: Next): Promise<CallResult> => {
@@ -47,7 +47,7 @@ export function callLog(log: CallLog | undefined, catalog: Pick<Catalog, 'upstre
   };
 }
 
-/** Written on the path of every call: plain assignments, because they cost least. */
+/** Runs for every call: plain assignments are the cheapest way to build the fields. */
 function callFields(
   { caller, call, target, began }: McpContext,
   catalog: Pick<Catalog, 'upstream'>,
@@ -90,10 +90,10 @@ function agentFields({ caller, call, target, began }: A2aContext, ended: unknown
   return fields;
 }
 
-/** Takes how a call ended, or the error it ended with, and for a stream the number of its events. */
+/** Takes the outcome or the error of a call, and for a stream the number of its events. */
 type Ended = (ended: unknown, events?: number) => void;
 
-/** Not a generator: whoever leaves while an event is awaited must not have to wait for it. */
+/** Not a generator: a reader that leaves while an event is awaited must not wait for that event. */
 function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]: () => {
@@ -125,7 +125,7 @@ function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
   };
 }
 
-/** Targets whose names say more than the method. */
+/** Kinds of targets whose names the line contains. */
 const NAMED: ReadonlySet<string> = new Set(['tool', 'prompt', 'resource']);
 
 const MOST_ID = 64;
@@ -140,14 +140,14 @@ function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
   fields['client'] = bounded(typeof version === 'string' ? `${name} ${version}` : name, MOST_ID);
 }
 
-/** What was asked for, where it was not found out whose it is. */
+/** The requested name, for a call whose target could not be resolved. */
 function addAsked(fields: Fields, { method, params }: Call): void {
   if (method !== 'tools/call' && method !== 'prompts/get') return;
   const name = params.get('name');
   if (typeof name === 'string') fields[method === 'tools/call' ? 'tool' : 'prompt'] = bounded(name, MOST_NAME);
 }
 
-/** A resource's URI without the parts that may hold a secret. */
+/** The name of the target; for a resource the URI without the parts that may contain a secret. */
 function targetName({ kind, name }: Target): string {
   if (kind !== 'resource') return bounded(name, MOST_NAME);
   return bounded(name.replace(/[?#].*$/s, '').replace(/^([a-z][a-z\d+.-]*:\/\/)[^/@]*@/i, '$1'), MOST_URI);
@@ -159,7 +159,7 @@ function addFailure(fields: Fields, error: unknown): void {
   else fields['error'] = error instanceof UpstreamRpcError ? error.code : 'internal';
 }
 
-/** Milliseconds with one digit behind the point. */
+/** Milliseconds with one decimal. */
 const elapsed = (began: number): number => Math.round((performance.now() - began) * 10) / 10;
 
 function bounded<T extends string | number>(value: T, most: number): T | string {
