@@ -1,4 +1,4 @@
-/** What a case of the matrix is, and what the cases share. */
+/** The definition of a matrix case, and helpers for cases. */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Column, RunningAgent } from '../fixtures/a2a/agent.js';
@@ -10,11 +10,11 @@ import type { ConnectOptions, Testbed } from './testbed.js';
 
 export interface Case {
   readonly name: string;
-  /** The requirements it proves. */
+  /** The requirements that the case proves. */
   readonly ids: readonly string[];
-  /** False where the client's version has no words for it, or the agent's none. */
+  /** False if the version of the client or of the agent cannot express the case. */
   applies?(row: Row, column: Column): boolean;
-  /** Of no agent in particular: tried with one of them only. */
+  /** The case does not depend on the agent, so it runs with one agent only. */
   readonly once?: boolean;
   run(cell: Cell): Promise<void>;
 }
@@ -25,14 +25,14 @@ export interface Cell {
   readonly column: Column;
   readonly agent: RunningAgent;
   readonly client: Client;
-  /** The same client in the hands of another caller. */
+  /** The same client with the token of another caller. */
   readonly stranger: Client;
-  /** Another client of the same kind or of another, at the same agent. */
+  /** Another client of the same kind, or of another, for the same agent. */
   connect(options?: ConnectOptions, row?: Row): Promise<Client>;
 }
 
 let count = 0;
-/** A word that appears nowhere else. */
+/** A unique word. */
 export const mark = (): string => `mark-${process.pid}-${++count}`;
 
 export const say = (text: string, more: Omit<Send, 'parts'> = {}): Send => ({ parts: [{ text }], ...more });
@@ -42,21 +42,21 @@ export function taskOf(sent: Sent): Task {
   return sent.task;
 }
 
-/** Every event of a stream. `opened` is called when the first has come: from then on nothing is missed. */
+/** All events of a stream. `opened` is called after the first event: from then on no event is missed. */
 export async function all(events: AsyncIterable<Event>, opened = (): void => {}): Promise<Event[]> {
   const list: Event[] = [];
   for await (const event of events) if (list.push(event) === 1) opened();
   return list;
 }
 
-/** A task that works until it is released: however slow the machine is, it is not over before. */
+/** A task that runs until the test releases it, however slow the machine is. */
 export async function held(client: Client): Promise<{ readonly id: string; release(): void }> {
   const word = mark();
   for await (const event of client.stream(say(`hold ${word}`))) {
     const id = idOf(event);
     if (id !== undefined) return { id, release: () => release(word) };
   }
-  throw new Error('the stream named no task');
+  throw new Error('no event of the stream has a task id');
 }
 
 export async function until<T>(
@@ -79,11 +79,11 @@ export const finished = (client: Client, id: string): Promise<Task> =>
     return TERMINAL.has(task.state) ? task : undefined;
   });
 
-/** The id of the task that an event is about. */
+/** The task id of an event. */
 export const idOf = (event: Event): string | undefined =>
   event.kind === 'task' ? event.task.id : event.kind === 'message' ? undefined : event.taskId;
 
-/** Whether the client or the agent reads and writes the 0.3 proto, which has no place for some members. */
+/** Whether the client or the agent uses the 0.3 proto, which lacks some members. */
 export const isProto = ({ version, binding }: Row | Column, variant?: string): boolean =>
   version === '0.3' && binding !== 'jsonrpc' && variant !== 'schema';
 export const lossy = (row: Row, column: Column): boolean => isProto(row) || isProto(column, column.variant);
@@ -97,7 +97,7 @@ interface Expected {
   readonly grpc: number;
 }
 
-/** The errors of A2A in every binding: 1.0 as its newest patch has them, 0.3 over HTTP as its peers do. */
+/** The A2A errors in every binding: 1.0 as in its newest patch, 0.3 over HTTP as its peers send them. */
 export const ERRORS = {
   TASK_NOT_FOUND: { code: -32001, http: [404], legacyHttp: [404], name: 'NOT_FOUND', grpc: 5 },
   TASK_NOT_CANCELABLE: { code: -32002, http: [400], legacyHttp: [400, 409], name: 'FAILED_PRECONDITION', grpc: 9 },
@@ -115,7 +115,7 @@ export const ERRORS = {
 } satisfies Record<string, Expected>;
 export type ErrorName = keyof typeof ERRORS;
 
-/** Runs something that must be refused, and reads the refusal from the wire. */
+/** Runs a request that must be refused, and reads the error from the wire. */
 export async function refused(client: Client, run: () => Promise<unknown>): Promise<Refusal> {
   let result: unknown;
   try {
@@ -126,7 +126,7 @@ export async function refused(client: Client, run: () => Promise<unknown>): Prom
   throw new Error(`it should have been refused, and gave ${JSON.stringify(result).slice(0, 300)}`);
 }
 
-/** Checks a refusal by the binding of the client. */
+/** Checks an error in the client's binding. */
 export async function expectError(
   client: Client,
   name: ErrorName,
@@ -149,7 +149,8 @@ export async function expectError(
     assert.equal(error.code, expected.code, said);
   } else {
     assert.equal(error.code, (row.version === '0.1' ? expected.first : undefined) ?? expected.code, said);
-    // JSON-RPC errors travel on HTTP 200; a refused stream may be told by the status where the client reads only streams.
+    // JSON-RPC errors have HTTP status 200. A refused stream may have an error status instead, because some clients
+    // read only streams.
     if (!stream) assert.equal(error.http, 200, said);
     if (row.version === '1.0' && name !== 'INVALID_PARAMS')
       assert.deepEqual([error.reason, error.domain], [name, 'a2a-protocol.org'], said);

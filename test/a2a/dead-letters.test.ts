@@ -1,4 +1,4 @@
-/** Notifications that nobody took are shown to whom they belong to, and sent again when asked for (G-51). */
+/** Undeliverable notifications are shown to their owner, and sent again on request (G-51). */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -47,7 +47,7 @@ const replay = async (token: string, id: string): Promise<number> =>
   (await fetch(`${gateway.url}/a2a/push/dead/${id}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } }))
     .status;
 
-test('G-51: a notification that was given up is shown to its owner alone, and comes again under its id', async () => {
+test('G-51: an undeliverable notification is shown only to its owner, and is sent again with the same id', async () => {
   const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`;
   const params = {
     message: { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'echo x' }] },

@@ -1,4 +1,7 @@
-/** Every client against the agent of its own version, and one pair across; `npm run test:a2a` runs all pairs. */
+/**
+ * Every client against the agent of its own version, and two pairs of different versions; `npm run test:a2a` runs all
+ * pairs.
+ */
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
@@ -18,14 +21,14 @@ const columns = COLUMNS.filter(({ name }) => pairs.some(([, column]) => column =
 let testbed: Testbed;
 
 beforeAll(async () => {
-  // The SDKs of the agents tell every webhook they posted to and every stream that was let go of.
+  // The agents' SDKs print every webhook delivery and every closed stream.
   for (const method of ['log', 'info', 'warn', 'error'] as const)
     vi.spyOn(console, method).mockImplementation(() => {});
   testbed = await openTestbed(columns);
 });
 afterAll(() => testbed?.close());
 
-// All at once, each some fifty cases: on a busy machine that takes minutes.
+// The pairs run in parallel, each with about fifty cases: this takes minutes on a busy machine.
 test.concurrent.each(pairs)('a client of %s and the agent %s', { timeout: 600_000 }, async (rowName, columnName) => {
   const row = ROWS.find(({ name }) => name === rowName)!;
   const column = COLUMNS.find(({ name }) => name === columnName)!;

@@ -7,11 +7,11 @@ import { BOB, type Testbed } from './testbed.js';
 export interface Outcome {
   readonly case: string;
   readonly ids: readonly string[];
-  /** What went wrong, if anything did. */
+  /** The error of a failed case. */
   readonly problem?: string;
 }
 
-/** No case takes longer, however it fails. */
+/** The time limit of a case. */
 const LIMIT = 90_000;
 
 export async function runCell(

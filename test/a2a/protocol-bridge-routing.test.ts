@@ -1,4 +1,6 @@
-/** MCP tools as A2A agents (a2a.md 4.2): genuine servers of both eras behind an agent, called in every version and binding. */
+/**
+ * MCP tools as A2A agents (a2a.md 4.2): SDK servers of both eras behind an agent, called in every version and binding.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -29,7 +31,7 @@ let old: FixtureServer;
 let modern: FixtureServer;
 let data: string;
 
-/** Tools that need arguments, on the official SDK. */
+/** Tools with required arguments, on the official SDK. */
 async function startWeather(): Promise<typeof weather> {
   const app = express();
   app.use(express.json());
@@ -89,13 +91,13 @@ const partsOf = (task: Task): readonly Part[] => task.artifacts.flatMap(({ parts
 const datas = (parts: readonly Part[] | undefined): Json[] =>
   (parts ?? []).flatMap((part) => (part.data === undefined ? [] : [part.data as Json]));
 const said = (task: Task): string => textOf(task.message?.parts);
-/** Begins a call and comes away with its task; not every version can be sent a message without waiting. */
+/** Starts a call and returns its task id. Uses a stream, because not every version has sends that return at once. */
 async function begin(client: Client, tool: string, args: Json): Promise<string> {
   for await (const event of client.stream(call(tool, args))) {
     const id = idOf(event);
     if (id !== undefined) return id;
   }
-  throw new Error('the stream told of no task');
+  throw new Error('no event of the stream has a task id');
 }
 const serverOf = (era: (typeof ERAS)[number]): FixtureServer => (era === 'old' ? old : modern);
 
@@ -131,7 +133,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
   });
   afterAll(() => desk?.close());
 
-  test('chooses a tool by hint, by data, by JSON text, or where there is only one', async () => {
+  test('chooses a tool by hint, by data, by JSON text, or because there is only one', async () => {
     const args = { city: 'Oslo', days: 2 };
     const asks = [
       { parts: [{ data: args }], messageMetadata: { [ROUTE]: { skillId: 'weather__forecast' } } },
@@ -150,7 +152,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     oracle.close();
   });
 
-  test('is asked which tool, and for what is missing, and fills it in', async () => {
+  test('is asked for the tool and for missing arguments, and supplies them', async () => {
     const { id, ...first } = taskOf(await desk.send(say('What can you do?')));
     expect(first.state).toBe('input-required');
     expect(datas(first.message?.parts)[0]!['skills']).toContain('weather__forecast');
@@ -166,11 +168,11 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     const last = taskOf(await desk.send(say('Rome', { taskId: id })));
     expect(last.state, JSON.stringify(last)).toBe('completed');
     expect(textOf(partsOf(last))).toBe('3 days of sun in Rome');
-    // What the gateway notes for itself stays inside.
+    // Answers never contain the notes of the gateway.
     expect(JSON.stringify([first, second, third, last, await desk.get(id)])).not.toContain(NOTE);
   });
 
-  test.each(ERAS)('answers what a tool of an %s server asks', async (era) => {
+  test.each(ERAS)('answers a question of a tool of an %s server', async (era) => {
     const tag = mark();
     const asked = taskOf(await desk.send(call(`${era}__ask_form`, { tag })));
     expect(asked.state, JSON.stringify(asked)).toBe('input-required');
@@ -190,7 +192,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     ]);
   });
 
-  test.each(ERAS)('is sent to a page by a tool of an %s server, and comes back', async (era) => {
+  test.each(ERAS)('visits a page for a tool of an %s server, and continues', async (era) => {
     const tag = mark();
     const asked = taskOf(await desk.send(call(`${era}__ask_url`, { tag })));
     expect(asked.state, JSON.stringify(asked)).toBe(row.version === '0.1' ? 'input-required' : 'auth-required');
@@ -200,7 +202,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     expect(JSON.parse(textOf(partsOf(done)))).toMatchObject({ action: 'accept' });
   });
 
-  test.each(ERAS)('hears of the progress of an %s server', async (era) => {
+  test.each(ERAS)('gets the progress of an %s server', async (era) => {
     const events = await all(desk.stream(call(`${era}__progress`)));
     const texts = events.map((event) => (event.kind === 'status' ? textOf(event.message?.parts) : ''));
     expect(texts).toEqual(expect.arrayContaining(['step 1', 'step 2', 'step 3']));
@@ -209,7 +211,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     expect(events.some((event) => event.kind === 'artifact' && textOf(event.artifact.parts) === 'done')).toBe(true);
   });
 
-  test.each(ERAS)('gets what a tool of an %s server returns, and its failures', async (era) => {
+  test.each(ERAS)('gets the results and failures of a tool of an %s server', async (era) => {
     const image = taskOf(await desk.send(call(`${era}__image`)));
     expect(partsOf(image)[0]).toMatchObject({ raw: expect.stringMatching(/^iVBOR/), mediaType: 'image/png' });
     const structured = taskOf(await desk.send(call(`${era}__structured`)));
@@ -240,7 +242,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     expect((await desk.get(asked.id)).state).toBe('canceled');
   });
 
-  test('comes back for a task, lists it, subscribes to it; nobody else does', async () => {
+  test('reads, lists and subscribes to its task; another caller cannot', async () => {
     const { id } = taskOf(await desk.send({ ...call('old__pause', { ms: 150, tag: 'x' }), returnImmediately: true }));
     const done = await finished(desk, id);
     expect(textOf(partsOf(done))).toBe('paused x');
@@ -260,7 +262,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
     stranger.close();
   });
 
-  test('is told by webhook, also while nobody listens', async () => {
+  test('is notified by webhook without an open connection', async () => {
     const path = `/${mark()}`;
     const push = { id: 'hook', url: `${testbed.webhook.url}${path}`, token: 'token-of-the-hook' };
     const asked = taskOf(await desk.send(call('new__ask_form', { tag: mark() })));
@@ -275,7 +277,7 @@ describe.each(ROWS)('a client of $name', (row: Row) => {
 
 const ROW = ROWS[0]!;
 
-test('a policy of approval asks the A2A client too', async () => {
+test('an approval policy asks the A2A client too', async () => {
   const desk = await testbed.connect(ROW, 'desk');
   const asked = taskOf(await desk.send(call('new__described')));
   expect(asked.state).toBe('input-required');
@@ -288,7 +290,7 @@ test('a policy of approval asks the A2A client too', async () => {
   desk.close();
 });
 
-test('the routing agent takes a message to the tool that it names', async () => {
+test('the routing agent sends a message to the tool that the message names', async () => {
   const response = await fetch(`${testbed.gateway.url}/a2a`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'a2a-version': '1.0', authorization: `Bearer ${ADA}` },
@@ -319,7 +321,7 @@ test('tools behind an agent are tools again at another gateway, with their own a
     const tag = mark();
     for (const era of ERAS) {
       const asks = await client.call(`${era}__ask_form`, { tag });
-      // What the tool wants to know is asked in the tool's own form, two protocols away.
+      // The tool's question keeps its form across two protocols.
       expect(Object.values(asked(asks))[0]!.params).toMatchObject({
         message: `Please fill in for ${tag}`,
         requestedSchema: { properties: { name: { type: 'string' } } },
@@ -336,7 +338,7 @@ test('tools behind an agent are tools again at another gateway, with their own a
   }
 });
 
-test('of two answers to one question one counts; a task that is worked on takes none', async () => {
+test('of two answers to a question one counts; a running task accepts none', async () => {
   const desk = await testbed.connect(ROW, 'desk');
   const tag = mark();
   const asked = taskOf(await desk.send(call('new__ask_then_work', { tag })));
@@ -350,7 +352,7 @@ test('of two answers to one question one counts; a task that is worked on takes 
 });
 
 test.each(['SIGTERM', 'SIGKILL'] as const)(
-  'after a restart by %s a task that waited goes on, and one that ran has failed and is not run again',
+  'after a restart by %s a waiting task continues, and a running task has failed and is not repeated',
   async (signal) => {
     const before = await testbed.connect(ROW, 'desk');
     const tags = { asks: mark(), runs: mark(), followed: mark() };
@@ -364,7 +366,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     const followed = all(before.stream(call('new__slow', { tag: tags.followed }))).catch(() => []);
     await until('the start', () => old.happened('started', tags.runs)[0]);
     await until('the start', () => modern.happened('started', tags.followed)[0]);
-    // Nobody asked for it meanwhile, and its end is kept all the same: it is written before anybody is notified.
+    // No client has read the task, yet its end is stored: the gateway stores it before any notification.
     await until('the notification of the end', () =>
       testbed.webhook.at(path).find(({ body }) => JSON.stringify(body).includes('COMPLETED')),
     );

@@ -23,7 +23,7 @@ export let agents: Readonly<Record<AgentName, RunningAgent>>;
 export let changing: ChangingCard;
 export let gateway: RunningGateway;
 
-/** The card of an agent, with skills that change. */
+/** The card of an agent whose skills change during the test. */
 interface ChangingCard {
   readonly url: string;
   skills: Json[];
@@ -41,7 +41,7 @@ async function startChanging(of: RunningAgent): Promise<ChangingCard> {
   return { url, skills: card.skills, server };
 }
 
-/** Agents of every version, and a gateway before them. */
+/** Starts agents of every version, and a gateway in front of them. */
 export async function openWorld(): Promise<void> {
   const started = await Promise.all(
     NAMES.map(async (name) => [name, await startAgent(COLUMNS.find((one) => one.name === VERSIONS[name])!)] as const),
@@ -113,7 +113,7 @@ export const contentOf = (answer: Json): Json[] => answer['content'] as Json[];
 export const structuredOf = (answer: Json): Json => answer['structuredContent'] as Json;
 export const stateOf = (answer: Json): unknown => structuredOf(answer)['state'];
 
-/** Asks an agent here as A2A clients do. */
+/** Sends an A2A request to an agent of the gateway. */
 async function ask(agent: string, method: string, params: Json): Promise<Json | undefined> {
   const response = await fetch(`${gateway.url}/a2a/${agent}`, {
     method: 'POST',

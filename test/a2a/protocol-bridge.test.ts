@@ -1,4 +1,4 @@
-/** A2A agents as MCP tools (a2a.md 4.1): genuine agents of every version, called by genuine clients of both eras. */
+/** A2A agents as MCP tools (a2a.md 4.1): agents on the SDK of every version, called by SDK clients of both eras. */
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accept, answersTo, asked, FORM, LegacyClient, textOf, WITH_TASKS } from '../era-bridge/support/clients.js';
@@ -32,7 +32,7 @@ beforeAll(openWorld);
 afterAll(closeWorld);
 
 describe('the list', () => {
-  test('has a tool for every skill and one for plain messages, though an agent is down', async () => {
+  test('has a tool for every skill and one for plain messages, even if an agent is down', async () => {
     const names = toolsOf(await modern().request('tools/list')).map(({ name }) => name);
     for (const agent of [...NAMES, 'careful'])
       expect(names).toEqual(expect.arrayContaining([`${agent}__echo`, `${agent}__story`, `${agent}__send_message`]));
@@ -48,7 +48,7 @@ describe('the list', () => {
     expect(own[0]!['description']).toContain('echo good morning');
   });
 
-  test('changes with the card, for clients of every kind', async () => {
+  test('changes with the card, for clients of every revision', async () => {
     const change = async (client: EraClient): Promise<void> => {
       await client.watchLists();
       await client.request('tools/list');
@@ -72,7 +72,7 @@ describe('the list', () => {
 });
 
 describe.each(NAMES)('a call of the agent %s', (agent) => {
-  test('gives the artifact back, and tells of steps on the way', async () => {
+  test('returns the artifact, and reports progress', async () => {
     await withClient('2025-11-25', {}, async (client) => {
       const steps: Json[] = [];
       const word = mark();
@@ -90,7 +90,7 @@ describe.each(NAMES)('a call of the agent %s', (agent) => {
     });
   });
 
-  test('takes and gives files and data', async () => {
+  test('accepts and returns files and data', async () => {
     const client = modern();
     const given = await client.call(`${agent}__send_message`, {
       message: 'parts',
@@ -118,7 +118,7 @@ describe.each(NAMES)('a call of the agent %s', (agent) => {
     expect(list.result.structuredContent.data).toEqual([LIST]);
   });
 
-  test('that fails is an error the model reads; a reply without a task is one', async () => {
+  test('that fails is a tool error; a direct reply is a result', async () => {
     const client = modern();
     const failed = await client.call(`${agent}__echo`, { message: 'fail' });
     expect(failed.result).toMatchObject({ isError: true, structuredContent: { state: 'failed' } });
@@ -132,7 +132,7 @@ describe.each(NAMES)('a call of the agent %s', (agent) => {
     expect(hello.result.isError).toBeUndefined();
   });
 
-  test('without elicitation gets the question, and is answered by a call with the task', async () => {
+  test('without elicitation returns the question, and a call with the task id answers it', async () => {
     const client = modern();
     const first = await client.call(`${agent}__echo`, { message: 'ask' });
     expect(first.result.structuredContent).toMatchObject({ state: 'input-required', text: 'Which colour?' });
@@ -204,7 +204,7 @@ test("a client with 2025-11-25's own tasks finishes a task of several turns", as
 });
 
 describe('a conversation', () => {
-  test('goes on within a session, and by argument', async () => {
+  test('continues within a session, and by argument', async () => {
     const ids = await withClient('2025-11-25', {}, async (client) => {
       const contexts: unknown[] = [];
       for (const message of ['echo a', 'hello b', 'echo c'])
@@ -219,7 +219,7 @@ describe('a conversation', () => {
     expect(other.result.structuredContent.contextId).not.toBe(ids[0]);
   });
 
-  test('that needs a sign-in sends the person to the page of the agent, or says what is to be done', async () => {
+  test('that needs a sign-in asks for a visit to the page of the agent, or returns its instructions', async () => {
     const url = 'https://login.example.org/start';
     const client = modern(URLS);
     const waiting = await client.call('one__echo', { message: `login ${url}` });
@@ -230,7 +230,7 @@ describe('a conversation', () => {
     const done = await client.call('one__echo', { message: `login ${url}` }, { requestState, inputResponses });
     expect(done.result.structuredContent).toMatchObject({ state: 'completed' });
     const confirm = await client.call('one__echo', { message: 'login' });
-    // No form ever asks for a secret (ELI-03).
+    // A form never asks for a secret (ELI-03).
     expect(Object.values(asked(confirm))[0]!.params).toMatchObject({
       mode: 'form',
       requestedSchema: { properties: {} },
@@ -245,7 +245,7 @@ describe('a conversation', () => {
     expect(stateOf(visited)).toBe('completed');
   });
 
-  test('that is declined tells the agent so; cancelled, it ends the task', async () => {
+  test('that the user declines informs the agent; a cancel ends the task', async () => {
     const client = modern(FORM);
     const args = { message: 'ask' };
     const first = await client.call('one__echo', args);
@@ -264,8 +264,8 @@ describe('a conversation', () => {
   });
 });
 
-describe('whoever leaves', () => {
-  test('a modern call cancels the task of the agent', async () => {
+describe('a client that leaves', () => {
+  test('a modern call: cancels the task of the agent', async () => {
     const exchange = modern().startCall('one__echo', { message: `wait ${mark()}` }, { meta: { progressToken: 'w' } });
     await exchange.until(({ method }) => method === 'notifications/progress');
     const before = await taskIds('one');
@@ -276,7 +276,7 @@ describe('whoever leaves', () => {
     );
   });
 
-  test('a legacy call cancels it, also while a question is open', async () => {
+  test('a legacy call: cancels the task, also while a question is open', async () => {
     const client = await LegacyClient.open(`${gateway.url}/mcp`, '2025-11-25', FORM, { token: ADA });
     const known = new Set(await taskIds('one'));
     const working = client.start('tools/call', { name: 'one__echo', arguments: { message: 'wait' } });
@@ -302,7 +302,7 @@ describe('whoever leaves', () => {
     await client.end();
   });
 
-  test('a task cancels it, also while it waits', async () => {
+  test('a cancelled task: cancels the task of the agent, also while it waits', async () => {
     const client = modern({ ...FORM, ...WITH_TASKS });
     for (const message of ['wait', 'ask']) {
       const known = new Set(await taskIds('one'));
@@ -326,7 +326,7 @@ describe('whoever leaves', () => {
   });
 });
 
-test('an answer that comes twice is taken once, and is no answer to the next question', async () => {
+test('a repeated answer counts once, and does not answer the next question', async () => {
   const client = modern(FORM);
   const args = { message: 'ask' };
   const first = await client.call('one__echo', args);
@@ -341,7 +341,7 @@ test('an answer that comes twice is taken once, and is no answer to the next que
   expect(agents.one.heard).toHaveLength(heard);
 });
 
-test('a call that takes too long ends, and so does its task', async () => {
+test('a call that exceeds its time limit ends together with its task', async () => {
   const late = await modern().call('hasty__echo', { message: 'wait' });
   expect(late.error?.data).toMatchObject({ reason: 'upstream_timeout', outcome: 'unknown' });
   const [id] = await taskIds('hasty');
@@ -351,7 +351,7 @@ test('a call that takes too long ends, and so does its task', async () => {
   );
 });
 
-test('an agent that is down is a typed error; arguments that say nothing are refused', async () => {
+test('an agent that is down causes a typed error; empty arguments are refused', async () => {
   const client = modern();
   const gone = await client.call('gone__send_message', { message: 'echo' });
   expect(gone.error?.data?.reason).toBe('upstream_unavailable');
@@ -361,7 +361,7 @@ test('an agent that is down is a typed error; arguments that say nothing are ref
   expect(JSON.stringify(unknown)).toContain('tool_not_found');
 });
 
-test('a policy of approval stands before an agent as before any server', async () => {
+test('an approval policy applies to an agent like to any server', async () => {
   const word = mark();
   const refused = await modern().call('careful__echo', { message: `echo ${word}` });
   expect(refused.result).toMatchObject({ isError: true });

@@ -1,4 +1,4 @@
-/** A gateway that is ended and started again has lost nothing. */
+/** A gateway loses no data when it is stopped and started again. */
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -13,7 +13,7 @@ import { connectClient, ROWS } from '../fixtures/a2a/clients.js';
 import { finished, mark, say, taskOf, until } from './case.js';
 import { ADA, openTestbed, type Testbed } from './testbed.js';
 
-test('tasks, their owners and their webhooks outlive the process (G-20, S-51, G-51)', async () => {
+test('tasks, their owners and their webhooks survive a restart (G-20, S-51, G-51)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
   const testbed = await openTestbed(
     COLUMNS.filter(({ name }) => name === 'one-rpc'),
@@ -51,7 +51,7 @@ const kill = async ({ gateway: { process: child } }: Testbed): Promise<void> => 
   await exit;
 };
 
-/** Takes what is posted once it listens; before that its port refuses everything. */
+/** Accepts notifications once it listens; before that its port refuses connections. */
 class LateReceiver {
   readonly got: { readonly id: string; readonly body: string }[] = [];
   private server: Server | undefined;
@@ -83,7 +83,7 @@ class LateReceiver {
   }
 }
 
-test('killed in the middle: what was acknowledged is there, what was owed is delivered, the key signs on (P1)', async () => {
+test('after a kill: acknowledged data is there, queued notifications are delivered, the key is the same (P1)', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-a2a-'));
   const columns = COLUMNS.filter(({ name }) => name === 'one-rpc' || name === 'three-plain');
   const testbed = await openTestbed(columns, {}, { data });
@@ -124,16 +124,16 @@ test('killed in the middle: what was acknowledged is there, what was owed is del
     expect((await again.list!({})).tasks.map(({ id }) => id)).toEqual(listed);
     expect(await again.listPush!(owed.id)).toMatchObject([{ id: 'owed', url: receiver.url, token: 'owed' }]);
     expect(taskOf(await again.send(say('blue', { taskId: asked.id }))).state).toBe('completed');
-    // The question of the routing agent still waits for its answer, and the answer goes where it says.
+    // The question of the routing agent still waits, and the answer reaches the agent that it names.
     const desk = await front();
     expect((await desk.get(question.id)).state).toBe('input-required');
     expect(taskOf(await desk.send(say('one-rpc', { taskId: question.id }))).state).toBe('completed');
-    // What could not be delivered before comes now, in order and to the last.
+    // The undelivered notifications arrive now, complete and in order.
     await until('the last notification', () => receiver.got.find(({ body }) => body.includes('COMPLETED')), 40_000);
     const numbers = [...new Set(receiver.got.map(({ id }) => id))].map((id) => Number(id.split('.').at(-1)));
     expect(numbers).toEqual(numbers.map((_, i) => numbers[0]! + i));
     expect((await finished(await testbed.connect(row, 'three-plain'), working.id)).state).toBe('completed');
-    // The same key signs, and what it signed before is still good.
+    // The same key signs, and its earlier signatures are still valid.
     const jwks = (await get('/.well-known/jwks.json')) as JSONWebKeySet;
     expect(jwks).toEqual(before.jwks);
     const verify = verifyAgentCardSignature(

@@ -27,13 +27,13 @@ const chosen = (place: number, name: string): boolean =>
 const rows = ROWS.filter(({ name }) => chosen(0, name));
 const columns = COLUMNS.filter(({ name }) => chosen(1, name));
 const cases = CASES.filter(({ name }) => chosen(2, name));
-if (rows.length === 0 || columns.length === 0 || cases.length === 0) throw new Error('nothing was chosen');
+if (rows.length === 0 || columns.length === 0 || cases.length === 0) throw new Error('the selection is empty');
 
-/** Columns that run at the same time; within one, cells follow each other. */
+/** Columns that run in parallel; the cells of a column run one after another. */
 const LANES = 4;
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
-// The SDKs of the agents tell every webhook they posted to and every stream that was let go of.
+// The agents' SDKs print every webhook delivery and every closed stream.
 console.log = console.info = console.error = console.warn = () => {};
 
 const testbed = await openTestbed(columns);
@@ -72,5 +72,5 @@ const all = [...results.values()].flat();
 const failed = all.filter(({ problem }) => problem !== undefined).length;
 print(`${all.length - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && all.length > 0 ? 0 : 1;
-// Channels of the gRPC clients are not theirs to close, and would keep the process.
+// The gRPC clients cannot close their channels, which would keep the process alive.
 process.stdout.write('', () => process.exit());

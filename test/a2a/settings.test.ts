@@ -1,4 +1,4 @@
-/** What the settings of the A2A endpoints change. */
+/** The effects of the settings for A2A endpoints. */
 import { afterEach, expect, test } from 'vitest';
 import { COLUMNS } from '../fixtures/a2a/agents.js';
 import { ROWS } from '../fixtures/a2a/clients.js';
@@ -14,7 +14,7 @@ afterEach(async () => {
   testbed = undefined;
 });
 
-test('the statuses of 1.0.0 where they are asked for (G-27, S-70)', async () => {
+test('the HTTP statuses of 1.0.0 if configured (G-27, S-70)', async () => {
   testbed = await openTestbed(agents, { a2a: { errorProfile: '1.0.0' } });
   const rest = await testbed.connect(row('1.0 rest'), 'one-rpc');
   const { id } = taskOf(await rest.send(say('echo')));
@@ -25,7 +25,7 @@ test('the statuses of 1.0.0 where they are asked for (G-27, S-70)', async () => 
   expect([unsupported.grpc, unsupported.reason]).toEqual([12, 'UNSUPPORTED_OPERATION']);
 });
 
-test('cards need a caller where they are not public (S-7)', async () => {
+test('cards need authentication if they are not public (S-7)', async () => {
   testbed = await openTestbed(agents, { a2a: { publicCards: false } });
   const card = await fetch(`${testbed.base('one-rpc')}/.well-known/agent-card.json`);
   expect(card.status).toBe(401);

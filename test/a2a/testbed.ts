@@ -1,4 +1,4 @@
-/** One gateway with an agent of every column behind it, and what the cases need around it. */
+/** One gateway with an agent of every column behind it, and helpers for the cases. */
 import { createServer } from 'node:net';
 import type { Column, RunningAgent } from '../fixtures/a2a/agent.js';
 import { startAgent } from '../fixtures/a2a/agents.js';
@@ -9,11 +9,11 @@ import { type GatewayOptions, type RunningGateway, startGateway } from '../suppo
 
 export const ADA = 'token-of-ada-0123456789';
 export const BOB = 'token-of-bob-0123456789';
-/** What the gateway is configured to send to every agent. */
+/** The credential that the gateway is configured to send to every agent. */
 export const AGENT_KEY = 'key-for-the-agent';
-/** An agent that is configured and not there. */
+/** A configured agent that does not run. */
 export const DOWN = 'gone';
-/** An agent that takes messages only with its extension. */
+/** An agent that requires its extension. */
 export const STRICT: Column = {
   name: 'strict',
   version: '1.0',
@@ -30,7 +30,7 @@ export interface Testbed {
   agent(column: Column): RunningAgent;
   base(name: string): string;
   connect(row: Row, name: string, options?: ConnectOptions): Promise<Client>;
-  /** Ends the gateway and starts it again, at the same address. Needs a data folder that outlives it. */
+  /** Stops the gateway and starts it again at the same address. Needs a persistent data folder. */
   restart(): Promise<void>;
   close(): Promise<void>;
 }
@@ -101,7 +101,7 @@ export async function openTestbed(
   };
 }
 
-/** A port that nobody listens on. */
+/** A port on which no process listens. */
 async function unusedPort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));

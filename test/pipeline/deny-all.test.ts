@@ -1,6 +1,7 @@
 /**
- * An interceptor that denies everything: no operation of either protocol reaches a server or an agent, on any transport.
- * What is sent is made from the method tables of `protocol/`: a method without parameters here fails the test.
+ * An interceptor that denies every call: no operation of either protocol reaches a server or an agent, on any
+ * transport. The requests come from the method tables of `protocol/`: a method without parameters in this file fails
+ * the test.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -30,7 +31,7 @@ const UNKNOWN = 'vendor/unknown';
 const PREFIX = 'io.modelcontextprotocol';
 const TASKS = { extensions: { [`${PREFIX}/tasks`]: {} } };
 
-/** What the session answers itself; nothing of it is for a server. */
+/** Methods that the session answers itself, without a server. */
 const OF_THE_SESSION = ['ping', 'logging/setLevel', 'resources/unsubscribe'];
 
 let denying = false;
@@ -94,7 +95,7 @@ afterEach(() => {
   denying = false;
 });
 
-/** From here on everything is denied, and every contact counts. */
+/** From now on every call is denied, and every contact is recorded. */
 function deny(): void {
   before = contacts();
   denying = true;
@@ -106,7 +107,7 @@ function expectRefused(text: string, method: string, protocol: 'mcp' | 'a2a'): v
   expect(contacts(), method).toEqual(before);
 }
 
-/** Messages by lines, and their answers by id. */
+/** Sends messages as lines, and matches answers by id. */
 class Lines {
   private readonly waiting = new Map<unknown, (text: string) => void>();
   private id = 0;
@@ -184,7 +185,7 @@ function paramsOf(method: string, taskId: string): JsonObject {
 describe.each([
   ['HTTP', modernHttp],
   ['stdio', modernStdio],
-] as const)('MCP of the modern era over %s', (_, send) => {
+] as const)('MCP in the newest revision over %s', (_, send) => {
   test.each(MODERN_METHODS)('%s is refused', async (method) => {
     const created = JSON.parse(await send('tools/call', PARAMS['tools/call']!, '/mcp')) as { result: JsonObject };
     const taskId = String(created.result['taskId']);
@@ -206,12 +207,12 @@ describe.each([
   });
 });
 
-test('MCP of the modern era: a method that only the server knows is refused', async () => {
+test('MCP in the newest revision: a method that only the server knows is refused', async () => {
   deny();
   expectRefused(await modernHttp(UNKNOWN, {}, '/mcp/counted'), UNKNOWN, 'mcp');
 });
 
-/** A client of the handshake era on one transport. */
+/** A legacy client on one transport. */
 interface Handshaken {
   request(method: string, params: object): Promise<string>;
   close(): Promise<void>;
@@ -294,7 +295,7 @@ async function refusesEverything(client: Handshaken, revision: string, passesUnk
   const taskId = created.result.task?.taskId ?? 'none';
   const { expresses } = LEGACY.find(({ date }) => date === revision)!;
   expect(taskId !== 'none').toBe(expresses.tasks === 'core');
-  // The task has a server to be asked while it runs.
+  // Waits until the running task has reached its server.
   await vi.waitFor(async () => {
     if (taskId !== 'none') expect(await client.request('tasks/get', { taskId })).toContain('"completed"');
   }, 30_000);
@@ -338,7 +339,7 @@ describe.each(SESSIONS)('MCP in a session over %s, revision %s', (transport, rev
   });
 });
 
-/** A server of its own shows its tools under their own names. */
+/** The endpoint of one server shows the server's own names. */
 const renamed = (method: string, params: object, own: JsonObject): object =>
   method === 'tools/call' ? { ...params, name: own['name'] } : params;
 
@@ -352,7 +353,7 @@ test('MCP in a session over stdio is refused', async () => {
   await refusesEverything(client, revision, false);
 });
 
-test('the page about the endpoint asks nobody', async () => {
+test('the page about the endpoint contacts no upstream', async () => {
   deny();
   for (const accept of ['application/json', 'text/html']) {
     await (await fetch(`${gateway.url}/mcp`, { headers: { accept } })).text();
@@ -394,7 +395,7 @@ const PATHS: { readonly [O in Operation]: readonly [method: string, path: string
   GetExtendedAgentCard: ['GET', '/extendedAgentCard'],
 };
 
-/** The agent behind a URL, the one made of tools, and the routing agent. */
+/** The agent behind a URL, the tool agent, and the routing agent. */
 const AGENTS = ['one', 'made', undefined] as const;
 const pathOf = (name: string | undefined): string => (name === undefined ? '/a2a' : `/a2a/${name}`);
 
@@ -409,7 +410,7 @@ const rpc = async (path: string, method: string, params: object, version: string
 
 describe('A2A', () => {
   beforeAll(async () => {
-    // The task that is asked for is there, and its agent would be asked for it.
+    // The task exists, and the gateway would read it from its agent.
     expect(await rpc('/a2a/one', 'SendMessage', REQUESTS.SendMessage, '1.0')).toContain(TASK);
     const asked = agent.contacts.length;
     expect(await rpc('/a2a/one', 'GetTask', REQUESTS.GetTask, '1.0')).toContain(TASK);
@@ -468,15 +469,15 @@ describe('A2A', () => {
     );
   });
 
-  test('the requests here are those of the services', () => {
+  test('this file has a request for every method of the services', () => {
     const served = SERVICES.flatMap(({ methods }) => methods.map(({ operation }) => operation));
     expect(new Set(served)).toEqual(new Set(OPERATIONS));
   });
 });
 
 /**
- * Routes that are for no server and no agent: what a process says of itself, streams before anything is asked on them, and
- * callbacks that are told apart by their address. All others must be refused by the interceptor.
+ * Routes that concern no server and no agent: health and metrics of the process, streams without a request yet, and
+ * callbacks, which their URL authenticates. The interceptor must refuse all others.
  */
 const LOCAL: ReadonlySet<string> = new Set([
   'GET /health',
@@ -500,10 +501,10 @@ const LOCAL: ReadonlySet<string> = new Set([
   'DELETE /{server}/mcp',
 ]);
 
-/** The values of the parameters in the paths of routes. */
+/** Values for the parameters in the paths of routes. */
 const SAMPLES: Readonly<Record<string, string>> = { server: 'counted', agent: 'one', card: 'one', task: TASK };
 
-test('every route is refused, or is for no server and no agent', async () => {
+test('every route is refused, or concerns no server and no agent', async () => {
   const missed: string[] = [];
   for (const { method, path } of gateway.routes) {
     const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => SAMPLES[name] ?? 'p');
@@ -526,7 +527,7 @@ test('every route is refused, or is for no server and no agent', async () => {
   expect(missed).toEqual([]);
 });
 
-/** A request that fits a path of POST. */
+/** A valid request body for a POST path. */
 function bodyOf(path: string): { readonly body: string; readonly headers: Record<string, string> } {
   const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
   const rest = OPERATIONS.find((operation) => {

@@ -1,9 +1,9 @@
-/** A server and an agent that count how often anybody speaks to them. */
+/** A server and an agent that record every request they receive. */
 import { type LooseServer, type Posted, sendJson, startLoose } from '../support/loose-server.js';
 
 export interface CountedUpstream {
   readonly url: string;
-  /** The methods and paths it was asked for, in their order. */
+  /** The methods and paths of its requests, in order. */
   readonly contacts: string[];
   close(): Promise<void>;
 }
@@ -64,7 +64,7 @@ export async function startCountedServer(): Promise<CountedUpstream> {
   return { url: server.url, contacts, close: () => server.close() };
 }
 
-/** Its one task waits for its client, so nobody has a reason to follow it. */
+/** Its only task waits for its client, so the gateway has no reason to follow it. */
 export async function startCountedAgent(): Promise<CountedUpstream> {
   const contacts: string[] = [];
   const server: LooseServer = await startLoose((message, res, req) => {

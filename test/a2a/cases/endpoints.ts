@@ -1,4 +1,4 @@
-/** What the endpoints do with requests that no SDK writes, and the cards: plain requests, with one agent each. */
+/** Cards, and requests that no SDK sends: plain HTTP requests, with one agent each. */
 
 import { release } from '../../fixtures/a2a/behaviours.js';
 import { assert, type Case, type Cell, mark } from '../case.js';
@@ -53,7 +53,7 @@ const endpoint = (name: string, ids: readonly string[], run: (cell: Cell) => Pro
 });
 
 export const ENDPOINTS: readonly Case[] = [
-  endpoint('versions that are named and not', ['S-10', 'S-11', 'S-12'], async (cell) => {
+  endpoint('requests with and without a version', ['S-10', 'S-11', 'S-12'], async (cell) => {
     const url = base(cell);
     const good: [Record<string, string>, string][] = [
       [{ 'a2a-version': '1.0' }, ''],
@@ -76,19 +76,23 @@ export const ENDPOINTS: readonly Case[] = [
     const rest = await post(`${url}/message:send`, v1('echo'), { 'a2a-version': '9.9' });
     assert.deepEqual([rest.status, (rest.body.error as { status?: string })?.status], [400, 'FAILED_PRECONDITION']);
   }),
-  endpoint('tasks/get without a version answers as the task was made', ['S-11', 'S-26'], async (cell) => {
-    const url = base(cell);
-    const made = (await post(url, rpc('SendMessage', v1('echo')), ONE)).body.result?.['task'] as { id: string };
-    const read = await post(url, rpc('tasks/get', { id: made.id }));
-    assert.equal(read.body.result?.['kind'], 'task', 'the 0.3 shape for a task of a 1.0 client');
-    const id = mark();
-    const message = { role: 'user', parts: [{ type: 'text', text: 'echo' }] };
-    const older = await post(url, rpc('tasks/send', { id, message }));
-    assert.equal((older.body.result as { id?: string })?.id, id, older.text);
-    const again = await post(url, rpc('tasks/get', { id }));
-    assert.deepEqual([again.body.result?.['id'], again.body.result?.['kind']], [id, undefined]);
-  }),
-  endpoint('bad JSON-RPC', ['S-71', 'S-30'], async (cell) => {
+  endpoint(
+    'tasks/get without a version answers in the version that created the task',
+    ['S-11', 'S-26'],
+    async (cell) => {
+      const url = base(cell);
+      const made = (await post(url, rpc('SendMessage', v1('echo')), ONE)).body.result?.['task'] as { id: string };
+      const read = await post(url, rpc('tasks/get', { id: made.id }));
+      assert.equal(read.body.result?.['kind'], 'task', 'expected the 0.3 format for a task of a 1.0 client');
+      const id = mark();
+      const message = { role: 'user', parts: [{ type: 'text', text: 'echo' }] };
+      const older = await post(url, rpc('tasks/send', { id, message }));
+      assert.equal((older.body.result as { id?: string })?.id, id, older.text);
+      const again = await post(url, rpc('tasks/get', { id }));
+      assert.deepEqual([again.body.result?.['id'], again.body.result?.['kind']], [id, undefined]);
+    },
+  ),
+  endpoint('invalid JSON-RPC', ['S-71', 'S-30'], async (cell) => {
     const url = base(cell);
     const code = async (body: unknown): Promise<unknown> => {
       const answer = await post(url, body, ONE);
@@ -101,7 +105,7 @@ export const ENDPOINTS: readonly Case[] = [
     assert.deepEqual(await code(rpc('SendMessage', {}, 12)), [-32602, 12]);
     assert.deepEqual(await code(rpc('GetTask', {}, 12)), [-32602, 12]);
   }),
-  endpoint('an agent that is not there is 404 at every endpoint', ['G-1'], async ({ testbed }) => {
+  endpoint('an unknown agent is 404 at every endpoint', ['G-1'], async ({ testbed }) => {
     const url = testbed.base('nobody');
     const statuses = [
       (await ask(`${url}/.well-known/agent-card.json`)).status,
@@ -110,40 +114,36 @@ export const ENDPOINTS: readonly Case[] = [
     ];
     assert.deepEqual(statuses, [404, 404, 404]);
   }),
-  endpoint(
-    'the media type that is asked for, either way to subscribe, a slash at the end',
-    ['S-74', 'G-27'],
-    async (cell) => {
-      const url = base(cell);
-      const type = async (headers: Record<string, string>): Promise<string | null> =>
-        (await post(`${url}/message:send`, v1('echo'), { ...ONE, ...headers })).headers.get('content-type');
-      assert.match((await type({ accept: 'application/json' })) ?? '', /^application\/json/);
-      assert.match((await type({ accept: 'application/a2a+json' })) ?? '', /^application\/a2a\+json/);
-      assert.match((await type({ 'content-type': 'application/a2a+json' })) ?? '', /^application\/a2a\+json/);
-      assert.equal((await post(`${url}/`, rpc('SendMessage', v1('echo')), ONE)).status, 200);
-      for (const method of ['GET', 'POST']) {
-        const word = mark();
-        const held = { ...v1(`hold ${word}`), configuration: { returnImmediately: true } };
-        const sent = await post(`${url}/message:send`, held, ONE);
-        const { id } = sent.body['task'] as { id: string };
-        const headers = { authorization: `Bearer ${ADA}`, ...ONE };
-        const stream = await fetch(`${url}/tasks/${id}:subscribe`, { method, headers });
-        release(word);
-        const text = await stream.text();
-        assert.match(stream.headers.get('content-type') ?? '', /^text\/event-stream/, `${method}: ${text}`);
-        assert.match(text, /TASK_STATE_COMPLETED/);
-      }
-      const snake = { message: { message_id: mark(), role: 'ROLE_USER', parts: [{ text: 'echo' }] } };
-      assert.equal((await post(`${url}/message:send`, snake, ONE)).status, 200, 'snake_case members');
-      const sent = await post(`${url}/message:send`, v1('ask'), ONE);
-      const canceled = await ask(`${url}/tasks/${(sent.body['task'] as { id: string }).id}:cancel`, {
-        method: 'POST',
-        headers: ONE,
-      });
-      assert.equal(canceled.status, 200, canceled.text);
-    },
-  ),
-  endpoint('0.3 over HTTP in both of its shapes, webhooks in both forms', ['S-75', 'C-3'], async (cell) => {
+  endpoint('the requested media type, both methods of subscribe, a trailing slash', ['S-74', 'G-27'], async (cell) => {
+    const url = base(cell);
+    const type = async (headers: Record<string, string>): Promise<string | null> =>
+      (await post(`${url}/message:send`, v1('echo'), { ...ONE, ...headers })).headers.get('content-type');
+    assert.match((await type({ accept: 'application/json' })) ?? '', /^application\/json/);
+    assert.match((await type({ accept: 'application/a2a+json' })) ?? '', /^application\/a2a\+json/);
+    assert.match((await type({ 'content-type': 'application/a2a+json' })) ?? '', /^application\/a2a\+json/);
+    assert.equal((await post(`${url}/`, rpc('SendMessage', v1('echo')), ONE)).status, 200);
+    for (const method of ['GET', 'POST']) {
+      const word = mark();
+      const held = { ...v1(`hold ${word}`), configuration: { returnImmediately: true } };
+      const sent = await post(`${url}/message:send`, held, ONE);
+      const { id } = sent.body['task'] as { id: string };
+      const headers = { authorization: `Bearer ${ADA}`, ...ONE };
+      const stream = await fetch(`${url}/tasks/${id}:subscribe`, { method, headers });
+      release(word);
+      const text = await stream.text();
+      assert.match(stream.headers.get('content-type') ?? '', /^text\/event-stream/, `${method}: ${text}`);
+      assert.match(text, /TASK_STATE_COMPLETED/);
+    }
+    const snake = { message: { message_id: mark(), role: 'ROLE_USER', parts: [{ text: 'echo' }] } };
+    assert.equal((await post(`${url}/message:send`, snake, ONE)).status, 200, 'snake_case members');
+    const sent = await post(`${url}/message:send`, v1('ask'), ONE);
+    const canceled = await ask(`${url}/tasks/${(sent.body['task'] as { id: string }).id}:cancel`, {
+      method: 'POST',
+      headers: ONE,
+    });
+    assert.equal(canceled.status, 200, canceled.text);
+  }),
+  endpoint('0.3 over HTTP in both JSON dialects, webhooks in both forms', ['S-75', 'C-3'], async (cell) => {
     const url = `${base(cell)}/v1`;
     const proto = await post(`${url}/message:send`, {
       message: { messageId: mark(), role: 'ROLE_USER', content: [{ text: 'ask' }] },
@@ -172,14 +172,14 @@ export const ENDPOINTS: readonly Case[] = [
     assert.match(all.text, /example\.org\/a/);
     assert.match(all.text, /example\.org\/b/);
   }),
-  endpoint('members that nobody knows go through', ['S-31', 'G-26'], async (cell) => {
+  endpoint('unknown members pass unchanged', ['S-31', 'G-26'], async (cell) => {
     if (cell.column.binding !== 'jsonrpc') return;
     const params = { ...v1('echo'), configuration: { ifGenerationMatch: '5' } };
     await post(base(cell), rpc('SendMessage', params), ONE);
     const seen = cell.agent.seen.findLast((one) => JSON.stringify(one.body).includes('ifGenerationMatch'));
     assert.ok(seen, 'a member of a later version was dropped');
   }),
-  endpoint('the front endpoint takes a tenant for an agent', ['G-2', 'G-4'], async ({ testbed, column, agent }) => {
+  endpoint('the shared endpoint routes by tenant', ['G-2', 'G-4'], async ({ testbed, column, agent }) => {
     const word = mark();
     const front = `${testbed.gateway.url}/a2a`;
     const answer = await post(front, rpc('SendMessage', { ...v1(`echo ${word}`), tenant: column.name }), ONE);
@@ -232,7 +232,7 @@ export const ENDPOINTS: readonly Case[] = [
     const front = await ask(`${testbed.gateway.url}/.well-known/agent-card.json`, { headers: ONE });
     assert.match(front.text, /\.echo"/, 'the front card has the skills of the agents');
   }),
-  endpoint('both services of gRPC are behind one address', ['S-73'], async (cell) => {
+  endpoint('both gRPC services have the same address', ['S-73'], async (cell) => {
     const card = await ask(`${base(cell)}/.well-known/agent-card.json`, { headers: ONE });
     const offered = card.body['supportedInterfaces'] as {
       url: string;
@@ -244,18 +244,18 @@ export const ENDPOINTS: readonly Case[] = [
     assert.equal(new Set(grpc.map(({ url }) => url)).size, 1);
     assert.match(grpc[0]!.url, /^127\.0\.0\.1:\d+$/);
   }),
-  endpoint('cards are cached, and open to everybody', ['S-4', 'S-7'], async (cell) => {
+  endpoint('cards can be cached, and are public', ['S-4', 'S-7'], async (cell) => {
     const url = `${base(cell)}/.well-known/agent-card.json`;
     const open = await fetch(url);
     assert.equal(open.status, 200);
     const tag = open.headers.get('etag');
-    assert.ok(tag && /max-age/.test(open.headers.get('cache-control') ?? ''), 'no tag, or no age');
+    assert.ok(tag && /max-age/.test(open.headers.get('cache-control') ?? ''), 'the card has no ETag or no max-age');
     assert.match(open.headers.get('vary') ?? '', /a2a-version/i);
     assert.equal((await fetch(url, { headers: { 'if-none-match': tag } })).status, 304);
     const extended = await fetch(`${base(cell)}/extendedAgentCard`, { headers: ONE });
     assert.equal(extended.status, 401);
   }),
-  endpoint('forged callbacks are turned away', ['C-11'], async ({ testbed }) => {
+  endpoint('forged callbacks are refused', ['C-11'], async ({ testbed }) => {
     const body = { task: { id: 'none', status: { state: 'TASK_STATE_COMPLETED' } } };
     const { status } = await post(`${testbed.gateway.url}/a2a/push/made-up`, body);
     assert.ok(status >= 400 && status < 500, `HTTP ${status}`);

@@ -1,4 +1,4 @@
-/** What goes beside the body: extensions, versions, credentials, tenants. */
+/** Data beside the body: extensions, versions, credentials, tenants. */
 import { EXTENSION, requestWith } from '../../fixtures/a2a/agent.js';
 import { assert, type Case, expectError, mark, refused, say, taskOf } from '../case.js';
 import { ADA, AGENT_KEY, STRICT } from '../testbed.js';
@@ -20,7 +20,7 @@ export const HEADERS: readonly Case[] = [
     },
   },
   {
-    name: 'the version the agent speaks is named to it',
+    name: 'requests name the version of the agent',
     ids: ['C-1', 'S-13'],
     applies: (_, column) => column.version === '1.0',
     run: async ({ client, agent }) => {
@@ -30,7 +30,7 @@ export const HEADERS: readonly Case[] = [
     },
   },
   {
-    name: 'extensions are asked for and used end to end',
+    name: 'extensions are requested and used end to end',
     ids: ['S-14', 'C-15', 'S-13'],
     applies: (row, column) => row.version !== '0.1' && column.version !== '0.1',
     run: async ({ connect, agent, row, column }) => {
@@ -40,7 +40,7 @@ export const HEADERS: readonly Case[] = [
       const seen = requestWith(agent, word);
       const asked = seen?.headers['a2a-extensions'] ?? seen?.headers['x-a2a-extensions'];
       assert.ok(asked?.includes(EXTENSION), `the agent was asked for ${asked}`);
-      // Agents with the SDKs of 0.2 and 0.3 do not say which extensions they used.
+      // Agents with the SDKs of 0.2 and 0.3 do not report the extensions that they used.
       if (column.version !== '1.0') return;
       const { headers } = await client.wire();
       const used = headers[row.version === '1.0' ? 'a2a-extensions' : 'x-a2a-extensions'];
@@ -49,7 +49,7 @@ export const HEADERS: readonly Case[] = [
     },
   },
   {
-    name: 'without being asked for, no extension is used',
+    name: 'an extension that is not requested is not used',
     ids: ['C-15'],
     applies: (row, column) => row.version !== '0.1' && column.version !== '0.1',
     run: async ({ client, agent }) => {
@@ -60,20 +60,20 @@ export const HEADERS: readonly Case[] = [
     },
   },
   {
-    name: 'an extension that the agent requires has to be asked for',
+    name: 'a required extension must be requested',
     ids: ['S-15', 'C-15'],
     once: true,
     run: async ({ testbed, row }) => {
       const without = await testbed.connect(row, STRICT.name);
       await expectError(without, 'EXTENSION_SUPPORT_REQUIRED', () => without.send(say('echo')));
-      // 0.1 cannot ask for any.
+      // A 0.1 client cannot request extensions.
       if (row.version === '0.1') return;
       const asking = await testbed.connect(row, STRICT.name, { extensions: [EXTENSION] });
       assert.equal(taskOf(await asking.send(say('echo'))).state, 'completed');
     },
   },
   {
-    name: 'a gRPC call for an agent that is not there',
+    name: 'a gRPC call for an unknown agent',
     ids: ['G-1', 'S-73'],
     once: true,
     applies: (row) => row.binding === 'grpc' && row.version === '0.3',
@@ -83,7 +83,7 @@ export const HEADERS: readonly Case[] = [
     },
   },
   {
-    name: "the tenant of the agent's interface goes with every request",
+    name: "every request contains the tenant of the agent's interface",
     ids: ['C-2'],
     applies: (_, column) => column.tenant !== undefined,
     run: async ({ client, agent, column }) => {

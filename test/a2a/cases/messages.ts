@@ -1,4 +1,4 @@
-/** Sending, and what comes back: tasks, direct replies, turns, states. */
+/** Messages and their answers: tasks, direct replies, turns, states. */
 
 import { requestWith } from '../../fixtures/a2a/agent.js';
 import { release } from '../../fixtures/a2a/behaviours.js';
@@ -16,7 +16,7 @@ export const MESSAGES: readonly Case[] = [
       const task = taskOf(await client.send(say(text)));
       assert.equal(task.state, 'completed');
       assert.equal(textOf(task.artifacts[0]?.parts), text);
-      assert.equal(agent.heard.filter((one) => textOf(one.parts) === text).length, 1, 'the agent heard it once');
+      assert.equal(agent.heard.filter((one) => textOf(one.parts) === text).length, 1, 'the agent got the message once');
       if (row.version !== '0.1') assert.ok(task.contextId, 'the task names its context');
       const again = await client.get(task.id);
       assert.equal(again.id, task.id);
@@ -24,7 +24,7 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'a blocking send waits as long as the task works',
+    name: 'a blocking send waits for the end of the task',
     ids: ['S-23'],
     run: async ({ client }) => {
       const task = taskOf(await client.send(say(`slow 250 ${mark()}`)));
@@ -57,7 +57,7 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'a context that the client names is kept',
+    name: 'the context of the client is kept',
     ids: ['S-25'],
     run: async ({ client, agent, column }) => {
       const [text, contextId] = [`echo ${mark()}`, `context-${mark()}`];
@@ -71,19 +71,19 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'the agent mints task ids, and clients see them',
+    name: 'task ids come from the agent',
     ids: ['S-24', 'C-13', 'G-21'],
     applies: (row, column) => row.version !== '0.1' && column.version !== '0.1',
     run: async ({ client, column }) => {
       const task = taskOf(await client.send(say(`show ${mark()}`)));
       const seen = task.artifacts[0]?.parts[0]?.data as { taskId?: string; contextId?: string };
-      // An agent of 0.2 or 0.3 names the new task in the message it hands on.
+      // An agent of 0.2 or 0.3 adds the id of the new task to the message.
       if (seen.taskId !== undefined && column.version !== '0.2') assert.equal(seen.taskId, task.id);
       if (seen.contextId !== undefined) assert.equal(seen.contextId, task.contextId);
     },
   },
   {
-    name: "a 0.1 client's own task id comes back to it",
+    name: 'a 0.1 client keeps the task id that it chose',
     ids: ['G-21'],
     applies: (row) => row.version === '0.1',
     run: async ({ client }) => {
@@ -108,13 +108,13 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'a question back, and the answer in the same task',
+    name: 'a question of the agent, and the answer in the same task',
     ids: ['S-20', 'S-25', 'G-5'],
     run: async ({ client }) => {
       const asked = taskOf(await client.send(say(`ask ${mark()}`)));
       assert.equal(asked.state, 'input-required');
       assert.equal(textOf(asked.message?.parts), 'Which colour?');
-      // Only the task is named: its context follows from it.
+      // The message names only the task; the gateway infers the context.
       const more = taskOf(await client.send(say('more please', { taskId: asked.id })));
       assert.deepEqual([more.id, more.state], [asked.id, 'input-required']);
       assert.equal(textOf(more.message?.parts), 'And which size?');
@@ -125,7 +125,7 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'a task that waits for somebody to sign in',
+    name: 'a task that waits for a sign-in',
     ids: ['S-63', 'G-62', 'C-12'],
     run: async ({ client, row, column }) => {
       const waiting = taskOf(await client.send(say(`login ${mark()}`)));
@@ -164,7 +164,7 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'tasks that a message refers to',
+    name: 'referenced tasks of a message',
     ids: ['G-21'],
     applies: (row, column) =>
       (row.version !== '0.3' || row.binding === 'jsonrpc') &&
@@ -180,7 +180,7 @@ export const MESSAGES: readonly Case[] = [
     },
   },
   {
-    name: 'the history that is asked for, and no more',
+    name: 'the history has the requested length at most',
     ids: ['S-29'],
     run: async ({ client, row }) => {
       const task = taskOf(await client.send(say(`steps ${mark()}`)));
@@ -189,18 +189,19 @@ export const MESSAGES: readonly Case[] = [
       const two = await client.get(task.id, 2);
       assert.equal(two.history?.length, 2, `asked for 2, got ${two.history?.length}`);
       assert.deepEqual(two.history?.at(-1), one.history?.at(-1), 'the newest is last');
-      // In the 0.3 proto 0 means everything.
+      // In the 0.3 proto, 0 means the whole history.
       if (row.version === '0.3' && row.binding !== 'jsonrpc') return;
       const none = await client.get(task.id, 0);
       assert.equal(none.history?.length ?? 0, 0, `asked for none, got ${none.history?.length}`);
     },
   },
   {
-    name: 'a task that one binding made is the same in all',
+    name: 'a task is the same in all bindings',
     ids: ['S-75', 'G-21'],
     run: async ({ client, row, connect }) => {
       const task = taskOf(await client.send(say(`echo ${mark()}`)));
-      // `tasks/get` without a version is answered as the task was made: no other 0.1 client is told from a 0.3 one.
+      // The answer to `tasks/get` without a version has the format of the client that created the task, because 0.1 and
+      // 0.3 clients send the same request.
       const unmistakable = ({ version, binding }: Row): boolean => version === '1.0' || binding !== 'jsonrpc';
       const readers = ROWS.filter((one) => one.version !== '0.1' && (row.version !== '0.1' || unmistakable(one)));
       for (const other of readers.filter((one) => one.name !== row.name)) {

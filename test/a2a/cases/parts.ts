@@ -4,7 +4,7 @@ import type { Part } from '../../fixtures/a2a/views.js';
 import { textOf } from '../../fixtures/a2a/views.js';
 import { assert, type Case, isProto, lossy, mark, taskOf } from '../case.js';
 
-/** The same part without what the 0.3 proto has no place for. */
+/** The part without the members that the 0.3 proto does not have. */
 const thin = ({ filename: _, metadata: __, ...part }: Part): Part => part;
 
 export const PARTS_CASES: readonly Case[] = [
@@ -35,14 +35,14 @@ export const PARTS_CASES: readonly Case[] = [
     },
   },
   {
-    name: 'data that is no object',
+    name: 'data that is not an object',
     ids: ['S-72'],
     run: async ({ client, agent, row, column }) => {
       const text = `parts ${mark()}`;
       const task = taskOf(await client.send({ parts: [{ text }, { data: LIST }] }));
       const heard = agent.heard.find((one) => textOf(one.parts.slice(0, 1)) === text)?.parts[1];
       const wrapped = { value: LIST };
-      // The 0.3 proto has no metadata on a part, so there it cannot be told apart from an object with a value.
+      // The 0.3 proto has no metadata on a part, so this value looks like an object with the member `value`.
       if (column.version === '1.0') assert.deepEqual(heard?.data, isProto(row) ? wrapped : LIST);
       else {
         assert.deepEqual(heard?.data, wrapped);
@@ -56,7 +56,7 @@ export const PARTS_CASES: readonly Case[] = [
     },
   },
   {
-    name: 'data that is no object, from the agent',
+    name: 'data that is not an object, from the agent',
     ids: ['S-72'],
     run: async ({ client, row, column }) => {
       const task = taskOf(await client.send({ parts: [{ text: `list ${mark()}` }] }));

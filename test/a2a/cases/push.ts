@@ -1,4 +1,4 @@
-/** Webhooks: their configurations, and what is posted to them. */
+/** Webhooks: configurations and notifications. */
 
 import { bodyOf } from '../../fixtures/a2a/agent.js';
 import type { Row } from '../../fixtures/a2a/client.js';
@@ -10,7 +10,7 @@ interface Told {
   readonly state: string;
 }
 
-/** What a notification tells, which has to be written as the version writes that registered for it. */
+/** The content of a notification, which must have the format of the version that registered the webhook. */
 function told(row: Row, { body, headers }: Notification): Told | undefined {
   type Status = { readonly state: string };
   if (row.version === '1.0') {
@@ -57,15 +57,15 @@ export const PUSH: readonly Case[] = [
         );
         if (row.version === '1.0') await expectError(client, 'TASK_NOT_FOUND', () => client.getPush(id, 'second'));
       }
-      assert.ok(!agent.seen.some((one) => bodyOf(one).includes(url)), 'the agent was told the address of the client');
+      assert.ok(!agent.seen.some((one) => bodyOf(one).includes(url)), 'the agent got the webhook URL of the client');
       assert.ok(
         !agent.seen.some((one) => bodyOf(one).includes('a-token')),
-        'the agent was told the token of the client',
+        'the agent got the webhook token of the client',
       );
     },
   },
   {
-    name: 'notifications come in order, as they were registered for',
+    name: 'notifications arrive in order, in the version of their registration',
     ids: ['S-52', 'S-54', 'G-41', 'G-50', 'G-51', 'C-11'],
     run: async ({ client, row, testbed, agent }) => {
       const path = `/${mark()}`;
@@ -77,7 +77,7 @@ export const PUSH: readonly Case[] = [
         const all = testbed.webhook.at(path).map((one) => told(row, one));
         assert.ok(
           all.every((one) => one === undefined || one.id === id),
-          'a notification of another task',
+          'expected only notifications of this task',
         );
         return all.some((one) => one?.state === 'completed') ? all.flatMap((one) => one?.state ?? []) : undefined;
       });
@@ -92,7 +92,7 @@ export const PUSH: readonly Case[] = [
     },
   },
   {
-    name: 'nothing is posted after a delete',
+    name: 'no notification is sent after a delete',
     ids: ['S-51'],
     applies: (row) => row.version !== '0.1',
     run: async ({ client, testbed }) => {

@@ -1,11 +1,11 @@
-/** Streams: their order, their end, those that join later. */
+/** Streams: order, end, and late subscribers. */
 import { type Event, textOf } from '../../fixtures/a2a/views.js';
 import { all, assert, type Case, expectError, held, idOf, mark, say, taskOf } from '../case.js';
 
 const pieces = (events: readonly Event[]): Extract<Event, { kind: 'artifact' }>[] =>
   events.flatMap((event) => (event.kind === 'artifact' ? [event] : []));
 
-/** The text of an artifact, as a reader of the events has it in the end. */
+/** The text of an artifact after all events. */
 function folded(events: readonly Event[]): string {
   let text = '';
   for (const event of events) {
@@ -16,7 +16,7 @@ function folded(events: readonly Event[]): string {
   return text;
 }
 
-/** `append` of each piece as it was on the wire. */
+/** The `append` members of the artifact updates on the wire. */
 function appends(body: unknown): boolean[] {
   const found: boolean[] = [];
   for (const one of body as {
@@ -29,7 +29,7 @@ function appends(body: unknown): boolean[] {
   return found;
 }
 
-/** Up to 0.3 the last event before the end says so, and no other does. */
+/** Up to 0.3 the last event, and no other, is marked as final. */
 function checkFinal(version: string, events: readonly Event[]): void {
   if (version === '1.0') return;
   const marks = events.map((event) => event.kind === 'status' && event.final === true);
@@ -40,7 +40,7 @@ function checkFinal(version: string, events: readonly Event[]): void {
 
 export const STREAMS: readonly Case[] = [
   {
-    name: 'a stream in order, its artifact in pieces',
+    name: 'a stream has its events in order, and its artifact in chunks',
     ids: ['S-41', 'S-42', 'S-44', 'S-45', 'G-23', 'G-40', 'C-10'],
     run: async ({ client, row, column }) => {
       const events = await all(client.stream(say(`stream ${mark()}`)));
@@ -97,7 +97,7 @@ export const STREAMS: readonly Case[] = [
     },
   },
   {
-    name: 'a stream that ends with a question',
+    name: 'a stream ends with a question',
     ids: ['S-41', 'S-42'],
     run: async ({ client, row }) => {
       const events = await all(client.stream(say(`ask ${mark()}`)));
@@ -114,7 +114,7 @@ export const STREAMS: readonly Case[] = [
     },
   },
   {
-    name: 'joining a task that is under way',
+    name: 'subscribing to a running task',
     ids: ['S-43', 'G-25', 'G-40'],
     run: async ({ client, row }) => {
       const { id, release } = await held(client);
@@ -126,7 +126,7 @@ export const STREAMS: readonly Case[] = [
     },
   },
   {
-    name: 'two that joined see the same',
+    name: 'two subscribers get the same events',
     ids: ['S-42'],
     run: async ({ client, connect }) => {
       const other = await connect();
@@ -141,15 +141,15 @@ export const STREAMS: readonly Case[] = [
         events
           .filter(({ kind }) => kind !== 'task')
           .map((event) => (event.kind === 'status' ? event.state : event.kind));
-      // Who joined later has missed what was said before, and nothing else.
+      // The later subscriber misses the earlier events and no others.
       const [short, long] = [shape(one!), shape(two!)].sort((a, b) => a.length - b.length);
-      assert.ok(short!.length > 0, 'nothing was heard');
+      assert.ok(short!.length > 0, 'the subscriber got no events');
       assert.deepEqual(long!.slice(-short!.length), short);
       other.close();
     },
   },
   {
-    name: 'joining a task that is over',
+    name: 'subscribing to a finished task',
     ids: ['S-43'],
     run: async ({ client, row }) => {
       const task = taskOf(await client.send(say(`echo ${mark()}`)));
@@ -157,7 +157,7 @@ export const STREAMS: readonly Case[] = [
         await expectError(client, 'UNSUPPORTED_OPERATION', () => all(client.subscribe(task.id)), { stream: true });
         return;
       }
-      // Before 1.0 it is either told as an error or as the task with the end of the stream.
+      // Before 1.0 the answer is either an error, or the task and the end of the stream.
       try {
         const events = await all(client.subscribe(task.id));
         const last = events.at(-1);
@@ -170,7 +170,7 @@ export const STREAMS: readonly Case[] = [
     },
   },
   {
-    name: 'joining a task that is not there',
+    name: 'subscribing to an unknown task',
     ids: ['S-43', 'S-45'],
     run: ({ client }) => expectError(client, 'TASK_NOT_FOUND', () => all(client.subscribe(mark())), { stream: true }),
   },

@@ -1,4 +1,4 @@
-/** Cancelling, listing, and what is refused. */
+/** Cancellation, lists, and refused requests. */
 
 import { requestWith } from '../../fixtures/a2a/agent.js';
 import type { Client } from '../../fixtures/a2a/client.js';
@@ -6,18 +6,18 @@ import { textOf } from '../../fixtures/a2a/views.js';
 import { all, assert, type Case, expectError, finished, idOf, mark, refused, say, taskOf } from '../case.js';
 import { ADA, DOWN } from '../testbed.js';
 
-/** A task under way, made the same way in every version. */
+/** Starts a task that keeps running, in the same way for every version. */
 async function begun(client: Client): Promise<string> {
   for await (const event of client.stream(say(`wait ${mark()}`))) {
     const id = idOf(event);
     if (id !== undefined) return id;
   }
-  throw new Error('the stream named no task');
+  throw new Error('no event of the stream has a task id');
 }
 
 export const TASKS: readonly Case[] = [
   {
-    name: 'cancelling a task under way',
+    name: 'cancelling a running task',
     ids: ['S-28', 'G-42'],
     run: async ({ client }) => {
       const id = await begun(client);
@@ -25,7 +25,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'cancelling a task that is cancelled already',
+    name: 'cancelling a cancelled task',
     ids: ['S-28'],
     run: async ({ client }) => {
       const { id } = taskOf(await client.send(say(`ask ${mark()}`)));
@@ -34,7 +34,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'cancelling a task that is over',
+    name: 'cancelling a finished task',
     ids: ['S-28', 'S-70', 'C-9'],
     run: async ({ client }) => {
       const { id } = taskOf(await client.send(say(`echo ${mark()}`)));
@@ -42,7 +42,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'tasks that are not there',
+    name: 'operations on an unknown task',
     ids: ['S-26', 'S-28', 'S-70'],
     run: async ({ client }) => {
       await expectError(client, 'TASK_NOT_FOUND', () => client.get(mark()));
@@ -50,7 +50,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: "somebody else's task is not there",
+    name: 'a task of another caller is not found',
     ids: ['S-26', 'S-62', 'G-22'],
     run: async ({ client, stranger, row }) => {
       const { id } = taskOf(await client.send(say(`ask ${mark()}`)));
@@ -64,13 +64,13 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'a message to a task that is not there',
+    name: 'a message to an unknown task',
     ids: ['S-24'],
     applies: (row) => row.version !== '0.1',
     run: ({ client }) => expectError(client, 'TASK_NOT_FOUND', () => client.send(say('echo', { taskId: mark() }))),
   },
   {
-    name: 'a message to a task that is over',
+    name: 'a message to a finished task',
     ids: ['S-21'],
     run: async ({ client }) => {
       const { id } = taskOf(await client.send(say(`echo ${mark()}`)));
@@ -78,7 +78,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: "a message that names a task and another one's context",
+    name: 'a message that names a task and a different context',
     ids: ['S-25'],
     applies: (row) => row.version !== '0.1',
     run: async ({ client }) => {
@@ -93,7 +93,7 @@ export const TASKS: readonly Case[] = [
     run: async ({ client, agent }) => {
       const word = mark();
       await expectError(client, 'INVALID_PARAMS', () => client.send({ parts: [], metadata: { word } }));
-      assert.equal(requestWith(agent, word), undefined, 'it went on to the agent');
+      assert.equal(requestWith(agent, word), undefined, 'the message reached the agent');
     },
   },
   {
@@ -121,13 +121,13 @@ export const TASKS: readonly Case[] = [
       assert.equal(second.nextPageToken, '');
       assert.ok(
         first.tasks.every(({ artifacts }) => artifacts.length === 0),
-        'artifacts were not asked for',
+        'the list has artifacts that were not requested',
       );
       const whole = await client.list!({ contextId, includeArtifacts: true, historyLength: 0 });
       assert.equal(textOf(whole.tasks[1]?.artifacts[0]?.parts), 'echo 2');
       assert.ok(
         whole.tasks.every(({ history }) => (history?.length ?? 0) === 0),
-        'history was not asked for',
+        'the list has a history that was not requested',
       );
       const asking = await client.list!({ contextId, state: 'input-required' });
       assert.deepEqual(
@@ -144,7 +144,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'lists with impossible pages',
+    name: 'lists with invalid page sizes and tokens',
     ids: ['S-27', 'S-30'],
     applies: (row) => row.version === '1.0',
     run: async ({ client }) => {
@@ -161,13 +161,13 @@ export const TASKS: readonly Case[] = [
       const card = await client.extendedCard!();
       assert.ok(Array.isArray(card['skills']) && card['skills'].length > 0);
       const text = JSON.stringify(card);
-      assert.ok(text.includes(testbed.gateway.url), 'it names no address of the gateway');
+      assert.ok(text.includes(testbed.gateway.url), 'the card has no address of the gateway');
       for (const agent of testbed.agents)
         assert.ok(!text.includes(agent.url), `it names the agent's own address ${agent.url}`);
     },
   },
   {
-    name: 'without a token nothing is answered',
+    name: 'requests without a token are refused',
     ids: ['S-61'],
     run: async ({ connect, row }) => {
       const nobody = await connect({ token: '' });
@@ -180,7 +180,7 @@ export const TASKS: readonly Case[] = [
     },
   },
   {
-    name: 'an agent that is not there answers in time',
+    name: 'an unreachable agent causes an error in time',
     ids: ['G-29', 'C-14'],
     once: true,
     applies: (row) => row.version === '1.0' && row.binding === 'jsonrpc',
@@ -199,11 +199,11 @@ export const TASKS: readonly Case[] = [
       const { error } = (await response.json()) as { error?: { code: number; data?: { reason?: string }[] } };
       assert.equal(error?.code, -32603);
       assert.equal(error?.data?.[0]?.reason, 'UPSTREAM_UNAVAILABLE');
-      assert.ok(Date.now() - began < 15_000, 'it took longer than 15 s');
+      assert.ok(Date.now() - began < 15_000, 'the answer took longer than 15 s');
     },
   },
   {
-    name: 'a finished task is still there afterwards',
+    name: 'a finished task can be read later',
     ids: ['G-20'],
     run: async ({ client }) => {
       const { id } = taskOf(await client.send(say(`slow 50 ${mark()}`)));
