@@ -244,7 +244,7 @@ export class HostedTasks {
         error:
           error instanceof ProtocolError || error instanceof UpstreamRpcError
             ? error
-            : new ProtocolError('internal', 'The task failed because of an internal error of the gateway'),
+            : new ProtocolError('internal', 'The task failed in the gateway'),
       };
     }
     await this.finish(running, outcome).catch(() => {});

@@ -78,7 +78,7 @@ export function failure(task: Task, error: unknown): StatusEvent {
     return status(task, 'TASK_STATE_FAILED', [{ text: error.message }], { [ERROR]: error.data as JsonObject });
   if (error instanceof UpstreamRpcError)
     return status(task, 'TASK_STATE_FAILED', [{ text: error.message }], { [ERROR]: { code: error.code } });
-  return status(task, 'TASK_STATE_FAILED', [{ text: 'The call failed because of an internal error of the gateway' }]);
+  return status(task, 'TASK_STATE_FAILED', [{ text: 'The call failed in the gateway' }]);
 }
 
 export function whichTool(tools: readonly Tool[]): Part[] {
