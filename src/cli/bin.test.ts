@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** The built program, as a process of its own. */
+/** Runs the built program in its own process. */
 function parley(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
     const env = { PATH: process.env['PATH'] ?? '' };
@@ -22,7 +22,7 @@ function parley(...args: string[]): Promise<{ code: number; stdout: string; stde
   });
 }
 
-test('the program answers, with its exit codes, and without a stack', async () => {
+test('the program prints help, its version and errors with the right exit code, and never a stack trace', async () => {
   expect(await parley('--help')).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('config check'),

@@ -16,7 +16,7 @@ export function checkConfig(options: LoadOptions, json: boolean): CheckOutput {
       const report = { ok: true, file: file ?? null, errors: [], warnings: warnings.map(asJson), config: shown };
       return { code: 0, stdout: `${JSON.stringify(report, null, 2)}\n`, stderr: '' };
     }
-    const source = file ?? 'no file, the environment only';
+    const source = file ?? 'no file, environment variables only';
     const count =
       warnings.length === 0 ? 'valid' : `valid, ${warnings.length} warning${warnings.length === 1 ? '' : 's'}`;
     return {

@@ -7,8 +7,8 @@ import { fetchLogs, gatewayOf, logsText } from './logs.js';
 const config = (value: object) => configFrom({ servers: { x: { command: 'y' } }, ...value }).config;
 const ADA = { name: 'ada', token: '5b1c8e0f9a7d4c3e5b1c8e0f9a7d4c3e' };
 
-describe('the gateway of a configuration', () => {
-  test('is where it listens, seen from this machine', () => {
+describe('gatewayOf', () => {
+  test('returns the listen address as reached from this machine', () => {
     expect(gatewayOf(config({}), undefined)).toEqual({ url: 'http://127.0.0.1:4600', token: undefined });
     expect(gatewayOf(config({ listen: '[::1]:4700' }), undefined).url).toBe('http://[::1]:4700');
     const open = { listen: '0.0.0.0:4700', auth: { tokens: [{ ...ADA, admin: true }] } };
@@ -16,13 +16,13 @@ describe('the gateway of a configuration', () => {
     expect(gatewayOf(config(open), 'http://127.0.0.1:1/').url).toBe('http://127.0.0.1:1');
   });
 
-  test('is not guessed', () => {
+  test('throws if the port is not fixed or no admin token is configured', () => {
     expect(() => gatewayOf(config({ listen: '127.0.0.1:0' }), undefined)).toThrow('--url');
     expect(() => gatewayOf(config({ auth: { tokens: [ADA] } }), undefined)).toThrow('admin: true');
   });
 });
 
-describe('asking a gateway', () => {
+describe('fetchLogs', () => {
   let server: Server | undefined;
   afterEach(() => void server?.close());
 
@@ -42,24 +42,24 @@ describe('asking a gateway', () => {
     expect(asked).toEqual(['/servers/files/logs', 'Bearer secret']);
   });
 
-  test('passes on what the gateway refuses, and says so where it is none', async () => {
+  test('passes on the error of the gateway, and names a peer that is not a gateway', async () => {
     const gateway = await answering((path, res) => {
       res.statusCode = 404;
       res.end(path === '/servers/x/logs' ? '{"error":{"message":"There is no server"}}' : '<html>');
     });
     await expect(fetchLogs(gateway, 'x')).rejects.toThrow('There is no server');
     await expect(fetchLogs(gateway, 'y')).rejects.toThrow(
-      `what answers at ${gateway.url} is not a Parley gateway (HTTP 404)`,
+      `the server at ${gateway.url} is not a Parley gateway (HTTP 404)`,
     );
     server!.close();
     server!.closeAllConnections();
     await expect(fetchLogs(gateway, 'x')).rejects.toThrow(
-      `no gateway answers at ${gateway.url}; start it with parley serve, or name another with --url`,
+      `no gateway answers at ${gateway.url}; start one with parley serve, or give another URL with --url`,
     );
   });
 });
 
-test('lines for people, which cannot steer the terminal', () => {
+test('prints readable lines without terminal control sequences', () => {
   const at = Date.UTC(2026, 6, 28, 12);
   const text = logsText({
     server: 'files',
@@ -77,7 +77,5 @@ test('lines for people, which cannot steer the terminal', () => {
 2026-07-28T12:00:00.000Z 7 red
 2026-07-28T12:00:00.000Z 7 (stdout) banner
 `);
-  expect(logsText({ server: 'files', state: 'idle', lines: [] })).toBe(
-    '# files is idle\n# it has written nothing yet\n',
-  );
+  expect(logsText({ server: 'files', state: 'idle', lines: [] })).toBe('# files is idle\n# no output yet\n');
 });

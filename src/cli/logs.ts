@@ -21,15 +21,17 @@ interface Logs {
   }[];
 }
 
-const PATIENCE = 10_000;
+const TIMEOUT = 10_000;
 
 /** The gateway that a configuration starts. Throws if the configuration has no usable address. */
 export function gatewayOf({ listen, auth }: Config, url: string | undefined): Gateway {
   const admin = auth.tokens.find((token) => token.admin);
   if (auth.tokens.length > 0 && admin === undefined)
-    throw new Error('no token in auth.tokens has admin: true, which the output of servers needs; add one');
+    throw new Error(
+      'no token in auth.tokens has admin: true, which reading the output of servers requires; add such a token',
+    );
   if (url === undefined && listen.port === 0)
-    throw new Error('listen has no fixed port; name the gateway with --url, as it said at its start');
+    throw new Error('listen has no fixed port; give the URL that the gateway printed at its start with --url');
   const host = isLoopback(listen.host) || !isEveryAddress(listen.host) ? listen.host : '127.0.0.1';
   const address = `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`;
   return { url: (url ?? address).replace(/\/+$/, ''), token: admin?.token };
@@ -44,16 +46,16 @@ export async function fetchLogs({ url, token }: Gateway, server: string): Promis
     response = await fetch(`${url}/servers/${encodeURIComponent(server)}/logs`, {
       headers: { Accept: 'application/json', ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
       redirect: 'manual',
-      signal: AbortSignal.timeout(PATIENCE),
+      signal: AbortSignal.timeout(TIMEOUT),
     });
   } catch (error) {
     if ((error as Error).name === 'TimeoutError')
-      throw new Error(`the gateway at ${url} did not answer within ${PATIENCE / 1000} s`);
-    throw new Error(`no gateway answers at ${url}; start it with parley serve, or name another with --url`);
+      throw new Error(`the gateway at ${url} did not answer within ${TIMEOUT / 1000} s`);
+    throw new Error(`no gateway answers at ${url}; start one with parley serve, or give another URL with --url`);
   }
   const body = (await response.json().catch(() => undefined)) as (Logs & { error?: { message?: string } }) | undefined;
   if (response.ok && Array.isArray(body?.lines)) return body;
-  throw new Error(body?.error?.message ?? `what answers at ${url} is not a Parley gateway (HTTP ${response.status})`);
+  throw new Error(body?.error?.message ?? `the server at ${url} is not a Parley gateway (HTTP ${response.status})`);
 }
 
 /** Output for a person: the state, then each log line with its time and process. */
@@ -64,7 +66,7 @@ export function logsText({ server, replica, state, problem, lines }: Logs): stri
     const mark = stream === 'stderr' ? '' : `(${stream}) `;
     return `${new Date(at).toISOString()} ${pid} ${mark}${plain(text)}`;
   });
-  return `${[head, ...(rows.length > 0 ? rows : ['# it has written nothing yet'])].join('\n')}\n`;
+  return `${[head, ...(rows.length > 0 ? rows : ['# no output yet'])].join('\n')}\n`;
 }
 
 /** A server may write control characters; none may reach the terminal. */

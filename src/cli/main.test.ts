@@ -33,7 +33,7 @@ const SUMMARY: Summary = {
   page: 'http://127.0.0.1:4600/',
 };
 
-/** Runs one command line in `folder`, with starters that note how they were called. */
+/** Runs one command line in `folder`, with starters that record their arguments. */
 async function run(line: string, env: Environment = {}, starters: Partial<Starters> = {}, terminal = false) {
   let stdout = '';
   let stderr = '';
@@ -104,7 +104,7 @@ describe('help and version', () => {
     expect(await run('--version')).toMatchObject({ code: 0, stdout: `${expected}\n` });
   });
 
-  test('what is not understood ends with 2, on stderr, with the way to help', async () => {
+  test('a usage error exits with 2 and points to the help on stderr', async () => {
     expect(await run('srve')).toMatchObject({
       code: 2,
       stdout: '',
@@ -116,7 +116,7 @@ describe('help and version', () => {
 });
 
 describe('serve', () => {
-  test('starts with the configuration, says where, stops at SIGTERM', async () => {
+  test('starts with the configuration, prints the URL, stops on SIGTERM', async () => {
     write('parley.yaml', SERVERS);
     const before = process.listenerCount('SIGTERM');
     const { code, stdout, calls, closed, reported } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
@@ -126,7 +126,7 @@ describe('serve', () => {
     expect(process.listenerCount('SIGTERM')).toBe(before);
   });
 
-  test('shows a summary where the log is for people', async () => {
+  test('prints a summary if the log is text', async () => {
     write('parley.yaml', SERVERS);
     const { code, stdout } = await run('serve', {}, {}, true);
     expect(code).toBe(0);
@@ -145,23 +145,23 @@ describe('serve', () => {
     expect(Object.keys(calls[0]?.config.servers ?? {})).toEqual(['other']);
   });
 
-  test('without any configuration it is the quickstart', async () => {
+  test('starts the quickstart without a configuration', async () => {
     const { calls } = await run('serve', { PARLEY_LISTEN: '127.0.0.1:9' });
     expect(calls).toMatchObject([
       { config: { listen: { port: 9 }, servers: { hello: { command: 'node' } } }, options: { quickstart: true } },
     ]);
-    // Its state belongs to the working directory, not to the folder the quickstart is installed in.
+    // State is stored in the working directory, not in the folder of the quickstart.
     expect(calls[0]?.config.data).toBe(path.join(folder, '.parley'));
   });
 
-  test('servers in the environment are a configuration', async () => {
+  test('servers in environment variables count as a configuration', async () => {
     const env = { PARLEY_SERVERS_WEB_URL: 'http://127.0.0.1:1', PARLEY_LOG_LEVEL: 'silent' };
     const { calls } = await run('serve', env);
     expect(calls[0]?.options.quickstart).toBe(false);
     expect(Object.keys(calls[0]?.config.servers ?? {})).toEqual(['web']);
   });
 
-  test('a configuration with problems ends with 1, all of them on stderr, and nothing is started', async () => {
+  test('an invalid configuration exits with 1, lists all problems on stderr and starts nothing', async () => {
     write('parley.yaml', 'listen: 0.0.0.0:4600\ntimeouts: { call: 5x }\nservers: { a: {} }\n');
     const { code, stdout, stderr, calls } = await run('serve');
     expect({ code, stdout, calls }).toEqual({ code: 1, stdout: '', calls: [] });
@@ -173,24 +173,27 @@ describe('serve', () => {
   });
 
   test.each([
-    ['EADDRINUSE', 'listen: 127.0.0.1:4600 is in use; stop what listens there, or set listen or PARLEY_LISTEN'],
+    [
+      'EADDRINUSE',
+      'listen: 127.0.0.1:4600 is in use; stop the other process, or set listen or PARLEY_LISTEN to another address',
+    ],
     ['EACCES', 'listen: this user may not listen on 127.0.0.1:4600; use a port above 1023'],
     ['EADDRNOTAVAIL', 'listen: 127.0.0.1:4600 is not an address of this machine'],
     ['OTHER', 'plain message'],
-  ])('%s at the start is told in a sentence', async (errno, message) => {
+  ])('%s at the start is explained in one sentence', async (errno, message) => {
     const startServe = () => Promise.reject(Object.assign(new Error('plain message'), { code: errno }));
     expect(await run('serve', {}, { startServe })).toMatchObject({ code: 1, stderr: `parley: ${message}\n` });
   });
 });
 
 describe('stdio', () => {
-  test('serves all, or the one that is named', async () => {
+  test('serves all servers, or the named one', async () => {
     write('parley.yaml', SERVERS);
     expect(await run('stdio')).toMatchObject({ code: 0, stdout: '', calls: [{ options: {} }] });
     expect(await run('stdio --server Weather')).toMatchObject({ code: 0, calls: [{ options: { server: 'weather' } }] });
   });
 
-  test('a name that is not there, or switched off', async () => {
+  test('refuses an unknown or disabled server', async () => {
     write('parley.yaml', SERVERS);
     expect(await run('stdio --server wether')).toMatchObject({
       code: 1,
@@ -202,11 +205,11 @@ describe('stdio', () => {
     });
     expect(await run('stdio --server off')).toMatchObject({
       code: 1,
-      stderr: 'parley: the server "off" is switched off\n',
+      stderr: 'parley: the server "off" is disabled (enabled: false)\n',
     });
   });
 
-  test('ignores where serve would listen, keeps stdout clean, and needs a configuration', async () => {
+  test('ignores listen, keeps stdout clean, and requires a configuration', async () => {
     write('parley.yaml', `listen: 0.0.0.0:1\n${SERVERS}`);
     expect(await run('stdio', { PARLEY_NONSENSE: 'x' })).toMatchObject({
       code: 0,
@@ -219,7 +222,7 @@ describe('stdio', () => {
 });
 
 describe('config check', () => {
-  test('prints what is in effect, secrets masked, and warns on stderr', async () => {
+  test('prints the configuration in effect with secrets masked, and warnings on stderr', async () => {
     write('parley.yaml', `${SERVERS}auth: { tokens: [{ name: ada, token: "Zx9-kT4.Lm2_Qw7~Rb" }] }\n`);
     const { code, stdout, stderr } = await run('config check', { PARLEY_TIMEOUTS_CALL: '7s' });
     expect(code).toBe(0);
@@ -234,7 +237,7 @@ describe('config check', () => {
     expect(stdout + stderr).not.toContain('Zx9');
   });
 
-  test('what it prints is itself a configuration with the same effect', async () => {
+  test('the printed configuration has the same effect when it is loaded', async () => {
     write(
       'parley.yaml',
       'servers: { a: { command: x, args: [-y], timeouts: { call: 90s } } }\nlimits: { body: 1536B }\ndata: d\n',
@@ -246,7 +249,7 @@ describe('config check', () => {
     expect(parse(second.stdout)).toEqual(parse(first.stdout));
   });
 
-  test('problems end with 1', async () => {
+  test('exits with 1 if there are problems', async () => {
     write('parley.yaml', 'servers: { a: {} }\nnaming: { prefix: sometimes }\n');
     const { code, stdout, stderr } = await run('config check');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -256,7 +259,7 @@ describe('config check', () => {
     expect(stderr).toContain('servers.a: has neither url nor command');
   });
 
-  test('--json is one object on stdout, either way', async () => {
+  test('--json prints one object on stdout, valid or not', async () => {
     write('parley.yaml', SERVERS);
     const good = await run('config check --json', { PARLEY_NONSENSE: 'x' });
     expect(good).toMatchObject({ code: 0, stderr: '' });
@@ -277,7 +280,7 @@ describe('config check', () => {
     });
   });
 
-  test('without a file it checks the quickstart', async () => {
+  test('checks the quickstart without a file', async () => {
     const { code, stdout } = await run('config check');
     expect(code).toBe(0);
     expect(parse(stdout)).toMatchObject({ servers: { hello: { command: 'node' } } });

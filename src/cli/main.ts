@@ -57,7 +57,7 @@ const surroundings: CliEnvironment = {
   stderr: (text) => process.stderr.write(text),
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
-  // Loaded when needed: help and checks answer at once.
+  // Loaded on demand, so that help and checks start fast.
   starters: async () => (await import('../app/load-starters.js')).loadStarters(),
 };
 
@@ -165,7 +165,7 @@ async function welcome(running: RunningGateway, { data }: Config, io: CliEnviron
   return welcomeText({ url, offer: await running.offer(), file: io.quickstart, data, cwd: io.cwd });
 }
 
-/** The quickstart's own configuration, named by its path. */
+/** Whether `--config` names the configuration of the quickstart. */
 function isQuickstart(file: string | undefined, io: CliEnvironment): boolean {
   return file !== undefined && path.resolve(io.cwd, file) === io.quickstart;
 }
@@ -177,7 +177,7 @@ async function stdio(
   reloads: Reloads,
 ): Promise<number> {
   if (!hasConfiguration({ ...io, file })) {
-    throw new UsageError('there is no configuration here; name one with --config FILE');
+    throw new UsageError('no configuration found in this folder; name a file with --config FILE');
   }
   const load = () => loadConfig({ ...io, file, listens: false });
   const { config, warnings } = load();
@@ -224,7 +224,8 @@ function check(file: string | undefined, json: boolean, io: CliEnvironment): num
 function noSuchServer(name: string, config: Config): Error {
   const names = Object.keys(config.servers).filter((known) => config.servers[known]?.enabled === true);
   const near = nearest(name, names);
-  if (config.servers[name] !== undefined) return new Error(`the server ${JSON.stringify(name)} is switched off`);
+  if (config.servers[name] !== undefined)
+    return new Error(`the server ${JSON.stringify(name)} is disabled (enabled: false)`);
   const hint = near === undefined ? `the servers are ${names.join(', ') || '(none)'}` : `did you mean ${near}?`;
   return new Error(`there is no server ${JSON.stringify(name)}; ${hint}`);
 }
@@ -251,7 +252,9 @@ function explain(error: unknown, config: Config): unknown {
   const address = formatListen(config.listen);
   switch ((error as NodeJS.ErrnoException | undefined)?.code) {
     case 'EADDRINUSE':
-      return new Error(`listen: ${address} is in use; stop what listens there, or set listen or PARLEY_LISTEN`);
+      return new Error(
+        `listen: ${address} is in use; stop the other process, or set listen or PARLEY_LISTEN to another address`,
+      );
     case 'EACCES':
       return new Error(`listen: this user may not listen on ${address}; use a port above 1023`);
     case 'EADDRNOTAVAIL':

@@ -45,7 +45,7 @@ test.each([
   expect(invocation.kind === 'help' && invocation.command?.name).toBe(name);
 });
 
-test('what follows a command that needs it', () => {
+test('reads the argument of a command that requires one', () => {
   expect(parse('logs files')).toMatchObject({ kind: 'run', operand: 'files' });
   expect(parse('--url http://x logs files')).toMatchObject({ operand: 'files', flags: { url: 'http://x' } });
   expect(parse('serve')).not.toHaveProperty('operand');
@@ -57,7 +57,7 @@ test('the version', () => {
   expect(parse('serve --version')).toEqual({ kind: 'version' });
 });
 
-describe('what is not understood', () => {
+describe('usage errors', () => {
   test.each([
     ['', 'a command is missing: serve, stdio, config check, logs'],
     ['srve', 'unknown command "srve"; did you mean serve?'],
@@ -87,7 +87,7 @@ describe('what is not understood', () => {
 });
 
 describe('help', () => {
-  test('of the program names every command and every option of its own', () => {
+  test('of the program names every command and every global option', () => {
     const text = helpText();
     for (const { name, operand, summary } of COMMANDS) {
       const typed = operand === undefined ? name : `${name} ${operand}`;
@@ -110,7 +110,7 @@ describe('help', () => {
     },
   );
 
-  test('its examples are understood', () => {
+  test('its examples parse', () => {
     for (const { name, examples } of COMMANDS) {
       for (const example of examples) {
         const words = example.split(' ').filter((word) => !/^[A-Z_]+=/.test(word));
@@ -120,7 +120,7 @@ describe('help', () => {
     }
   });
 
-  test('fits a terminal of 120 columns', () => {
+  test('fits into 120 columns', () => {
     for (const text of [helpText(), ...COMMANDS.map(helpText)]) {
       for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(120);
     }

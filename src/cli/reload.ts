@@ -3,7 +3,7 @@ import type { Loaded } from '../config/load.js';
 import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
 import type { Logger } from '../telemetry/process-log.js';
 
-/** A terminal that closes sends SIGHUP, and every write to it fails afterwards. */
+/** A closing terminal sends SIGHUP, and every later write to it fails; these errors are ignored. */
 const ignore = (): void => {};
 
 /**
@@ -25,13 +25,13 @@ export class Reloads {
     this.begin();
   };
 
-  /** From here on the signal reloads; one that came earlier is acted upon now. */
+  /** Starts to reload on the signal. A signal that arrived earlier triggers a reload now. */
   follow(load: () => Loaded, gateway: Reloadable, log: Logger): void {
     this.running = { load, gateway, log };
     this.begin();
   }
 
-  /** The gateway stops: later signals have no effect. Resolves when a reload under way is over. */
+  /** Ignores further signals. Resolves when a reload under way has ended. */
   async stop(): Promise<void> {
     this.running = undefined;
     await this.work;
@@ -46,7 +46,7 @@ export class Reloads {
     if (this.running && this.wanted) this.work ??= this.run().finally(() => (this.work = undefined));
   }
 
-  /** Signals that come during a reload lead to one more. */
+  /** Signals during a reload cause one more reload. */
   private async run(): Promise<void> {
     while (this.running && this.wanted) {
       this.wanted = false;
@@ -62,8 +62,8 @@ async function reload(load: () => Loaded, gateway: Reloadable, log: Logger): Pro
     logProblems(warnings, log);
     const restart = await gateway.reload(config);
     log.level = config.log.level;
-    log.info({}, 'configuration reloaded: servers, agents and log.level are as the file says');
-    if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect at the next start only');
+    log.info({}, 'configuration reloaded: servers, agents and log.level are in effect');
+    if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect only after a restart');
   } catch (error) {
     if (!(error instanceof ConfigError)) {
       log.error({ err: error }, 'configuration not reloaded completely; the next SIGHUP tries again');

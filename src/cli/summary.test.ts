@@ -17,7 +17,7 @@ const ROWS: readonly UpstreamRow[] = [
 ];
 
 describe('the table', () => {
-  test('has one row for each server, and the problem beside its row', () => {
+  test('has one row per server, with its problem at the end of the row', () => {
     expect(upstreamTable(ROWS, PLAIN)).toBe(
       [
         '  weather  up        12 tools  1.2 s',
@@ -28,7 +28,7 @@ describe('the table', () => {
     );
   });
 
-  test('breaks a problem where the line ends', () => {
+  test('wraps a problem at the end of the line', () => {
     const lines = upstreamTable(ROWS, { width: 80, color: false }).split('\n');
     expect(lines.slice(3)).toEqual([
       '  gone     down                       cannot be reached: connection refused at',
@@ -37,13 +37,13 @@ describe('the table', () => {
     ]);
   });
 
-  test('puts a problem below its row on a narrow terminal, and no line is wider than that', () => {
+  test('puts a problem below its row on a narrow terminal, and no line exceeds the width', () => {
     const text = upstreamTable(ROWS, { width: 40, color: false });
     expect(text).toContain('  gone     down\n      cannot be reached: connection\n      refused at');
     for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
   });
 
-  test('shows a bounded part of a long problem, and no control character of it', () => {
+  test('truncates a long problem and removes control characters', () => {
     const problem = `it ended:\n${'line \u001b[31m of output\n'.repeat(100)}`;
     const text = upstreamTable([{ kind: 'server', name: 'loud', state: 'down', problem }], PLAIN);
     expect(text.split('\n')).toHaveLength(8);
@@ -68,7 +68,7 @@ describe('the summary', () => {
     page: 'http://127.0.0.1:4600/',
   };
 
-  test('says what is there, where it is and what to paste', () => {
+  test('shows servers, endpoints and snippets', () => {
     expect(summaryText(summary, PLAIN)).toBe(`
 Servers
   weather  up  12 tools  1.2 s
@@ -86,7 +86,7 @@ Paste into a client
 `);
   });
 
-  test('sends nobody to a page that asks for a token, and says so where there are no servers', () => {
+  test('does not link to a page that needs a token, and reports that there are no servers', () => {
     const text = summaryText({ ...summary, upstreams: [], page: undefined }, PLAIN);
     expect(text).toContain('\nThere are no servers.\n');
     expect(text).toContain('  For other clients see docs/clients.md.\n');

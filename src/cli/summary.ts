@@ -59,7 +59,7 @@ export function upstreamTable(rows: readonly UpstreamRow[], style: Style): strin
     .join('\n');
 }
 
-/** The row names the server already. */
+/** The lines of a problem, without the name of the server, which the row already shows. */
 function problemLines({ kind, name, problem = '' }: UpstreamRow, width: number): string[] {
   const noun = kind === 'server' ? 'Server' : 'Agent';
   const said = problem.startsWith(`${noun} "${name}" `) ? problem.slice(noun.length + name.length + 4) : problem;
