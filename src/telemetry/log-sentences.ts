@@ -2,7 +2,7 @@ import { duration, plural } from './style.js';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The sentence a person reads for a log line with an event; undefined for all other lines. */
+/** The text form of a log line with a known event; undefined for all other lines. */
 export function sentenceOf(fields: Fields): string | undefined {
   const { event } = fields;
   return typeof event === 'string' && Object.hasOwn(SENTENCES, event) ? SENTENCES[event]!(fields) : undefined;
@@ -56,7 +56,7 @@ function down(kind: string, name: unknown, why: unknown): string {
   return `${kind} ${String(name)} is down: ${why === undefined ? 'it does not answer' : joined(why)}`;
 }
 
-/** A reason may quote several lines, such as those a program wrote before it ended. */
+/** Joins a reason of several lines, such as the last output of a program, into one line. */
 function joined(why: unknown): string {
   const lines = String(why).split('\n');
   return lines

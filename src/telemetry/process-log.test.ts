@@ -16,7 +16,7 @@ function lines(write: (log: pino.Logger) => void): string[] {
   return out;
 }
 
-test('a line for people: time, level, message, fields', () => {
+test('a text line has time, level, message and fields', () => {
   const [line] = lines((log) => log.info({ server: 'weather', tools: 3, why: 'two words' }, 'ready'));
   expect(line).toMatch(/^\d\d:\d\d:\d\d\.\d{3} INFO {2}ready server=weather tools=3 why="two words"\n$/);
 });
@@ -28,7 +28,7 @@ test('an error shows its message and no stack', () => {
   expect(other).toMatch(/ERROR cannot start: broken\n$/);
 });
 
-test('what a stranger sent can neither forge a line nor move the cursor', () => {
+test('text from a peer can neither forge a line nor move the cursor', () => {
   const [line] = lines((log) => log.warn({ name: 'x\u001b[2J\ny' }, 'odd \u001b[31m\nINFO all is well'));
   expect(line?.match(/\n/g)).toHaveLength(1);
   expect(line).not.toContain('\u001b');
@@ -39,7 +39,7 @@ test('the level is the one configured', () => {
   expect(createLog({ level: 'silent', format: 'json' }).level).toBe('silent');
 });
 
-test('lines for people have colors where they are wanted', () => {
+test('text lines have colors if the style asks for them', () => {
   const out: string[] = [];
   const destination = textDestination((line) => out.push(line), { width: 80, color: true });
   const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
@@ -49,13 +49,13 @@ test('lines for people have colors where they are wanted', () => {
   expect(out[1]).toMatch(/^\S+ INFO {2}plain\n$/);
 });
 
-test('calls are written at info for programs and at debug for people', () => {
+test('calls are logged at info in JSON and at debug in text', () => {
   const at = (format: 'json' | 'text', level: 'info' | 'debug') =>
     callLog(createLog({ format, level }), { format, level }, false).enabled();
   expect([at('json', 'info'), at('text', 'info'), at('text', 'debug')]).toEqual([true, false, true]);
 });
 
-test.each(['process.exit(3)', ''])('no line is lost where the process ends with "%s"', (end) => {
+test.each(['process.exit(3)', ''])('no line is lost when the process ends with "%s"', (end) => {
   const file = fileURLToPath(new URL('./process-log.ts', import.meta.url));
   const loader = fileURLToPath(new URL('../../test/support/ts.mjs', import.meta.url));
   const program = `
@@ -69,7 +69,7 @@ test.each(['process.exit(3)', ''])('no line is lost where the process ends with 
   const lines = stderr.toString().trimEnd().split('\n');
   expect(lines).toHaveLength(1001);
   const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
-  // The line of a call is like every other.
+  // The line of a call has the same format as other lines.
   expect(JSON.parse(lines[0]!)).toEqual({ level: 30, time, event: 'call', caller: 'ada "\n', msg: 'call' });
   expect(JSON.parse(lines[1000]!)).toEqual({ level: 30, time, line: 999, msg: 'said' });
 });

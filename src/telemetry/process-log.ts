@@ -11,16 +11,16 @@ export interface LogOptions {
   readonly format: 'auto' | 'json' | 'text';
 }
 
-/** Whether the log is lines for people or JSON for programs. */
+/** Whether the log is text for people instead of JSON for programs. */
 export function writesText({ format }: LogOptions, terminal: boolean): boolean {
   return format === 'text' || (format === 'auto' && terminal);
 }
 
-/** The log of a process, on stderr: stdout belongs to the protocol (`parley stdio`) or to what was asked for. */
+/** The log of a process, on stderr: stdout carries the protocol (`parley stdio`) or the output of the command. */
 export function createLog(settings: LogOptions, terminal = process.stderr.isTTY === true): Logger {
   const destination = writesText(settings, terminal)
     ? textDestination((line) => process.stderr.write(line), styleOf(process.stderr))
-    : gathered(jsonDestination());
+    : buffered(jsonDestination());
   const log = pino({ level: settings.level, base: null, timestamp: isoTime }, destination);
   destinations.set(log, destination);
   return log;
@@ -28,13 +28,14 @@ export function createLog(settings: LogOptions, terminal = process.stderr.isTTY 
 
 const destinations = new WeakMap<Logger, DestinationStream>();
 
-/** Lines are written together: a call for each of many in a second would cost more than all the rest of the log. */
-const GATHER = 20;
-const GATHERED = 8_192;
+/** Lines are buffered for this many milliseconds, because one write per line would dominate the cost of the log. */
+const FLUSH_INTERVAL = 20;
+/** The buffer is written earlier if it holds this many bytes. */
+const FLUSH_BYTES = 8_192;
 
 type SonicBoom = ReturnType<typeof pino.destination>;
 
-function gathered(destination: SonicBoom): DestinationStream {
+function buffered(destination: SonicBoom): DestinationStream {
   let waiting = false;
   const flush = (): void => {
     waiting = false;
@@ -45,21 +46,21 @@ function gathered(destination: SonicBoom): DestinationStream {
       destination.write(line);
       if (waiting) return;
       waiting = true;
-      setTimeout(flush, GATHER).unref();
+      setTimeout(flush, FLUSH_INTERVAL).unref();
     },
   };
 }
 
 let moment = { at: 0, text: '' };
 
-/** The text of a moment is made once for all lines of its millisecond. */
+/** The timestamp text is cached for all lines of the same millisecond. */
 function isoTime(): string {
   const now = Date.now();
   if (now !== moment.at) moment = { at: now, text: `,"time":"${new Date(now).toISOString()}"` };
   return moment.text;
 }
 
-/** Calls are news to a program that reads the log, and too many lines for a person who did not ask for them. */
+/** The log of calls: at info in JSON, at debug in text, because one line per call is too much for a person. */
 export function callLog(log: Logger, settings: LogOptions, terminal = process.stderr.isTTY === true) {
   const text = writesText(settings, terminal);
   const level = text ? 'debug' : 'info';
@@ -68,20 +69,20 @@ export function callLog(log: Logger, settings: LogOptions, terminal = process.st
   return {
     enabled: (): boolean => log.isLevelEnabled(level),
     write: (fields: object): void => {
-      // The line pino would write, for half of what it costs: there is one for every call.
+      // The same line that pino would write, at half the cost: every call writes one.
       if (destination) destination.write(`${head}${isoTime()},${JSON.stringify(fields).slice(1, -1)},"msg":"call"}\n`);
       else log[level](fields, 'call');
     },
   };
 }
 
-/** So much may wait for a reader of stderr that does not read; further lines are dropped. */
+/** Limit on bytes that wait for a slow reader of stderr; further lines are dropped. */
 const MAX_UNREAD = 8 * 1024 * 1024;
 
 function jsonDestination(): SonicBoom {
-  const destination = pino.destination({ fd: 2, sync: false, minLength: GATHERED, maxLength: MAX_UNREAD });
+  const destination = pino.destination({ fd: 2, sync: false, minLength: FLUSH_BYTES, maxLength: MAX_UNREAD });
   destination.on('error', (error: NodeJS.ErrnoException) => {
-    // The terminal was closed and does not come back. The lines that wait for it must not end the process, or keep it.
+    // The terminal was closed for good. Waiting lines must neither end the process nor keep it alive.
     if (error.code === 'EIO')
       Object.assign(destination, { write: () => true, flush: () => {}, flushSync: () => {}, end: () => {} });
   });
@@ -96,7 +97,7 @@ const COLORS: Readonly<Record<string, 'dim' | 'yellow' | 'red'>> = {
   fatal: 'red',
 };
 
-/** Turns pino's JSON lines into lines for people: time, level, message, then the rest as `key=value`. */
+/** Turns pino's JSON lines into text: time, level, message, then the other fields as `key=value`. */
 export function textDestination(write: (line: string) => void, style: Style = PLAIN): DestinationStream {
   return {
     write(line) {
@@ -121,7 +122,7 @@ function textOf(said: Record<string, unknown>): string {
   return oneLine(`${String(msg ?? '')}${cause}${fields.join('')}`);
 }
 
-/** A failure that nobody expected is of use with its stack only. */
+/** The stack of an unexpected failure, which is needed to find its cause; empty for other lines. */
 function stackOf({ event, err }: Record<string, unknown>): string {
   const { stack } = (err ?? {}) as { stack?: unknown };
   if (event !== FAILURE_EVENT || typeof stack !== 'string') return '';

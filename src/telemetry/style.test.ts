@@ -17,7 +17,7 @@ test.each([
   [172_800_000, '2 days'],
 ])('%d milliseconds are %s', (milliseconds, shown) => expect(duration(milliseconds)).toBe(shown));
 
-test('one of a thing has no plural', () => {
+test('the noun is singular for 1', () => {
   expect([plural(0, 'tool'), plural(1, 'tool'), plural(2, 'tool')]).toEqual(['0 tools', '1 tool', '2 tools']);
 });
 
@@ -28,11 +28,11 @@ test('text breaks at spaces, and inside a word that is longer than the line', ()
   expect(wrap('all of it', Number.POSITIVE_INFINITY)).toEqual(['all of it']);
 });
 
-test('control and direction characters are shown, not sent', () => {
+test('control and direction characters are escaped', () => {
   expect(oneLine('a\nb\tc\u001b[2J\u009b1m\u202e')).toBe('a\\nb\\tc\\u001b[2J\\u009b1m\\u202e');
 });
 
-test('color is for terminals that want it', () => {
+test('colors are used only on terminals that support them', () => {
   expect(paint(PLAIN, 'red', 'down')).toBe('down');
   expect(paint({ width: 80, color: true }, 'red', 'down')).toBe('\u001b[31mdown\u001b[0m');
   const terminal = (columns: number | undefined, colors: boolean) =>

@@ -1,13 +1,13 @@
-/** How text is laid out for the stream it is written to. */
+/** The layout of text for an output stream. */
 export interface Style {
-  /** Characters in a line; infinite where nobody counts them. */
+  /** Characters per line; infinite if the stream is not a terminal. */
   readonly width: number;
   readonly color: boolean;
 }
 
 export const PLAIN: Style = { width: Number.POSITIVE_INFINITY, color: false };
 
-/** `hasColors` respects NO_COLOR, FORCE_COLOR and terminals that cannot. */
+/** `hasColors` respects NO_COLOR, FORCE_COLOR and terminals without colors. */
 export function styleOf(stream: NodeJS.WriteStream): Style {
   if (!stream.isTTY) return PLAIN;
   return { width: stream.columns > 0 ? stream.columns : 80, color: stream.hasColors() };
@@ -19,7 +19,7 @@ export function paint({ color }: Style, name: keyof typeof CODES, text: string):
   return color ? `\x1b[${CODES[name]}m${text}\x1b[0m` : text;
 }
 
-/** A duration with no more digits than a reader needs. */
+/** A duration rounded to at most three digits. */
 export function duration(milliseconds: number): string {
   if (milliseconds < 1) return '<1 ms';
   if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
@@ -38,7 +38,7 @@ export function plural(count: number, noun: string): string {
 
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** Text of a stranger: control and direction characters must not reach a terminal, and a line must stay one. */
+/** Escapes control and direction characters of untrusted text: it stays on one line and cannot control a terminal. */
 export function oneLine(text: string): string {
   return text.replace(
     /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/g,
@@ -62,7 +62,7 @@ export function wrap(text: string, width: number): string[] {
   return lines;
 }
 
-/** Two columns, the second as long as it is: it is there to be copied. */
+/** Two columns. The second is never wrapped, so that it can be copied. */
 export function columns(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(0, ...rows.map(([left]) => left.length));
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`.trimEnd()).join('\n');

@@ -1,20 +1,20 @@
 import type { Log } from './log.js';
 
-/** Milliseconds between two lines about the same thing. */
+/** Milliseconds between two lines of the same kind. */
 const PAUSE = 10_000;
 
-/** Lines about things that clients or servers cause: they decide how often such things happen, and not how much is logged. */
+/** For events that clients or servers cause in any number: writes at most one line per kind and pause. */
 export class ThrottledLog {
   private readonly last = new Map<string, { at: number; missed: number }>();
 
   constructor(private readonly log: Log) {}
 
-  /** `kind` is one of few. */
+  /** `kind` must come from a small fixed set: the last line of each kind is remembered. */
   warn(kind: string, fields: object, message: string): void {
     this.write('warn', kind, fields, message);
   }
 
-  /** The same for a fault of the gateway. */
+  /** The same as `warn`, for faults of the gateway. */
   error(kind: string, fields: object, message: string): void {
     this.write('error', kind, fields, message);
   }
