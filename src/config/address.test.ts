@@ -52,7 +52,7 @@ describe('listen', () => {
   });
 });
 
-test('loopback is what only this machine can reach', () => {
+test('loopback addresses are those that only this machine can reach', () => {
   for (const host of ['127.0.0.1', '127.8.9.10', '::1', 'localhost', 'LOCALHOST', '::ffff:127.0.0.1']) {
     expect(isLoopback(host), host).toBe(true);
   }
@@ -69,7 +69,7 @@ test('loopback is what only this machine can reach', () => {
   }
 });
 
-test('a URL is http or https, and is shown without its secrets', () => {
+test('a URL is http or https, and is shown with its secrets masked', () => {
   const field = httpUrl({ description });
   expect(read(field, 'https://a.example/mcp')).toBe('https://a.example/mcp');
   for (const bad of ['', 'a.example/mcp', 'ftp://a', 'unix:///tmp/x.sock', 'file:///etc/passwd']) {
@@ -81,7 +81,7 @@ test('a URL is http or https, and is shown without its secrets', () => {
   expect(field.show('https://a:p@ss@b.example/')).toBe('https://********@b.example/');
 });
 
-test('a path starts where it is written', () => {
+test('a relative path starts at the file that contains it', () => {
   const field = filePath({ description });
   expect(read(field, './x')).toBe(path.resolve('/here/x'));
   expect(read(field, '/y')).toBe(path.resolve('/y'));

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { hideCredentials, MASK } from '../identity/secrets.js';
 import { type FieldOptions, type Present, Refusal, type Scalar, scalarField } from './field.js';
 
-/** Where the gateway listens. `host` is a name or an address without brackets. */
+/** An address to listen on. `host` is a name or an address without brackets. */
 export interface ListenAddress {
   readonly host: string;
   readonly port: number;
@@ -63,7 +63,7 @@ export function httpUrl<const O extends FieldOptions>(options: O): Scalar<Presen
   );
 }
 
-/** A forward proxy, or `none`. */
+/** The URL of a forward proxy, or `none`. */
 export function proxyUrl<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
   const fix = 'write an http:// or https:// URL, such as http://proxy.example.com:3128, or none';
   return scalarField<string, O>(
@@ -109,7 +109,7 @@ function parseUrl(value: string): URL | null {
   return URL.canParse(value) ? new URL(value) : null;
 }
 
-/** A path, made absolute: relative to the file it is written in, or to the working directory. */
+/** A path, made absolute: relative to the file that contains it, or to the working directory. */
 export function filePath<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
   return scalarField<string, O>(
     {
@@ -125,7 +125,7 @@ export function filePath<const O extends FieldOptions>(options: O): Scalar<Prese
   );
 }
 
-/** A PEM text as it is, or the path of a file with one, made absolute. */
+/** PEM text, or the path of a PEM file, which is made absolute. */
 export function pemText<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
   return scalarField<string, O>(
     {
@@ -157,7 +157,8 @@ export function webOrigin<const O extends FieldOptions & { any: boolean }>(optio
         if (written === 'null' || (written === '*' && options.any)) return written;
         const url = parseUrl(written);
         if (url === null || url.host === '') return new Refusal('is not an origin', fix);
-        if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#@]+\/?$/i.test(written)) return new Refusal('is more than an origin', fix);
+        if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#@]+\/?$/i.test(written))
+          return new Refusal('has more parts than an origin', fix);
         return `${url.protocol}//${url.host}`;
       },
     },
@@ -197,7 +198,10 @@ export function addressRange<const O extends FieldOptions>(options: O): Scalar<P
         const known = family !== 0 && more === undefined && !address.includes('%');
         const most = family === 6 ? 128 : 32;
         if (!known || (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= most)))
-          return new Refusal('is no address and no network', 'write an address or a network, such as 10.0.0.0/8');
+          return new Refusal(
+            'is neither an address nor a network',
+            'write an address or a network, such as 10.0.0.0/8',
+          );
         return written;
       },
     },

@@ -5,7 +5,7 @@ import { configFrom } from './load.js';
 const configOf = (value: object = {}) => configFrom(value).config;
 const URL = 'http://127.0.0.1:1/mcp';
 
-test('an entry is the same as if the file had it', () => {
+test('an entry registered at run time equals the same entry in a file', () => {
   const rest = { mcp: { invocation: false }, timeouts: { connect: '7s', call: '5m' }, naming: { separator: '-' } };
   const servers = { web: { url: URL, timeouts: { callMax: '1m' } }, files: { command: 'x', tools: { deny: ['a'] } } };
   const whole = configOf({ ...rest, servers });
@@ -18,7 +18,7 @@ test('an entry is the same as if the file had it', () => {
   expect(settings).toEqual(configOf({ ...rest, agents }).agents['planner']);
 });
 
-test('a process has the time to connect of a process, unless the configuration sets one for all', () => {
+test('a command has the longer default of timeouts.connect, unless the configuration sets that key', () => {
   const connect = (rest: object) =>
     readEntry('servers', 'a', { command: 'x' }, { config: configOf(rest), env: {} }).settings.timeouts.connect;
   expect([connect({}), connect({ timeouts: { connect: '5s' } })]).toEqual([60_000, 5_000]);
@@ -30,8 +30,8 @@ test.each([
   ['servers', 'a', { url: URL, headerz: {} }, 'is not a known key'],
   ['servers', '?', { url: URL }, 'cannot be the name of a server'],
   ['servers', 'sse', { url: URL }, 'is taken'],
-  ['servers', 'planner', { url: URL }, 'is the name of an agent too'],
-  ['agents', 'files', { url: URL }, 'is the name of a server too'],
+  ['servers', 'planner', { url: URL }, 'is also the name of an agent'],
+  ['agents', 'files', { url: URL }, 'is also the name of a server'],
   ['agents', '__proto__', { url: 'nowhere' }, 'url'],
   ['servers', 'a', { url: '$' + '{TOKEN_OF_NOBODY}' }, 'TOKEN_OF_NOBODY is not set'],
 ] as const)('%s.%s: %o is refused: %s', (section, name, value, message) => {
@@ -39,14 +39,14 @@ test.each([
   expect(() => readEntry(section, name, value, { config, env: {} })).toThrow(message);
 });
 
-test('secrets that the environment holds are not in the text of a problem', () => {
+test('a problem does not show secrets from environment variables', () => {
   const env = { API_KEY: 'sk-very-secret-value' };
   const read = () => readEntry('servers', 'a', { url: '$' + '{API_KEY}' }, { config: configOf(), env });
   expect(read).toThrow('url');
   expect(read).not.toThrow('sk-very-secret-value');
 });
 
-test('nothing at all is refused with what to give', () => {
+test('an entry without settings is refused, and the message asks for them', () => {
   const read = () => readEntry('servers', 'a', null as never, { config: configOf(), env: {} });
   expect(read).toThrow(/has no value|has no settings/);
 });

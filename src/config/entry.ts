@@ -11,21 +11,21 @@ import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 export type EntrySection = 'servers' | 'agents';
 
 export interface EntryOptions {
-  /** The configuration that the entry joins: its global keys apply, and its names are taken. */
+  /** The configuration that the entry is added to: its global keys apply, and its names are taken. */
   readonly config: Config;
-  /** For the variables that the entry names. Variables that set keys (`PARLEY_*`) have no effect here. */
+  /** For `${NAME}` in the entry. Variables that set keys (`PARLEY_*`) have no effect here. */
   readonly env: Environment;
   readonly cwd?: string;
 }
 
 export interface ReadEntry<S extends EntrySection> {
-  /** The name in the spelling of the gateway. */
+  /** The normalized name. */
   readonly name: string;
   readonly settings: Config[S][string];
   readonly warnings: readonly Problem[];
 }
 
-/** Reads and checks one server or agent against a configuration in use. Throws a `ConfigError` with every problem. */
+/** Reads one server or agent and checks it against `config`. Throws a `ConfigError` with all problems. */
 export function readEntry<S extends EntrySection>(
   section: S,
   given: string,
@@ -51,7 +51,12 @@ export function readEntry<S extends EntrySection>(
   const entries = Object.entries(readField(SCHEMA.fields[section], node, section, reading) as WrittenConfig[S]);
   const [name, written] = entries[0] ?? [];
   if (name === undefined && problems.errors.length === 0)
-    problems.error('required', section, `${show(given)} has no settings`, 'give its settings as a map of keys');
+    problems.error(
+      'required',
+      section,
+      `${show(given)} has no settings`,
+      'write its settings as a map of keys and values',
+    );
   const settings = name !== undefined && written && completed(section, name, written, config, reading);
   const hide = hiding(secrets);
   const found = problems.all.map((problem) => ({ ...problem, message: hide(problem.message), fix: hide(problem.fix) }));

@@ -29,7 +29,7 @@ test('every key has one variable, and no two keys share one', () => {
   );
 });
 
-/** A value of each type that differs from every default. */
+/** One value per type, different from every default. */
 const SAMPLE: Record<string, string> = {
   'host:port': '127.0.0.1:9999',
   URL: 'https://sample.example/mcp',
@@ -44,7 +44,7 @@ const SAMPLE: Record<string, string> = {
   'address range': '10.0.0.0/8',
 };
 
-test('every key without a free part can be set by its variable', () => {
+test('every key without a user-chosen part can be set by its variable', () => {
   const plain = keyVariables(SCHEMA).filter(({ variable }) => !variable.includes('<'));
   for (const { variable, key } of plain) {
     const field = key
@@ -66,7 +66,7 @@ test('every key without a free part can be set by its variable', () => {
     if (key === 'state.db') value = 'postgres://127.0.0.1/x';
     if (key === 'state.bus') value = 'redis://127.0.0.1';
     if (key === 'cors.credentials') continue;
-    // Files that are there, and both of the two that belong together.
+    // The files exist, and cert and key are both set.
     const tls = { PARLEY_TLS_CERT: process.execPath, PARLEY_TLS_KEY: process.execPath };
     const beside = key.startsWith('tls.') ? tls : {};
     if (key.startsWith('tls.') && named === 'path') value = fileURLToPath(import.meta.url);
@@ -80,13 +80,13 @@ test('every key without a free part can be set by its variable', () => {
 });
 
 describe('scalars', () => {
-  test('a variable wins over the file', () => {
+  test('a variable overrides the file', () => {
     expect(config({ ...weather, timeouts: { call: '1s' } }, { PARLEY_TIMEOUTS_CALL: '30s' }).timeouts.call).toBe(
       30_000,
     );
   });
 
-  test('words may be separated or run together', () => {
+  test('the words of a key may be separated by underscores or joined', () => {
     expect(config(weather, { PARLEY_TIMEOUTS_CALL_MAX: '20m' }).timeouts.callMax).toBe(1_200_000);
     expect(config(weather, { PARLEY_TIMEOUTS_CALLMAX: '20m' }).timeouts.callMax).toBe(1_200_000);
   });
@@ -95,11 +95,11 @@ describe('scalars', () => {
     expect(config(weather, { PARLEY_TIMEOUTS_CALL: '' }).timeouts.call).toBe(60_000);
   });
 
-  test('its value is taken as it is, without expansion', () => {
+  test('its value is not expanded', () => {
     expect(config(weather, { PARLEY_POLICY_APPROVE_TOOLS: '${X}' }).policy.approve.tools).toEqual(['${X}']);
   });
 
-  test('it also replaces a value that could not be expanded', () => {
+  test('it replaces a value that could not be expanded', () => {
     const value = { servers: { weather: { url: '${UNSET}' } } };
     expect(config(value, { PARLEY_SERVERS_WEATHER_URL: 'http://127.0.0.1:2/' }).servers['weather']?.url).toBe(
       'http://127.0.0.1:2/',
@@ -151,7 +151,7 @@ describe('lists', () => {
     expect(config(file, { PARLEY_AUTH_TOKENS_0_TOKEN: token }).auth.tokens[0]?.token).toBe(token);
   });
 
-  test('what is not JSON is an error that does not show it', () => {
+  test('invalid JSON is an error that does not show the value', () => {
     const found = problems(weather, { PARLEY_AUTH_TOKENS: 'hush-hush' });
     expect(found).toMatchObject([{ severity: 'error', origin: { variable: 'PARLEY_AUTH_TOKENS' } }]);
     expect(JSON.stringify(found)).not.toContain('hush-hush');
@@ -159,7 +159,7 @@ describe('lists', () => {
 });
 
 describe('servers', () => {
-  test('one that only the environment knows', () => {
+  test('a server that exists only in the environment', () => {
     const { servers } = config(
       {},
       { PARLEY_SERVERS_MY_FILES_COMMAND: 'npx', PARLEY_SERVERS_MY_FILES_ARGS: '-y,some-server' },
@@ -167,7 +167,7 @@ describe('servers', () => {
     expect(servers['my-files']).toMatchObject({ command: 'npx', args: ['-y', 'some-server'] });
   });
 
-  test('one of the file, whatever its case and dashes', () => {
+  test('a server of the file, in any case and with dashes', () => {
     const file = { servers: { 'My-Files': { command: 'npx' } } };
     const { servers } = config(file, {
       PARLEY_SERVERS_MY_FILES_CWD: '/tmp',
@@ -176,7 +176,7 @@ describe('servers', () => {
     expect(servers['my-files']).toMatchObject({ command: 'npx', cwd: '/tmp', timeouts: { callMax: 3_600_000 } });
   });
 
-  test('which of its tools are offered', () => {
+  test('the filter of its tools', () => {
     const file = { servers: { my_files: { command: 'x', tools: { allow: ['old'], rename: { 'Read-File': 'old' } } } } };
     const { servers } = config(file, {
       PARLEY_SERVERS_MY_FILES_TOOLS_ALLOW: 'read*, write_file',
@@ -205,14 +205,14 @@ describe('servers', () => {
     expect(servers['web']?.headers).toEqual({ 'X-API-Key': 'new', authorization: 'Bearer t' });
   });
 
-  test('a name that exists wins over a shorter one', () => {
+  test('an existing name is preferred to a shorter new one', () => {
     const file = { servers: { files: { command: 'x' }, 'files-env': { url: 'http://127.0.0.1:1' } } };
     const { servers } = config(file, { PARLEY_SERVERS_FILES_ENV_URL: 'http://127.0.0.1:2' });
     expect(servers['files-env']?.url).toBe('http://127.0.0.1:2');
     expect(servers['files']?.env).toEqual({});
   });
 
-  test('all of them as JSON, in any spelling that a file may have', () => {
+  test('all servers as JSON, in every spelling that a file may use', () => {
     const json = JSON.stringify({ Other: { type: 'sse', url: 'http://127.0.0.1:3', disabled: true } });
     const { servers } = config(weather, { PARLEY_SERVERS: json });
     expect(Object.keys(servers)).toEqual(['weather', 'other']);
@@ -220,7 +220,7 @@ describe('servers', () => {
   });
 });
 
-describe('names of other programs', () => {
+describe('variable names of other programs', () => {
   test('LLMROUTER_ENABLE_MCP_TOOL_INVOCATION=false switches tool calls off everywhere (C-19)', () => {
     const off = config(weather, { LLMROUTER_ENABLE_MCP_TOOL_INVOCATION: 'false' });
     expect(off.mcp.invocation).toBe(false);
@@ -234,14 +234,14 @@ describe('names of other programs', () => {
     expect(config(weather, { MCP_SSE_LEGACY_MODE: 'true' }).mcp.legacyMode).toBe(true);
   });
 
-  test('they win over the file, and Parley’s own names win over them', () => {
+  test('they override the file, and the names of Parley override them', () => {
     expect(config({ ...weather, mcp: { sse: true } }, { MCP_SSE_TRANSPORT_ENABLED: '0' }).mcp.sse).toBe(false);
     expect(config(weather, { MCP_SSE_TRANSPORT_ENABLED: '0', PARLEY_MCP_SSE: '1' }).mcp.sse).toBe(true);
   });
 });
 
 describe('variables that set nothing', () => {
-  test('are warned about, with the nearest name', () => {
+  test('cause a warning with the most similar name', () => {
     expect(problems(weather, { PARLEY_TIMEOUT_CALL: '1s' })).toMatchObject([
       { severity: 'warning', code: 'unknown_variable', fix: 'did you mean PARLEY_TIMEOUTS_CALL?' },
     ]);
@@ -250,7 +250,7 @@ describe('variables that set nothing', () => {
     expect(problems(weather, { PARLEY_AUTH_TOKENS_5_NAME: 'x' })).toMatchObject([{ code: 'unknown_variable' }]);
   });
 
-  test('except those of a Kubernetes service of the same name, and of Parley itself', () => {
+  test('except those that Kubernetes sets for a service called parley, and those that Parley uses itself', () => {
     const env = {
       PARLEY_SERVICE_HOST: '10.0.0.1',
       PARLEY_SERVICE_PORT: '4600',

@@ -73,13 +73,13 @@ export function applyEnvironment(
   }
 }
 
-/** Whole sections before their parts, list items in order. */
+/** Sorts variables for whole sections before variables for their parts, and list items in order. */
 function byDepth(a: string, b: string): number {
   return a.split('_').length - b.split('_').length || a.localeCompare(b, 'en', { numeric: true });
 }
 
 interface Assignment {
-  /** The key above the one being set. */
+  /** The parent of the key that is set. */
   readonly key: string;
   readonly value: string;
   readonly origin: Origin;
@@ -122,7 +122,7 @@ function assignChild(field: Field, rest: readonly string[], at: RawMap, name: st
   return true;
 }
 
-/** `PARLEY_AUTH_TOKENS_0_NAME`: one key of one item. */
+/** Sets one key of one list item, as in `PARLEY_AUTH_TOKENS_0_NAME`. */
 function assignItem(
   item: Field,
   rest: readonly string[],
@@ -154,7 +154,7 @@ function childrenNamed(fields: Readonly<Record<string, Field>>, parts: readonly 
   return found.sort((a, b) => b[1] - a[1]);
 }
 
-/** The ways to split `parts` into a name and the rest: names that exist first, then the shortest new one. */
+/** The ways to split `parts` into a name and a rest: existing names first, then the shortest new name. */
 function candidateNames(
   parts: readonly string[],
   existing: readonly string[],

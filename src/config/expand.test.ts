@@ -46,24 +46,24 @@ describe('variables', () => {
     expect(expand('${A}', { A: '${B}', B: 'x' }).value).toBe('${B}');
   });
 
-  test('one that is not set is an error that names the key and the variable', () => {
+  test('an unset variable is an error that names the key and the variable', () => {
     expect(expand('${ADA_TOKEN}').problems).toMatchObject([
       { severity: 'error', code: 'unset_variable', key: 'key', message: expect.stringContaining('ADA_TOKEN') },
     ]);
   });
 
-  test('what is not a variable is an error', () => {
+  test('an invalid variable name is an error', () => {
     for (const text of ['${}', '${a b}', '${command:x}', '${A']) {
       expect(expand(text, { A: '1' }).problems, text).toMatchObject([{ severity: 'error', key: 'key' }]);
     }
   });
 
-  test('every variable that was used is told', () => {
+  test('every variable that was used is reported', () => {
     expect(expand('${A}${UNSET:-${B}}', { A: '1', B: '2' }).used).toEqual(['A', 'B']);
   });
 });
 
-describe('what editors have', () => {
+describe('variables of editors', () => {
   test.each([
     ['${workspaceFolder}/x', '/work/project/x'],
     ['${workspaceFolderBasename}', 'project'],

@@ -10,7 +10,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export interface Expansion {
   readonly env: Environment;
   readonly problems: Problems;
-  /** Defaults of an editor's `inputs`, by id. */
+  /** The default values of an editor's `inputs`, by id. */
   readonly inputs: ReadonlyMap<string, string>;
   /** Keys below these paths may name unset variables, because the server is switched off. */
   readonly lenient: ReadonlySet<string>;
@@ -48,7 +48,7 @@ interface TextContext extends Expansion {
   readonly relaxed: boolean;
 }
 
-/** `${NAME}`, `${NAME:-default}` (which may hold further ones), and `$${` for a literal `${`. */
+/** Expands `${NAME}` and `${NAME:-default}` (also inside the default); `$${` is a literal `${`. */
 function expandText(text: string, context: TextContext): string {
   let out = '';
   for (let i = 0; i < text.length; i++) {
@@ -61,7 +61,7 @@ function expandText(text: string, context: TextContext): string {
         context.problems.error(
           'type',
           context.key,
-          `${show(text)} has a \${ without its }`,
+          `${show(text)} has a \${ without a closing }`,
           `close it, or write $\${ for a literal \${`,
           context.origin,
         );
@@ -105,7 +105,7 @@ function resolve(inside: string, context: TextContext): string {
   context.problems.error(
     'unset_variable',
     context.key,
-    `\${${inside}} is not understood`,
+    `\${${inside}} is not a valid variable`,
     `write \${NAME} or \${NAME:-default} with the name of an environment variable, or $\${ for a literal \${`,
     context.origin,
   );
@@ -150,7 +150,7 @@ const EDITOR_VARIABLES = new Set([
 /** The folder of this installation; it contains the examples. */
 const PARLEY_FOLDER = fileURLToPath(new URL('../..', import.meta.url)).replace(/[/\\]$/, '');
 
-/** VS Code's and Cursor's own variables, and that of Parley. The workspace is the folder around `.vscode` or `.cursor`. */
+/** The variables of VS Code, Cursor and Parley. The workspace is the folder that contains `.vscode` or `.cursor`. */
 function editorVariable(name: string, directory: string): string | undefined {
   const inEditorFolder = ['.vscode', '.cursor'].includes(path.basename(directory));
   const workspace = inEditorFolder ? path.dirname(directory) : directory;

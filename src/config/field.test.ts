@@ -35,7 +35,7 @@ describe('duration', () => {
     expect(read(field, written)).toBeInstanceOf(Refusal);
   });
 
-  test('what would overflow a timer is refused, because Node would fire it at once', () => {
+  test('a value that would overflow a timer is refused, because Node would fire it at once', () => {
     expect(read(field, '24d')).toBe(24 * 86_400_000);
     expect(read(field, '25d')).toBeInstanceOf(Refusal);
     expect(read(field, '0s')).toBeInstanceOf(Refusal);
@@ -99,14 +99,14 @@ describe('integer', () => {
   );
 });
 
-test('a flag takes the words people and shells use', () => {
+test('a flag accepts the usual words for true and false', () => {
   const field = flag({ description });
   for (const yes of [true, 'true', 'TRUE', 'yes', 'on', '1', 1]) expect(read(field, yes)).toBe(true);
   for (const no of [false, 'false', 'no', 'Off', '0', 0]) expect(read(field, no)).toBe(false);
   for (const neither of ['', 'maybe', 2]) expect(read(field, neither)).toBeInstanceOf(Refusal);
 });
 
-test('a choice is exact, and its refusal lists the choices', () => {
+test('a choice is case-sensitive, and the error lists the choices', () => {
   const field = oneOf(['always', 'never'], { description });
   expect(read(field, 'always')).toBe('always');
   expect(read(field, 'Always')).toMatchObject({ fix: 'write one of always, never' });

@@ -7,7 +7,7 @@ import type { RawValue } from './raw.js';
 export type Field = Scalar<unknown> | List<Field> | Dictionary<Field> | Group<Fields>;
 export type Fields = { readonly [key: string]: Field };
 
-/** Why a value was refused. `what` completes the sentence `"x" …`. */
+/** The reason why a value was refused. `what` completes the sentence `"x" …`. */
 export class Refusal {
   constructor(
     readonly what: string,
@@ -16,13 +16,13 @@ export class Refusal {
 }
 
 export interface ReadContext {
-  /** The folder relative paths are taken from. */
+  /** The folder that relative paths start at. */
   readonly directory: string;
 }
 
 export interface Scalar<T> {
   readonly kind: 'scalar';
-  /** As named in the reference. */
+  /** The type as the reference names it. */
   readonly type: string;
   readonly description: string;
   /** The default, in the form that a user writes; it is read like any other value. */
@@ -31,7 +31,7 @@ export interface Scalar<T> {
   readonly preset: string | undefined;
   readonly required: boolean;
   readonly secret: boolean;
-  /** Environment names of other programs that mean the same key. */
+  /** Environment variables of other programs that set this key. */
   readonly oldNames: readonly string[];
   read(value: string | number | boolean, context: ReadContext): T | Refusal;
   show(value: T): RawValue;
@@ -52,7 +52,7 @@ export interface Dictionary<F extends Field> {
   readonly item: F;
   readonly description: string;
   readonly keys: KeyStyle;
-  /** Entries written as `null` are left out instead of refused (an editor's way to unset a variable). */
+  /** Entries with the value `null` are dropped instead of refused: editors unset variables this way. */
   readonly dropsNull: boolean;
 }
 
@@ -62,7 +62,7 @@ export interface Group<S extends Fields> {
   readonly description: string;
 }
 
-/** The value a field is read into. */
+/** The type of the value that a field reads. */
 export type Infer<F> =
   F extends Scalar<infer T>
     ? T
@@ -142,7 +142,7 @@ export function map<F extends Field>(
 
 export interface TextOptions extends Options {
   readonly pattern?: RegExp;
-  /** Completes `"x" …` when the pattern does not match. */
+  /** Completes the sentence `"x" …` if the pattern does not match. */
   readonly what?: string;
   readonly fix?: string;
 }

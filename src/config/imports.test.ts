@@ -83,7 +83,7 @@ describe('Claude', () => {
     expect(warnings).toMatchObject([{ code: 'deprecated', key: 'servers.old.transport' }]);
   });
 
-  test('keys that only its client needs are warned about, a switched-off server stays off', () => {
+  test('keys that only its client needs cause a warning, and a disabled server stays disabled', () => {
     const { config, warnings } = load(
       'cline_mcp_settings.json',
       `{ "mcpServers": { "a": { "command": "x", "disabled": false, "alwaysAllow": ["read"], "timeout": 60 },
@@ -124,7 +124,7 @@ test('Cursor: environment variables, the workspace, a file of variables', () => 
 
 describe('VS Code', () => {
   const file = `{
-    // inputs are asked for in the editor
+    // the editor prompts for inputs
     "inputs": [
       { "type": "promptString", "id": "perplexity-key", "description": "Key", "password": true },
       { "type": "promptString", "id": "region", "description": "Region", "default": "eu" },
@@ -204,7 +204,7 @@ mcp_servers:
     expect(keys(warnings)).toEqual(['model_list', 'general_settings']);
   });
 
-  test('its choice of tools is kept, named with the server or without', () => {
+  test('its tool filter applies, with or without the name of the server as prefix', () => {
     const { config, warnings } = load(
       'c.yaml',
       `mcp_servers:
@@ -243,7 +243,7 @@ mcp_servers:
     expect(load('c.yaml', text).config.servers['a']?.headers).toEqual({ [header]: value });
   });
 
-  test('an auth_type without counterpart is warned about', () => {
+  test('an auth_type without a counterpart causes a warning', () => {
     const { warnings } = load('c.yaml', 'mcp_servers: { a: { url: "http://127.0.0.1:1", auth_type: oauth2 } }');
     expect(keys(warnings)).toEqual(['mcp_servers.a.auth_type']);
   });
@@ -260,7 +260,7 @@ describe('other spellings', () => {
     expect(config.servers['a']?.transport).toBe('http');
   });
 
-  test('a type that is no transport is an error', () => {
+  test('a type that is not a transport is an error', () => {
     expect(errors('m.json', '{ "mcpServers": { "a": { "type": "ws", "url": "http://127.0.0.1:1" } } }')).toMatchObject([
       { key: 'mcpServers.a.type', message: expect.stringContaining('"ws"') },
     ]);
@@ -274,20 +274,20 @@ describe('other spellings', () => {
     ['"disabledTools": ["c"]', { allow: [], deny: ['c'] }],
     ['"tools": ["*"]', { allow: ['*'], deny: [] }],
     ['"tools": { "allow": ["a"], "rename": { "a": "b" } }, "disabledTools": ["c"]', { allow: ['a'], deny: ['c'] }],
-  ])('%s chooses among the tools', (written, expected) => {
+  ])('%s filters the tools', (written, expected) => {
     const { config, warnings } = load('m.json', `{ "mcpServers": { "a": { "command": "x", ${written} } } }`);
     expect(config.servers['a']?.tools).toMatchObject(expected);
     expect(warnings).toEqual([]);
   });
 
-  test('several containers are one', () => {
+  test('servers of several containers are merged', () => {
     const { config } = load('m.yaml', 'servers: { a: { command: x } }\nmcpServers: { b: { command: y } }\n');
     expect(Object.keys(config.servers)).toEqual(['a', 'b']);
   });
 });
 
 describe('names', () => {
-  test('differ in more than case and punctuation', () => {
+  test('must differ in more than case and punctuation', () => {
     const text =
       'servers:\n  Weather: { command: x }\n  weather: { command: y }\nmcpServers:\n  a-b: { command: x }\n  a.b: { command: x }\n';
     expect(errors('m.yaml', text)).toMatchObject([
@@ -319,7 +319,7 @@ describe('names', () => {
     expect(errors('m.yaml', 'servers: { "天気": { command: x } }')).toMatchObject([{ code: 'name' }]);
   });
 
-  test('may be those of Object', () => {
+  test('may be names of Object members', () => {
     const { config } = load('m.yaml', 'servers: { constructor: { command: x }, __proto__: { command: y } }');
     expect(config.servers['constructor']?.command).toBe('x');
     expect(config.servers['proto']?.command).toBe('y');
@@ -327,20 +327,20 @@ describe('names', () => {
   });
 });
 
-describe('slips are not taken for keys of other programs', () => {
+describe('misspelt keys do not count as keys of other programs', () => {
   test('at the top of a foreign file', () => {
     expect(errors('m.json', '{ "mcpServers": {}, "auht": { "tokens": [] } }')).toMatchObject([
       { code: 'unknown_key', key: 'auht', fix: 'did you mean auth?' },
     ]);
   });
 
-  test('in a server of a file of our own', () => {
+  test('in a server of a Parley file', () => {
     expect(errors('m.yaml', 'servers: { a: { command: x, invocaton: false } }')).toMatchObject([
       { code: 'unknown_key', key: 'servers.a.invocaton', fix: 'did you mean servers.a.invocation?' },
     ]);
   });
 
-  test('in a server of a foreign file they are only a warning', () => {
+  test('in a server of a foreign file they cause only a warning', () => {
     const { warnings } = load('m.json', '{ "mcpServers": { "a": { "command": "x", "arg": [] } } }');
     expect(warnings).toMatchObject([{ code: 'foreign_key', key: 'mcpServers.a.arg', fix: 'did you mean args?' }]);
   });

@@ -14,7 +14,7 @@ type Container = (typeof CONTAINERS)[number];
 const ROOT_KEYS = Object.keys(SCHEMA.fields);
 const SERVER_KEYS = Object.keys(SCHEMA.fields.servers.item.fields);
 
-/** Rewrites the top of the file in place. Returns the defaults of an editor's `inputs`. */
+/** Rewrites the top-level keys in place. Returns the default values of an editor's `inputs`. */
 export function adaptRoot(root: RawMap, problems: Problems): Map<string, string> {
   const inputs = takeInputs(root);
   const foreign = inputs !== undefined || root.entries.has('mcpServers') || root.entries.has('mcp_servers');
@@ -28,7 +28,7 @@ export function adaptRoot(root: RawMap, problems: Problems): Map<string, string>
       'foreign_key',
       name,
       'belongs to another program and is ignored',
-      'remove it to silence this',
+      'remove it to avoid this warning',
       origin,
     );
   }
@@ -53,7 +53,7 @@ export function adaptServers(root: RawMap, problems: Problems): void {
         if (ours === undefined) continue;
         const other = written.get(ours);
         if (other !== undefined) {
-          const message = `is the same name as ${other}: both are ${show(ours)}`;
+          const message = `is the same name as ${other}: both become ${show(ours)}`;
           problems.error('duplicate', key, message, 'rename one of them', server.origin);
           continue;
         }
@@ -69,7 +69,7 @@ export function adaptServers(root: RawMap, problems: Problems): void {
   if (!root.entries.has('servers')) root.entries.set('servers', { node, origin });
 }
 
-/** Brings the agents under their own names. */
+/** Normalizes the names of the agents. */
 export function adaptAgents(root: RawMap, problems: Problems): void {
   const entry = root.entries.get('agents');
   if (entry?.node.kind !== 'map') return;
@@ -78,7 +78,14 @@ export function adaptAgents(root: RawMap, problems: Problems): void {
     const key = join('agents', name);
     const ours = ownName(name, key, 'agent', agent.origin, problems);
     if (ours === undefined) continue;
-    if (agents.has(ours)) problems.error('duplicate', key, `is ${show(ours)} too`, 'rename one of them', agent.origin);
+    if (agents.has(ours))
+      problems.error(
+        'duplicate',
+        key,
+        `becomes ${show(ours)}, which is the name of another agent`,
+        'rename one of them',
+        agent.origin,
+      );
     agents.set(ours, agent);
   }
   root.entries.set('agents', { ...entry, node: { ...entry.node, entries: agents } });
@@ -112,8 +119,8 @@ function ownName(
     );
     return undefined;
   }
-  const fix = `rename it to ${ours} to silence this`;
-  const message = `a name holds letters, digits, dashes and single underscores: the ${what} is called ${ours}`;
+  const fix = `rename it to ${ours} to avoid this warning`;
+  const message = `a name may contain only letters, digits, dashes and single underscores: the ${what} is called ${ours} here`;
   problems.warn('name', key, message, fix, origin);
   return ours;
 }
@@ -144,17 +151,17 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
     // Under `servers` a key similar to one of ours stays and is refused later: `invocaton: false` must not leave tools callable.
     if (near !== undefined && container === 'servers') continue;
     entries.delete(name);
-    const fix = near === undefined ? (ignored ?? 'remove it to silence this') : `did you mean ${near}?`;
-    problems.warn('foreign_key', join(key, name), 'has no meaning here and is ignored', fix, origin);
+    const fix = near === undefined ? (ignored ?? 'remove it to avoid this warning') : `did you mean ${near}?`;
+    problems.warn('foreign_key', join(key, name), 'is not a key of Parley and is ignored', fix, origin);
   }
   return { ...node, entries };
 }
 
 /** Keys of other programs that people rely on; Parley warns when it ignores them. */
 const IGNORED: Readonly<Record<string, string>> = {
-  alwaysAllow: 'remove it; what needs approval is said in policy.approve',
-  autoApprove: 'remove it; what needs approval is said in policy.approve',
-  trust: 'remove it; what needs approval is said in policy.approve',
+  alwaysAllow: 'remove it; set policy.approve to choose the tools that need approval',
+  autoApprove: 'remove it; set policy.approve to choose the tools that need approval',
+  trust: 'remove it; set policy.approve to choose the tools that need approval',
   timeout: 'write timeouts: { call: 60s } with a unit',
   sandbox: 'do not rely on it: the command runs without a sandbox',
   sandboxEnabled: 'do not rely on it: the command runs without a sandbox',
@@ -193,7 +200,7 @@ function adaptTransport(
   } else if (STREAMABLE.has(said)) {
     set('http');
   } else if (own === undefined) {
-    // VS Code's `http` tries Streamable HTTP and falls back to HTTP+SSE, which is what `auto` does.
+    // VS Code's `http` tries Streamable HTTP and falls back to HTTP+SSE, as `auto` does.
     if (said === 'http') set('auto');
     else if (said === 'sse') set('sse');
     else
@@ -218,7 +225,7 @@ function adaptHeaders(
     const header = AUTH_HEADERS[String(kind.node.value)];
     if (header === undefined) {
       const fix = 'give the credentials in headers';
-      const message = `${show(kind.node.value)} is not supported and ignored`;
+      const message = `${show(kind.node.value)} is not supported and is ignored`;
       problems.warn('foreign_key', join(key, 'auth_type'), message, fix, kind.origin);
     } else if (value?.node.kind === 'scalar' && value.node.value !== null) {
       const [name, prefix] = header;
@@ -242,7 +249,7 @@ const CHOICES: Readonly<Record<string, 'allow' | 'deny'>> = {
   disabledTools: 'deny',
 };
 
-/** `prefix` is the name of the server, where tools may be named with it in front. */
+/** `prefix` is the server's name if tool names may have it as a prefix. */
 function adaptTools(
   entries: Map<string, RawEntry>,
   take: (name: string) => RawEntry | undefined,
@@ -293,7 +300,7 @@ function negated(entry: RawEntry): RawEntry {
   return { ...entry, node: { ...node, value: !node.value } };
 }
 
-/** LiteLLM writes `os.environ/NAME` where others write `${NAME}`. */
+/** Turns LiteLLM's `os.environ/NAME` into `${NAME}`. */
 function osEnviron(raw: Raw): Raw {
   if (raw.kind === 'scalar') {
     const name = typeof raw.value === 'string' ? /^os\.environ\/([A-Za-z_]\w*)$/.exec(raw.value)?.[1] : undefined;

@@ -33,7 +33,7 @@ function check(text: string, env: Environment = {}): readonly Problem[] {
   return problemsOf(() => loadConfig({ cwd: folder, env }));
 }
 
-/** The problems of a configuration, servers left aside. */
+/** The problems of a configuration with a valid server. */
 const checkValue = (value: object, env: Environment = {}) =>
   problemsOf(() => configFrom({ servers: { a: { command: 'x' } }, ...value }, { env }));
 
@@ -62,7 +62,7 @@ describe('finding the file', () => {
     expect(loadConfig({ cwd: folder, env: {} }).config.log.level).toBe('error');
   });
 
-  test('one that cannot be read', () => {
+  test('a file that cannot be read', () => {
     mkdirSync(path.join(folder, 'dir.yaml'));
     for (const [file, what] of [
       ['nope.yaml', 'does not exist'],
@@ -75,14 +75,14 @@ describe('finding the file', () => {
     }
   });
 
-  test('without a file the defaults and the environment speak', () => {
+  test('without a file the defaults and the environment apply', () => {
     const { config, file, warnings } = loadConfig({ cwd: folder, env: { PARLEY_LISTEN: '127.0.0.1:1' } });
     expect(file).toBeUndefined();
     expect(config.listen.port).toBe(1);
     expect(warnings).toMatchObject([{ code: 'empty', key: 'servers' }]);
   });
 
-  test('whether there is anything to load', () => {
+  test('hasConfiguration finds a file, servers or agents', () => {
     expect(hasConfiguration({ cwd: folder, env: {} })).toBe(false);
     expect(hasConfiguration({ cwd: folder, env: { PARLEY_LISTEN: 'x' } })).toBe(false);
     expect(hasConfiguration({ cwd: folder, env: { PARLEY_SERVERS_A_URL: 'x' } })).toBe(true);
@@ -92,7 +92,7 @@ describe('finding the file', () => {
     expect(hasConfiguration({ cwd: folder, env: {} })).toBe(true);
   });
 
-  test('an empty file is an empty configuration, another kind of document is not one', () => {
+  test('an empty file is an empty configuration, and a document that is not a map is refused', () => {
     expect(check('')).toMatchObject([{ severity: 'warning', key: 'servers' }]);
     expect(check('# nothing yet\n')).toMatchObject([{ severity: 'warning', key: 'servers' }]);
     expect(check('- a\n')[0]).toMatchObject({ severity: 'error', code: 'type' });
@@ -135,7 +135,7 @@ cors: { credentials: true }
       ],
       ['error', 'unknown_key', 7, 'callMax', 'is not a known key', 'did you mean timeouts.ca'],
       ['error', 'type', 10, 'servers.two.url', '"ftp://x" has the scheme ftp:', 'write an http:// or http'],
-      ['error', 'type', 11, 'servers.three', '"oops" was given for a map', 'write servers.three as a'],
+      ['error', 'type', 11, 'servers.three', '"oops" is not a map', 'write servers.three as a'],
       ['error', 'type', 6, 'naming.separator', '"/" is not one of the choices', 'write one of __, ., -'],
       ['error', 'unknown_key', 4, 'timeouts.cal', 'is not a known key', 'did you mean timeouts.ca'],
       ['error', 'type', 3, 'timeouts.call', '"5x" is not a duration', 'write a number with a un'],
@@ -155,7 +155,7 @@ cors: { credentials: true }
         'conflict',
         14,
         'cors.credentials',
-        'true cannot stand together with the origin "*"',
+        'true is not allowed with the origin "*"',
         'name the origins, or set',
       ],
       ['error', 'required', 9, 'servers.one', 'has neither url nor command', 'give one of them'],
@@ -163,7 +163,7 @@ cors: { credentials: true }
     ]);
   });
 
-  test('are written as one would read them', () => {
+  test('are formatted with their origin, key, message and fix', () => {
     const [problem] = check('timeouts: { call: 5x }\nservers: { a: { command: x } }\n');
     expect(problem && formatProblem(problem)).toBe(
       'error: parley.yaml:1: timeouts.call: "5x" is not a duration\n' +
@@ -171,12 +171,12 @@ cors: { credentials: true }
     );
   });
 
-  test('of the syntax carry the line', () => {
+  test('in the syntax have a line number', () => {
     expect(check('servers:\n  a: [1, 2\n')[0]).toMatchObject({ code: 'syntax', origin: { file: 'parley.yaml' } });
     expect(check('a: 1\na: 2\n')).toMatchObject([{ code: 'syntax', origin: { line: 2 } }]);
   });
 
-  test('an unset variable is one problem, wherever it stands', () => {
+  test('an unset variable is one problem, in any key', () => {
     const servers = {
       a: { url: 'http://127.0.0.1', headers: { 'X-Key': '${X}' } },
       b: { command: '${X}', args: ['${X}'] },
@@ -199,7 +199,7 @@ cors: { credentials: true }
     ]);
   });
 
-  test('of a server that is switched off it is only a warning', () => {
+  test('an unset variable of a disabled server is only a warning', () => {
     const servers = {
       a: { url: 'https://${X}/mcp', headers: { 'X-Key': '${X}' }, enabled: false },
       b: { command: 'x' },
@@ -228,7 +228,7 @@ cors: { credentials: true }
     expect(configFrom({ hosts: 'a.example' }).config.hosts).toEqual(['a.example']);
   });
 
-  test('a key with nothing after it is left out', () => {
+  test('a key without a value counts as missing', () => {
     expect(check('servers: { a: { command: x, env: } }\nhosts:\ntimeouts:\nlog: { level: }\n')).toEqual([]);
     expect(checkValue({ servers: { a: { url: 'http://127.0.0.1', headers: { 'X-Key': null } } } })).toMatchObject([
       { code: 'required', key: 'servers.a.headers.X-Key' },
@@ -238,7 +238,7 @@ cors: { credentials: true }
 
 describe('secrets', () => {
   const secret = 'hush-hush-0123456789-hush-hush-xyz';
-  test('are masked in what is shown and in problems', () => {
+  test('are masked in the shown configuration and in problems', () => {
     const value = {
       servers: {
         web: { url: `https://ada:${secret}@x.example/mcp?api_key=${secret}`, headers: { Authorization: secret } },
@@ -262,7 +262,7 @@ describe('secrets', () => {
     expect(JSON.stringify(shown).replace(`-k=${secret}`, '')).not.toContain('hush');
   });
 
-  test('from a variable whose name says so are masked wherever they end up', () => {
+  test('from a variable with a secret-looking name are masked in every key', () => {
     const env = { API_KEY: secret };
     expect(JSON.stringify(checkValue({ publicUrl: '${API_KEY}' }, env))).not.toContain('hush');
     const { shown } = configFrom({ servers: { a: { command: 'x', args: ['-k${API_KEY}'] } } }, { env });
@@ -288,7 +288,7 @@ describe('where the gateway listens', () => {
     },
   );
 
-  test('tokens in clear are warned of, away from loopback', () => {
+  test('tokens over plain HTTP on a non-loopback address cause a warning', () => {
     const clear = [{ severity: 'warning', code: 'clear', key: 'listen', fix: expect.stringContaining('tls:') }];
     expect(checkValue({ listen: '0.0.0.0:4600', auth })).toMatchObject(clear);
     expect(checkValue({ listen: '0.0.0.0:4600', auth, publicUrl: 'http://gateway.example.com' })).toMatchObject(clear);
@@ -297,7 +297,7 @@ describe('where the gateway listens', () => {
     expect(checkValue({ listen: '127.0.0.1:4600', auth })).toEqual([]);
   });
 
-  test('TLS needs a certificate and its key, and files that can be read', () => {
+  test('TLS requires a certificate and its key, in readable files', () => {
     const file = fileURLToPath(import.meta.url);
     expect(checkValue({ tls: { cert: file } })).toMatchObject([{ code: 'required', key: 'tls.key' }]);
     expect(checkValue({ tls: { key: file } })).toMatchObject([{ code: 'required', key: 'tls.cert' }]);
@@ -322,7 +322,7 @@ describe('where the gateway listens', () => {
     expect(checkValue({ listen })).toEqual([]);
   });
 
-  test('nor does a gateway that opens no port', () => {
+  test('a gateway that opens no port does not', () => {
     expect(
       problemsOf(() => configFrom({ listen: '0.0.0.0:1', servers: { a: { command: 'x' } } }, { listens: false })),
     ).toEqual([]);
@@ -364,7 +364,7 @@ describe('callers', () => {
 
 describe('servers', () => {
   const servers = (value: object, rest: object = {}) => checkValue({ servers: value, ...rest });
-  test('what has no effect is warned about', () => {
+  test('keys without effect cause a warning', () => {
     const found = servers({
       a: { url: 'http://127.0.0.1', args: ['x'], env: { A: 'b' }, cwd: '.' },
       b: { command: 'x', headers: { A: 'b' }, transport: 'http' },
@@ -378,7 +378,7 @@ describe('servers', () => {
     ]);
   });
 
-  test('the endpoints of HTTP+SSE are no names', () => {
+  test('the names of the HTTP+SSE endpoints are reserved', () => {
     expect(servers({ sse: { command: 'x' }, Messages: { command: 'x' } })).toMatchObject([
       { severity: 'error', code: 'name', key: 'servers.sse' },
       { severity: 'error', code: 'name', key: 'servers.messages' },
@@ -392,32 +392,36 @@ describe('servers', () => {
     expect(servers({ ab: { command: 'x' } }, { naming: { separator: '-' } })).toEqual([]);
   });
 
-  test('headers are ones that can be sent', () => {
+  test('headers must be valid in HTTP', () => {
     expect(servers({ a: { url: 'http://127.0.0.1', headers: { 'X Y': 'a', 'X-Z': 'a\r\nb' } } })).toMatchObject([
       { code: 'type', key: 'servers.a.headers.X-Z', message: '******** cannot be sent in a header' },
       { code: 'type', key: 'servers.a.headers.X Y' },
     ]);
   });
 
-  test('tools are offered under names that are names, each its own', () => {
+  test('the new names of tools are valid and unique', () => {
     const tools = { allow: ['read', 'a'], deny: ['a', ''], rename: { read: 'open', cat: 'open', x: 'no spaces' } };
     expect(servers({ a: { command: 'x', tools } })).toMatchObject([
       { code: 'type', key: 'servers.a.tools.deny[1]' },
       { code: 'type', key: 'servers.a.tools.rename.x', message: '"no spaces" is not a name for a tool' },
-      { severity: 'warning', key: 'servers.a.tools.deny[0]', message: '"a" is allowed and denied; it is not offered' },
-      { code: 'duplicate', key: 'servers.a.tools.rename.cat', message: '"open" is the new name of "read" too' },
+      {
+        severity: 'warning',
+        key: 'servers.a.tools.deny[0]',
+        message: '"a" is both allowed and denied, so it is not offered',
+      },
+      { code: 'duplicate', key: 'servers.a.tools.rename.cat', message: '"open" is also the new name of "read"' },
     ]);
     expect(servers({ a: { command: 'x', tools: { rename: { a: 'b', b: 'a' } } } })).toEqual([]);
   });
 
-  test('a revision is one that is spoken', () => {
+  test('a revision must be a supported one', () => {
     expect(servers({ a: { command: 'x', revision: '1999-01-01' } })).toMatchObject([
       { key: 'servers.a.revision', fix: expect.stringMatching(/auto, modern, legacy, \d{4}-\d\d-\d\d, /) },
     ]);
     for (const revision of ['auto', 'modern', 'legacy']) expect(servers({ a: { command: 'x', revision } })).toEqual([]);
   });
 
-  test('times are those of the gateway unless it has its own', () => {
+  test('times default to those of the gateway', () => {
     const { config } = configFrom({
       timeouts: { call: '30s' },
       servers: {
@@ -427,7 +431,7 @@ describe('servers', () => {
         d: { url: 'http://127.0.0.1/' },
       },
     });
-    // A command may have to be fetched before it starts.
+    // npx or uvx may have to download the program first.
     expect(config.servers['a']?.timeouts).toEqual({ connect: 60_000, call: 30_000, callMax: 600_000 });
     expect(config.servers['b']?.timeouts).toEqual({ connect: 1000, call: 3_600_000, callMax: 3_600_000 });
     expect(config.servers['c']?.timeouts).toEqual({ connect: 60_000, call: 10_000, callMax: 10_000 });
@@ -443,12 +447,12 @@ describe('servers', () => {
     ]);
   });
 
-  test('calls can be switched off for one of them', () => {
+  test('calls can be disabled for one server', () => {
     const { config } = configFrom({ servers: { a: { command: 'x', invocation: false }, b: { command: 'x' } } });
     expect([config.servers['a']?.invocation, config.servers['b']?.invocation]).toEqual([false, true]);
   });
 
-  test('a file of variables that is missing is an error, or a warning where the server is off', () => {
+  test('a missing envFile is an error, or a warning if the server is disabled', () => {
     expect(servers({ a: { command: 'x', envFile: '/no/such' } })).toMatchObject([
       { severity: 'error', code: 'file', key: 'servers.a.envFile', message: '"/no/such" cannot be read (ENOENT)' },
     ]);
@@ -457,7 +461,7 @@ describe('servers', () => {
     ]);
   });
 
-  test('TLS names files that are there and hold PEM, and a certificate comes with its key', () => {
+  test('TLS files must exist and contain PEM, and a certificate requires its key', () => {
     write('ca.pem', '-----BEGIN CERTIFICATE-----\n');
     write('other.txt', 'nothing');
     const inline = '-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n';
@@ -485,7 +489,7 @@ describe('servers', () => {
     for (const proxy of ['socks5://p:1', 'p:3128', '']) expect(one(proxy)).toMatchObject([{ code: 'type' }]);
   });
 
-  test('relative paths start at the file', () => {
+  test('relative paths start at the folder of the file', () => {
     mkdirSync(path.join(folder, 'sub'));
     write('sub/x.yaml', 'data: state\nservers: { a: { command: x, cwd: .. } }\n');
     const { config } = loadConfig({ cwd: folder, env: {}, file: 'sub/x.yaml' });
@@ -500,7 +504,7 @@ test('origins: the wildcard is for CORS only, and never with credentials (C-15)'
   expect(checkValue({ cors: { credentials: true, origins: ['https://a.example'] } })).toEqual([]);
 });
 
-describe('whatever is written', () => {
+describe('random input', () => {
   const KEYS = [
     'servers',
     'mcpServers',
@@ -531,7 +535,7 @@ describe('whatever is written', () => {
     ),
   }));
 
-  test('a value gives a configuration or a ConfigError', () => {
+  test('every value gives a configuration or a ConfigError', () => {
     fc.assert(
       fc.property(tree, (value) => {
         for (const problem of problemsOf(() => configFrom(value))) expect(problem.fix).not.toBe('');
@@ -540,7 +544,7 @@ describe('whatever is written', () => {
     expect(({} as Record<string, unknown>)['url']).toBeUndefined();
   });
 
-  test('a text does too, in either format', () => {
+  test('every text gives a configuration or a ConfigError, in both formats', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       tree.map((value) => JSON.stringify(value)),
@@ -554,7 +558,7 @@ describe('whatever is written', () => {
     );
   });
 
-  test('an environment never stops it', () => {
+  test('every environment gives a configuration or a ConfigError', () => {
     const name = fc.stringMatching(/^PARLEY_(SERVERS|AUTH|TOKENS|TIMEOUTS|CALL|MAX|URL|ENV|HEADERS|[0-3A-C]|_){0,6}$/);
     fc.assert(
       fc.property(fc.dictionary(name, fc.string()), (env) => {

@@ -15,7 +15,7 @@ import { showConfig } from './show.js';
 const DEFAULT_FILES = ['parley.yaml', 'parley.yml', 'parley.json'] as const;
 
 export interface LoadOptions {
-  /** As given with `--config`; relative to `cwd`. */
+  /** The value of `--config`; relative to `cwd`. */
   readonly file?: string;
   readonly cwd?: string;
   readonly env?: Environment;
@@ -61,7 +61,7 @@ export function hasConfiguration(options: LoadOptions = {}): boolean {
   );
 }
 
-/** A configuration given by a program; the environment is read only when it is passed in. */
+/** Reads a configuration that a program supplies. Environment variables apply only if `env` is given. */
 export function configFrom(value: unknown, options: Omit<LoadOptions, 'file'> = {}): Loaded {
   const origin = { directory: options.cwd ?? process.cwd() };
   return interpret(fromValue(value, origin), new Problems(), { ...options, env: options.env ?? {} });
@@ -125,7 +125,7 @@ function asRoot(raw: Raw, problems: Problems): RawMap {
   // An empty file is an empty configuration.
   if (raw.kind === 'list' || raw.value !== null) {
     const fix = 'write keys and values, such as listen: 127.0.0.1:4600';
-    problems.error('type', '', 'the file does not hold a map of keys', fix, raw.origin);
+    problems.error('type', '', 'the file is not a map of keys and values', fix, raw.origin);
   }
   return emptyMap(raw.origin);
 }

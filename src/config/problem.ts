@@ -1,11 +1,11 @@
 import { hideCredentials, MASK } from '../identity/secrets.js';
 
-/** Where a value was written: a line of a file, or an environment variable. */
+/** The place where a value was written: a line of a file, or an environment variable. */
 export interface Origin {
   readonly file?: string;
   readonly line?: number;
   readonly variable?: string;
-  /** Relative paths are taken from here: the file's folder, or the working directory for environment variables. */
+  /** The folder that relative paths start at: the file's, or the working directory for environment variables. */
   readonly directory?: string;
 }
 
@@ -64,7 +64,7 @@ export class Problems {
   }
 }
 
-/** The configuration cannot be used; `problems` holds every error and every warning found on the way. */
+/** The configuration cannot be used; `problems` contains every error and every warning. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   readonly problems: readonly Problem[];
@@ -92,7 +92,7 @@ export function formatProblem(problem: Problem): string {
   return `${problem.severity}: ${where === '' ? '' : `${where}: `}${key}${problem.message}\n  fix: ${problem.fix}`;
 }
 
-/** A value as it is shown in a message: short, on one line, and never a secret. */
+/** A value for display in a message: short, on one line, and never a secret. */
 export function show(value: unknown, secret = false): string {
   if (secret) return MASK;
   const text = typeof value === 'string' ? JSON.stringify(hideCredentials(value)) : String(value);
@@ -115,7 +115,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** Insertions, deletions, substitutions and swaps of neighbours, each counted once. */
+/** The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`. */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -7,7 +7,7 @@ function parse(text: string, format: 'yaml' | 'json' = 'yaml') {
   return { raw: parseText(text, format, { file: 'f' }, problems), problems: problems.all };
 }
 
-/** Plain values, for comparing. */
+/** The plain values, for comparison. */
 function plain(raw: Raw | undefined): unknown {
   if (raw === undefined) return undefined;
   if (raw.kind === 'scalar') return raw.value;
@@ -67,7 +67,7 @@ describe('YAML', () => {
     );
   });
 
-  test('aliases that multiply without end are refused', () => {
+  test('aliases that expand to too many values are refused', () => {
     const rows = ['a0: &a0 [x, x, x, x, x, x, x, x, x, x]'];
     for (let i = 1; i < 10; i++)
       rows.push(
@@ -80,13 +80,13 @@ describe('YAML', () => {
     expect(problems).toMatchObject([{ code: 'syntax', message: expect.stringContaining('aliases') }]);
   });
 
-  test('an alias that holds itself is refused', () => {
+  test('an alias that contains itself is refused', () => {
     expect(parse('a: &a [*a]\n').problems).toMatchObject([
       { code: 'syntax', message: expect.stringContaining('nested') },
     ]);
   });
 
-  test('syntax errors are all reported, with their lines and without what stands there', () => {
+  test('all syntax errors are reported, with their lines and without the text there', () => {
     const { raw, problems } = parse('a: [1, 2\nb: "open\nc: }hush-hush\n');
     expect(raw).toBeUndefined();
     expect(problems.length).toBeGreaterThan(0);

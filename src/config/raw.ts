@@ -78,7 +78,7 @@ export function parseText(text: string, format: 'yaml' | 'json', origin: Origin,
     return new Reader(document, lineOf).read(document.contents);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
-    problems.error('syntax', '', error.message, 'write the values out, without aliases inside aliases', origin);
+    problems.error('syntax', '', error.message, 'write the values without nested aliases', origin);
     return undefined;
   }
 }
@@ -125,7 +125,7 @@ class Reader {
   }
 }
 
-/** A configuration given by a program instead of a file. */
+/** A configuration that a program supplies instead of a file. */
 export function fromValue(value: unknown, origin: Origin): Raw {
   if (Array.isArray(value)) return { kind: 'list', items: value.map((item) => fromValue(item, origin)), origin };
   if (typeof value === 'object' && value !== null) {

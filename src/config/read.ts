@@ -7,14 +7,14 @@ export interface Reading {
   readonly problems: Problems;
   /** The base of relative paths that come from no file, such as defaults. */
   readonly workingDirectory: string;
-  /** Where each key was written, for rules that look at several keys at once. */
+  /** The origin of each key, for rules that combine several keys. */
   readonly origins: Map<string, Origin>;
 }
 
 /** Validates and converts the parsed file. It reports every problem; the value is usable only without errors. */
 export function readField(field: Field, raw: Raw | undefined, key: string, reading: Reading): unknown {
   if (raw !== undefined) reading.origins.set(key, raw.origin);
-  // A key with nothing after it (`hosts:`) is a key left out.
+  // A key without a value (`hosts:`) counts as missing.
   const written = raw?.kind === 'scalar' && raw.value === null ? undefined : raw;
   switch (field.kind) {
     case 'scalar':
@@ -47,7 +47,7 @@ function readScalar(field: Scalar<unknown>, raw: Raw | undefined, key: string, r
   }
   if (raw.kind !== 'scalar') {
     const found = raw.kind === 'list' ? 'a list' : 'a map';
-    problems.error('type', key, `${found} was given for a single value`, `write ${article(field.type)}`, raw.origin);
+    problems.error('type', key, `${found} is not a single value`, `write ${article(field.type)}`, raw.origin);
     return fallback();
   }
   const value = raw.value ?? '';
@@ -65,14 +65,14 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
   // A single value in the place of a list becomes a list of one.
   const items = raw.kind === 'list' ? raw.items : raw.kind === 'scalar' ? [raw] : undefined;
   if (items === undefined) {
-    reading.problems.error('type', key, 'a map was given for a list', 'write a list: [a, b]', raw.origin);
+    reading.problems.error('type', key, 'a map is not a list', 'write a list: [a, b]', raw.origin);
     return [];
   }
   return items.map((item, index) => readField(field.item, item, `${key}[${index}]`, reading));
 }
 
 function readMap(field: Dictionary<Field>, raw: Raw | undefined, key: string, reading: Reading): object {
-  // No prototype: a server may be called `constructor`.
+  // Without a prototype, because a server may be called `constructor`.
   const result: Record<string, unknown> = Object.create(null);
   const map = asMap(raw, key, reading.problems);
   for (const [name, { node, origin }] of map.entries) {
@@ -91,7 +91,7 @@ function readGroup(field: Group<Fields>, raw: Raw | undefined, key: string, read
   for (const [name, entry] of map.entries) {
     if (Object.hasOwn(field.fields, name)) continue;
     const near = nearest(name, Object.keys(field.fields));
-    const elsewhere = near === undefined ? homeOf(name, field.fields, key) : join(key, near);
+    const elsewhere = near === undefined ? deeperKey(name, field.fields, key) : join(key, near);
     const fix =
       elsewhere === undefined
         ? `remove it; the keys here are ${Object.keys(field.fields).join(', ')}`
@@ -111,12 +111,12 @@ function asMap(raw: Raw | undefined, key: string, problems: Problems): RawMap {
   if (raw.kind === 'map') return raw;
   const found = raw.kind === 'list' ? 'a list' : show(raw.value);
   const what = key === '' ? 'the configuration' : key;
-  problems.error('type', key, `${found} was given for a map`, `write ${what} as a map of keys and values`, raw.origin);
+  problems.error('type', key, `${found} is not a map`, `write ${what} as a map of keys and values`, raw.origin);
   return emptyMap(raw.origin);
 }
 
-/** A key written one level too high: `callMax` at the top is `timeouts.callMax`. */
-function homeOf(name: string, fields: Fields, key: string): string | undefined {
+/** The path of a key that was written one level too high: `timeouts.callMax` for `callMax` at the top. */
+function deeperKey(name: string, fields: Fields, key: string): string | undefined {
   for (const [section, field] of Object.entries(fields)) {
     if (field.kind === 'group' && Object.hasOwn(field.fields, name)) return `${join(key, section)}.${name}`;
   }

@@ -43,14 +43,14 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
 }
 
-/** One server that joins a configuration in use. Its problems are in `reading`. */
+/** Completes one server that is added to a configuration in effect. Problems go to `reading`. */
 export function completeServer(name: string, server: WrittenServer, config: Config, reading: Reading): ServerConfig {
   const rules = new Rules(config, reading);
   rules.serverBesideAgents(name);
   return rules.server(name, server);
 }
 
-/** One agent that joins a configuration in use. Its problems are in `reading`. */
+/** Completes one agent that is added to a configuration in effect. Problems go to `reading`. */
 export function completeAgent(name: string, agent: WrittenAgent, config: Config, reading: Reading): AgentConfig {
   return new Rules(config, reading).agent(name, agent);
 }
@@ -84,7 +84,7 @@ class Rules {
       this.#problems.error(
         'exposed',
         key,
-        `${show(formatListen(address))} can be reached from other machines, and without auth everyone there may call`,
+        `${show(formatListen(address))} can be reached from other machines, and without auth everyone there can call the gateway`,
         'add auth: { tokens: [{ name: ada, token: … }] }, or listen on 127.0.0.1',
         this.at(key),
       );
@@ -131,8 +131,8 @@ class Rules {
     this.#problems.warn(
       'clear',
       'listen',
-      `on ${show(formatListen(listen))} tokens travel in clear: there is no tls, and publicUrl is not an https:// URL`,
-      'add tls: { cert: …, key: … }; behind a proxy that speaks TLS set publicUrl: https://…',
+      `on ${show(formatListen(listen))} tokens travel unencrypted: tls is not set, and publicUrl is not an https:// URL`,
+      'add tls: { cert: …, key: … }; behind a proxy that terminates TLS set publicUrl: https://…',
       this.at('listen'),
     );
   }
@@ -155,8 +155,8 @@ class Rules {
     for (const [index, { name, token }] of (tokens as readonly Partial<CallerToken>[]).entries()) {
       const key = `auth.tokens[${index}]`;
       const whose = name === undefined ? 'the token' : `the token of ${show(name)}`;
-      this.unique(names, name, index, `${key}.name`, `${show(name)} is the name of another caller too`);
-      this.unique(secrets, token, index, `${key}.token`, `${whose} is also another caller's`);
+      this.unique(names, name, index, `${key}.name`, `${show(name)} is also the name of another caller`);
+      this.unique(secrets, token, index, `${key}.token`, `${whose} is also the token of another caller`);
       for (const finding of token === undefined ? [] : assessToken(token)) {
         const message = `${whose} ${finding.message}`;
         const at = this.at(`${key}.token`);
@@ -184,7 +184,7 @@ class Rules {
     const { origins, credentials } = this.config.cors;
     if (!credentials || !origins.includes('*')) return;
     const fix = 'name the origins, or set cors.credentials: false';
-    const message = 'true cannot stand together with the origin "*"';
+    const message = 'true is not allowed with the origin "*"';
     this.#problems.error('conflict', 'cors.credentials', message, fix, this.at('cors.credentials'));
   }
 
@@ -215,22 +215,22 @@ class Rules {
     return this.complete(server, key);
   }
 
-  /** In a file the agent of the same name reports the conflict. */
+  /** For entries added at run time; in a file the check of the agent reports the conflict. */
   serverBesideAgents(name: string): void {
     const agent = this.config.agents[name];
     if (!agent || !hasTools(agent)) return;
     const key = join('servers', name);
-    const message = `${show(name)} is the name of an agent too, and both have tools`;
+    const message = `${show(name)} is also the name of an agent, and both offer tools`;
     this.#problems.error('name', key, message, 'give the server another name', this.at(key));
   }
 
   private serverName(name: string, key: string): void {
     if (name === 'sse' || name === 'messages') {
-      const message = `${show(name)} is taken: /mcp/${name} is an endpoint of its own`;
+      const message = `${show(name)} is taken: /mcp/${name} is an endpoint of the gateway`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-server`, this.at(key));
     }
     if (this.config.naming.separator === '-' && name.includes('-')) {
-      const message = `${show(name)} contains the separator "-", so its tools could not be told apart`;
+      const message = `${show(name)} contains the separator "-", so its tool names would be ambiguous`;
       this.#problems.error('name', key, message, 'rename it, or set naming.separator: "__"', this.at(key));
     }
   }
@@ -276,12 +276,12 @@ class Rules {
 
   private agentName(name: string, agent: WrittenAgent, key: string): void {
     if (RESERVED_AGENTS.has(name.toLowerCase())) {
-      const message = `${show(name)} is taken: /a2a/${name} is an endpoint of its own`;
+      const message = `${show(name)} is taken: /a2a/${name} is an endpoint of the gateway`;
       this.#problems.error('name', key, message, `rename it, for example to ${name}-agent`, this.at(key));
     }
     if (!hasTools(agent)) return;
     if (this.config.servers[name]) {
-      const message = `${show(name)} is the name of a server too, and both have tools`;
+      const message = `${show(name)} is also the name of a server, and both offer tools`;
       this.#problems.error('name', key, message, 'rename one of them, or set mcp: false here', this.at(key));
     }
     this.serverName(name, key);
@@ -308,7 +308,7 @@ class Rules {
     for (const [index, pattern] of deny.entries()) {
       if (!allow.includes(pattern)) continue;
       const at = `${key}.deny[${index}]`;
-      const message = `${show(pattern)} is allowed and denied; it is not offered`;
+      const message = `${show(pattern)} is both allowed and denied, so it is not offered`;
       this.#problems.warn('conflict', at, message, 'remove it from one of them', this.at(at));
     }
     const taken = new Map<string, string>();
@@ -316,8 +316,8 @@ class Rules {
       const at = join(join(key, 'rename'), own);
       const other = taken.get(name);
       if (other !== undefined) {
-        const message = `${show(name)} is the new name of ${show(other)} too`;
-        this.#problems.error('duplicate', at, message, 'give each tool a name of its own', this.at(at));
+        const message = `${show(name)} is also the new name of ${show(other)}`;
+        this.#problems.error('duplicate', at, message, 'give each tool a different name', this.at(at));
       } else taken.set(name, own);
     }
   }
@@ -354,7 +354,7 @@ class Rules {
 
   private pemFile(file: string): string | undefined {
     try {
-      return isPem(readFileSync(file, 'latin1')) ? undefined : 'holds no PEM text';
+      return isPem(readFileSync(file, 'latin1')) ? undefined : 'contains no PEM text';
     } catch (error) {
       return `cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`;
     }
@@ -403,5 +403,5 @@ class Rules {
   }
 }
 
-/** Whether the skills of an agent are tools of the gateway; an agent that is made of tools adds none. */
+/** Whether the skills of an agent are also tools of the gateway; an agent made of tools adds no tools. */
 const hasTools = ({ mcp, tools }: Pick<WrittenAgent, 'mcp' | 'tools'>): boolean => mcp && tools.length === 0;

@@ -125,16 +125,16 @@ test('the defaults of an agent', () => {
 });
 
 test.each([
-  ['is taken: /a2a/push is an endpoint of its own', { agents: { push: { url: 'http://127.0.0.1:1' } } }],
+  ['is taken: /a2a/push is an endpoint of the gateway', { agents: { push: { url: 'http://127.0.0.1:1' } } }],
   ['has neither url nor tools', { agents: { a: {} } }],
   ['has both a url and tools', { agents: { a: { url: 'http://127.0.0.1:1', tools: ['x'] } } }],
-  ['is the name of a server too', { servers: { a: { command: 'x' } }, agents: { a: { url: 'http://127.0.0.1:1' } } }],
+  ['is also the name of a server', { servers: { a: { command: 'x' } }, agents: { a: { url: 'http://127.0.0.1:1' } } }],
   ['can be reached from other machines', { grpc: { listen: '0.0.0.0:4601' } }],
-])('an agent that cannot be: %s', (message, value) => {
+])('an agent is refused: %s', (message, value) => {
   expect(() => configFrom(value)).toThrow(message);
 });
 
-test('every revision that is spoken can be asked for', () => {
+test('every supported revision can be configured', () => {
   for (const revision of REVISION_DATES) {
     expect(configFrom({ servers: { a: { command: 'x', revision } } }).config.servers['a']?.revision).toBe(revision);
   }
@@ -147,7 +147,7 @@ function* scalars(field: Field, key: string): Generator<[string, Extract<Field, 
   } else yield* scalars(field.item, key);
 }
 
-test('every default can be read, and reads the same when shown again', () => {
+test('every default is valid, and its shown form reads as the same value', () => {
   for (const [key, field] of scalars(SCHEMA, '')) {
     if (field.default === undefined || field.default === null) continue;
     const value = field.read(field.default, { directory: '/here' });
@@ -163,7 +163,7 @@ test('every key is described in one sentence', () => {
   }
 });
 
-test('the type says what the table says', () => {
+test('the type matches the schema', () => {
   expectTypeOf<Config['listen']>().toEqualTypeOf<ListenAddress>();
   expectTypeOf<Config['data']>().toEqualTypeOf<string>();
   expectTypeOf<Config['timeouts']['callMax']>().toEqualTypeOf<number>();
