@@ -1,4 +1,4 @@
-/** What a failing stdio server is said to fail of, word for word: to its operator, to its callers, and in its output. */
+/** The exact messages for a failing stdio server: to its operator, to its callers, and in its output. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -20,9 +20,9 @@ const SECRET = 'hunter2-hunter2-hunter2';
 const TOKEN = 'sk-live-abcdefghijklmnop';
 
 let folder: string;
-/** Everybody on this machine may call, and is an operator. */
+/** A gateway without tokens: every caller is an operator. */
 let open: RunningGateway;
-/** Callers are known by their tokens. */
+/** A gateway with tokens. */
 let guarded: RunningGateway;
 
 const inFolder = (name: string): string => join(folder, name);
@@ -39,7 +39,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   'leaky.mjs': `console.error('login with ' + process.env.PASSWORD + ' and ' + process.argv[3] + ' failed');\nprocess.exit(1);`,
 };
 
-/** What the programs print that are not there on every machine. */
+/** The output of programs that are not installed on every machine. */
 const PROGRAMS: Readonly<Record<string, string>> = {
   npx: `npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/no-such-server - Not found
@@ -121,7 +121,7 @@ const errorOf = async (gateway: RunningGateway, server: string, headers = {}): P
   );
 };
 
-/** The server, what its operator is told after its name, and what its callers are told. */
+/** The server, the message to its operator after its name, and the message to its callers. */
 const FAILURES: readonly (readonly [string, () => string, string])[] = [
   [
     'missing',
@@ -228,19 +228,19 @@ const FAILURES: readonly (readonly [string, () => string, string])[] = [
 ];
 
 describe('a server that fails', () => {
-  it.concurrent.each(FAILURES)('%s: where everybody is an operator', async (server, problem) => {
+  it.concurrent.each(FAILURES)('%s: message to an operator', async (server, problem) => {
     expect(await errorOf(open, server)).toBe(
       `Server "${server}" cannot be reached: ${problem()}; "parley logs ${server}" shows its output`,
     );
   });
 
-  it.concurrent.each(FAILURES)('%s: to callers that are known by a token', async (server, _, summary) => {
+  it.concurrent.each(FAILURES)('%s: message to callers with a token', async (server, _, summary) => {
     expect(await errorOf(guarded, server, as(ADA))).toBe(
       `Server "${server}" cannot be reached: ${summary}; for an operator, "parley logs ${server}" shows its output`,
     );
   });
 
-  it('at the handshake of an older client too', async () => {
+  it('is explained at the handshake of a legacy client too', async () => {
     const { json } = await ask(`${open.url}/mcp/throws`, {
       headers: { accept: 'application/json, text/event-stream' },
       body: initializeBody('2025-06-18', 7),
@@ -248,7 +248,7 @@ describe('a server that fails', () => {
     expect(json.error.message).toContain('Error: no database at db:5432');
   });
 
-  it('a command that is not there', async () => {
+  it('a command that does not exist', async () => {
     expect(await errorOf(open, 'not-there')).toBe(
       'Server "not-there" cannot be reached: cannot start "no-such-command-anywhere": it is not on the PATH; install it, ' +
         'give its full path in `command`, or set PATH in `env`',
@@ -262,7 +262,7 @@ describe('a server that fails', () => {
     );
   });
 
-  it('to the client that started the gateway with parley stdio', async () => {
+  it('is explained to the client of parley stdio', async () => {
     const parley = spawn(NODE, [BIN, 'stdio', '--config', guarded.file], {
       stdio: ['pipe', 'pipe', 'ignore'],
       env: { ...process.env, PARLEY_DATA: inFolder('stdio-data') },
@@ -289,13 +289,13 @@ describe('a server that fails', () => {
     await exit;
   });
 
-  it('a server that speaks only versions of the future', async () => {
+  it('a server that supports only future versions', async () => {
     const expected = 'speaks only protocol versions this gateway does not know: 2099-01-01';
     for (const message of [await errorOf(open, 'future'), await errorOf(guarded, 'future', as(ADA))])
       expect(message.replace(/cannot be reached: it |; .*$/g, '')).toBe(`Server "future" ${expected}`);
   });
 
-  it('a server that crashes in the middle of a call says of what, and comes back', async () => {
+  it('a server that crashes during a call is explained, and restarts', async () => {
     const crash = async (gateway: RunningGateway, headers = {}) =>
       (await modernCall(`${gateway.url}/mcp/works`, 'crash', {}, { headers })).json.error.message as string;
     expect(await crash(open)).toBe(
@@ -331,7 +331,7 @@ describe('the output of a server', () => {
     expect(reply.body).not.toContain(TOKEN);
   });
 
-  it('is for administrators only, and only from this machine where there are none', async () => {
+  it('is for administrators only; without tokens only for callers on this machine', async () => {
     expect((await logs(guarded, 'throws')).status).toBe(401);
     const refused = await logs(guarded, 'throws', as(ADA));
     expect(refused.status).toBe(403);
@@ -344,7 +344,7 @@ describe('the output of a server', () => {
     expect((await logs(open, 'throws', {}, 'POST')).status).toBe(405);
   });
 
-  it('is asked for a server that is not there', async () => {
+  it('is refused for a server that does not exist', async () => {
     const reply = await logs(open, 'nowhere');
     expect(reply.status).toBe(404);
     expect(reply.json.error.message).toMatch(/^There is no server "nowhere"; the servers are missing, imports, /);
@@ -376,7 +376,7 @@ describe('the output of a server', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ server: 'python', lines: expect.any(Array) });
   });
 
-  it('is shown by parley logs to whoever has the configuration with its tokens', async () => {
+  it('is shown by parley logs with the token of the configuration', async () => {
     const { code, stdout } = await parley('logs', 'works', '--config', guarded.file, '--url', guarded.url);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^# works is /);
@@ -387,11 +387,11 @@ describe('the output of a server', () => {
     expect(away).toMatchObject({
       code: 1,
       stderr:
-        'parley: no gateway answers at http://127.0.0.1:1; start it with parley serve, or name another with --url\n',
+        'parley: no gateway answers at http://127.0.0.1:1; start one with parley serve, or give another URL with --url\n',
     });
   });
 
-  it('is in the log at the level debug, with the name of the server', async () => {
+  it('is in the log at level debug, with the name of the server', async () => {
     const lines = open
       .log()
       .split('\n')

@@ -1,4 +1,6 @@
-/** SIGHUP reads the configuration again: what changed is applied, what did not keeps running, and the process never ends. */
+/**
+ * SIGHUP reloads the configuration: changes are applied, unchanged servers keep running, and the process never ends.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,7 +14,7 @@ import { initializeBody, modern, modernCall } from '../input/support/speak.js';
 import { ask, eventually as soon } from '../input/support/wire.js';
 import { BIN, type RunningGateway, startGateway } from '../support/gateway.js';
 
-/** A busy machine takes its time. */
+/** Polls with a long timeout for a busy machine. */
 const eventually = <T>(look: () => T | Promise<T>, holds: (value: T) => boolean): Promise<T> =>
   soon(look, holds, 60_000);
 
@@ -52,7 +54,7 @@ describe('parley serve at SIGHUP', () => {
     await eventually(reloads, (now) => now > before);
   };
 
-  it('applies added, changed and removed servers, leaves the others alone and names what needs a restart', async () => {
+  it('applies added, changed and removed servers, keeps the others running and names the keys that need a restart', async () => {
     gateway = await startGateway({
       servers: { kept: server('say=kept'), changed: server('say=before'), removed: server() },
       log: { format: 'json' },
@@ -77,17 +79,17 @@ describe('parley serve at SIGHUP', () => {
       .split('\n')
       .filter(Boolean)
       .map((line) => JSON.parse(line) as { msg: string; keys?: string[] });
-    expect(lines.find(({ msg }) => msg === 'these keys changed and take effect at the next start only')?.keys).toEqual([
+    expect(lines.find(({ msg }) => msg === 'these keys changed and take effect only after a restart')?.keys).toEqual([
       'limits.pageSize',
     ]);
-    // Reloaded once more, the file is the same, and the key still waits for a restart.
+    // After another reload of the same file the key still needs a restart.
     const before = gateway.log().length;
     await reload();
     expect(gateway.log().slice(before)).not.toMatch(/a server was (added|changed|removed)/);
     expect(gateway.log().slice(before)).toContain('limits.pageSize');
   });
 
-  it('keeps the configuration in use where the file is wrong, says why, and reads it again later', async () => {
+  it('keeps the configuration in use if the file is invalid, logs the reason, and reads the file again later', async () => {
     gateway = await startGateway({ servers: { kept: server('say=kept') }, log: { format: 'json' } });
     const pid = await say('kept', 'pid');
     await rewrite((config) => {
@@ -113,7 +115,7 @@ describe('parley serve at SIGHUP', () => {
     expect(await servers()).toEqual(['other']);
   });
 
-  it('outlives a hundred signals, also where nobody reads its output any more', async () => {
+  it('survives a hundred signals, even after its output was closed', async () => {
     gateway = await startGateway({ servers: { kept: server('say=kept') } });
     gateway.process.stdout?.destroy();
     gateway.process.stderr?.destroy();
@@ -132,7 +134,7 @@ describe('parley stdio at SIGHUP', () => {
   let parley: ChildProcess | undefined;
   afterEach(() => void parley?.kill('SIGKILL'));
 
-  it('applies the servers of the file and goes on until its input ends', async () => {
+  it('applies the servers of the file and runs until its input ends', async () => {
     const file = join(folder, 'parley.json');
     const write = (servers: object): Promise<void> =>
       writeFile(file, JSON.stringify({ data: join(folder, 'data'), servers, log: { format: 'json' } }));
@@ -170,11 +172,11 @@ describe('parley stdio at SIGHUP', () => {
   });
 });
 
-it('a signal before the gateway listens is acted upon once it does', async () => {
+it('a signal before the gateway listens causes a reload after its start', async () => {
   const file = join(folder, 'parley.json');
   const data = join(folder, 'data');
   await writeFile(file, JSON.stringify({ listen: '127.0.0.1:0', data, servers: {}, log: { format: 'json' } }));
-  // Installed before anything is loaded, as in the program itself; the signal follows at once.
+  // The handler is installed before the gateway is loaded, as in the real program; the signal follows at once.
   const script = `
     const { main } = await import(${JSON.stringify(new URL('../../dist/cli/main.js', import.meta.url).href)});
     const running = main(['serve', '--config', ${JSON.stringify(file)}]);

@@ -1,6 +1,6 @@
 /**
- * How often the process of a server is started: once, whatever era it speaks. Only one that does not survive the question
- * about its era is started again, and that is remembered.
+ * The number of starts of a stdio server: one for both eras. Only a server that exits on the probe of its era is
+ * started again, and the gateway remembers that.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ const byHand = (name: string, ...args: string[]): object => ({
   args: [path('stdio/server.mjs'), `count=${file(name)}`, `record=${file(`${name}.heard`)}`, ...args],
 });
 
-/** Older than the hesitation before the handshake: a server that is slow to start has both questions waiting for it. */
+/** Longer than the delay before the handshake: a slow server finds both the probe and the handshake on its input. */
 const SLOW = 'delay=4000';
 
 const servers = (): Record<string, object> => ({
@@ -67,7 +67,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Through the endpoint of the server alone, which waits for it. */
+/** Calls each server through its own endpoint, which waits for the server. */
 async function useAll(): Promise<void> {
   const listed = async (name: string) => {
     const { json } = await modern(`${gateway.url}/mcp/${name}`, 'tools/list');
@@ -76,7 +76,7 @@ async function useAll(): Promise<void> {
   const said = async (name: string): Promise<string> => {
     for (;;) {
       const { json } = await modernCall(`${gateway.url}/mcp/${name}`, 'say');
-      // One that never answers has failed to start, and is there at the next attempt.
+      // A server that hangs on the probe fails at the first attempt and works at the next.
       if (name !== 'hangs' || !json.error) return textOf(json);
       expect(json.error.message).toMatch(/did not answer within 15 s of its start/);
     }
@@ -87,8 +87,8 @@ async function useAll(): Promise<void> {
   await Promise.all(NAMES.map(async (name) => expect([name, await said(name)]).toEqual([name, 'hello'])));
 }
 
-describe('with nothing remembered', () => {
-  it('each server is started once, and one that does not survive the question twice', async () => {
+describe('without stored verdicts', () => {
+  it('each server is started once, and a server that exits on the probe twice', async () => {
     await useAll();
     const expected = Object.fromEntries(
       Object.keys(await started()).map((name) => [name, TWICE.includes(name) ? 2 : 1]),
@@ -96,19 +96,19 @@ describe('with nothing remembered', () => {
     expect(await started()).toEqual(expected);
   });
 
-  it('the process that was asked is the one that serves', async () => {
+  it('the probed process serves the calls', async () => {
     expect(await lines('refuses.heard')).toEqual(
       expect.arrayContaining(['server/discover', 'initialize', 'notifications/initialized', 'tools/call']),
     );
     for (const name of ['ignores', 'slow'])
       expect((await lines(`${name}.heard`)).slice(0, 2)).toEqual(['server/discover', 'initialize']);
-    // The second process of one that did not survive hears the handshake at once.
+    // The second process of a server that exited gets the handshake at once.
     for (const name of ['exits', 'throws'])
       expect((await lines(`${name}.heard`)).slice(0, 2)).toEqual(['server/discover', 'initialize']);
     expect(await lines('modern.heard')).not.toContain('initialize');
   });
 
-  it('a modern server that was slow to start is spoken to as one', async () => {
+  it('a slow modern server is detected as modern', async () => {
     for (const name of ['slow-modern', 'slow-dual', 'modern', 'dual'])
       expect([name, (await lines(`${name}.heard`)).includes('notifications/initialized')]).toEqual([name, false]);
     const { json } = await ask(`${gateway.url}/health`, { method: 'GET' });
@@ -117,14 +117,14 @@ describe('with nothing remembered', () => {
 });
 
 describe('after a restart of the gateway', () => {
-  it('each is started once more', async () => {
+  it('each server is started once', async () => {
     const before = await started();
     await gateway.close();
     await begin();
     await useAll();
     const after = await started();
     for (const name of Object.keys(before)) expect([name, after[name]! - before[name]!]).toEqual([name, 1]);
-    // Its era is known: neither is asked for.
+    // The era is known, so there is no probe.
     for (const name of ['exits', 'throws', 'hangs', 'refuses'])
       expect((await lines(`${name}.heard`)).filter((method) => method === 'server/discover')).toHaveLength(1);
   });
