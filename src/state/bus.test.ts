@@ -16,8 +16,8 @@ async function readAll(bus: Bus, stream: string, after = START): Promise<string[
   }
 }
 
-/** Repeats what the engine may refuse for a moment, as every caller of a Bus must. */
-async function insist<T>(work: () => Promise<T>): Promise<T> {
+/** Retries an operation that the engine may refuse temporarily, as every caller of a Bus must. */
+async function retried<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await work();
@@ -38,7 +38,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
   }, 120_000);
   afterAll(() => cluster.stop());
 
-  test('events come back in order from any cursor, on any replica', async () => {
+  test('events are read in order from any cursor, at any replica', async () => {
     const ids: string[] = [];
     for (const data of ['one', 'two', 'drei "3" \n\u2028 €']) ids.push(await a.bus.append('order', data, LOG));
     expect(new Set(ids).size).toBe(3);
@@ -52,13 +52,13 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(await b.bus.tail('order')).toBe(ids[2]);
   });
 
-  test('a stream that is not there is empty from the start and a gap from anywhere else', async () => {
+  test('a missing stream is empty from the start and a gap from every other cursor', async () => {
     expect(await a.bus.read('nothing', START, 10)).toEqual([]);
     expect(await a.bus.tail('nothing')).toBe(START);
     await expect(a.bus.read('nothing', '1700000000000-4', 10)).rejects.toMatchObject({ code: 'gap' });
   });
 
-  test('concurrent appends by two replicas get one order without holes', async () => {
+  test('concurrent appends by two replicas have one order without gaps', async () => {
     const writes = Array.from({ length: 60 }, (_, i) => (i % 2 ? a : b).bus.append('busy', String(i), LOG));
     const ids = await Promise.all(writes);
     const events = await a.bus.read('busy', START, 100);
@@ -66,7 +66,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     for (const [i, id] of ids.entries()) expect(events.find(([seen]) => seen === id)?.[1]).toBe(String(i));
   });
 
-  test('a cursor behind what was trimmed, or never given out, is a gap and not silence', async () => {
+  test('a cursor before the trimmed events, or one that never existed, is reported as a gap', async () => {
     const ids: string[] = [];
     for (let i = 0; i < 8; i++) ids.push(await a.bus.append('short', String(i), { maxLen: 3, ttlMs: 60_000 }));
     expect(await readAll(b.bus, 'short', ids[4]!)).toEqual(['5', '6', '7']);
@@ -79,7 +79,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     }
   });
 
-  test('a stream is bounded in bytes, and keeps its newest event however large', async () => {
+  test('a stream is bounded in bytes, and keeps its newest event at any size', async () => {
     const options = { maxLen: 1_000, maxBytes: 1_000, ttlMs: 60_000 };
     const ids: string[] = [];
     for (let i = 0; i < 10; i++) ids.push(await a.bus.append('fat', String(i).repeat(300), options));
@@ -92,7 +92,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect((await b.bus.read('fat', big, 10)).map(([id]) => id)).toEqual([small]);
   });
 
-  test('a stream ends with its time, and a new one of that name does not pass for it', async () => {
+  test('a stream expires, and a new stream of the same name has another epoch', async () => {
     const old = await a.bus.append('brief', 'old', { maxLen: 10, ttlMs: 60 });
     await sleep(120);
     await expect(b.bus.read('brief', old, 10)).rejects.toMatchObject({ code: 'gap' });
@@ -101,7 +101,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     await expect(b.bus.read('brief', old, 10)).rejects.toMatchObject({ code: 'gap' });
   });
 
-  test('a dropped stream is gone', async () => {
+  test('a dropped stream is removed', async () => {
     const id = await a.bus.append('dropped', 'x', LOG);
     await b.bus.drop('dropped');
     expect(await a.bus.read('dropped', START, 10)).toEqual([]);
@@ -115,7 +115,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(await readAll(a.bus, 'marked')).toEqual(['one', 'two']);
   });
 
-  test('a listener is woken by both replicas, and no longer after it left', async () => {
+  test('a listener is woken by appends of both replicas, and not after it unsubscribed', async () => {
     let woken = 0;
     const off = a.bus.wake('bell', () => {
       woken += 1;
@@ -133,7 +133,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(woken).toBe(0);
   });
 
-  test('a lease has one holder, and every new holder a higher fence', async () => {
+  test('a lease has one holder, and every new holder gets a higher fence', async () => {
     const first = await a.bus.lease('job', 'A', 5_000);
     expect(first).toBeTypeOf('number');
     expect(await b.bus.lease('job', 'B', 5_000)).toBeUndefined();
@@ -149,12 +149,12 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(second).toBeGreaterThan(first!);
   });
 
-  test('of many that reach for a lease at once exactly one gets it', async () => {
+  test('of many concurrent requests for a lease exactly one succeeds', async () => {
     const tries = Array.from({ length: 20 }, (_, i) => (i % 2 ? a : b).bus.lease('rush', `o${i}`, 5_000));
     expect((await Promise.all(tries)).filter((fence) => fence !== undefined)).toHaveLength(1);
   });
 
-  test('a lapsed owner is refused, before and after another takes over', async () => {
+  test('an owner with an expired lease is refused, before and after a takeover', async () => {
     const fence = (await a.bus.lease('call', 'A', 150))!;
     const options = { ...LOG, fence: { key: 'call', fence } };
     await a.bus.append('{call}answer', 'progress', options);
@@ -172,13 +172,13 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(await a.bus.read('{no such lease}never', START, 10)).toEqual([]);
   });
 
-  test('an owner that comes back after its lease lapsed has a new fence', async () => {
+  test('an owner that returns after its lease expired gets a new fence', async () => {
     const before = (await a.bus.lease('again', 'A', 100))!;
     await sleep(200);
     expect(await a.bus.lease('again', 'A', 5_000)).toBeGreaterThan(before);
   });
 
-  test('nothing follows the terminal event of a takeover, however the two owners race', async () => {
+  test('no event follows the terminal event of a takeover, in any interleaving of the two owners', async () => {
     for (let round = 0; round < 15; round++) {
       const [key, stream] = [`race${round}`, `race${round}`];
       const fence = (await a.bus.lease(key, 'A', 40))!;
@@ -199,7 +199,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
   });
 
   test.each([3_600_000, -3_600_000])(
-    'a clock that jumps by %i ms neither loses nor prolongs anything',
+    'a clock that jumps by %i ms neither shortens nor extends any lifetime',
     async (jump) => {
       const name = `jump${jump}`;
       const event = await a.bus.append(name, 'kept', { maxLen: 10, ttlMs: 60_000 });
@@ -250,7 +250,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
   test('a counter counts in a window and starts again after it', async () => {
     expect(await a.bus.incr('rate', 1, 300)).toBe(1);
     expect(await a.bus.incr('rate', 2, 300)).toBe(3);
-    // The embedded gateway counts in its process.
+    // With SQLite counters are in memory.
     if (engine !== 'sqlite') expect(await b.bus.incr('rate', 1, 300)).toBe(4);
     await sleep(400);
     expect(await a.bus.incr('rate', 1, 300)).toBe(1);
@@ -258,7 +258,7 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(Math.max(...all)).toBe(30);
   });
 
-  test('what expired is swept, what lives is not', async () => {
+  test('expired streams are swept, others are not', async () => {
     await a.bus.append('swept', 'x', { maxLen: 10, ttlMs: 1 });
     await a.bus.append('kept', 'x', LOG);
     const swept = await cluster.open({ sweepMs: 20 });
@@ -273,15 +273,15 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
     expect(await swept.bus.read('kept', START, 10)).toHaveLength(1);
   });
 
-  describe.each([1, 2, 3, 4])('whatever fails (seed %i)', (seed) => {
-    // Half of the runs go without faults: the same history must hold either way.
+  describe.each([1, 2, 3, 4])('with random faults (seed %i)', (seed) => {
+    // Half of the runs inject no faults: the same assertions hold in both cases.
     const faulty = (bus: Bus, n: number): Bus => (seed % 2 ? bus : new FaultyBus(bus, { seed: seed * 100 + n }));
     let running = true;
     afterEach(() => {
       running = false;
     });
 
-    test('a reader that follows one owner after another sees each event once, in order, and one end', async () => {
+    test('a reader sees each event of successive owners once, in order, and one terminal event', async () => {
       running = true;
       const name = `history${seed}`;
       const random = seeded(seed);
@@ -290,22 +290,22 @@ describe.each(BUS_ENGINES)('the Bus on %s', (engine) => {
 
       const own = async (bus: Bus, owner: string, end: boolean): Promise<void> => {
         let fence: number | undefined;
-        while (fence === undefined) fence = await insist(() => bus.lease(name, owner, 2_000));
+        while (fence === undefined) fence = await retried(() => bus.lease(name, owner, 2_000));
         for (let i = 0; i < 25; i++) {
           const data = `${owner}${i}`;
           const mark = `${name}-${data}`;
-          await insist(() => bus.append(name, data, { ...LOG, fence: { key: name, fence: fence! }, mark }));
+          await retried(() => bus.append(name, data, { ...LOG, fence: { key: name, fence: fence! }, mark }));
           acked.push(data);
-          if (random() < 0.2) await insist(() => bus.renew(name, owner, 2_000));
+          if (random() < 0.2) await retried(() => bus.renew(name, owner, 2_000));
         }
-        if (end) await insist(() => bus.append(name, 'end', { ...LOG, mark: `${name}-end` }));
-        await insist(() => bus.release(name, owner));
+        if (end) await retried(() => bus.append(name, 'end', { ...LOG, mark: `${name}-end` }));
+        await retried(() => bus.release(name, owner));
       };
       const read = async (): Promise<string[]> => {
         const seen: string[] = [];
         let cursor = START;
         while (running && seen.at(-1) !== 'end') {
-          for (const [id, data] of await insist(() => reader.read(name, cursor, 7))) {
+          for (const [id, data] of await retried(() => reader.read(name, cursor, 7))) {
             seen.push(data);
             cursor = id;
           }

@@ -13,8 +13,8 @@ export interface AppendOptions {
   /** Refuse with `fenced` unless this lease is still held under this fence. Both names are of one shard (`shardOf`). */
   fence?: { key: string; fence: number };
   /**
-   * Makes a repeat harmless: when the stream's last event was appended under the same mark, its id is returned and
-   * nothing is added. For an owner that appends alone and got no answer.
+   * Makes a retry safe: if the last event of the stream was appended with the same mark, its id is returned and nothing
+   * is added. For a sole writer that got no answer.
    */
   mark?: string;
 }
@@ -22,38 +22,39 @@ export interface AppendOptions {
 export type StreamEvent = readonly [id: string, data: string];
 
 /**
- * What moves between replicas: event logs, wake-ups, leases, counters. An event id is `<epoch>-<seq>`: `epoch` tells a
- * stream from an expired one of the same name, `seq` counts 1, 2, 3 without holes, so that a reader can see a gap.
+ * Communication between replicas: event logs, wake-ups, leases, counters. An event id is `<epoch>-<seq>`: `epoch`
+ * distinguishes a stream from an expired one of the same name, `seq` counts 1, 2, 3 without gaps, so that a reader
+ * notices missing events.
  */
 export interface Bus {
-  /** Durable on the engine when the promise resolves. Returns the event's id. */
+  /** Appends an event, which is durable when the promise resolves. Returns the id of the event. */
   append(stream: string, data: string, options: AppendOptions): Promise<string>;
 
   /**
-   * The events after a cursor, oldest first. Throws `gap` rather than leave one out silently: when events after the
-   * cursor were trimmed or have expired, or when the stream never had that id.
+   * The events after a cursor, oldest first. Throws `gap` if events after the cursor were trimmed or have expired, or
+   * if the stream never had that id: no event is left out silently.
    */
   read(stream: string, after: string, limit: number): Promise<StreamEvent[]>;
 
-  /** The id of the newest event, or `START` where there is none. */
+  /** The id of the newest event; `START` if there is none. */
   tail(stream: string): Promise<string>;
 
   drop(stream: string): Promise<void>;
 
-  /** Calls `fn` when the stream may have something new. A hint: it may come late or twice; `read` is the truth. */
+  /** Calls `fn` when the stream may have new events. Only a hint: it may come late or twice, so `read` decides. */
   wake(stream: string, fn: () => void): () => void;
 
-  /** Calls those who listen for the topic, at every replica. Nothing is stored: a hint may be lost, or come twice. */
+  /** Notifies the listeners of a topic at every replica. Nothing is stored: a hint may be lost or come twice. */
   hint(topic: string): void;
-  /** Calls `fn` on hints, and whenever some may have been lost. Whoever needs to know for certain looks by himself. */
+  /** Calls `fn` on hints, and when hints may have been lost. A listener that must not miss a change also polls. */
   onHint(topic: string, fn: () => void): () => void;
 
   /**
-   * Takes or prolongs a lease. Returns its fence, or undefined while somebody else holds it. Each new holder gets a
-   * higher fence, and so does an owner that comes back after its lease lapsed.
+   * Takes or renews a lease. Returns its fence, or undefined if another owner holds it. Each new holder gets a higher
+   * fence, also an owner that returns after its lease expired.
    */
   lease(key: string, owner: string, ttlMs: number): Promise<number | undefined>;
-  /** False when the lease has lapsed or belongs to somebody else. */
+  /** Returns false if the lease has expired or belongs to another owner. */
   renew(key: string, owner: string, ttlMs: number): Promise<boolean>;
   release(key: string, owner: string): Promise<boolean>;
   holder(key: string): Promise<{ owner: string; fence: number } | undefined>;
@@ -109,7 +110,7 @@ export function checkShard(stream: string, lease: string): void {
 
 export function gap(stream: string, after: string): StateError {
   const shown = after.length > 40 ? `${after.slice(0, 40)}…` : after;
-  return new StateError('gap', `stream ${stream} no longer holds everything after ${shown}`);
+  return new StateError('gap', `stream ${stream} no longer has all events after ${shown}`);
 }
 
 export function fenced(stream: string, key: string): StateError {

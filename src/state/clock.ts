@@ -1,32 +1,32 @@
-/** What has to be added to this process's monotonic clock to have the engine's time of day. */
-let ahead: number | undefined;
-/** How long the answer took that this was read from: it is wrong by half of that at most. */
-let doubt = 0;
+/** The engine's time of day minus this process's monotonic clock. */
+let offset: number | undefined;
+/** Round-trip time of the query that gave `offset`; the error of `offset` is at most half of it. */
+let uncertainty = 0;
 
 /**
- * The time of day by which rows expire and ids are made. Replicas go by the clock of the database they share: one whose
- * own clock jumps neither loses what is its own nor removes what belongs to the others (case 30). Without such a
- * database it is the clock of the machine.
+ * The time of day for the expiry of rows and for ids. Replicas use the clock of their shared database, so that a
+ * replica whose own clock jumps neither loses its rows nor removes those of others (case 30). Without a shared database
+ * it is the clock of the machine.
  */
 export function wallMs(): number {
-  return ahead === undefined ? Date.now() : Math.floor(performance.now() + ahead);
+  return offset === undefined ? Date.now() : Math.floor(performance.now() + offset);
 }
 
 /**
- * The engine said what time it is, `took` milliseconds after it was asked. A quick answer says more than a slow one; a
- * slow one counts where it cannot be explained by its slowness.
+ * Takes a reading of the engine's clock from a query that took `took` milliseconds. A faster query is more exact and
+ * replaces the offset; a slower one replaces it only if the difference exceeds both uncertainties.
  */
 export function followEngine(engineMs: number, took: number): void {
   const next = engineMs + took / 2 - performance.now();
-  if (ahead === undefined || took <= doubt || Math.abs(next - ahead) > (took + doubt) / 2) {
-    ahead = next;
-    doubt = took;
-  } else doubt += DRIFT;
+  if (offset === undefined || took <= uncertainty || Math.abs(next - offset) > (took + uncertainty) / 2) {
+    offset = next;
+    uncertainty = took;
+  } else uncertainty += DRIFT;
 }
-/** What is known of another clock grows old, by so much with every look at it. */
+/** Clocks drift apart, so the uncertainty grows by this much with every reading that is not used. */
 const DRIFT = 1;
 
-/** Milliseconds of the machine-wide monotonic clock: the same in every thread and process, untouched by clock jumps. */
+/** The monotonic clock of the machine in milliseconds: the same in every thread and process, without clock jumps. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }

@@ -1,9 +1,9 @@
 import { monotonicMs } from './clock.js';
 
-/** Keys are chosen by callers of the gateway: past this many the oldest windows are forgotten. */
+/** Limit on keys, because callers of the gateway choose them; beyond it the oldest windows are dropped. */
 const MAX_KEYS = 100_000;
 
-/** Fixed-window counters in memory: the embedded gateway's, which would otherwise pay an fsync per counted request. */
+/** Fixed-window counters in memory, for the embedded database, where each stored count would cost an fsync. */
 export class Counters {
   readonly #windows = new Map<string, { value: number; ends: number }>();
 

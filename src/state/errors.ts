@@ -1,15 +1,15 @@
 /**
- * Why a storage operation failed, in the words a caller decides by:
+ * The reasons of a failed storage operation that callers distinguish:
  *
- * - `unavailable` the engine is down, frozen, full or read-only; `outcome` says whether the write may have happened
- * - `overloaded`  too many operations are waiting already; nothing was sent
- * - `constraint`  the rows refuse it (unique, not null); nothing was written
- * - `fenced`      the lease behind this append belongs to somebody else now, or has lapsed
- * - `gap`         the cursor lies outside what the stream still holds
+ * - `unavailable` the engine is down, frozen, full or read-only; `outcome` says whether the write may have executed
+ * - `overloaded`  too many operations are already waiting; nothing was sent
+ * - `constraint`  the write violates a constraint (unique, not null); nothing was written
+ * - `fenced`      the lease for this append has expired or belongs to another owner
+ * - `gap`         the cursor is outside the events that the stream still has
  * - `newer`       the database was written by a newer Parley
- * - `config`      the settings cannot work; the message says what to change
+ * - `config`      the settings are invalid; the message says what to change
  * - `closed`      the state was closed
- * - `internal`    anything else: a fault of ours
+ * - `internal`    any other failure: a defect of the gateway
  */
 export type StateErrorCode =
   | 'unavailable'
@@ -22,7 +22,7 @@ export type StateErrorCode =
   | 'closed'
   | 'internal';
 
-/** `unknown` when the request left us and no answer came back: the engine may have done it. */
+/** `unknown` if the request was sent and no answer arrived: the engine may have executed it. */
 export type Outcome = 'not_executed' | 'unknown';
 
 export class StateError extends Error {
@@ -36,7 +36,7 @@ export class StateError extends Error {
     this.outcome = options.outcome ?? 'not_executed';
   }
 
-  /** True where the same call may succeed later: the reasons that become 503 with Retry-After. */
+  /** True if the same call may succeed later; such errors become 503 with Retry-After. */
   get retryable(): boolean {
     return this.code === 'unavailable' || this.code === 'overloaded';
   }

@@ -1,7 +1,7 @@
 import { randomFillSync } from 'node:crypto';
 import { wallMs } from './clock.js';
 
-// Random bytes are drawn many at a time: a draw costs more than everything else here.
+// Random bytes are fetched in bulk, because a fetch costs more than the rest of this function.
 const pool = Buffer.alloc(8_192);
 let used = pool.length;
 
@@ -17,7 +17,7 @@ function random(length: number): Buffer {
 let lastMs = 0;
 let counter = 0;
 
-/** A UUIDv7, lower case: sorts by time of making on every engine, and strictly within one process. */
+/** A UUIDv7 in lower case: sorts by creation time on every engine, and strictly within one process. */
 export function newId(): string {
   const now = wallMs();
   if (now > lastMs) {

@@ -14,7 +14,7 @@ afterEach(() => rmSync(data, { recursive: true, force: true }));
 
 const keys = [{ id: 'a', key: Buffer.alloc(32, 1).toString('base64') }];
 
-test('needs nothing but a folder', async () => {
+test('the default state needs only a folder', async () => {
   const state = await openState({ data: join(data, 'new') });
   expect(readdirSync(join(data, 'new')).filter((name) => !name.includes('-'))).toEqual(['keyring.json', 'parley.db']);
   expect(await state.health()).toMatchObject({ ok: true });
@@ -23,10 +23,10 @@ test('needs nothing but a folder', async () => {
   expect(await state.health()).toMatchObject({ ok: false });
 });
 
-/** A program of its own runs the sources, not a build that may be older. */
+/** The child process runs the sources, not a build that may be outdated. */
 const LOADER = new URL('../../test/support/ts.mjs', import.meta.url).href;
 
-test('the embedded gateway loads neither driver of the cluster', async () => {
+test('the embedded gateway loads neither the PostgreSQL nor the Redis driver', async () => {
   const program = `import { Module } from 'node:module';
     const { openState } = await import(process.argv[1]);
     await (await openState({ data: process.argv[2] })).close();
@@ -41,16 +41,16 @@ test('the embedded gateway loads neither driver of the cluster', async () => {
 test.each([
   ['a database that is not PostgreSQL', { db: 'mysql://x', keys }, 'postgres://'],
   ['a bus that is not Redis', { db: 'postgres://x', bus: 'nats://x', keys }, 'redis://'],
-  ['a bus without a shared database', { bus: 'redis://x', keys }, 'state db'],
+  ['a bus without a shared database', { bus: 'redis://x', keys }, 'state.db'],
   ['replicas without common keys', { db: 'postgres://x' }, 'openssl rand -base64 32'],
-])('%s is refused with what to change', async (_, options, hint) => {
+])('%s is refused, and the message says what to change', async (_, options, hint) => {
   await expect(openState({ data, ...options })).rejects.toMatchObject({
     code: 'config',
     message: expect.stringContaining(hint),
   });
 });
 
-test('a database that is not there is an error in bounded time', async () => {
+test('an unreachable database is an error in bounded time', async () => {
   const db = `postgres://parley@127.0.0.1:${await freePort()}/x`;
   await expect(openState({ data, db, keys })).rejects.toMatchObject({ code: 'unavailable' });
 });

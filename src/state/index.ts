@@ -39,9 +39,9 @@ export { Tasks } from './stores/tasks.js';
 export { type Verdict, Verdicts } from './stores/verdicts.js';
 
 export interface StateOptions {
-  /** The folder of this machine's own files: the embedded database and the generated keyring. */
+  /** The folder for local files: the embedded database and the generated keyring. */
   data: string;
-  /** postgres://… where replicas share one database; embedded SQLite in `data` without it. */
+  /** postgres://… for replicas that share one database; default: embedded SQLite in `data`. */
   db?: string;
   /**
    * postgres://… of the server itself, where `db` leads to a pooler in transaction mode such as PgBouncer: notifications,
@@ -50,21 +50,21 @@ export interface StateOptions {
   directDb?: string;
   /** redis://… or redis+cluster://… for events, leases and counters; the database serves them without it. */
   bus?: string;
-  /** The keys all replicas seal with; required with `db`, and generated into `data` without. */
+  /** The keys with which all replicas seal; required with `db`, otherwise generated in `data`. */
   keys?: readonly KeySetting[];
   log?: Log;
   audit?: AuditOptions;
-  /** How often wake-ups are backed by a look, for tests. */
+  /** Polling interval in addition to wake-ups, for tests. */
   pollMs?: number;
-  /** How often expired rows are removed; 0 never. */
+  /** Interval between removals of expired rows; 0: never. */
   sweepMs?: number;
-  /** How long records are kept that nothing else ends; for ever where not given. */
+  /** How long audit records and dead deliveries are kept; default: forever. */
   retention?: { auditMs?: number; deadDeliveriesMs?: number };
 }
 
 export interface PartHealth {
   ok: boolean;
-  /** How long the part took to answer, or to fail. */
+  /** Time until the answer or the failure, in milliseconds. */
   ms: number;
   error?: string;
 }
@@ -89,16 +89,16 @@ export interface State {
   readonly agentTasks: AgentTasks;
   readonly agentPushes: AgentPushes;
   readonly audit: Audit;
-  /** Asks both engines; bounded by their own time limits. */
+  /** Queries the database and the bus; their own timeouts apply. */
   health(): Promise<Health>;
   close(): Promise<void>;
 }
 
 const KEYRING_FILE = 'keyring.json';
-/** Another process of the same data folder is noticed within this time. */
+/** Polling interval for writes of other processes that share the data folder. */
 const EMBEDDED_POLL_MS = 500;
 const SWEEP_MS = 60_000;
-/** A lease that is renewed in time allows for more than one attempt. */
+/** Short timeouts, so that a lease can be renewed in several attempts before it expires. */
 const LEASE_CONNECTIONS = { max: 2, connectTimeoutMs: 1_000, queryTimeoutMs: 1_000, clock: false };
 
 export async function openState(options: StateOptions): Promise<State> {
@@ -122,7 +122,7 @@ function check({ db, directDb, bus, keys }: StateOptions): void {
     throw new StateError('config', 'state directDb is the server behind the pooler of state db: set state db too');
   }
   if (db !== undefined && !/^postgres(?:ql)?:\/\//.test(db)) {
-    throw new StateError('config', 'state db must be a postgres:// address');
+    throw new StateError('config', 'state.db must be a postgres:// URL');
   }
   if (bus !== undefined && !/^rediss?(?:\+cluster)?:\/\//.test(bus)) {
     throw new StateError(
@@ -131,12 +131,12 @@ function check({ db, directDb, bus, keys }: StateOptions): void {
     );
   }
   if (bus !== undefined && db === undefined) {
-    throw new StateError('config', 'a Redis bus joins replicas, and they need a shared database too: set state db');
+    throw new StateError('config', 'replicas with a Redis bus also need a shared database: set state.db');
   }
   if (db !== undefined && keys === undefined) {
     throw new StateError(
       'config',
-      'replicas open what other replicas sealed: give all of them the same state keys (openssl rand -base64 32)',
+      'replicas open values that other replicas sealed: set the same state.keys on all of them (openssl rand -base64 32)',
     );
   }
 }
@@ -163,7 +163,7 @@ async function openBus({ db: pooled, directDb, bus, pollMs }: StateOptions, db: 
   });
 }
 
-/** SQLite's number changes when another connection commits, not when ours does: those are announced directly. */
+/** `data_version` changes if another connection commits. Commits of this connection are announced directly. */
 function otherProcessWrote(db: Db): () => Promise<boolean> {
   let seen: number | undefined;
   return async () => {

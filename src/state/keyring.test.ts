@@ -10,7 +10,7 @@ const fresh = (): string => randomBytes(32).toString('base64');
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('configured keys', () => {
-  test('the first seals, all of them open, each until its end', () => {
+  test('the first key seals, and every key opens until it expires', () => {
     const [one, two, three] = [fresh(), fresh(), fresh()];
     const ring = new ConfiguredKeyring([
       { id: 'new', key: one },
@@ -36,7 +36,7 @@ describe('configured keys', () => {
     ],
     ['an id that cannot be written into a token', [{ id: 'a.b', key: fresh() }]],
     ['an active key with an end', [{ id: 'a', key: fresh(), until: 1 }]],
-  ])('%s is refused with what to do', (_, keys) => {
+  ])('%s is refused, and the message says what to do', (_, keys) => {
     expect(() => new ConfiguredKeyring(keys)).toThrow(expect.objectContaining({ code: 'config' }));
   });
 
@@ -55,7 +55,7 @@ describe('keys in a file', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  test('are made on first start for their owner only, and stay', async () => {
+  test('are generated at the first start with mode 0600, and kept', async () => {
     const first = await FileKeyring.open(path);
     expect(first.active.key).toHaveLength(32);
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -65,7 +65,7 @@ describe('keys in a file', () => {
     expect(readdirSync(join(folder, 'data'))).toEqual(['keyring.json']);
   });
 
-  test('are the same for all processes that start at once', async () => {
+  test('are the same for all processes that start at the same time', async () => {
     const module = new URL('./keyring.ts', import.meta.url).href;
     const loader = new URL('../../test/support/ts.mjs', import.meta.url).href;
     const program = `import { FileKeyring } from ${JSON.stringify(module)};
@@ -85,7 +85,7 @@ describe('keys in a file', () => {
     expect(new Set(ids).size).toBe(1);
   });
 
-  test('rotate without invalidating what is still valid, seen by other processes', async () => {
+  test('rotate without invalidating sealed values, and other processes see the new key', async () => {
     const [mine, other] = [await FileKeyring.open(path), await FileKeyring.open(path)];
     const before = mine.active;
     const id = await mine.rotate(2_000);
@@ -102,7 +102,7 @@ describe('keys in a file', () => {
     expect(readdirSync(join(folder, 'data'))).toEqual(['keyring.json']);
   });
 
-  test('two rotations at once both count', async () => {
+  test('two concurrent rotations both take effect', async () => {
     const [a, b] = [await FileKeyring.open(path), await FileKeyring.open(path)];
     const ids = await Promise.all([a.rotate(), b.rotate()]);
     const { keys } = JSON.parse(readFileSync(path, 'utf8')) as { keys: { id: string }[] };

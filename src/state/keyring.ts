@@ -8,15 +8,15 @@ import { StateError } from './errors.js';
 
 export const KEY_BYTES = 32;
 
-/** How long a replaced key still opens what it sealed: longer than anything sealed is valid. */
+/** How long a replaced key still opens sealed values: longer than any sealed value is valid. */
 export const KEEP_REPLACED_MS = 30 * 24 * 3_600_000;
 
-/** A key as configuration names it. The first of a list seals; all of them open, each until its `until`. */
+/** A configured key. The first key of a list seals; every key opens until its `until`. */
 export interface KeySetting {
   id: string;
   /** 32 bytes, base64 or base64url. */
   key: string;
-  /** Epoch milliseconds after which it opens nothing any more. */
+  /** Epoch milliseconds after which the key no longer opens. */
   until?: number;
 }
 
@@ -28,7 +28,7 @@ export interface Key {
 export interface Keyring {
   /** The key to seal with. */
   readonly active: Key;
-  /** The key to open with; undefined where it is unknown or its time is over. */
+  /** The key to open with; undefined if it is unknown or expired. */
   find(id: string): Buffer | undefined;
 }
 
@@ -54,9 +54,9 @@ function parse(settings: readonly KeySetting[], source: string): Held[] {
     return { id, key: bytes, until };
   });
   if (new Set(held.map(({ id }) => id)).size < held.length)
-    throw new StateError('config', `${source}: an id is used twice`);
+    throw new StateError('config', `${source}: two keys have the same id`);
   if (held[0]!.until !== undefined)
-    throw new StateError('config', `${source}: the first key seals and must have no end`);
+    throw new StateError('config', `${source}: the first key seals and must not have until`);
   return held;
 }
 
@@ -65,13 +65,13 @@ function find(held: readonly Held[], id: string): Buffer | undefined {
   return known && (known.until === undefined || known.until > Date.now()) ? known.key : undefined;
 }
 
-/** Keys given by configuration: the same list on every replica. */
+/** Keys from the configuration: the same list on every replica. */
 export class ConfiguredKeyring implements Keyring {
   readonly active: Key;
   readonly #held: readonly Held[];
 
   constructor(keys: readonly KeySetting[]) {
-    this.#held = parse(keys, 'state keys');
+    this.#held = parse(keys, 'state.keys');
     this.active = this.#held[0]!;
   }
 
@@ -80,12 +80,12 @@ export class ConfiguredKeyring implements Keyring {
   }
 }
 
-/** How often at most the file is looked at for a rotation by another process. */
-const LOOK_MS = 1_000;
+/** Minimum time between two checks of the file for a rotation by another process. */
+const CHECK_MS = 1_000;
 /** A lock this old was left by a process that died. */
 const LOCK_STALE_MS = 10_000;
 
-/** Keys in a file of mode 0600, made on first start and shared by the processes of one data folder. */
+/** Keys in a file of mode 0600, generated at the first start and shared by the processes of one data folder. */
 export class FileKeyring implements Keyring {
   readonly #path: string;
   #held: readonly Held[];
@@ -121,7 +121,7 @@ export class FileKeyring implements Keyring {
     return find(this.#held, id);
   }
 
-  /** A new key seals from now on; the ones before still open for `keepMs`, and are then forgotten. */
+  /** Makes a new key the sealing key. Earlier keys open for another `keepMs` and are then removed. */
   async rotate(keepMs = KEEP_REPLACED_MS): Promise<string> {
     const lock = `${this.#path}.lock`;
     await takeLock(lock);
@@ -142,10 +142,10 @@ export class FileKeyring implements Keyring {
     }
   }
 
-  /** A file that cannot be read for the moment leaves the known keys in use. */
+  /** Reads the file again after a change. If the file cannot be read, the known keys stay in use. */
   #look(): void {
     const now = monotonicMs();
-    if (now - this.#looked < LOOK_MS) return;
+    if (now - this.#looked < CHECK_MS) return;
     this.#looked = now;
     try {
       const stamp = stampOf(this.#path);
@@ -154,7 +154,7 @@ export class FileKeyring implements Keyring {
       this.#held = parse(keys, this.#path);
       this.#stamp = stamp;
     } catch {
-      // Looked at again later.
+      // The next check tries again.
     }
   }
 }
@@ -180,7 +180,7 @@ async function write(path: string, keys: readonly KeySetting[]): Promise<string>
   return temporary;
 }
 
-/** `link` fails where the name is taken: of two processes that start at once, both use the first one's keys. */
+/** `link` fails if the name is taken, so that processes that start at the same time all use the first file. */
 async function createOnce(path: string, keys: readonly KeySetting[]): Promise<void> {
   const temporary = await write(path, keys);
   try {
@@ -193,7 +193,7 @@ async function createOnce(path: string, keys: readonly KeySetting[]): Promise<vo
   }
 }
 
-/** Without it the name may be lost with the power, and with it everything sealed under the key. */
+/** Syncs the folder: after a power failure the file could otherwise be missing, and all sealed values with it. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path), 'r');
   try {

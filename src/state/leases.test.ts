@@ -1,4 +1,4 @@
-/** Leases under load: what else the engine is asked delays neither their renewal nor the appends under their fence. */
+/** Leases under load: other queries delay neither the renewal of leases nor appends with their fence. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -33,7 +33,9 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Renews as a replica does; returns how often another replica found nobody, and the longest a renewal took. */
+  /**
+   * Renews a lease as a replica does; returns how often another replica saw it expired, and the longest renewal time.
+   */
   const held = async (key: string, during: () => Promise<unknown>): Promise<{ gone: number; worst: number }> => {
     expect(await a.bus.lease(key, 'A', LEASE_MS)).toBeTypeOf('number');
     const seen = { gone: 0, worst: 0 };
@@ -60,7 +62,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
   };
 
   test('P2: twenty slow queries do not make a healthy replica look dead', async () => {
-    // Those that find no connection for too long are refused.
+    // A query that waits too long for a connection is refused.
     const slow = (): Promise<unknown> => a.db.q('SELECT pg_sleep(4)').catch(() => {});
     const { gone, worst } = await held('slow', async () => {
       for (let wave = 0; wave < 2; wave++) await Promise.all(Array.from({ length: 20 }, slow));
@@ -69,7 +71,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
     expect(gone).toBe(0);
   }, 60_000);
 
-  test('P2: nor do appends under its fence, however many', async () => {
+  test('P2: appends with its fence do not make a healthy replica look dead', async () => {
     const fence = (await a.bus.lease('busy', 'A', LEASE_MS))!;
     const until = performance.now() + 2 * LEASE_MS;
     const write = async (_: unknown, n: number): Promise<void> => {
@@ -84,7 +86,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
     expect(gone).toBe(0);
   }, 60_000);
 
-  test('appends under one fence go side by side: about as many as without a fence', async () => {
+  test('appends with one fence run concurrently, at about the rate without a fence', async () => {
     const fence = (await a.bus.lease('many', 'A', 600_000))!;
     const rate = async (options: AppendOptions, ms: number): Promise<number> => {
       let made = 0;
@@ -98,13 +100,14 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
     const fenced: AppendOptions = { ...LOG, fence: { key: 'many', fence } };
     await rate(fenced, 300);
     await rate(LOG, 300);
-    // Each round is a ratio of its own, and the best one counts: a burst of other load spoils a round, serialising all.
+    // The best ratio of all rounds counts: other load spoils single rounds, while serialised appends would spoil every
+    // one.
     const ratios: number[] = [];
     for (let round = 0; round < 6; round++) ratios.push((await rate(fenced, 500)) / (await rate(LOG, 500)));
     expect(Math.max(...ratios)).toBeGreaterThan(0.6);
   }, 60_000);
 
-  test('nobody takes a lease over while an append under its fence is on its way', async () => {
+  test('a lease is not taken over during an append with its fence', async () => {
     for (let round = 0; round < 10; round++) {
       const [key, stream] = [`over${round}`, `{over${round}}`];
       const fence = (await a.bus.lease(key, 'A', 100))!;
@@ -120,7 +123,7 @@ describe.each(['postgres', 'postgres+redis'] as const)('leases on %s', (engine) 
       );
       let next: number | undefined;
       while (next === undefined) next = await b.bus.lease(key, 'B', 5_000);
-      // Whatever was acknowledged is there now, and nothing is added from here on.
+      // All acknowledged events are present now, and none is added later.
       const tails = await Promise.all(Array.from({ length: 8 }, (_, n) => b.bus.tail(`${stream}-${n}`)));
       await sleep(50);
       going = false;

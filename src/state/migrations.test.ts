@@ -48,13 +48,13 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
     return db;
   };
 
-  test('any number of replicas may start at once on an empty database', async () => {
+  test('any number of replicas can start at the same time on an empty database', async () => {
     const replicas = await Promise.all(Array.from({ length: 6 }, open));
     expect(await Promise.all(replicas.map((db) => migrate(db)))).toEqual(replicas.map(() => newest));
     expect(await replicas[0]!.q('SELECT v FROM schema_version ORDER BY v')).toEqual(steps.map(({ v }) => ({ v })));
   });
 
-  test('any number of replicas may step forward at once, and rows stay', async () => {
+  test('any number of replicas can migrate at the same time, and rows are kept', async () => {
     const replicas = await Promise.all(Array.from({ length: 4 }, open));
     await migrate(replicas[0]!);
     await replicas[0]!.q('INSERT INTO meta (key, value) VALUES ($1, $2)', ['kept', 1]);
@@ -73,7 +73,7 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
     });
   });
 
-  test('a step that fails leaves nothing behind, and can be taken later', async () => {
+  test('a failed step leaves no changes, and can be repeated', async () => {
     const db = await open();
     const bad = [
       ...steps,
@@ -85,9 +85,9 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
   });
 
   if (dialect === 'postgres')
-    test('a step that takes longer than a statement may otherwise, at two replicas that start together', async () => {
+    test('a step may exceed the timeout of other statements, with two replicas that start together', async () => {
       opened.push(await openDb({ data: folder, db: place }));
-      // Any other statement is ended after 5 s.
+      // Other statements time out after 5 s.
       const slow = { v: newest + 1, statements: ['CREATE TABLE slow (id TEXT)', 'SELECT pg_sleep(6)'] };
       const replicas = await Promise.all(
         [1, 2].map(() => openDb({ data: folder, db: place, steps: [...steps, slow] })),
@@ -97,7 +97,7 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
       await expect(replicas[0]!.q('SELECT pg_sleep(6)')).rejects.toMatchObject({ code: 'unavailable' });
     }, 120_000);
 
-  test('a copy is asked for before the first step on a used database, and only then', async () => {
+  test('a backup is made before the first step on a used database, and only then', async () => {
     const db = await open();
     const copies: number[] = [];
     const backup = async (from: number): Promise<void> => {
@@ -111,14 +111,14 @@ describe.each(['sqlite', 'postgres'] as const)('migrations on %s', (dialect) => 
   });
 });
 
-describe('the copy of an embedded database', () => {
+describe('the backup of an embedded database', () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'parley-copy-'));
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  test('is a whole database, for its owner only', async () => {
+  test('is a complete database with mode 0600', async () => {
     const db = await SqliteDb.open(join(folder, 'parley.db'));
     await migrate(db);
     await db.q('INSERT INTO meta (key, value) VALUES ($1, $2)', ['kept', 1]);
@@ -132,7 +132,7 @@ describe('the copy of an embedded database', () => {
     await restored.close();
   });
 
-  test('is not taken at every start', async () => {
+  test('is not made at every start', async () => {
     for (let i = 0; i < 2; i++) await (await openState({ data: folder })).close();
     expect(readdirSync(folder).filter((name) => name.endsWith('.bak'))).toEqual([]);
   });

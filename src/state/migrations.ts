@@ -6,15 +6,16 @@ import { migrationLock } from './dialect.js';
 import { isStateError, StateError } from './errors.js';
 
 /**
- * Forward only, one step per entry, never changed once released. Expand first and contract later (add nullable columns
- * and tables, backfill, drop in a later version), so that the replicas of a rolling update can share one database.
+ * A migration step. Steps go forward only and never change after their release. They expand first and contract later
+ * (add nullable columns and tables, backfill, drop in a later version), so that the replicas of a rolling update can
+ * share one database.
  */
 export interface Step {
   readonly v: number;
   readonly statements: readonly string[];
 }
 
-/** A value with an owner and an end: sessions, parked calls and tasks differ only in what their JSON says. */
+/** A table of `Documents`: sessions, parked calls and tasks differ only in the content of their JSON. */
 function documents(table: string): string[] {
   return [
     `CREATE TABLE ${table} (
@@ -95,7 +96,7 @@ export const steps: readonly Step[] = [
       'CREATE INDEX leases_expires ON leases (expires_at)',
       'CREATE INDEX counters_expires ON counters (expires_at)',
       'CREATE INDEX outbox_dead_due ON outbox (due_at) WHERE dead = 1',
-      // The newest record of each chain that was removed for its age, and removed records that a later chain began with.
+      // The newest expired record of each chain, and expired records that a later chain started from.
       'CREATE TABLE audit_trimmed (chain TEXT PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)',
       'CREATE TABLE audit_anchors (hash TEXT PRIMARY KEY)',
       'CREATE INDEX audit_starts ON audit (prev) WHERE seq = 1',
@@ -112,21 +113,21 @@ export const steps: readonly Step[] = [
 
 export interface MigrateOptions {
   steps?: readonly Step[] | undefined;
-  /** Called once, before the first step on a database that already holds something. */
+  /** Called once, before the first step on a database that already has a schema. */
   backup?: (from: number) => Promise<void>;
   /**
-   * Opens a connection whose time limit allows for a step over many rows; the limits of the everyday one would end such
-   * a step at every attempt. Used on a database that already holds something.
+   * Opens a connection with a timeout that is long enough for a step over many rows; the normal timeout would end such
+   * a step at every attempt. Used on a database that already has a schema.
    */
-  patient?: () => Promise<Db>;
-  /** How long to wait for another replica that is migrating. */
+  openSlow?: () => Promise<Db>;
+  /** Time to wait for another replica that is migrating. */
   waitMs?: number;
   log?: Log | undefined;
 }
 
-/** Brings the database to the newest step and returns its version. Safe with any number of replicas at once. */
+/** Migrates the database to the newest step and returns its version. Safe with any number of concurrent replicas. */
 export async function migrate(db: Db, options: MigrateOptions = {}): Promise<number> {
-  // A database that is not there at all is an error at once; only a lock is worth waiting for.
+  // An unreachable database is an error at once; only a lock is worth waiting for.
   await db.q('SELECT 1 AS one');
   const migration = new Migration(db, options);
   try {
@@ -140,7 +141,7 @@ class Migration {
   readonly #db: Db;
   readonly #options: MigrateOptions;
   readonly #deadline: number;
-  #patient: Db | undefined;
+  #slow: Db | undefined;
   #saidWaiting = false;
 
   constructor(db: Db, options: MigrateOptions) {
@@ -150,9 +151,9 @@ class Migration {
   }
 
   async run(): Promise<number> {
-    const { steps: wanted = steps, backup, patient, log } = this.#options;
+    const { steps: wanted = steps, backup, openSlow, log } = this.#options;
     const newest = wanted.at(-1)?.v ?? 0;
-    // Under the lock as well: two `CREATE TABLE IF NOT EXISTS` at once collide in PostgreSQL's catalog.
+    // Under the lock too: concurrent `CREATE TABLE IF NOT EXISTS` statements collide in PostgreSQL's catalog.
     const table = 'CREATE TABLE IF NOT EXISTS schema_version (v INTEGER PRIMARY KEY, at BIGINT NOT NULL)';
     await this.#locked(this.#db, [[table, []]]);
     let saved = false;
@@ -162,7 +163,7 @@ class Migration {
       if (current > newest) {
         throw new StateError(
           'newer',
-          `the database is at version ${current}, this Parley knows ${newest}: start the newer Parley, or restore a copy`,
+          `the database is at version ${current}, this Parley knows version ${newest}: start the newer Parley, or restore a backup`,
         );
       }
       const step = wanted.find(({ v }) => v > current);
@@ -171,15 +172,15 @@ class Migration {
       if (used) {
         if (!saved) await backup?.(current);
         saved = true;
-        log?.info({ from: current, to: step.v }, 'changing the tables of the database');
-        this.#patient ??= await patient?.();
+        log?.info({ from: current, to: step.v }, 'migrating the database');
+        this.#slow ??= await openSlow?.();
       }
       const claim: Statement = ['INSERT INTO schema_version (v, at) VALUES ($1, $2)', [step.v, Date.now()]];
       try {
         const statements = step.statements.map((sql): Statement => [sql, []]);
-        await this.#locked(this.#patient ?? this.#db, [claim, ...statements]);
+        await this.#locked(this.#slow ?? this.#db, [claim, ...statements]);
       } catch (error) {
-        // Another replica took this step while we waited for the lock.
+        // Another replica made this step while this one waited for the lock.
         if (!isStateError(error, 'constraint') || (await version(this.#db)) < step.v) throw error;
       }
     }
@@ -195,7 +196,7 @@ class Migration {
         if (!isStateError(error, 'unavailable') || monotonicMs() > this.#deadline) throw error;
         if (!this.#saidWaiting) {
           const reason = error.message;
-          this.#options.log?.info({ reason }, 'waiting for the database: another replica may be changing its tables');
+          this.#options.log?.info({ reason }, 'waiting for the database: another replica may be migrating it');
         }
         this.#saidWaiting = true;
         await sleep(100 + Math.random() * 200);
@@ -204,7 +205,7 @@ class Migration {
   }
 
   async close(): Promise<void> {
-    await this.#patient?.close();
+    await this.#slow?.close();
   }
 }
 

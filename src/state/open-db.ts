@@ -1,4 +1,4 @@
-/** Opens the database that the settings name, with its tables at the newest step. */
+/** Opens the configured database and migrates it to the newest step. */
 import { join } from 'node:path';
 import type { Log } from '../telemetry/log.js';
 import type { Db } from './db.js';
@@ -9,7 +9,7 @@ const DATABASE_FILE = 'parley.db';
 export interface OpenDbOptions {
   /** The folder of the embedded database. */
   data: string;
-  /** postgres://… where replicas share one database. */
+  /** postgres://… for replicas that share one database. */
   db?: string;
   /** The server itself, where `db` leads to a pooler. */
   directDb?: string;
@@ -18,7 +18,7 @@ export interface OpenDbOptions {
   steps?: readonly Step[];
 }
 
-/** How long one step of a migration may take, and how long a replica waits for another one that migrates. */
+/** Timeout for one step of a migration, and for the wait for another replica that migrates. */
 const MIGRATION_MS = 30 * 60_000;
 
 export async function openDb(options: OpenDbOptions): Promise<Db> {
@@ -32,10 +32,10 @@ async function openSqlite({ data, log, steps }: OpenDbOptions): Promise<Db> {
   const backup = async (from: number): Promise<void> => {
     const copy = `${path}.v${from}.${new Date().toISOString().replace(/[:.]/g, '-')}.${process.pid}.bak`;
     await db.backup(copy);
-    log?.info({ copy }, 'copied the database before changing its tables');
+    log?.info({ copy }, 'made a backup of the database before the migration');
   };
-  const patient = (): Promise<Db> => SqliteDb.open(path, { answerTimeoutMs: MIGRATION_MS });
-  return migrated(db, { backup, patient, log, steps });
+  const openSlow = (): Promise<Db> => SqliteDb.open(path, { answerTimeoutMs: MIGRATION_MS });
+  return migrated(db, { backup, openSlow, log, steps });
 }
 
 async function openPostgres(url: string, { directDb, log, steps }: OpenDbOptions): Promise<Db> {

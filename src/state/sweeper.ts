@@ -3,11 +3,11 @@ import type { Log } from '../telemetry/log.js';
 import type { Bus } from './bus.js';
 import { newId } from './ids.js';
 
-/** Rows that end by themselves. */
+/** A store whose rows expire. */
 export interface Expiring {
-  /** Rows removed by one statement: few enough that calls hardly notice it. */
+  /** Rows removed by one statement: few, so that calls are not delayed. */
   readonly batch: number;
-  /** Removes a batch of them and returns how many; fewer than a batch means that none are left. */
+  /** Removes one batch of expired rows and returns their number; fewer than `batch` means that none are left. */
   sweep(): Promise<number>;
 }
 
@@ -20,10 +20,10 @@ export interface SweeperOptions {
 
 const LEASE = 'sweeper';
 const LEASE_MS = 30_000;
-/** After each statement the database is left alone for as long as the statement took, and for this long at least. */
+/** Minimum pause after each statement. The pause is as long as the statement took if that is longer. */
 const PAUSE_MS = 5;
 
-/** Removes expired rows until none are left, in small batches. Of all replicas one does it. */
+/** Removes expired rows in small batches until none are left. One replica of the cluster does it. */
 export class Sweeper {
   readonly #options: SweeperOptions;
   readonly #self = newId();
@@ -37,10 +37,12 @@ export class Sweeper {
     this.#timer = setInterval(() => void this.sweep(), every).unref();
   }
 
-  /** Resolves when nothing expired is left, or another replica sees to it; never rejects. */
+  /** Resolves when no expired rows are left, or if another replica removes them; never rejects. */
   sweep(): Promise<void> {
     this.#round ??= this.#sweepAll()
-      .catch((error: unknown) => this.#options.log?.warn({ err: error }, 'expired rows were not removed'))
+      .catch((error: unknown) =>
+        this.#options.log?.warn({ err: error }, 'failed to remove expired rows; the next round tries again'),
+      )
       .finally(() => {
         this.#round = undefined;
       });
@@ -59,7 +61,7 @@ export class Sweeper {
     let held = 0;
     while (left.length > 0 && !this.#closed) {
       const full: Expiring[] = [];
-      // One batch of each in turn: none waits for the others to be empty.
+      // One batch per store in turn, so that a large store does not delay the others.
       for (const store of left) {
         if (this.#closed) return;
         if (performance.now() > held) {
@@ -74,7 +76,7 @@ export class Sweeper {
     }
   }
 
-  /** The lease outlasts the pause between two rounds: the same replica goes on, as long as it is there. */
+  /** The lease lasts longer than the interval between two rounds, so that the same replica continues while it lives. */
   async #hold(): Promise<boolean> {
     const { bus, everyMs } = this.#options;
     return (await bus.lease(LEASE, this.#self, Math.max(LEASE_MS, 2 * everyMs))) !== undefined;

@@ -9,7 +9,7 @@ import { type HostLimits, Hosts } from './hosts.js';
 import { type Post, post, retryAfterMs } from './post.js';
 
 export interface WebhookSenderOptions {
-  readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'bury' | 'release' | 'leaseMs'>;
+  readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'giveUp' | 'release' | 'leaseMs'>;
   readonly pushes: Pick<PushNotifications, 'target' | 'attempted' | 'disable'>;
   /** Refuses private addresses at the moment it connects; not the client that configured agents are reached with. */
   readonly client: Pick<HttpClient, 'request'>;
@@ -45,8 +45,8 @@ const DEFAULTS = {
 } as const;
 
 /**
- * Delivers what is queued: at least once, in order per task and configuration, no host at the cost of another. Any number
- * of replicas may run one; what a dead one had claimed comes back when its lease ends.
+ * Delivers what is queued: at least once, in order per task and configuration, no host at the cost of another. Any
+ * number of replicas may run one; what a dead one had claimed comes back when its lease ends.
  */
 export class WebhookSender {
   private readonly limits: Required<WebhookLimits>;
@@ -185,7 +185,7 @@ export class WebhookSender {
     if (typeof target !== 'string') return target;
     if (target === 'deleted') await this.options.outbox.ack(id);
     else
-      await this.options.outbox.bury(
+      await this.options.outbox.giveUp(
         id,
         target === 'expired' ? 'the task has expired' : 'the configuration is disabled',
       );
@@ -234,7 +234,7 @@ export class WebhookSender {
     if (status === 410) {
       // In this order: once this one is buried, the next of its lane can be claimed, and is sent unless it is disabled.
       await pushes.disable(delivery.value);
-      await outbox.bury(delivery.id, 'HTTP 410: the receiver is gone');
+      await outbox.giveUp(delivery.id, 'HTTP 410: the receiver is gone');
       return;
     }
     const waits = status === 429 || status === 503;

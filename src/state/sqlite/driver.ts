@@ -1,4 +1,4 @@
-/** The part of `node:sqlite` that is used here; `@photostructure/sqlite` has the same shape on Node 20. */
+/** The part of the `node:sqlite` API that is used here; `@photostructure/sqlite` has the same API on Node 20. */
 export interface Prepared {
   all(...params: (string | number | null)[]): unknown[];
 }
@@ -21,17 +21,20 @@ export async function loadDriver(): Promise<Driver> {
   try {
     return (await import(BUILT_IN)) as Driver;
   } catch {
-    // Node 20 has none.
+    // Node 20 has no node:sqlite.
   }
   try {
     return (await import(ADDED)) as Driver;
   } catch (cause) {
-    throw new Error(`no SQLite: Node ${process.version} has no node:sqlite and ${ADDED} is not installed`, { cause });
+    throw new Error(
+      `SQLite is not available: Node ${process.version} has no node:sqlite and ${ADDED} is not installed`,
+      { cause },
+    );
   }
 }
 
-/** SQLite's own words for the codes that are decided by. */
-const WORDS: readonly [RegExp, number][] = [
+/** SQLite's messages for the result codes that this code distinguishes. */
+const MESSAGES: readonly [RegExp, number][] = [
   [/constraint failed/, 19],
   [/database is locked/, 5],
   [/table is locked/, 6],
@@ -46,9 +49,9 @@ const WORDS: readonly [RegExp, number][] = [
   [/not a database/, 26],
 ];
 
-/** The primary result code, 0 where there is none. The Node 20 driver drops it from errors of `all`: hence the words. */
+/** The primary result code; 0 if unknown. Found by message too, because errors of `all` lack the code on Node 20. */
 export function primaryCode(error: unknown): number {
   const { errcode, message } = (error ?? {}) as { errcode?: unknown; message?: unknown };
   if (typeof errcode === 'number') return errcode & 0xff;
-  return WORDS.find(([words]) => words.test(String(message)))?.[1] ?? 0;
+  return MESSAGES.find(([words]) => words.test(String(message)))?.[1] ?? 0;
 }

@@ -5,20 +5,20 @@ export interface WorkerOptions {
   busyTimeoutMs: number;
 }
 
-/** A statement's text is sent once and then meant by its number: texts are long, and copied with every message. */
+/** The text of a statement is sent once and later referenced by number, because messages copy it and texts are long. */
 export type NumberedStatement = readonly [text: number, params: readonly Value[]];
 
 export interface Request {
   id: number;
   kind: 'read' | 'write';
   statements: readonly NumberedStatement[];
-  /** Monotonic time of asking; a write that could not get the lock for too long is given up. */
+  /** Monotonic time of the request; a write that waits too long for the lock fails. */
   at: number;
 }
 
 export interface ToWorker {
   requests: Request[];
-  /** Texts these requests are the first to use. */
+  /** The texts that these requests use for the first time. */
   texts?: [number: number, sql: string][];
   backup?: { id: number; path: string };
   close?: true;

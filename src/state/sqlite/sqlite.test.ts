@@ -35,14 +35,14 @@ async function table(): Promise<SqliteDb> {
   return db;
 }
 
-test('commits wait for the disk, in WAL mode, with foreign keys', async () => {
+test('commits are synced to disk, in WAL mode, with foreign keys enabled', async () => {
   const db = await open();
   expect(await db.q('PRAGMA journal_mode')).toEqual([{ journal_mode: 'wal' }]);
   expect(await db.q('PRAGMA synchronous')).toEqual([{ synchronous: 2 }]);
   expect(await db.q('PRAGMA foreign_keys')).toEqual([{ foreign_keys: 1 }]);
 });
 
-test('folder and files are for their owner only, also where the file was open to others', async () => {
+test('folder and files are accessible to their owner only, even if the file had wider permissions', async () => {
   const db = await table();
   await db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
   expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);
@@ -53,7 +53,7 @@ test('folder and files are for their owner only, also where the file was open to
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-test('one caller’s failure inside a shared commit is its own', async () => {
+test('a failure of one caller in a shared commit does not affect the others', async () => {
   const db = await table();
   const results = await Promise.allSettled([
     db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]),
@@ -78,7 +78,7 @@ test('one caller’s failure inside a shared commit is its own', async () => {
   ]);
 });
 
-test('a failed statement keeps no old view of the data', async () => {
+test('a failed statement leaves no stale snapshot of the data', async () => {
   const [one, two] = [await table(), await open()];
   await one.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
   await expect(one.q('INSERT INTO t VALUES ($1, $2) RETURNING v', ['a', 2])).rejects.toThrow();
@@ -87,7 +87,7 @@ test('a failed statement keeps no old view of the data', async () => {
   await one.q('INSERT INTO t VALUES ($1, $2)', ['c', 1]);
 });
 
-test('statements go on working after garbage collection and beyond the cache', async () => {
+test('statements work after garbage collection and after eviction from the cache', async () => {
   const db = await table();
   for (let i = 0; i < 700; i++) await db.q(`SELECT ${i} AS n`);
   (globalThis as { gc?: () => void }).gc?.();
@@ -95,7 +95,7 @@ test('statements go on working after garbage collection and beyond the cache', a
   expect(await db.q('SELECT 3 AS n')).toEqual([{ n: 3 }]);
 });
 
-test('two connections write side by side without losing anything', async () => {
+test('two connections write concurrently without losing rows', async () => {
   const [one, two] = [await table(), await open()];
   const write = (db: SqliteDb, name: string) =>
     Promise.all(Array.from({ length: 300 }, (_, i) => db.q('INSERT INTO t VALUES ($1, $2)', [`${name}${i}`, i])));
@@ -103,7 +103,7 @@ test('two connections write side by side without losing anything', async () => {
   expect(await one.q('SELECT count(*) AS n FROM t')).toEqual([{ n: 600 }]);
 });
 
-test('while another process holds the lock, reads go on, the loop is free and writes end with an error', async () => {
+test('while another process holds the lock, reads continue, the event loop is free and writes fail', async () => {
   const [one, two] = [await table(), await open({ busyTimeoutMs: 400 })];
   await one.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
   const { DatabaseSync } = await (await import('./driver.js')).loadDriver();
@@ -126,7 +126,7 @@ test('while another process holds the lock, reads go on, the loop is free and wr
   ]);
 });
 
-test('too many waiting operations are refused at once', async () => {
+test('operations beyond the limit are refused at once', async () => {
   const db = await open({ maxWaiting: 10 });
   const results = await Promise.allSettled(Array.from({ length: 15 }, () => db.q('SELECT 1 AS n')));
   const refused = results.filter((r) => r.status === 'rejected');
@@ -134,7 +134,7 @@ test('too many waiting operations are refused at once', async () => {
   expect(await db.q('SELECT 1 AS n')).toEqual([{ n: 1 }]);
 });
 
-test('what was accepted before closing is written; afterwards everything is refused', async () => {
+test('operations accepted before close are written; later ones are refused', async () => {
   const db = await table();
   const writes = Array.from({ length: 50 }, (_, i) => db.q('INSERT INTO t VALUES ($1, $2)', [`k${i}`, i]));
   await db.close();
@@ -143,7 +143,7 @@ test('what was accepted before closing is written; afterwards everything is refu
   expect(await (await open()).q('SELECT count(*) AS n FROM t')).toEqual([{ n: 50 }]);
 });
 
-test('a thread that dies is told to those who wait, and replaced', async () => {
+test('waiting operations fail when the thread dies, and a new thread is started', async () => {
   const threads: Worker[] = [];
   const note = (worker: Worker): void => {
     threads.push(worker);
@@ -159,7 +159,7 @@ test('a thread that dies is told to those who wait, and replaced', async () => {
   await db.q('INSERT INTO t VALUES ($1, $2)', ['c', 1]);
 });
 
-test('a file that is no database is refused with its name', async () => {
+test('a file that is not a database is refused with its path', async () => {
   await (await open()).close();
   for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
   writeFileSync(path, 'not a database '.repeat(100));
@@ -170,7 +170,7 @@ test('a file that is no database is refused with its name', async () => {
   await sleep(10);
 });
 
-test('sources run their own thread, whatever a build has left in dist/', () => {
+test('sources start the thread from source, not from an old build in dist/', () => {
   const root = fileURLToPath(new URL('../../..', import.meta.url));
   const copy = mkdtempSync(join(tmpdir(), 'parley-sources-'));
   try {

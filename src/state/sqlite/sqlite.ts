@@ -7,11 +7,11 @@ import { StateError } from '../errors.js';
 import type { FromWorker, NumberedStatement, Reply, Request, ToWorker, WorkerOptions } from './messages.js';
 
 export interface SqliteOptions {
-  /** How long a write waits for another process's lock. */
+  /** Time that a write waits for the lock of another process. */
   busyTimeoutMs?: number;
-  /** After this long without an answer the caller is told, whatever the disk does. */
+  /** An operation without an answer fails after this time, even if the disk is still busy. */
   answerTimeoutMs?: number;
-  /** Operations waiting at most; further ones are refused at once. */
+  /** Limit on waiting operations; further ones are refused at once. */
   maxWaiting?: number;
 }
 
@@ -25,11 +25,11 @@ interface Waiting {
 const READ = /^\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i;
 
 /**
- * The thread's program stands beside this file. Sources that a test runner or a benchmark runs start the source of the
- * thread, through the loader of the tests: a compiled one could be older.
+ * The program of the thread is in the same folder. If this file runs from source, in a test or a benchmark, the thread
+ * runs from source too, through the loader of the tests, because a compiled one could be outdated.
  */
 function workerProgram(): { file: URL; execArgv: string[] } {
-  // None of the parent's flags: some of them (--input-type, --inspect) make a worker fail.
+  // The flags of the parent are not passed on: some of them (--input-type, --inspect) make a worker fail.
   const execArgv = ['--disable-warning=ExperimentalWarning'];
   if (!import.meta.url.endsWith('.ts')) return { file: new URL('./worker.js', import.meta.url), execArgv };
   const loader = new URL('../../../test/support/ts-worker.mjs', import.meta.url).href;
@@ -59,7 +59,7 @@ export class SqliteDb implements Db {
     this.#maxWaiting = options.maxWaiting ?? 20_000;
   }
 
-  /** The folder is made with mode 0700 where missing; the file, and with it its WAL, has mode 0600. */
+  /** Creates a missing folder with mode 0700. The file and its WAL have mode 0600. */
   static async open(path: string, options: SqliteOptions = {}): Promise<SqliteDb> {
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
@@ -84,7 +84,7 @@ export class SqliteDb implements Db {
     return this.#ask('write', statements);
   }
 
-  /** A consistent copy, taken while others go on reading and writing. `path` must not exist yet. */
+  /** Makes a consistent copy during concurrent reads and writes. `path` must not exist yet. */
   async backup(path: string): Promise<void> {
     await (await open(path, 'wx', 0o600)).close();
     const worker = await this.#start();
@@ -102,7 +102,9 @@ export class SqliteDb implements Db {
   #ask(kind: Request['kind'], statements: readonly Statement[]): Promise<Row[][]> {
     if (this.#closed) return Promise.reject(new StateError('closed', 'the database is closed'));
     if (this.#waiting.size >= this.#maxWaiting) {
-      return Promise.reject(new StateError('overloaded', `${this.#waiting.size} database operations are waiting`));
+      return Promise.reject(
+        new StateError('overloaded', `${this.#waiting.size} database operations are already waiting`),
+      );
     }
     return new Promise((resolve, reject) => {
       const id = this.#wait(kind === 'write', resolve, reject);
@@ -152,7 +154,7 @@ export class SqliteDb implements Db {
     worker.postMessage(message);
   }
 
-  /** The thread is started again on the next operation should it ever die. */
+  /** Starts the thread. After a crash the next operation starts it again. */
   #start(): Promise<Worker> {
     if (this.#worker) return Promise.resolve(this.#worker);
     this.#starting ??= new Promise<Worker>((resolve, reject) => {

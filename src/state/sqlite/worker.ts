@@ -1,7 +1,7 @@
 /**
- * The thread that owns the SQLite connection. Callers' transactions that arrive while one commit is being synced to
- * disk are gathered and share the next one, so the number of fsyncs does not grow with the number of writers, and no
- * fsync ever stalls the event loop of the gateway.
+ * The thread that owns the SQLite connection. Transactions that arrive during the fsync of a commit share the next
+ * commit, so the number of fsyncs does not grow with the number of writers. No fsync blocks the event loop of the
+ * gateway.
  */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { sleep } from '../../core/timing.js';
@@ -13,20 +13,20 @@ import type { Failure, FromWorker, NumberedStatement, Reply, Request, ToWorker, 
 const port = parentPort!;
 const options = workerData as WorkerOptions;
 
-/** How long one attempt at the write lock may block this thread, and with it the reads behind it. */
+/** Time that one attempt at the write lock may block this thread, and with it waiting reads. */
 const LOCK_SLICE_MS = 50;
-/** A commit gathers at most this many transactions, so that no caller waits for an endless one. */
+/** Limit on transactions per commit, which bounds the time of a commit. */
 const MAX_GROUP = 2_000;
 const MAX_PREPARED = 300;
 
 const CONSTRAINT = 19;
 const BUSY = 5;
-/** NOMEM, INTERRUPT, IOERR, FULL, CANTOPEN: SQLite may have rolled back the whole transaction by itself. */
+/** NOMEM, INTERRUPT, IOERR, FULL, CANTOPEN: SQLite may have rolled back the whole transaction. */
 const WHOLE_TRANSACTION = new Set([7, 9, 10, 13, 14]);
-/** READONLY, CORRUPT, PERM, LOCKED, PROTOCOL, NOTADB join these as "the engine cannot do it now". */
+/** The codes above and PERM, BUSY, LOCKED, READONLY, CORRUPT, PROTOCOL, NOTADB: reported as `unavailable`. */
 const UNAVAILABLE = new Set([3, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26]);
 
-// The field keeps the connection alive: with the Node 20 driver a statement alone does not.
+// This variable keeps the connection alive: with the Node 20 driver a statement alone does not.
 let db: Connection;
 const texts = new Map<number, string>();
 const prepared = new Map<number, { statement: Prepared; order: number[] }>();
@@ -42,7 +42,7 @@ function failure(error: unknown): Failure {
   return { code: UNAVAILABLE.has(primary) ? 'unavailable' : 'internal', message };
 }
 
-/** `$2 … $1 … $2` becomes `? … ? … ?` with the order 1, 0, 1: anonymous parameters work alike in both drivers. */
+/** Turns `$2 … $1 … $2` into `? … ? … ?` with the order 1, 0, 1, because both drivers support anonymous parameters. */
 function prepare(number: number): { statement: Prepared; order: number[] } {
   const known = prepared.get(number);
   if (known) return known;
@@ -91,7 +91,7 @@ function take(message: ToWorker): void {
       writes.push(request);
       continue;
     }
-    // Reads run outside the write transaction: they must not see what a failed commit takes back.
+    // Reads run outside the write transaction: they must not see changes that a failed commit rolls back.
     try {
       answer({ id: request.id, results: request.statements.map(run) });
     } catch (error) {
@@ -110,7 +110,7 @@ function failOverdue(error: unknown): void {
   while (writes.length > 0 && writes[0]!.at <= limit) answer({ id: writes.shift()!.id, failure: failure(error) });
 }
 
-/** One caller's statements inside the shared transaction. Returns false where the whole transaction is lost. */
+/** Runs the statements of one caller inside the shared transaction. Returns false if the whole transaction is lost. */
 function runOne(request: Request, done: Reply[]): boolean {
   const many = request.statements.length > 1;
   try {
@@ -137,7 +137,7 @@ function commitGroup(): void {
   let lost: unknown;
   try {
     for (const request of group) {
-      if (!runOne(request, done)) throw new Error('the disk refused a write');
+      if (!runOne(request, done)) throw new Error('a write to the database file failed');
     }
     db.exec('COMMIT');
   } catch (error) {
@@ -145,14 +145,14 @@ function commitGroup(): void {
     try {
       db.exec('ROLLBACK');
     } catch {
-      // SQLite had rolled back already.
+      // SQLite has already rolled back.
     }
   }
   if (lost === undefined) {
     for (const reply of done) answer(reply);
     return;
   }
-  // Nothing of the group is on disk, so nobody is told it is; the one that broke it keeps its own reason.
+  // No transaction of the group is on disk, so all of them fail; a request that failed itself keeps its own error.
   const shared: Failure = { ...failure(lost), code: 'unavailable' };
   const reasons = new Map(done.map((reply) => [reply.id, reply.failure]));
   for (const request of group) answer({ id: request.id, failure: reasons.get(request.id) ?? shared });
@@ -166,7 +166,7 @@ function work(): void {
       db.exec('BEGIN IMMEDIATE');
     } catch (error) {
       if (primaryCode(error) === BUSY) {
-        // Another process holds the write lock: go on serving reads meanwhile, give up on what waited too long.
+        // Another process holds the write lock: serve reads meanwhile, and fail writes that waited too long.
         failOverdue(error);
         flush();
         if (writes.length === 0) break;
@@ -202,7 +202,7 @@ async function open(): Promise<void> {
     try {
       db = opened;
       db.exec(`PRAGMA busy_timeout=${LOCK_SLICE_MS}`);
-      // WAL cannot be entered while another process opens the same new file; that passes.
+      // The switch to WAL fails while another process opens the same new file; a retry succeeds.
       db.exec('PRAGMA journal_mode=WAL');
       db.exec('PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000');
       db.function(SQLITE_CLOCK, monotonicMs);

@@ -1,4 +1,4 @@
-/** Case 30 for tasks of agents: what their rows say of time is compared by the clock that replicas share. */
+/** Case 30 for agent tasks: times in their rows are compared with the clock that all replicas share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type Cluster, ENGINES, QUICK, startCluster } from '../../../test/support/engines.js';
 import { followEngine } from '../clock.js';
@@ -19,7 +19,7 @@ function write(more: Partial<AgentTaskWrite<unknown>['task']> = {}, rest: Partia
   return { task, after: seq - 1, events: [], messages: [], expiresAt: wallMs() + MINUTE, ...rest };
 }
 
-describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) => {
+describe.each(ENGINES)('the wall clock of this process jumps, on %s', (engine) => {
   let cluster: Cluster;
   let state: State;
   const RealNow = Date.now;
@@ -27,7 +27,7 @@ describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) 
   beforeAll(async () => {
     cluster = await startCluster(engine, QUICK);
     state = await cluster.open();
-    // SQLite has no clock to tell the time by: here it is told what PostgreSQL would say.
+    // SQLite has no server clock, so the test sets the time that PostgreSQL would report.
     if (engine === 'sqlite') followEngine(RealNow(), 0);
   }, 120_000);
   beforeEach(() => cluster.clear());
@@ -44,7 +44,7 @@ describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) 
     ['ahead', HOUR],
     ['back', -HOUR],
   ] as const)('%s by an hour', (_, offset) => {
-    test('a task is found until it expires, and not after', async () => {
+    test('a task is found until it expires, and not afterwards', async () => {
       const { agentTasks } = state;
       await agentTasks.write(write());
       await agentTasks.write(write({ id: 'over' }, { expiresAt: wallMs() - 1 }));
@@ -58,20 +58,20 @@ describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) 
       expect(await found()).toEqual(['t1', 't1', 't1', 't1']);
       expect(await agentTasks.context('c1')).toEqual([{ agent: 'planner', owner: 'alice' }]);
       expect(await agentTasks.get({ ...KEY, id: 'over' })).toBeUndefined();
-      // Its id stays its own, it can be written, and nobody sweeps it away.
+      // Its id stays taken, it can be written, and the sweeper does not remove it.
       expect(await agentTasks.write(write({ owner: 'bob' }))).toBe(false);
       expect(await agentTasks.write(write({ seq: 2 }))).toBe(true);
       expect(await agentTasks.sweep()).toBe(1);
       expect((await agentTasks.get(KEY))?.seq).toBe(2);
       expect(Math.abs((await agentTasks.get(KEY))!.updatedAt - RealNow())).toBeLessThan(MINUTE);
-      // What was made meanwhile counts as before when the clock is right again.
+      // A task that was created meanwhile is still valid after the clock is correct again.
       await agentTasks.write(write({ id: 'made' }));
       vi.restoreAllMocks();
       expect(await agentTasks.get({ ...KEY, id: 'made' })).toMatchObject({ id: 'made' });
       expect(await agentTasks.sweep()).toBe(0);
     });
 
-    test('a task has one follower, and is due when that one is silent', async () => {
+    test('a task has one follower, and becomes due when the follower stops renewing', async () => {
       const { agentTasks } = state;
       await agentTasks.write(write({}, { followedUntil: wallMs() + 6_000, follower: 'a' }));
       await agentTasks.write(write({ id: 'due' }, { followedUntil: wallMs() - 1, follower: 'dead' }));
@@ -81,7 +81,7 @@ describe.each(ENGINES)('the time of day of this process jumps, on %s', (engine) 
       expect(await agentTasks.claimOne(KEY, 'b', wallMs() + 6_000)).toBe(false);
       expect((await agentTasks.claimFollowing('b', 10, wallMs() + 6_000)).map(({ id }) => id)).toEqual(['due']);
       vi.restoreAllMocks();
-      // Claimed by the one with the other time, and so nobody else's.
+      // The replica with the wrong clock holds the claim, so no other replica can take it.
       expect(await agentTasks.claimOne({ ...KEY, id: 'due' }, 'c', wallMs() + 6_000)).toBe(false);
       expect(await agentTasks.claimFollowing('c', 10, wallMs() + 6_000)).toEqual([]);
       expect((await agentTasks.claimFollowing('c', 10, wallMs() + MINUTE, wallMs() + 6_001)).length).toBe(2);

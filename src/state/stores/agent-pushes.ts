@@ -2,13 +2,13 @@ import { wallMs } from '../clock.js';
 import type { Db, Row } from '../db.js';
 import type { AgentTaskKey } from './agent-tasks.js';
 
-/** Where news of a task are to be sent; the value is its writer's business. */
+/** A push configuration: the target of notifications about a task. The caller defines the format of `value`. */
 export interface AgentPush<T> {
   readonly key: AgentTaskKey;
   readonly id: string;
   readonly value: T;
   readonly dialect: string;
-  /** Deliveries that failed in a row. */
+  /** The number of consecutive failed deliveries. */
   readonly failures: number;
   readonly disabled: boolean;
 }
@@ -24,7 +24,7 @@ interface PushRow extends Row {
 const OF_TASK = 'agent = $1 AND owner = $2 AND task_id = $3';
 const named = ({ agent, owner, id }: AgentTaskKey): string[] => [agent, owner, id];
 
-/** Push configurations. They end with their task, or before. */
+/** Push configurations. A configuration is removed together with its task at the latest. */
 export class AgentPushes<T = unknown> {
   readonly #db: Db;
 
@@ -32,7 +32,7 @@ export class AgentPushes<T = unknown> {
     this.#db = db;
   }
 
-  /** One of the same id is replaced. */
+  /** Adds a configuration, or replaces the one with the same id. */
   async put({ key, id, value, dialect, failures, disabled }: AgentPush<T>): Promise<void> {
     await this.#db.q(
       `INSERT INTO agent_pushes (agent, owner, task_id, id, json, dialect, failures, disabled, created_at)
@@ -43,7 +43,7 @@ export class AgentPushes<T = unknown> {
     );
   }
 
-  /** All of a task, oldest first. */
+  /** All configurations of a task, oldest first. */
   async ofTask(key: AgentTaskKey): Promise<AgentPush<T>[]> {
     const sql = `SELECT id, json, dialect, failures, disabled FROM agent_pushes WHERE ${OF_TASK} ORDER BY created_at, id`;
     const rows = await this.#db.q<PushRow>(sql, named(key));
@@ -57,14 +57,17 @@ export class AgentPushes<T = unknown> {
     return (await this.#db.q(sql, [...named(key), id])).length > 0;
   }
 
-  /** Switches a configuration off or on, unless it was changed or deleted meanwhile: `value` is as it was read. */
+  /** Disables or enables a configuration, unless it was changed or deleted since `value` was read. */
   async disable(key: AgentTaskKey, id: string, value: T, disabled: boolean): Promise<boolean> {
     const sql = `UPDATE agent_pushes SET disabled = $6 ${disabled ? '' : ', failures = 0'}
       WHERE ${OF_TASK} AND id = $4 AND json = $5 RETURNING id`;
     return (await this.#db.q(sql, [...named(key), id, JSON.stringify(value), disabled ? 1 : 0])).length > 0;
   }
 
-  /** A success starts the count of failures anew. Returns the count; 0 where there is no such configuration. */
+  /**
+   * Counts a delivery; a success resets the count of failures. Returns the count; 0 if the configuration does not
+   * exist.
+   */
   async count(key: AgentTaskKey, id: string, delivered: boolean): Promise<number> {
     const sql = `UPDATE agent_pushes SET failures = ${delivered ? '0' : 'failures + 1'}
       WHERE ${OF_TASK} AND id = $4 RETURNING failures`;

@@ -20,7 +20,7 @@ function write(more: Partial<AgentTaskWrite<unknown>['task']> = {}, rest: Partia
   return { task, after: seq - 1, events, messages: [], expiresAt: soon(), ...rest };
 }
 
-describe.each(ENGINES)('tasks of agents on %s', (engine) => {
+describe.each(ENGINES)('agent tasks on %s', (engine) => {
   let cluster: Cluster;
   let a: State;
   let b: State;
@@ -32,7 +32,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
   beforeEach(() => cluster.clear());
   afterAll(() => cluster.stop());
 
-  test('a task is created once, read anywhere, and written only over what was seen', async () => {
+  test('a task is created once, readable at every replica, and updated only from its current state', async () => {
     expect(await a.agentTasks.write(write())).toBe(true);
     expect(await b.agentTasks.write(write())).toBe(false);
     expect(await b.agentTasks.get(KEY)).toMatchObject({
@@ -52,7 +52,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect((await a.agentTasks.get(KEY))?.value).toBe(both[0] ? 'a' : 'b');
   });
 
-  test('G-21: an agent’s id is one task; another caller’s is refused, and nothing of it is written', async () => {
+  test('G-21: a task id of an agent belongs to one caller; a second caller is refused, and nothing is written', async () => {
     await a.agentTasks.write(write({ id: 'own', upstreamId: 'up' }));
     const message = { lane: 'l', target: 'r', value: 1 };
     const foreign = write({ owner: 'bob', id: 'up', upstreamId: 'up' }, { messages: [message] });
@@ -65,7 +65,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await a.agentTasks.events({ ...KEY, owner: 'bob', id: 'up' }, 0)).toBeUndefined();
   });
 
-  test('two creations at once are one', async () => {
+  test('of two concurrent creations one succeeds', async () => {
     const all = await Promise.all(
       Array.from({ length: 8 }, (_, i) =>
         (i % 2 ? a : b).agentTasks.write(write({ owner: `o${i}`, upstreamId: 'up' })),
@@ -74,7 +74,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(all.filter(Boolean)).toHaveLength(1);
   });
 
-  test('what is sent leaves with the change it tells of, or not at all', async () => {
+  test('a message is queued in the same transaction as its change', async () => {
     const messages = (value: string) => [{ id: newId(), lane: 't1', target: 'r', value }];
     await a.agentTasks.write(write({}, { messages: messages('first') }));
     await b.agentTasks.write(write({}, { messages: messages('refused') }));
@@ -83,7 +83,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await a.outbox.depth()).toMatchObject({ waiting: 2 });
   });
 
-  test('G-23: the newest events are kept; whoever is further behind is told so', async () => {
+  test('G-23: the newest events are kept; a reader that is further behind gets undefined', async () => {
     const count = KEPT_EVENTS + 20;
     const events = Array.from({ length: count }, (_, i) => ({ seq: i + 1, value: i + 1 }));
     await a.agentTasks.write(write({ seq: count }, { after: 0, events }));
@@ -94,7 +94,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await b.agentTasks.events({ ...KEY, id: 'x' }, 0)).toBeUndefined();
   });
 
-  test('G-23: events that are there are never reported as lost while more are written', async () => {
+  test('G-23: existing events are never reported as lost during concurrent writes', async () => {
     await a.agentTasks.write(write());
     const last = 300;
     const reads = { made: 0, lost: 0 };
@@ -105,7 +105,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
         if (events === undefined) reads.lost++;
         else expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => seen + 1 + i));
         seen = events?.at(-1)?.seq ?? seen;
-        // Some ask again from an older place.
+        // Some reads start again from an older position.
         if (reads.made % 3 === 0 && seen < last) seen = Math.max(0, seen - 20);
       }
     };
@@ -117,7 +117,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(reads.lost).toBe(0);
   });
 
-  test('S-27: lists are filtered, counted and paged by when the state was reached', async () => {
+  test('S-27: lists are filtered and counted, and paged by the time of the last state change', async () => {
     for (let n = 1; n <= 5; n++) {
       const more = {
         id: `t${n}`,
@@ -146,7 +146,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await a.agentTasks.context('even')).toEqual([{ agent: 'planner', owner: 'alice' }]);
   });
 
-  test('a task is followed by one replica; what a dead one followed is due by itself', async () => {
+  test('one replica follows a task; the tasks of a dead replica become due by themselves', async () => {
     const until = soon(1_000);
     await a.agentTasks.write(write({}, { followedUntil: until, follower: 'a' }));
     await a.agentTasks.write(write({ id: 't2' }));
@@ -168,7 +168,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect((await a.agentTasks.get(KEY))?.followedUntil).toBeNull();
   });
 
-  test('25: who lost its claim neither writes nor prolongs it; who has it does both', async () => {
+  test('25: a replica that lost its claim can neither write nor renew; the holder can do both', async () => {
     await a.agentTasks.write(write({}, { followedUntil: soon(-1_000), follower: 'frozen' }));
     expect((await b.agentTasks.claimFollowing('b', 10, soon())).map(({ follower }) => follower)).toEqual(['b']);
     const late = write({ seq: 2 }, { followedUntil: soon(), follower: 'frozen', heldBy: 'frozen' });
@@ -178,12 +178,12 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await b.agentTasks.keepFollowing([KEY], 'b', soon())).toEqual([KEY]);
     expect(await b.agentTasks.write(write({ seq: 2 }, { heldBy: 'b' }))).toBe(true);
     expect(await a.agentTasks.events(KEY, 0)).toHaveLength(2);
-    // A word from somebody else is heard all the same.
+    // A write that does not require the claim still succeeds.
     expect(await a.agentTasks.write(write({ seq: 3 }, { followedUntil: null }))).toBe(true);
     expect(await b.agentTasks.write(write({ seq: 4 }, { heldBy: 'b' }))).toBe(false);
   });
 
-  test('a reminder is due for anybody, holds nobody off, and disturbs no follower', async () => {
+  test('any replica can take a reminder that is due; a reminder neither blocks nor disturbs a follower', async () => {
     await a.agentTasks.write(write());
     await a.agentTasks.remind(KEY, soon());
     expect(await b.agentTasks.claimFollowing('b', 10, soon())).toEqual([]);
@@ -194,7 +194,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect((await a.agentTasks.claimFollowing('a', 10, soon())).map(({ id }) => id)).toEqual(['t1']);
   });
 
-  test('S-51: a configuration that was deleted or changed meanwhile is not switched off, nor back into being', async () => {
+  test('S-51: disabling neither affects a configuration that changed meanwhile nor restores a deleted one', async () => {
     const put = { key: KEY, id: 'p', value: { at: 1 }, dialect: '1.0', failures: 2, disabled: false };
     await a.agentPushes.put(put);
     expect(await b.agentPushes.disable(KEY, 'p', { at: 1 }, true)).toBe(true);
@@ -209,7 +209,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await a.agentPushes.ofTask(KEY)).toEqual([]);
   });
 
-  test('an expired task is gone with all that is its own, and gives up its ids', async () => {
+  test('an expired task is removed with its events and configurations, and its ids are free again', async () => {
     await a.agentTasks.write(write({}, { expiresAt: Date.now() - 1_000 }));
     await a.agentPushes.put({ key: KEY, id: 'p', value: 1, dialect: '1.0', failures: 0, disabled: false });
     expect(await b.agentTasks.get(KEY)).toBeUndefined();
@@ -241,7 +241,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
     expect(await a.agentPushes.remove(KEY, 'one')).toBe(false);
   });
 
-  test('records: other replicas hear of a change, and ids that cannot be kept are not found', async () => {
+  test('records: other replicas are notified of a change, and ids that cannot be stored are not found', async () => {
     const [here, there] = [a, b].map((state) => agentRecords(state, { taskTtl: 60_000, shared: engine !== 'sqlite' }));
     const record = (seq: number, state: TaskState): TaskRecord => ({
       ...{ ...KEY, upstreamId: 'up', contextId: 'c', seq, dialect: '1.0', createdAt: 1, updatedAt: 1 },
@@ -257,7 +257,7 @@ describe.each(ENGINES)('tasks of agents on %s', (engine) => {
       });
     expect(await change(1, 'TASK_STATE_WORKING')).toBe(true);
     let heard = 0;
-    // On one machine there is one replica, and its own listeners hear of it.
+    // With SQLite there is one replica, and its own listeners are notified.
     const off = (engine === 'sqlite' ? here! : there!).onChanged(KEY, () => {
       heard += 1;
     });

@@ -6,29 +6,29 @@ import { newId } from '../ids.js';
 import type { Expiring } from '../sweeper.js';
 import type { Message } from './outbox.js';
 
-/** Names a task: an agent, whose it is, and the id its owner knows. */
+/** The key of a task: its agent, its owner, and the id that the owner sees. */
 export interface AgentTaskKey {
   readonly agent: string;
   readonly owner: string;
   readonly id: string;
 }
 
-/** A task of an agent; what its value says is its writer's business. */
+/** A task of an agent. The caller defines the format of `value`. */
 export interface AgentTask<T> extends AgentTaskKey {
   readonly upstreamId: string;
   readonly contextId: string;
   readonly state: string;
-  /** When the state was reached: lists are sorted by it. */
+  /** The time of the last state change; lists are sorted by it. */
   readonly statusAt: number;
   readonly value: T;
-  /** The number of its last event. */
+  /** The sequence number of the last event. */
   readonly seq: number;
   readonly dialect: string;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Until when somebody follows the task at its agent, or when it is to be looked at; null where nobody needs to. */
+  /** End of the follower's claim, or the time at which the task is due for a check; null if no check is needed. */
   readonly followedUntil: number | null;
-  /** Who follows it; empty where nobody does. */
+  /** The replica that follows the task; empty if none does. */
   readonly follower: string;
 }
 
@@ -39,13 +39,13 @@ export interface AgentEvent {
 
 export interface AgentTaskWrite<T> {
   readonly task: Omit<AgentTask<T>, 'updatedAt' | 'followedUntil' | 'follower'>;
-  /** Left as it is where not given. */
+  /** Unchanged if undefined. */
   readonly followedUntil?: number | null;
-  /** Who follows it until then. */
+  /** The replica that follows the task until then. */
   readonly follower?: string;
-  /** Writes only where this one still follows the task. */
+  /** Writes only if this replica still follows the task. */
   readonly heldBy?: string;
-  /** The number of the last event before this write; 0 creates. */
+  /** The sequence number of the last event before this write; 0 creates the task. */
   readonly after: number;
   readonly events: readonly AgentEvent[];
   readonly messages: readonly Message[];
@@ -85,14 +85,14 @@ interface KeyRow extends Row {
   id: string;
 }
 
-/** One row without an event where the task has none that was asked for. */
+/** If no requested event exists, the query returns one row without an event. */
 interface EventRow extends Row {
   last: number;
   seq: number | null;
   json: string;
 }
 
-/** Late subscribers find so many events of a task; whoever is further behind takes the snapshot. */
+/** Number of events kept per task. A subscriber that is further behind gets the snapshot instead. */
 export const KEPT_EVENTS = 512;
 
 const CLAIMS_AT_ONCE = 100;
@@ -103,11 +103,11 @@ const NAMED = 'agent = $1 AND owner = $2 AND id = $3';
 const named = ({ agent, owner, id }: AgentTaskKey): string[] => [agent, owner, id];
 
 /**
- * Tasks of agents, their newest events and what is to be sent about them, written together. As in the outbox, the claim
- * to follow a task *is* a due time: what a dead replica followed becomes due by itself.
+ * Tasks of agents, written in one transaction with their newest events and the messages about them. As in the outbox,
+ * the claim to follow a task *is* a due time, so the tasks of a dead replica become due by themselves.
  */
 export class AgentTasks<T = unknown> implements Expiring {
-  /** A task may have hundreds of events. */
+  /** Small, because a task may have hundreds of events. */
   readonly batch = 50;
   readonly #db: Db;
 
@@ -115,10 +115,10 @@ export class AgentTasks<T = unknown> implements Expiring {
     this.#db = db;
   }
 
-  /** False where somebody else wrote first, the task is gone, or the id is taken; then nothing was written. */
+  /** Returns false, and writes nothing, if another write came first, the task is gone, or the id is taken. */
   async write(write: AgentTaskWrite<T>): Promise<boolean> {
     if (await this.#write(write)) return true;
-    // An expired task gives up its ids.
+    // The id may belong to an expired task; remove that task and try again.
     return write.after === 0 && (await this.#removeExpired(write.task)) && this.#write(write);
   }
 
@@ -134,14 +134,14 @@ export class AgentTasks<T = unknown> implements Expiring {
     return row && taskOf<T>(row);
   }
 
-  /** The owner's tasks of this id, newest first. */
+  /** The tasks of an owner with this id, at all agents, newest first. */
   async getAll(owner: string, id: string): Promise<AgentTask<T>[]> {
     const sql = `SELECT ${COLUMNS} FROM agent_tasks WHERE owner = $1 AND id = $2 AND expires_at > $3
       ORDER BY created_at DESC LIMIT 100`;
     return (await this.#db.q<TaskRow>(sql, [owner, id, wallMs()])).map((row) => taskOf<T>(row));
   }
 
-  /** The first task of each of the owners and agents that a context has tasks of, oldest first. */
+  /** The pairs of agent and owner that have tasks in a context, oldest first. */
   async context(contextId: string): Promise<{ agent: string; owner: string }[]> {
     const sql = `SELECT agent, owner, MIN(created_at) AS first FROM agent_tasks
       WHERE context_id = $1 AND expires_at > $2 GROUP BY agent, owner ORDER BY first LIMIT 100`;
@@ -149,9 +149,11 @@ export class AgentTasks<T = unknown> implements Expiring {
     return rows.map(({ agent, owner }) => ({ agent, owner }));
   }
 
-  /** Events after `seq`, oldest first; undefined where the task or some of them are no longer kept. */
+  /**
+   * The events after a sequence number, oldest first; undefined if the task or some of the events are no longer kept.
+   */
   async events(key: AgentTaskKey, after: number): Promise<AgentEvent[] | undefined> {
-    // One statement: two of them would see two moments of a task that is being written.
+    // One statement: two statements could see different states of a task during a concurrent write.
     const rows = await this.#db.q<EventRow>(
       `SELECT t.seq AS last, e.seq, e.json FROM agent_tasks t
        LEFT JOIN agent_events e ON e.agent = t.agent AND e.owner = t.owner AND e.id = t.id AND e.seq > CAST($4 AS BIGINT)
@@ -161,7 +163,7 @@ export class AgentTasks<T = unknown> implements Expiring {
     const [first] = rows;
     if (!first) return undefined;
     const found = rows.flatMap(({ seq, json }) => (seq === null ? [] : [{ seq, value: JSON.parse(json) as unknown }]));
-    // Numbers have no holes: as many as were made since, or some are missing.
+    // Sequence numbers have no gaps, so a smaller count means that some events are missing.
     return found.length === Math.max(0, first.last - after) ? found : undefined;
   }
 
@@ -190,7 +192,7 @@ export class AgentTasks<T = unknown> implements Expiring {
     };
   }
 
-  /** Tasks that are due, since their follower did not prolong its claim in time or to be looked at, each for this one alone. */
+  /** Claims tasks that are due: their follower did not renew its claim in time, or a check is due. */
   async claimFollowing(by: string, limit: number, until: number, now = wallMs()): Promise<AgentTask<T>[]> {
     const sql = `WITH due AS (
          SELECT agent, owner, id FROM agent_tasks WHERE followed_until <= $1 AND expires_at > $1
@@ -200,7 +202,7 @@ export class AgentTasks<T = unknown> implements Expiring {
     return (await this.#db.q<TaskRow>(sql, [now, limit, until, by])).map((row) => taskOf<T>(row));
   }
 
-  /** False where another one follows the task. */
+  /** Returns false if another replica follows the task. */
   async claimOne(key: AgentTaskKey, by: string, until: number, now = wallMs()): Promise<boolean> {
     const sql = `UPDATE agent_tasks SET followed_until = CAST($4 AS BIGINT), follower = $6
       WHERE ${NAMED} AND (followed_until IS NULL OR followed_until <= $5 OR follower IN ('', $6)) AND expires_at > $5
@@ -208,17 +210,19 @@ export class AgentTasks<T = unknown> implements Expiring {
     return (await this.#db.q(sql, [...named(key), until, now, by])).length > 0;
   }
 
-  /** Prolongs claims. Returns those that are still this one's: the others somebody took, or nobody needs any more. */
+  /**
+   * Renews claims. Returns the keys that `by` still holds; the others were taken over, or need no follower any more.
+   */
   async keepFollowing(keys: readonly AgentTaskKey[], by: string, until: number): Promise<AgentTaskKey[]> {
     return this.#claims(keys, by, 'followed_until = CAST($1 AS BIGINT)', until);
   }
 
-  /** Gives claims up: the tasks are due for anybody at `due`, or not at all. */
+  /** Gives claims up. The tasks become due for every replica at `due`, or never if it is null. */
   async letGo(keys: readonly AgentTaskKey[], by: string, due: number | null): Promise<void> {
     await this.#claims(keys, by, `followed_until = CAST($1 AS BIGINT), follower = ''`, due);
   }
 
-  /** The task is to be looked at by then, unless somebody follows it anyway. */
+  /** Makes the task due at `due`, unless a replica follows it. */
   async remind(key: AgentTaskKey, due: number): Promise<void> {
     const sql = `UPDATE agent_tasks SET followed_until = CAST($4 AS BIGINT) WHERE ${NAMED} AND follower = ''`;
     await this.#db.q(sql, [...named(key), due]);
@@ -240,7 +244,7 @@ export class AgentTasks<T = unknown> implements Expiring {
     return found;
   }
 
-  /** Each goes with all that belongs to it. */
+  /** Removes expired tasks with their events and push configurations. */
   async sweep(): Promise<number> {
     const sql = 'SELECT agent, owner, id FROM agent_tasks WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2';
     const now = wallMs();
@@ -330,7 +334,7 @@ export class AgentTasks<T = unknown> implements Expiring {
       const [rows] = await this.#db.tx(statements);
       return rows !== undefined && rows.length > 0;
     } catch (error) {
-      // Two creations at once: PostgreSQL notices the second index only when it writes into it.
+      // Concurrent creations: ON CONFLICT covers one unique index, and PostgreSQL reports the other as an error.
       if (isStateError(error, 'constraint')) return false;
       throw error;
     }
@@ -346,11 +350,11 @@ export class AgentTasks<T = unknown> implements Expiring {
   }
 }
 
-/** Makes a statement depend on the write of its transaction having been made. */
+/** A condition that is true only if the task was written in this transaction. */
 const written = (mark: number): string => `EXISTS (SELECT 1 FROM agent_tasks t
   WHERE t.agent = $1 AND t.owner = $2 AND t.id = $3 AND t.mark = $${mark})`;
 
-/** Removes those of the tasks that are still expired. */
+/** Statements that remove the given tasks if they are still expired. */
 function removal(keys: readonly AgentTaskKey[], now: number): Statement[] {
   const params: Value[] = [now];
   const places = keys.map((key) => `(${named(key).map((name) => `$${params.push(name)}`)})`);

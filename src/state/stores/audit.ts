@@ -15,9 +15,11 @@ export interface AuditRecord {
 }
 
 export interface AuditOptions {
-  /** Records held while the database is away; past that `write` is refused, and the caller's policy decides. */
+  /**
+   * Limit on records in memory while the database is unavailable; beyond it `write` rejects, and the caller decides.
+   */
   spool?: number;
-  /** How long a record is kept; without end where not given. */
+  /** How long a record is kept; default: forever. */
   keepMs?: number;
 }
 
@@ -49,9 +51,9 @@ interface TrimRow extends Row {
 
 interface Removed {
   readonly trimmed: ReadonlyMap<string, { readonly seq: number; readonly hash: string }>;
-  /** Hashes that remaining records may refer to; those of the remaining ones are added. */
+  /** Hashes of removed records that remaining records may refer to. */
   readonly hashes: Set<string>;
-  /** Changes whenever records are removed. */
+  /** Differs after each removal of records. */
   readonly version: string;
 }
 
@@ -73,9 +75,9 @@ function hashOf(chain: string, seq: number, at: number, json: string, prev: stri
 }
 
 /**
- * Append-only records, each carrying the hash of the one before. Every process writes a chain of its own, so that
- * replicas never wait for each other; a chain begins with the hash of the newest record found at its start, which ties
- * the chains together.
+ * Append-only records, each with the hash of the previous record. Every process writes its own chain, so that replicas
+ * never wait for each other. The first record of a chain has the hash of the newest record in the database at that
+ * time, which links the chains.
  */
 export class Audit implements Expiring {
   readonly batch = 500;
@@ -95,11 +97,11 @@ export class Audit implements Expiring {
     this.#keepMs = options.keepMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Resolves when the record is durable. While the database is away it waits in the spool. */
+  /** Resolves when the record is durable. While the database is unavailable, the record waits in memory. */
   write(value: unknown): Promise<void> {
     if (this.#closed) return Promise.reject(new StateError('closed', 'the audit trail is closed'));
     if (this.#waiting.length >= this.#spool) {
-      return Promise.reject(new StateError('overloaded', `${this.#spool} audit records wait for the database`));
+      return Promise.reject(new StateError('overloaded', `${this.#spool} audit records already wait for the database`));
     }
     return new Promise((resolve, reject) => {
       this.#waiting.push({ at: wallMs(), json: JSON.stringify(value), resolve, reject });
@@ -107,7 +109,7 @@ export class Audit implements Expiring {
     });
   }
 
-  /** Records not yet durable. */
+  /** The number of records that are not durable yet. */
   get waiting(): number {
     return this.#waiting.length;
   }
@@ -120,12 +122,12 @@ export class Audit implements Expiring {
     return rows.map(({ chain, seq, at, json, hash }) => ({ chain, seq, at, value: JSON.parse(json), hash }));
   }
 
-  /** Reads everything and finds the first record that was changed, removed before its time or put in between. */
+  /** Reads all records and finds the first one that was changed, inserted, or removed before its retention ended. */
   async verify(): Promise<Verification> {
     for (;;) {
       const removed = await this.#removed();
       const found = await this.#verify(removed);
-      // Records that were removed for their age meanwhile look as if somebody had taken them.
+      // A concurrent sweep looks like tampering, so verify again if it removed records.
       if (found.ok || (await this.#removed()).version === removed.version) return found;
     }
   }
@@ -143,10 +145,11 @@ export class Audit implements Expiring {
       );
       for (const { chain, seq, at, json, prev, hash } of rows) {
         const before = chain === last.chain ? last : trimmed.get(chain);
-        if (seq !== (before?.seq ?? 0) + 1) return { ok: false, chain, seq, reason: 'the record before is missing' };
+        if (seq !== (before?.seq ?? 0) + 1) return { ok: false, chain, seq, reason: 'the previous record is missing' };
         if (before && prev !== before.hash)
-          return { ok: false, chain, seq, reason: 'it does not follow the one before' };
-        if (hash !== hashOf(chain, seq, at, json, prev)) return { ok: false, chain, seq, reason: 'it was changed' };
+          return { ok: false, chain, seq, reason: 'the record does not have the hash of the previous record' };
+        if (hash !== hashOf(chain, seq, at, json, prev))
+          return { ok: false, chain, seq, reason: 'the record was changed' };
         if (!before) starts.push({ chain, prev });
         if (chain !== last.chain) chains += 1;
         hashes.add(hash);
@@ -156,11 +159,12 @@ export class Audit implements Expiring {
       if (rows.length < PAGE) break;
     }
     const loose = starts.find(({ prev }) => prev !== '' && !hashes.has(prev));
-    if (loose) return { ok: false, chain: loose.chain, seq: 1, reason: 'the chain before it is missing' };
+    if (loose)
+      return { ok: false, chain: loose.chain, seq: 1, reason: 'the record that this chain starts from is missing' };
     return { ok: true, records, chains };
   }
 
-  /** What is known of records that were removed for their age. */
+  /** The hashes of records that were removed after their retention. */
   async #removed(): Promise<Removed> {
     const [trims, anchors] = await this.#db.tx([
       ['SELECT chain, seq, hash FROM audit_trimmed', []],
@@ -172,8 +176,8 @@ export class Audit implements Expiring {
   }
 
   /**
-   * Removes records that are older than they are kept, from the beginning of their chains, and keeps the hashes that the
-   * remaining ones refer to: what is left can be verified as before.
+   * Removes records past their retention, from the start of their chains, and keeps the hashes that the remaining
+   * records refer to, so that the rest can still be verified.
    */
   async sweep(now = wallMs()): Promise<number> {
     if (!Number.isFinite(this.#keepMs)) return 0;
@@ -192,7 +196,7 @@ export class Audit implements Expiring {
     return old.length;
   }
 
-  /** Writes what waits, as long as the database answers. */
+  /** Writes the waiting records, as long as the database answers. */
   async close(): Promise<void> {
     this.#closed = true;
     while (this.#writing) await sleep(10);
@@ -221,7 +225,9 @@ export class Audit implements Expiring {
     this.#writing = false;
   }
 
-  /** The same records get the same numbers and hashes on every attempt, so that one without an answer is repeatable. */
+  /**
+   * The records get the same numbers and hashes at every attempt, so that an attempt without an answer can be repeated.
+   */
   async #store(batch: readonly Waiting[]): Promise<void> {
     this.#prev ??= await this.#newest();
     let prev = this.#prev;

@@ -7,12 +7,12 @@ export type DocumentTable = 'sessions' | 'parked_calls' | 'tasks';
 
 export interface Document<T> {
   id: string;
-  /** Whose it is; compare it before acting on a document that a caller named. */
+  /** The principal that owns the document. Compare it with the caller before any action on the document. */
   principal: string;
-  /** The replica that holds what cannot be stored (a connection, a process); '' where any replica will do. */
+  /** The replica that holds the related connection or process; '' if any replica can use the document. */
   owner: string;
   value: T;
-  /** Rises with every write; name it in `update` to write only what you have seen. */
+  /** Increases with every write. `update` requires it, so that no write overwrites an unseen one. */
   rev: number;
   createdAt: number;
   updatedAt: number;
@@ -29,10 +29,10 @@ export interface NewDocument<T> {
 
 export interface Change<T> {
   id: string;
-  /** The revision seen; the update is refused when it is no longer the newest. */
+  /** The revision that was read; the update is refused if it is no longer the newest. */
   rev: number;
   value: T;
-  /** Left as they are where not given. */
+  /** `owner` and `expiresAt` are unchanged if undefined. */
   owner?: string;
   expiresAt?: number | null;
 }
@@ -55,7 +55,7 @@ interface DocumentRow extends Row {
 
 const COLUMNS = 'id, principal, owner, json, rev, created_at, updated_at, expires_at';
 
-/** JSON values with a principal, an owner and an end. An expired document is as good as deleted. */
+/** JSON values with a principal, an owner and an expiry. An expired document counts as deleted. */
 export class Documents<T> implements Expiring {
   readonly batch = 1_000;
   protected readonly db: Db;
@@ -66,7 +66,7 @@ export class Documents<T> implements Expiring {
     this.#table = table;
   }
 
-  /** False where the id is taken. */
+  /** Returns false if the id is taken. */
   async create(doc: NewDocument<T>): Promise<boolean> {
     return (await this.db.q(...this.createStatement(doc))).length > 0;
   }
@@ -77,13 +77,13 @@ export class Documents<T> implements Expiring {
     return row && document<T>(row);
   }
 
-  /** The new revision, or undefined where somebody else wrote first, or it is gone. */
+  /** Returns the new revision, or undefined if another write came first or the document is gone. */
   async update(change: Change<T>): Promise<number | undefined> {
     const [row] = await this.db.q<{ rev: number }>(...this.updateStatement(change));
     return row?.rev;
   }
 
-  /** Prolongs without a new revision, so that it disturbs nobody's update. */
+  /** Extends the expiry without a new revision, so that concurrent updates are not refused. */
   async touch(id: string, expiresAt: number): Promise<boolean> {
     const now = wallMs();
     const sql = `UPDATE ${this.#table} SET expires_at = $2 WHERE id = $1
@@ -109,7 +109,9 @@ export class Documents<T> implements Expiring {
     return (await this.db.q(sql, [wallMs(), this.batch])).length;
   }
 
-  /** For a transaction with other writes: a row comes back where it was created. An expired one gives up its id. */
+  /**
+   * For a transaction with other writes. Returns a row if the document was created; an expired document is replaced.
+   */
   createStatement(doc: NewDocument<T>, mark = newId()): Statement {
     const { id, principal, owner = '', value, expiresAt = null } = doc;
     const now = wallMs();
@@ -125,7 +127,7 @@ export class Documents<T> implements Expiring {
     ];
   }
 
-  /** For a transaction with other writes, which can make themselves depend on `mark` having been written. */
+  /** For a transaction with other writes, which can depend on `mark` to know that the document was written. */
   updateStatement({ id, rev, value, owner, expiresAt }: Change<T>, mark = newId()): Statement {
     const params: Value[] = [id, rev, JSON.stringify(value), mark, wallMs()];
     let set = 'json = $3, mark = $4, updated_at = $5, rev = rev + 1';

@@ -17,7 +17,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
     for (let i = 0; i < count; i++) await state.outbox.put({ lane: `${target}/${i}`, target, value: i });
   };
 
-  test('no target takes the place of another', async () => {
+  test('a target with many messages does not starve another', async () => {
     await put('busy', 10);
     await put('quiet', 1);
     const claimed = await state.outbox.claim(10, { perTarget: 3 });
@@ -27,7 +27,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
     expect(new Set([...claimed, ...rest].map(({ id }) => id)).size).toBe(11);
   });
 
-  test('what is left out keeps its place and its attempts', async () => {
+  test('messages of an excluded target keep their position and their attempts', async () => {
     await put('a', 2);
     await put('b', 2);
     await put("it's", 1);
@@ -40,7 +40,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
     ]);
   });
 
-  test('a claim that is given back was no attempt, and only its holder gives it back', async () => {
+  test('a released claim does not count as an attempt, and only its holder can release it', async () => {
     await put('a', 1);
     const now = Date.now();
     const [mine] = await state.outbox.claim(1, { now });
@@ -55,7 +55,7 @@ describe.each(ENGINES.slice(0, 2))('claims on %s', (engine) => {
   test('a dead letter is found by its id', async () => {
     await put('a', 2);
     const [first] = await state.outbox.claim(2);
-    await state.outbox.bury(first!.id, 'gone');
+    await state.outbox.giveUp(first!.id, 'gone');
     expect(await state.outbox.dead({ id: first!.id })).toMatchObject([{ id: first!.id, error: 'gone' }]);
     expect(await state.outbox.dead({ id: 'no' })).toEqual([]);
   });

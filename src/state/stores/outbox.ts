@@ -7,11 +7,11 @@ import type { DocumentTable } from './documents.js';
 
 /** A message to be delivered at least once. */
 export interface Message {
-  /** Stable over all attempts; sorts by time. Made where not given. */
+  /** The same for all attempts; sorts by time. Generated if undefined. */
   id?: string;
   /** Messages of one lane are delivered in the order of their ids, one at a time. */
   lane: string;
-  /** Where it goes; the meaning is the sender's. */
+  /** The destination; the sender defines its format. */
   target: string;
   value: unknown;
 }
@@ -24,7 +24,7 @@ export interface Claimed<T> {
   /** 1 for the first attempt. */
   attempt: number;
   createdAt: number;
-  /** Proof of the claim for `fail`. */
+  /** Identifies the claim for `fail` and `release`. */
   claim: string;
 }
 
@@ -40,18 +40,18 @@ export interface DeadLetter<T> {
 
 export interface ClaimOptions {
   now?: number;
-  /** At most so many of one target, so that a target with much to deliver leaves room for the others. */
+  /** Limit per target, so that a target with many messages does not starve the others. */
   perTarget?: number;
-  /** Targets that cannot take anything now: what is theirs stays unclaimed, and no attempt is counted. */
+  /** Targets that cannot receive now: their messages are not claimed, and no attempt is counted. */
   except?: readonly string[];
 }
 
 export interface OutboxOptions {
-  /** Longer than the longest attempt: a claim not settled by then is taken for lost. */
+  /** Must exceed the longest attempt: a claim that is not settled by then counts as lost. */
   leaseMs?: number;
-  /** After this long without success a message is dead. */
+  /** A message is dead after this time without a delivery. */
   giveUpMs?: number;
-  /** How long a dead message is kept; without end where not given. */
+  /** How long a dead message is kept; default: forever. */
   keepDeadMs?: number;
   random?: () => number;
 }
@@ -60,7 +60,7 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-/** Before attempts 2, 3, 4 …; the last repeats until the message is given up. */
+/** Delays before attempts 2, 3, 4 …; the last one repeats until the message is dead. */
 export const RETRY_DELAYS_MS: readonly number[] = [
   5 * SECOND,
   30 * SECOND,
@@ -73,16 +73,16 @@ export const RETRY_DELAYS_MS: readonly number[] = [
 ];
 export const GIVE_UP_MS = 72 * HOUR;
 
-/** Of so many at a time it is seen to that no target takes the place of another. */
-const SHARED_OUT = 1_000;
+/** `perTarget` is applied to this many of the oldest messages, which bounds the cost of a claim. */
+const FAIR_WINDOW = 1_000;
 
-/** Full jitter: receivers that failed together are not asked again together. */
+/** Full jitter: receivers that failed at the same time are retried at different times. */
 export function retryDelay(attempts: number, random: () => number = Math.random): number {
   const longest = RETRY_DELAYS_MS[Math.min(attempts, RETRY_DELAYS_MS.length) - 1] ?? 0;
   return Math.round(random() * longest);
 }
 
-/** Queues a message inside a transaction; with `when`, only if that document was written under that mark. */
+/** Queues a message inside a transaction; with `when`, only if that document was written with that mark. */
 export function messageStatement(
   { id = newId(), lane, target, value }: Message,
   when?: { table: DocumentTable; id: string; mark: string },
@@ -111,8 +111,8 @@ interface OutboxRow extends Row {
 }
 
 /**
- * A queue in which the lease *is* the next due time: claiming a message makes it due again after the lease, so that
- * what a dead worker had claimed comes back by itself.
+ * A queue in which the lease *is* the next due time: a claimed message becomes due again after the lease, so that the
+ * messages of a dead worker come back by themselves.
  */
 export class Outbox<T = unknown> implements Expiring {
   readonly batch = 500;
@@ -130,7 +130,7 @@ export class Outbox<T = unknown> implements Expiring {
     this.#random = options.random ?? Math.random;
   }
 
-  /** How long a claim lasts. */
+  /** The duration of a claim. */
   get leaseMs(): number {
     return this.#leaseMs;
   }
@@ -139,7 +139,7 @@ export class Outbox<T = unknown> implements Expiring {
     await this.#db.tx([messageStatement(message)]);
   }
 
-  /** Due messages that stand first in their lane, each for this worker alone until its lease ends. */
+  /** Claims due messages that are first in their lane. No other worker gets them until the lease ends. */
   async claim(limit: number, options: number | ClaimOptions = {}): Promise<Claimed<T>[]> {
     const given = typeof options === 'number' ? { now: options } : options;
     const { now = wallMs(), perTarget = limit, except = [] } = given;
@@ -150,8 +150,8 @@ export class Outbox<T = unknown> implements Expiring {
       AND NOT EXISTS (SELECT 1 FROM outbox p WHERE p.dead = 0 AND p.lane = o.lane AND p.id < o.id)`;
     let which = first;
     if (perTarget < limit) {
-      // The oldest are shared out among their targets; looking at all of them would cost the more the longer the queue.
-      const seen = params.push(perTarget, SHARED_OUT);
+      // Only the oldest messages are divided among targets: a scan of all would get slower with the queue's length.
+      const seen = params.push(perTarget, FAIR_WINDOW);
       which = `dead = 0 AND due_at <= $1 AND id IN (
         SELECT id FROM (
           SELECT id, ROW_NUMBER() OVER (PARTITION BY target ORDER BY due_at, id) AS place FROM (
@@ -177,14 +177,14 @@ export class Outbox<T = unknown> implements Expiring {
     return claimed.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** Delivered: true even when the lease had ended, since the receiver has it. */
+  /** Removes a delivered message, even after the end of the lease, because the receiver has it. */
   async ack(id: string): Promise<boolean> {
     return (await this.#db.q('DELETE FROM outbox WHERE id = $1 RETURNING id', [id])).length > 0;
   }
 
   /**
-   * Not delivered. Tries again by the schedule, no sooner than `retryAfterMs`, until the time to give up. Returns what
-   * became of it; `lost` when the claim was no longer ours.
+   * Records a failed attempt. The message is due again by the schedule, at the earliest after `retryAfterMs`, until
+   * `giveUpMs` has passed. Returns the new state of the message; `lost` if this worker no longer held the claim.
    */
   async fail(
     { id, claim, attempt }: Pick<Claimed<T>, 'id' | 'claim' | 'attempt'>,
@@ -201,20 +201,22 @@ export class Outbox<T = unknown> implements Expiring {
     return row.dead === 1 ? 'dead' : 'retry';
   }
 
-  /** Gives a claim back that was not acted on: it is due again at `due`, as if it had never been claimed. */
+  /** Releases a claim without an attempt: the message is due again at `due`, as if it had never been claimed. */
   async release({ id, claim }: Pick<Claimed<T>, 'id' | 'claim'>, due = wallMs()): Promise<boolean> {
     const sql = `UPDATE outbox SET claim = '', attempts = attempts - 1, due_at = $3
       WHERE id = $1 AND claim = $2 RETURNING id`;
     return (await this.#db.q(sql, [id, claim, due])).length > 0;
   }
 
-  /** Gives up at once: the receiver said that it will never take it. The lane goes on without it. */
-  async bury(id: string, error: string): Promise<boolean> {
+  /**
+   * Makes a message dead at once, because the receiver will never accept it. Its lane continues with the next message.
+   */
+  async giveUp(id: string, error: string): Promise<boolean> {
     const sql = `UPDATE outbox SET dead = 1, claim = '', error = $2 WHERE id = $1 AND dead = 0 RETURNING id`;
     return (await this.#db.q(sql, [id, error.slice(0, 500)])).length > 0;
   }
 
-  /** Those that were given up, or the one of this id if it was. */
+  /** The dead messages, or the one with this id. */
   async dead({
     after = '',
     limit = 100,
@@ -234,14 +236,14 @@ export class Outbox<T = unknown> implements Expiring {
     });
   }
 
-  /** Back into the queue with a fresh schedule and its old id. */
+  /** Puts a dead message back into the queue, with the same id and a new schedule. */
   async replay(id: string, now = wallMs()): Promise<boolean> {
     const sql = `UPDATE outbox SET dead = 0, attempts = 0, error = NULL, due_at = $2, first_at = $2
       WHERE id = $1 AND dead = 1 RETURNING id`;
     return (await this.#db.q(sql, [id, now])).length > 0;
   }
 
-  /** Removes messages that are dead for longer than they are kept; `due_at` of a dead one is about when it died. */
+  /** Removes dead messages past their retention; `due_at` of a dead message is about the time of its last attempt. */
   async sweep(now = wallMs()): Promise<number> {
     if (!Number.isFinite(this.#keepDeadMs)) return 0;
     const sql = `DELETE FROM outbox WHERE dead = 1 AND id IN
@@ -249,7 +251,7 @@ export class Outbox<T = unknown> implements Expiring {
     return (await this.#db.q(sql, [now - this.#keepDeadMs, this.batch])).length;
   }
 
-  /** How many wait, and since when the oldest does. */
+  /** The number of waiting and dead messages, and the time of the oldest waiting one. */
   async depth(): Promise<{ waiting: number; dead: number; oldestAt: number | null }> {
     const [row] = await this.#db.q<{ waiting: number; dead: number; oldest: number | null }>(
       `SELECT COALESCE(SUM(1 - dead), 0) AS waiting, COALESCE(SUM(dead), 0) AS dead,

@@ -6,7 +6,7 @@ export interface Entry<T> {
   kind: string;
   name: string;
   value: T;
-  /** The registry's version in which this entry was last written. */
+  /** The version of the registry at the last write of this entry. */
   rev: number;
   updatedAt: number;
 }
@@ -22,17 +22,17 @@ interface EntryRow extends Row {
 const TOPIC = 'registry';
 const COLUMNS = 'kind, name, json, rev, updated_at';
 
-// The version rises in the same transaction as the entry, so that a replica that misses the hint still sees it.
+// The version increases in the same transaction as the entry, so that a replica that misses the hint sees the change.
 const RAISE = `INSERT INTO meta (key, value) VALUES ('registry', 1)
   ON CONFLICT (key) DO UPDATE SET value = meta.value + 1`;
 const VERSION = `SELECT value FROM meta WHERE key = 'registry'`;
 
 export interface RegistryOptions {
-  /** How often the version is compared while somebody watches. */
+  /** Polling interval of watchers, in milliseconds. */
   pollMs?: number;
 }
 
-/** Servers and agents: a few rows, read whole at start and again after every change. */
+/** Registered servers and agents: a few rows, all read at the start and after every change. */
 export class Registry<T = unknown> {
   readonly #db: Db;
   readonly #bus: Bus;
@@ -48,7 +48,7 @@ export class Registry<T = unknown> {
     const rows = await (kind === undefined
       ? this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)
       : this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry WHERE kind = $1`, [kind]));
-    // Sorted here: the engines' collations differ.
+    // Sorted here, because the collations of the engines differ.
     return rows.map((row) => entry<T>(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
   }
 
@@ -59,8 +59,8 @@ export class Registry<T = unknown> {
   }
 
   /**
-   * Writes an entry and returns its new revision. With `rev`, only over that revision (0: only where there is none);
-   * undefined where another one stands there.
+   * Writes an entry and returns its new revision. With `rev`, writes only over that revision (0: only if there is no
+   * entry), and returns undefined if the stored revision differs.
    */
   async put(kind: string, name: string, value: T, rev?: number): Promise<number | undefined> {
     const params: Value[] = [kind, name, JSON.stringify(value), wallMs(), rev ?? null];
@@ -97,13 +97,13 @@ export class Registry<T = unknown> {
     return removed;
   }
 
-  /** Rises with every change by any replica. */
+  /** The version; it increases with every change by any replica. */
   async version(): Promise<number> {
     const [row] = await this.#db.q<{ value: number }>(VERSION);
     return row?.value ?? 0;
   }
 
-  /** Calls `fn` after changes made after `from`, by whichever replica. Returns the way to stop. */
+  /** Calls `fn` after every change by any replica after version `from`. Returns a function that stops the watch. */
   watch(from: number, fn: (version: number) => void): () => void {
     let seen = from;
     let looking = false;
@@ -120,7 +120,7 @@ export class Registry<T = unknown> {
         try {
           fn(version);
         } catch {
-          // A watcher's fault must not end its watching.
+          // An exception of the callback must not end the watch.
         }
       } while (again);
       looking = false;
@@ -133,7 +133,7 @@ export class Registry<T = unknown> {
     };
   }
 
-  /** A hint only: the change is durable already, and watchers compare versions. */
+  /** Only a hint: the change is already durable, and watchers compare versions. */
   #announce(): void {
     this.#bus.hint(TOPIC);
   }

@@ -2,10 +2,12 @@ import { wallMs } from '../clock.js';
 import type { Db } from '../db.js';
 import type { Expiring } from '../sweeper.js';
 
-/** How much longer than its approval a row stays: a clock that is set back must not make the approval good again. */
+/**
+ * Extra lifetime of a row after its approval expires: a clock that is set back must not make the approval valid again.
+ */
 const CLOCK_JUMP = 24 * 60 * 60 * 1000;
 
-/** Single-use approvals that a call has used. A row stays until long after its approval has expired. */
+/** Single-use approvals that a call has used. A row is kept long after its approval has expired. */
 export class SpentApprovals implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;
@@ -15,8 +17,8 @@ export class SpentApprovals implements Expiring {
   }
 
   /**
-   * Marks the approval as used for `ttlMs`. True for the first caller only, at whichever replica. A row that has expired
-   * and was not removed yet still counts: an approval is never valid a second time.
+   * Marks the approval as used for `ttlMs`. Returns true for the first caller only, over all replicas. An expired row
+   * that was not removed yet still counts: an approval is never valid a second time.
    */
   async spend(id: string, ttlMs: number): Promise<boolean> {
     const rows = await this.#db.q(

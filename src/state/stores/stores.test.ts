@@ -30,7 +30,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
   beforeEach(() => cluster.clear());
   afterAll(() => cluster.stop());
 
-  test('all statements of a transaction count, or none', async () => {
+  test('a transaction executes all of its statements or none', async () => {
     const insert = (key: string): [string, (string | number)[]] => [
       'INSERT INTO meta (key, value) VALUES ($1, $2)',
       [key, 1],
@@ -47,7 +47,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(keys).toEqual([...even, 'x', 'y'].sort());
   });
 
-  test('values come back as they went in', async () => {
+  test('values are read as they were written', async () => {
     const text = 'ä € \u{1f600} "\'\\ \n\t $1 ? :x @y';
     const rows = await a.db.tx([
       ['INSERT INTO meta (key, value) VALUES ($2, $1) RETURNING key, value', [Number.MAX_SAFE_INTEGER, text]],
@@ -59,7 +59,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     ]);
   });
 
-  test('a document is created once, read anywhere, and written only over what was seen', async () => {
+  test('a document is created once, readable at every replica, and updated only from its current revision', async () => {
     const doc = { id: newId(), principal: 'alice', value: { step: 1 }, expiresAt: soon() };
     expect(await a.sessions.create(doc)).toBe(true);
     expect(await b.sessions.create({ ...doc, principal: 'mallory' })).toBe(false);
@@ -79,7 +79,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await b.sessions.update({ ...changed, rev: 3 })).toBeUndefined();
   });
 
-  test('an expired document is gone, is swept, and gives up its id', async () => {
+  test('an expired document is not found, is swept, and its id is free again', async () => {
     const doc = { id: newId(), principal: 'alice', value: 1, expiresAt: soon() };
     await a.sessions.create(doc);
     expect(await a.sessions.touch(doc.id, soon(80))).toBe(true);
@@ -103,20 +103,20 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await b.tasks.listByOwner('r2')).toHaveLength(1);
   });
 
-  test('a parked call is taken by exactly one', async () => {
+  test('exactly one replica takes a parked call', async () => {
     const id = newId();
     await a.parked.create({ id, principal: 'alice', owner: 'r1', value: { tool: 't' }, expiresAt: soon() });
     const takes = await Promise.all(Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).parked.take(id)));
     expect(takes.filter(Boolean)).toEqual([{ principal: 'alice', owner: 'r1', value: { tool: 't' } }]);
   });
 
-  test('an approval is spent by exactly one, and its row goes when it has expired', async () => {
+  test('exactly one replica spends an approval, and its row is removed after the expiry', async () => {
     const id = newId();
     const uses = await Promise.all(
       Array.from({ length: 10 }, (_, i) => (i % 2 ? a : b).spentApprovals.spend(id, 60_000)),
     );
     expect(uses.filter(Boolean)).toHaveLength(1);
-    // The row outlives its approval by a day.
+    // The row is kept for a day after its approval expires.
     expect(await b.spentApprovals.spend(newId(), -60_000)).toBe(true);
     expect(await a.spentApprovals.sweep()).toBe(0);
     expect(await b.spentApprovals.spend(newId(), -25 * 3_600_000)).toBe(true);
@@ -124,7 +124,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await b.spentApprovals.spend(id, 60_000)).toBe(false);
   });
 
-  test('the newer verdict stays, until it is old', async () => {
+  test('the newer verdict wins, until it expires', async () => {
     const at = wallMs();
     await a.verdicts.put('http://x', { value: 'new', datedAt: at, expiresAt: soon() });
     await b.verdicts.put('http://x', { value: 'old', datedAt: at - 1, expiresAt: soon() });
@@ -137,7 +137,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await a.db.q('SELECT target FROM era_verdicts')).toEqual([]);
   });
 
-  test('the registry refuses to write over what was not seen', async () => {
+  test('the registry refuses to overwrite an unseen revision', async () => {
     const one = await a.registry.put('server', 'files', { url: 'u1' }, 0);
     expect(one).toBeTypeOf('number');
     expect(await b.registry.put('server', 'files', { url: 'u2' }, 0)).toBeUndefined();
@@ -171,7 +171,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     off();
   });
 
-  test('a message is delivered by one worker, comes back after failures and after a dead worker', async () => {
+  test('one worker delivers a message; it is due again after a failure and after the death of the worker', async () => {
     const id = newId();
     await a.outbox.put({ id, lane: 't1', target: 'http://r', value: { n: 1 } });
     await a.outbox.put({ id, lane: 't1', target: 'http://r', value: { n: 1 } });
@@ -182,7 +182,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(first).toMatchObject({ id, lane: 't1', target: 'http://r', value: { n: 1 }, attempt: 1 });
     expect(await b.outbox.claim(10, now + 29_000)).toEqual([]);
 
-    // The worker died: the lease is the next due time.
+    // The worker died, so the message is due at the end of its lease.
     const [second] = await b.outbox.claim(10, now + 31_000);
     expect(second).toMatchObject({ id, attempt: 2 });
     expect(await a.outbox.fail(first!, { error: 'late', now: now + 32_000 })).toBe('lost');
@@ -194,7 +194,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await a.outbox.depth()).toEqual({ waiting: 0, dead: 0, oldestAt: null });
   });
 
-  test('a message is given up after 72 hours, is visible, and can be replayed', async () => {
+  test('a message is dead after 72 hours, is listed, and can be replayed', async () => {
     const id = newId();
     await a.outbox.put({ id, lane: 't', target: 'r', value: 1 });
     const end = wallMs() + GIVE_UP_MS + 1_000;
@@ -205,11 +205,11 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(await b.outbox.replay(id, end)).toBe(true);
     const [again] = await a.outbox.claim(1, end);
     expect(again).toMatchObject({ id, attempt: 1 });
-    expect(await a.outbox.bury(id, '410')).toBe(true);
+    expect(await a.outbox.giveUp(id, '410')).toBe(true);
     expect(await a.outbox.depth()).toMatchObject({ waiting: 0, dead: 1 });
   });
 
-  test('one lane is delivered in order, one at a time, and does not hold up the others', async () => {
+  test('one lane is delivered in order, one message at a time, and does not delay other lanes', async () => {
     const ids = Array.from({ length: 4 }, () => newId());
     for (const [i, id] of ids.entries())
       await a.outbox.put({ id, lane: i < 3 ? 'slow' : 'quick', target: 'r', value: i });
@@ -223,7 +223,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect((await b.outbox.claim(10, now + 6_000)).map(({ id }) => id)).toEqual([ids[1]]);
   });
 
-  test('many workers share a queue without taking anything twice', async () => {
+  test('many workers share a queue without claiming a message twice', async () => {
     const db = a.db;
     await Promise.all(Array.from({ length: 100 }, (_, i) => a.outbox.put({ lane: `l${i}`, target: 'r', value: i })));
     const taken: number[] = [];
@@ -244,7 +244,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(db.dialect).toBe(engine === 'sqlite' ? 'sqlite' : 'postgres');
   });
 
-  test('a task and what it sends are written together or not at all', async () => {
+  test('a task and its messages are written together or not at all', async () => {
     const id = newId();
     const send = (value: string) => [{ lane: id, target: 'r', value }];
     expect(await a.tasks.create({ id, principal: 'alice', value: 'working' }, send('working'))).toBe(true);
@@ -259,7 +259,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     expect(queued.map(({ json }) => JSON.parse(json))).toEqual(['working', winner]);
   });
 
-  test('the audit trail shows every change made to it', async () => {
+  test('verify finds every change of the audit trail', async () => {
     const [one, two] = [new Audit(a.db), new Audit(b.db)];
     await Promise.all(Array.from({ length: 30 }, (_, i) => one.write({ i })));
     await Promise.all(Array.from({ length: 5 }, (_, i) => two.write({ i })));
@@ -269,25 +269,28 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
     const edit = (json: string) =>
       a.db.q('UPDATE audit SET json = $1 WHERE seq = 3 AND chain = $2', [json, victim!.chain]);
     await edit('{"i":99}');
-    expect(await a.audit.verify()).toMatchObject({ ok: false, seq: 3, reason: 'it was changed' });
+    expect(await a.audit.verify()).toMatchObject({ ok: false, seq: 3, reason: 'the record was changed' });
     await edit(victim!.json);
     expect(await a.audit.verify()).toMatchObject({ ok: true });
     await a.db.q('DELETE FROM audit WHERE seq = 3 AND chain = $1', [victim!.chain]);
     expect(await a.audit.verify()).toMatchObject({ ok: false, seq: 4 });
   });
 
-  test('a whole chain cannot be taken out of the audit trail', async () => {
+  test('verify finds the removal of a whole chain', async () => {
     await new Audit(a.db).write('first');
     await new Audit(b.db).write('second');
     await a.db.q('DELETE FROM audit WHERE json = $1', ['"first"']);
-    expect(await a.audit.verify()).toMatchObject({ ok: false, reason: 'the chain before it is missing' });
+    expect(await a.audit.verify()).toMatchObject({
+      ok: false,
+      reason: 'the record that this chain starts from is missing',
+    });
   });
 
-  test('health tells both parts', async () => {
+  test('health reports the database and the bus', async () => {
     expect(await a.health()).toMatchObject({ ok: true, db: { ok: true }, bus: { ok: true } });
   });
 
-  describe.each([1, 2, 3, 4])('whatever fails (seed %i)', (seed) => {
+  describe.each([1, 2, 3, 4])('with random faults (seed %i)', (seed) => {
     const faulty = (db: Db, n: number): Db => (seed % 2 ? db : new FaultyDb(db, { seed: seed * 10 + n, delayMs: 5 }));
     const insist = async <T>(work: () => Promise<T>): Promise<T> => {
       for (;;) {
@@ -299,7 +302,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
       }
     };
 
-    test('what was acknowledged is there, and every message is delivered at least once, in order', async () => {
+    test('acknowledged writes are present, and every message is delivered at least once, in order', async () => {
       const random = seeded(seed);
       const tasks = [a, b].map((state, i) => new Tasks<number>(faulty(state.db, i)));
       const outboxes = [a, b].map(
@@ -312,7 +315,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
         await store.create({ id, principal: 'p', value: 0 }, [{ lane: id, target: 'r', value: 0 }]).catch(() => {});
         for (let step = 1; step <= 5; step++) {
           const seen = await insist(() => store.get(id));
-          if (!seen) return; // Its creation failed, and said so.
+          if (!seen) return; // The creation failed with an error.
           const message = { lane: id, target: 'r', value: seen.value + 1 };
           const rev = await store
             .update({ id, rev: seen.rev, value: seen.value + 1 }, [message])
@@ -341,7 +344,7 @@ describe.each(ENGINES)('the stores on %s', (engine) => {
       for (const [id, value] of acked) expect((await a.tasks.get(id))!.value).toBeGreaterThanOrEqual(value);
       for (const task of await new Tasks<number>(a.db).listByPrincipal('p')) {
         const values = delivered.get(task.id)!;
-        // Delivered again is allowed, and so is late; left out or first seen out of order is not.
+        // Repeated and late deliveries are allowed; missing or reordered first deliveries are not.
         const firstSeen = values.filter((value, i) => values.indexOf(value) === i);
         expect(firstSeen).toEqual(Array.from({ length: task.value + 1 }, (_, i) => i));
       }

@@ -3,7 +3,7 @@ import { newId } from '../ids.js';
 import { type Change, Documents, type NewDocument } from './documents.js';
 import { type Message, messageStatement } from './outbox.js';
 
-/** Task records, durable before anybody is told of them (TSKX-04), and written together with what they send. */
+/** Task records. A record is durable before any client sees it (TSKX-04), and is written together with its messages. */
 export class Tasks<T = unknown> extends Documents<T> {
   constructor(db: Db) {
     super(db, 'tasks');

@@ -4,12 +4,12 @@ import type { Expiring } from '../sweeper.js';
 
 export interface Verdict<T> {
   value: T;
-  /** When it was found out. */
+  /** The time of the probe. */
   datedAt: number;
   expiresAt: number;
 }
 
-/** Which era a server was found to speak, so that no replica probes it again before the finding is old. */
+/** The era of each probed server, so that no replica probes it again before the verdict expires. */
 export class Verdicts<T = unknown> implements Expiring {
   readonly batch = 1_000;
   readonly #db: Db;
@@ -26,7 +26,7 @@ export class Verdicts<T = unknown> implements Expiring {
     return row && { value: JSON.parse(row.json) as T, datedAt: row.dated_at, expiresAt: row.expires_at };
   }
 
-  /** Everything that is still valid, for a process that starts. */
+  /** All valid verdicts, for the start of a process. */
   async all(): Promise<(Verdict<T> & { target: string })[]> {
     const rows = await this.#db.q<{ target: string; json: string; dated_at: number; expires_at: number }>(
       'SELECT target, json, dated_at, expires_at FROM era_verdicts WHERE expires_at > $1',
@@ -40,7 +40,7 @@ export class Verdicts<T = unknown> implements Expiring {
     }));
   }
 
-  /** The newer finding stays, whichever replica writes last. */
+  /** Stores a verdict, unless a newer one exists. */
   async put(target: string, { value, datedAt, expiresAt }: Verdict<T>): Promise<void> {
     await this.#db.q(
       `INSERT INTO era_verdicts (target, json, dated_at, expires_at) VALUES ($1, $2, $3, $4)
