@@ -1,16 +1,16 @@
-// Imports point inwards. Reads every file under src/ and says where one knows a room it should not know.
-//   node scripts/check-imports.mjs [folder that holds src/]
+// Checks that imports point inwards: reads every file under src/ and reports imports that the layer may not have.
+//   node scripts/check-imports.mjs [folder that contains src/]
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 
 /**
- * What each room may know beside itself. An entry is a room or a file or folder in one (`identity/tokens`); after `type`
- * it may be imported as a type only. `builtins` and `packages` are lists where the room must stay pure; without a list
- * anything goes.
+ * The layers that each layer may import. An entry is a layer, or a file or folder in one (`identity/tokens`); with the
+ * prefix `type` only its types may be imported. `builtins` and `packages` list the allowed modules of a pure layer;
+ * without a list every module is allowed.
  */
-const ROOMS = {
+const LAYERS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
   core: { knows: ['protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
   interceptors: { knows: ['core', 'protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto'] },
@@ -22,7 +22,7 @@ const ROOMS = {
   cluster: { knows: ['core', 'protocol', 'state', 'telemetry/log', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
   config: { knows: ['identity/tokens', 'identity/secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
-  /** The composition root knows every folder but the command line; only the command line knows it. */
+  /** The composition root imports every layer except the command line; only the command line imports it. */
   app: {
     knows: [
       'protocol',
@@ -41,27 +41,30 @@ const ROOMS = {
   cli: { knows: ['config', 'app', 'assess', 'telemetry'] },
 };
 
-/** What only some places may do. */
+/** Modules that only some folders may import. */
 const ONLY_IN = {
-  'node:http': { places: ['inbound/http/'], why: 'it is the only place that serves HTTP' },
-  'node:http2': { places: ['inbound/http/'], why: 'it is the only place that serves HTTP' },
-  'node:https': { places: ['inbound/http/', 'outbound/http/'], why: 'only there connections are accepted or opened' },
-  'node:tls': { places: ['inbound/http/', 'outbound/http/'], why: 'only there connections are accepted or opened' },
-  undici: { places: ['outbound/http/'], why: 'it is the only place that opens a connection' },
-  'node:child_process': { places: ['outbound/stdio/'], why: 'children are started where they are guarded' },
+  'node:http': { places: ['inbound/http/'], why: 'it is the only folder that serves HTTP' },
+  'node:http2': { places: ['inbound/http/'], why: 'it is the only folder that serves HTTP' },
+  'node:https': { places: ['inbound/http/', 'outbound/http/'], why: 'only these folders accept or open connections' },
+  'node:tls': { places: ['inbound/http/', 'outbound/http/'], why: 'only these folders accept or open connections' },
+  undici: { places: ['outbound/http/'], why: 'it is the only folder that opens connections' },
+  'node:child_process': {
+    places: ['outbound/stdio/'],
+    why: 'it is the only folder that starts and guards child processes',
+  },
 };
 
-/** The folders that know one version only: what differs between versions is decided in src/protocol. */
+/** Layers that know one version only: src/protocol handles the differences between versions. */
 const VERSION_FREE = new Set(['core', 'interceptors']);
 const ERROR_CODE = /-32\d{3}\b/g;
 const ERA = /\.era\b|\.(?:legacy|modern)\b|'(?:legacy|modern)'/g;
 
 const TYPE_OF_ANY = /(?:[:<|&,([]|\bas\b|\bextends\b|=>)\s*any\b(?!\s*[:=?(.])/g;
 
-/** A sleep by hand; core/timing has it with an interruption and a limit. */
+/** A handwritten sleep; core/timing has one that can be interrupted and bounded. */
 const OWN_SLEEP = /\bsetTimeout\(\s*resolve\b/g;
 
-/** Every problem of the tree below `root`, as lines ready to print. */
+/** All problems of the tree below `root`, as lines to print. */
 function check(root) {
   const files = sources(path.join(root, 'src'));
   const dates = revisionDates(root);
@@ -81,7 +84,7 @@ function check(root) {
         : checkForeign(name, found.specifier);
       if (problem) report(found.offset, problem);
     }
-    if (roomOf(name) !== 'protocol') {
+    if (layerOf(name) !== 'protocol') {
       for (const { index, 0: date } of code.matchAll(dates)) {
         report(
           index,
@@ -89,17 +92,17 @@ function check(root) {
         );
       }
     }
-    if (VERSION_FREE.has(roomOf(name))) {
+    if (VERSION_FREE.has(layerOf(name))) {
       for (const { index, 0: number } of code.matchAll(ERROR_CODE))
         report(index, `the error code ${number} belongs to src/protocol; decide by the reason of an error instead`);
       for (const { index, 0: era } of code.matchAll(ERA))
         report(index, `${era} is a branch on an era; ask a revision what it can express instead`);
     }
     const bare = withoutStrings(code);
-    for (const { index } of bare.matchAll(TYPE_OF_ANY)) report(index, 'any is no type; use unknown');
+    for (const { index } of bare.matchAll(TYPE_OF_ANY)) report(index, 'any is not allowed as a type; use unknown');
     for (const { index } of bare.matchAll(OWN_SLEEP)) report(index, 'use sleep or within of core/timing');
   }
-  for (const cycle of cycles(graph)) problems.push(`src/${cycle[0]}: imports go in a circle: ${cycle.join(' -> ')}`);
+  for (const cycle of cycles(graph)) problems.push(`src/${cycle[0]}: circular imports: ${cycle.join(' -> ')}`);
   return { count: files.length, problems };
 }
 
@@ -110,14 +113,14 @@ function sources(folder) {
     .sort();
 }
 
-/** The revisions are the folders that hold them. */
+/** The revision dates are the names of the folders under src/protocol. */
 function revisionDates(root) {
   const folder = path.join(root, 'src/protocol/mcp/revisions');
   const dates = existsSync(folder) ? readdirSync(folder).filter((name) => /^\d{4}-\d\d-\d\d$/.test(name)) : [];
   return new RegExp(`\\b(?:${dates.join('|') || '(?!)'})\\b`, 'g');
 }
 
-function roomOf(name) {
+function layerOf(name) {
   const [first] = name.split('/');
   return first.replace(/\.\w+$/, '');
 }
@@ -129,16 +132,16 @@ function checkRelative(root, name, { specifier, isType }, graph) {
   const known = [file, target].find((candidate) => existsSync(path.join(root, 'src', candidate)));
   if (known === undefined) return `${specifier} does not exist`;
   graph.get(name).push(known);
-  const from = roomOf(name);
-  const to = roomOf(known);
+  const from = layerOf(name);
+  const to = layerOf(known);
   if (from === to) return undefined;
-  const room = ROOMS[from];
-  if (room === undefined) return `the room "${from}" has no rule; add it to scripts/check-imports.mjs`;
-  const rule = room.knows.find((entry) => covers(entry.replace(/^type /, ''), known));
+  const layer = LAYERS[from];
+  if (layer === undefined) return `the layer "${from}" has no rule; add it to scripts/check-imports.mjs`;
+  const rule = layer.knows.find((entry) => covers(entry.replace(/^type /, ''), known));
   if (rule === undefined)
-    return `${from} may not know ${to} (${specifier}); it knows ${room.knows.join(', ') || 'nobody'}`;
+    return `${from} may not import ${to} (${specifier}); it may import ${layer.knows.join(', ') || 'no other layer'}`;
   if (rule.startsWith('type ') && !isType)
-    return `${from} may know ${to} by its types only: write import type (${specifier})`;
+    return `${from} may import only types of ${to}: write import type (${specifier})`;
   return undefined;
 }
 
@@ -147,21 +150,21 @@ function covers(entry, file) {
 }
 
 function checkForeign(name, specifier) {
-  const from = roomOf(name);
+  const from = layerOf(name);
   const only = ONLY_IN[specifier];
   if (only && !only.places.some((place) => name.startsWith(place)))
     return `${specifier} belongs to ${only.places.map((place) => `src/${place}`).join(' and ')}: ${only.why}`;
-  const { builtins, packages } = ROOMS[from] ?? {};
+  const { builtins, packages } = LAYERS[from] ?? {};
   if (specifier.startsWith('node:')) {
     if (builtins && !builtins.includes(specifier))
-      return `${from} may not use ${specifier}; it uses ${builtins.join(', ')}`;
+      return `${from} may not import ${specifier}; it may import ${builtins.join(', ')}`;
   } else if (packages && !packages.includes(specifier)) {
-    return `${from} may not use the package ${specifier}; it stands on its own`;
+    return `${from} may not import the package ${specifier}; it must not depend on packages`;
   }
   return undefined;
 }
 
-/** One circle for each knot of files that reach each other (Tarjan's strongly connected components). */
+/** One cycle per strongly connected component of the import graph (Tarjan's algorithm). */
 function cycles(graph) {
   const index = new Map();
   const low = new Map();
@@ -176,24 +179,24 @@ function cycles(graph) {
       if (stack.includes(next)) low.set(file, Math.min(low.get(file), low.get(next)));
     }
     if (low.get(file) !== index.get(file)) return;
-    const knot = new Set(stack.splice(stack.indexOf(file)));
-    if (knot.size > 1 || graph.get(file)?.includes(file)) found.push(circle(graph, knot));
+    const component = new Set(stack.splice(stack.indexOf(file)));
+    if (component.size > 1 || graph.get(file)?.includes(file)) found.push(cycleIn(graph, component));
   };
   for (const file of graph.keys()) if (!index.has(file)) visit(file);
   return found;
 }
 
-/** The shortest way round inside a knot, from its first file. */
-function circle(graph, knot) {
-  const [start] = [...knot].sort();
-  const ways = [[start]];
-  for (const way of ways) {
-    for (const next of graph.get(way.at(-1))) {
-      if (next === start) return [...way, start];
-      if (knot.has(next) && !ways.some((other) => other.at(-1) === next)) ways.push([...way, next]);
+/** The shortest cycle inside a component, from its first file. */
+function cycleIn(graph, component) {
+  const [start] = [...component].sort();
+  const chains = [[start]];
+  for (const chain of chains) {
+    for (const next of graph.get(chain.at(-1))) {
+      if (next === start) return [...chain, start];
+      if (component.has(next) && !chains.some((other) => other.at(-1) === next)) chains.push([...chain, next]);
     }
   }
-  return [...knot];
+  return [...component];
 }
 
 const root = path.resolve(process.argv[2] ?? fileURLToPath(new URL('..', import.meta.url)));

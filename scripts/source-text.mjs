@@ -1,6 +1,6 @@
-// Just enough of a JavaScript scanner to tell code from comments, strings and regular expressions.
+// A small JavaScript scanner that separates code from comments, strings and regular expressions.
 
-/** A `/` after one of these begins a regular expression; after anything else it divides. */
+/** A `/` after one of these starts a regular expression; after other text it is a division. */
 const BEFORE_REGEX =
   /(?:^|[([{,;:=!&|?+\-*%^~<>}]|\b(?:return|typeof|case|in|of|void|delete|throw|new|await|yield))\s*$/;
 
@@ -8,7 +8,7 @@ const BEFORE_REGEX =
 function* pieces(text) {
   let at = 0;
   let plain = 0;
-  // How deep the braces are inside each `${…}` that is open.
+  // The depth of braces inside each open `${…}`.
   const templates = [];
   while (at < text.length) {
     const char = text[at];
@@ -43,7 +43,7 @@ function endOfQuoted(text, start) {
   return at + 1;
 }
 
-/** Up to the closing backtick, or into the next `${`. */
+/** The end of the text up to the closing backtick or the next `${`. */
 function endOfTemplate(text, start, templates) {
   for (let at = start; at < text.length; at += text[at] === '\\' ? 2 : 1) {
     if (text[at] === '`') return at + 1;
@@ -62,18 +62,18 @@ function endOfRegex(text, start) {
     else if (text[at] === ']') inClass = false;
     else if (text[at] === '/' && !inClass) return at + 1;
   }
-  // It was a division after all.
+  // The slash is a division.
   return start + 1;
 }
 
 const blank = (text) => text.replace(/[^\n]/g, ' ');
 
-/** The same text, line for line and column for column, with spaces where comments were. */
+/** The text with comments replaced by spaces; lines and columns stay the same. */
 export function withoutComments(text) {
   return [...pieces(text)].map((piece) => (piece.kind === 'comment' ? blank(piece.text) : piece.text)).join('');
 }
 
-/** Of a text without comments: spaces where strings, templates and regular expressions were. */
+/** A text without comments, with strings, templates and regular expressions replaced by spaces. */
 export function withoutStrings(text) {
   return [...pieces(text)].map((piece) => (piece.kind === 'string' ? blank(piece.text) : piece.text)).join('');
 }
@@ -81,11 +81,11 @@ export function withoutStrings(text) {
 const STATEMENT = /^[ \t]*(?:import|export)\s+(type\s+)?(?:[\w*{][^'";]*?\bfrom\s*)?(['"])([^'"\n]+)\2/gm;
 const DYNAMIC = /\bimport\s*\(\s*(['"])([^'"\n]+)\1\s*\)/g;
 
-/** What a text without comments imports: `{ specifier, isType, offset }`. */
+/** The imports of a text without comments: `{ specifier, isType, offset }`. */
 export function importsOf(code) {
   const found = [];
   for (const { index, 0: text, 1: type, 3: specifier } of code.matchAll(STATEMENT)) {
-    // `import { type A, type B } from` leaves nothing at run time either.
+    // `import { type A, type B } from` is removed at compile time too.
     const names =
       /\{([^}]*)\}/
         .exec(text)?.[1]

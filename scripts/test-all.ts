@@ -1,10 +1,10 @@
 /**
- * `npm run test:all`: everything that `npm test` leaves out, and `npm test` under every Node that is supported. Prints one
- * line for each part when it is over; the output of each goes to a file of its own. It takes hours on two cores.
+ * `npm run test:all`: runs all tests that `npm test` leaves out, and `npm test` with every supported version of Node.
+ * Prints one line at the end of each part; the output of each part goes to its own file. Takes hours on two cores.
  *
  *   npm run test:all [-- --only faults --only eras] [--list]
  *
- * `test:eras` and `test:a2a` write the published matrices anew.
+ * `test:eras` and `test:a2a` regenerate the published matrices.
  */
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdtempSync } from 'node:fs';
@@ -34,7 +34,7 @@ const { values } = parseArgs({
 });
 const unknown = values.only?.filter((name) => !(name in PARTS)) ?? [];
 if (unknown.length > 0) {
-  console.error(`There is no part ${unknown.join(', ')}. Parts: ${Object.keys(PARTS).join(', ')}`);
+  console.error(`Unknown part: ${unknown.join(', ')}. Parts: ${Object.keys(PARTS).join(', ')}`);
   process.exit(2);
 }
 const chosen = Object.entries(PARTS).filter(([name]) => values.only?.includes(name) ?? true);
@@ -46,7 +46,7 @@ if (values.list) {
 const folder = mkdtempSync(join(tmpdir(), 'parley-test-all-'));
 console.log(`The output of each part is in ${folder}`);
 
-/** The last line that says how many tests passed, as each part ends with. */
+/** The line with the number of passed and failed tests at the end of each part. */
 const COUNT = /(\d+) passed, (\d+) failed/g;
 
 async function run(name: string, args: readonly string[]): Promise<boolean> {
@@ -67,7 +67,7 @@ async function run(name: string, args: readonly string[]): Promise<boolean> {
   });
   log.end();
   const minutes = ((performance.now() - began) / 60_000).toFixed(1);
-  const [counted = 'no count of tests'] = [...tail.matchAll(COUNT)].at(-1) ?? [];
+  const [counted = 'no test count'] = [...tail.matchAll(COUNT)].at(-1) ?? [];
   console.log(
     `${code === 0 ? 'ok    ' : 'FAILED'} ${name.padEnd(12)} ${counted}, ${minutes} min${code === 0 ? '' : `: see ${file}`}`,
   );

@@ -1,9 +1,9 @@
 /**
- * `npm run test:newcomer`: what a newcomer does, on a machine that has nothing prepared. Clones the last commit into an
- * empty folder, and runs `npm install && npm test` there with a new home folder, an empty npm cache, Node 20 as the only
- * Node, and neither PostgreSQL nor Redis on the PATH. Prints how both went, and leaves nothing behind.
+ * `npm run test:newcomer`: runs the first steps of a newcomer on an unprepared machine. Clones the last commit into an
+ * empty folder and runs `npm install && npm test` there with a new home folder, an empty npm cache, Node 20 as the only
+ * Node, and neither PostgreSQL nor Redis on the PATH. Prints both results and removes all files.
  *
- * Not to be confused with the tests in `test/newcomer`, which try the documents and the quick start.
+ * The tests in `test/newcomer` are different: they check the documents and the quickstart.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, statSync, symlinkSync } from 'node:fs';
@@ -15,19 +15,19 @@ import { nodeOfMajor } from '../test/support/other-node.js';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NODE_MAJOR = 20;
 const LIMIT_MINUTES = Number(process.env['NEWCOMER_MINUTES'] ?? 90);
-/** Programs that a newcomer need not have. Node is put back, in one version. */
+/** Programs that a newcomer may not have. One version of Node is added back. */
 const ABSENT =
   /^(node|nodejs|npm|npx|corepack|yarn|pnpm|bun|deno)(-?\d.*)?$|^(postgres|postmaster|initdb|psql|pg_|createdb|createuser|dropdb|redis-|valkey-)/;
-/** The only settings that are kept: how the package registries are reached from here. */
+/** The only environment variables that are kept: the settings for access to the package registries. */
 const NETWORK =
   /^((https?|no|all|ftp)_proxy|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR)|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|PIP_\w+|UV_\w+)$/i;
 
 const folder = mkdtempSync(join(tmpdir(), 'parley-newcomer-'));
-// Programs that run as another user, such as PostgreSQL started by root, search the PATH inside it too.
+// Programs of another user, such as PostgreSQL started by root, must be able to search the PATH in this folder.
 chmodSync(folder, 0o755);
 let child: ChildProcess | undefined;
 
-/** Ends what is running, with everything that it started, also in process groups of their own. */
+/** Ends the running command and all its descendants, also those in other process groups. */
 function stop(): void {
   if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const table = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' });
@@ -43,7 +43,7 @@ function stop(): void {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // It ended meanwhile.
+      // The process has already ended.
     }
   }
 }
@@ -56,7 +56,7 @@ function leave(code: number): never {
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => leave(130));
 
-/** One folder with links to all programs of this machine but those that are to be absent. */
+/** A folder with links to all programs of this machine except the absent ones. */
 async function buildPath(): Promise<string> {
   const programs = join(folder, 'programs');
   mkdirSync(programs);
@@ -69,7 +69,7 @@ async function buildPath(): Promise<string> {
   link(await nodeOfMajor(NODE_MAJOR), 'node');
   for (const name of ['npm', 'npx']) link(realpathSync(which(name)), name);
   for (const place of new Set((process.env['PATH'] ?? '').split(delimiter))) {
-    // Programs of this checkout are not the newcomer's: npm puts them on the PATH of its scripts.
+    // npm adds the programs of this checkout to the PATH of its scripts; a newcomer does not have them.
     if (place === '' || place.includes('node_modules')) continue;
     for (const name of list(resolve(place))) if (!ABSENT.test(name)) link(join(resolve(place), name), name);
   }
@@ -87,7 +87,7 @@ function list(place: string): string[] {
 const which = (program: string, env = process.env): string =>
   execFileSync('/bin/sh', ['-c', `command -v ${program}`], { env, encoding: 'utf8' }).trim();
 
-/** Throws where the environment is not as bare as it is meant to be. */
+/** Throws if the environment has a program that must be absent. */
 function check(env: Record<string, string>): void {
   const version = execFileSync(join(env['PATH']!, 'node'), ['--version'], { env, encoding: 'utf8' }).trim();
   if (!version.startsWith(`v${NODE_MAJOR}.`)) throw new Error(`the Node on the PATH is ${version}`);
@@ -107,9 +107,9 @@ function check(env: Record<string, string>): void {
 
 const seconds = (since: number): string => `${Math.round((performance.now() - since) / 1_000)} s`;
 
-/** Runs npm as a newcomer does; resolves with its exit code, or with 124 when the time was over. */
+/** Runs npm as a newcomer does; resolves with its exit code, or with 124 after a timeout. */
 async function npm(args: readonly string[], cwd: string, env: Record<string, string>, ms: number): Promise<number> {
-  // A process group of its own, so that nothing of it can stay behind.
+  // In its own process group, so that all its processes can be ended.
   child = spawn('npm', args, { cwd, env, stdio: ['ignore', 'inherit', 'inherit'], detached: true });
   let late = false;
   const timer = setTimeout(() => {
@@ -127,8 +127,7 @@ async function npm(args: readonly string[], cwd: string, env: Record<string, str
 async function main(): Promise<number> {
   const git = (...args: string[]): string => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
   const commit = git('log', '-1', '--format=%h %s');
-  if (git('status', '--porcelain') !== '')
-    console.log('Not committed, so not tried: the changes that git status shows.');
+  if (git('status', '--porcelain') !== '') console.log('Uncommitted changes are not tested (see git status).');
   const clone = join(folder, 'parley');
   execFileSync('git', ['clone', '--quiet', '--no-hardlinks', ROOT, clone], { stdio: 'inherit' });
   console.log(`Cloned ${commit} to ${clone}`);
@@ -168,6 +167,6 @@ async function main(): Promise<number> {
 try {
   leave(await main());
 } catch (error) {
-  console.error(`Newcomer: could not be tried: ${(error as Error).message}`);
+  console.error(`Newcomer: the test could not run: ${(error as Error).message}`);
   leave(1);
 }

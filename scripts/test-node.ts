@@ -1,6 +1,6 @@
 /**
- * Runs the tests under another version of Node: `npm run test:node -- 22` runs all that `npm test` runs, and
- * `npm run test:node -- 22 src/core` the tests of those files, as `vitest run src/core` does.
+ * Runs the tests with another version of Node: `npm run test:node -- 22` runs the tests of `npm test`, and
+ * `npm run test:node -- 22 src/core` runs those files, as `vitest run src/core` does.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
@@ -13,11 +13,11 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const [version = '', ...tests] = process.argv.slice(2);
 const major = Number(version.replace(/^v/, '').split('.')[0]);
 if (!(major >= 20)) {
-  console.error('Say which Node: npm run test:node -- 22 [tests]. The gateway needs Node 20 or later.');
+  console.error('The version of Node is missing: npm run test:node -- 22 [tests]. The gateway needs Node 20 or later.');
   process.exit(2);
 }
 
-// First on the PATH, so that every program that starts with `#!/usr/bin/env node` gets this one, npm among them.
+// First on the PATH, so that every program with `#!/usr/bin/env node` uses this version, including npm.
 const folder = mkdtempSync(join(tmpdir(), 'parley-node-'));
 symlinkSync(await nodeOfMajor(major), join(folder, 'node'));
 const env = { ...process.env, PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}` };
