@@ -1,4 +1,4 @@
-/** Agents that are not there, or that only seem to be: the gateway starts, the others are served, calls end in time. */
+/** Unreachable and silent agents: the gateway starts, other agents are served, and calls end in time. */
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { settingsFor, startAgents } from '../cluster/support/a2a.js';
@@ -6,7 +6,7 @@ import type { RunningAgent } from '../fixtures/a2a/agent.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { freePort } from '../support/services.js';
 
-/** Settled for every agent that is down. */
+/** Limit for a call to an agent that is down, in milliseconds. */
 const LIMIT = 15_000;
 
 let agents: RunningAgent[];
@@ -58,12 +58,12 @@ async function call(agent: string, method: string, params: object): Promise<Answ
 
 const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'echo there' }] };
 
-test('the gateway has started, and whoever is there answers', async () => {
+test('the gateway starts, and reachable agents answer', async () => {
   const { body } = await call('one-rpc', 'SendMessage', { message });
   expect(body.result.task.status.state).toBe('TASK_STATE_COMPLETED');
 });
 
-test.each(['refusing', 'silent'])('an agent that is %s: calls fail in time with a typed error', async (agent) => {
+test.each(['refusing', 'silent'])('calls to a %s agent fail in time with a typed error', async (agent) => {
   const answers = await Promise.all(
     ['SendMessage', 'SendStreamingMessage'].map((method) => call(agent, method, { message })),
   );
@@ -72,7 +72,7 @@ test.each(['refusing', 'silent'])('an agent that is %s: calls fail in time with 
     expect(body.error.code).toBeLessThan(0);
     expect(JSON.stringify(body.error.data)).toMatch(/UPSTREAM_(UNAVAILABLE|TIMEOUT)|upstream_(unavailable|timeout)/);
   }
-  // The front endpoint and the others are none the slower for it.
+  // Calls to other agents are not slower.
   const { took } = await call('one-rpc', 'SendMessage', { message });
   expect(took).toBeLessThan(2_000);
   const began = performance.now();

@@ -1,4 +1,4 @@
-/** Tasks of agents behind two replicas: any of them serves any of it, and what one changes the other tells. */
+/** Agent tasks behind two replicas: each replica serves every task and reports changes made at the other one. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -19,7 +19,7 @@ import { closeHttp, listen, type RunningAgent } from '../fixtures/a2a/agent.js';
 import { startWebhook, type Webhook } from '../fixtures/a2a/webhook.js';
 import { sleep } from './rounds.js';
 
-/** An agent that works for ever, and that says nothing more on its streams when it is canceled. */
+/** An agent that works forever and sends no more events on its streams after a cancel. */
 async function startDeaf(): Promise<{ url: string; close(): Promise<void> }> {
   const task = (state: string) => ({ id: randomUUID(), contextId: 'c', status: { state: `TASK_STATE_${state}` } });
   const { server, url } = await listen((request, response) => {
@@ -75,14 +75,14 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     await Promise.all([...(agents ?? []).map((agent) => agent.close()), webhook?.close(), deaf?.close()]);
   });
 
-  test('G-20: a task begun at one is listed, read, gone on with and finished at the other', async () => {
+  test('G-20: a task started at one replica is listed, read, continued and finished at the other', async () => {
     const [at, there] = await Promise.all([connectTo(a, 'one-rpc'), connectTo(b, 'one-rpc')]);
     const asked = (await at.send(say('ask me'))).task!;
     expect(asked.state).toBe('input-required');
     expect((await there.get(asked.id)).state).toBe('input-required');
     const { tasks } = await there.list!({ contextId: asked.contextId! });
     expect(tasks.map(({ id }) => id)).toEqual([asked.id]);
-    // Whoever watches at the first hears what happens at the second.
+    // A subscriber at the first replica receives events from the second.
     const watching = new Listener(at.subscribe(asked.id));
     await eventually(
       () => watching.states,
@@ -105,7 +105,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
   });
 
   test.each(['one-rpc', 'one-plain', 'three-rpc'])(
-    'G-27: a stream at one is heard at the other, the task first, and ends at both with a cancel (%s)',
+    'G-27: a subscription at the other replica starts with the task, gets all events, and ends with a cancel (%s)',
     async (agent) => {
       const [at, there] = await Promise.all([connectTo(a, agent), connectTo(b, agent)]);
       const own = new Listener(at.stream(say('count 400 50')));
@@ -135,7 +135,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     },
   );
 
-  test('a cancel at one ends a stream at the other also where the agent says no more on it', async () => {
+  test('a cancel at one replica ends a stream at the other even if the agent sends no more events', async () => {
     const [at, there] = await Promise.all([connectTo(a, 'deaf'), connectTo(b, 'deaf')]);
     const own = new Listener(at.stream(say('wait here')));
     await eventually(
@@ -146,14 +146,14 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     await there.cancel(own.id);
     const canceled = performance.now();
     await own.ended;
-    // Sooner than its next look at its claims would tell.
+    // Sooner than the next check of its claims.
     console.log(`${engine}: told of the cancel after ${Math.round(performance.now() - canceled)} ms`);
     expect(performance.now() - canceled).toBeLessThan(1_800);
     expect(own.last).toBe('canceled');
     expect(own.late).toBe(0);
   });
 
-  test('G-51: a webhook registered at one hears what the other follows, in order, each number once', async () => {
+  test('G-51: a webhook registered at one replica gets the events that the other follows, in order, each once', async () => {
     const [at, there] = await Promise.all([connectTo(a, 'one-rpc'), connectTo(b, 'one-rpc')]);
     const own = new Listener(at.stream(say('count 20 50')));
     await eventually(
@@ -173,8 +173,8 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     expect(faultsOf(stored)).toEqual([]);
   });
 
-  // The last of them: one replica is gone afterwards.
-  test('24: the replica that follows a task is killed: the other goes on with it', async () => {
+  // The last test, because it kills a replica.
+  test('24: the replica that follows a task is killed: the other one takes over', async () => {
     const [at, there] = await Promise.all([connectTo(a, 'one-rpc'), connectTo(b, 'one-rpc')]);
     const own = new Listener(at.stream(say('count 48 200')));
     await eventually(

@@ -6,10 +6,10 @@ const PROGRAM = fileURLToPath(new URL('./state-child.mjs', import.meta.url));
 
 export interface Child {
   readonly process: ChildProcess;
-  /** Complete lines printed so far. */
+  /** The complete lines printed so far. */
   readonly lines: string[];
   said(line: RegExp, timeoutMs?: number): Promise<string>;
-  /** SIGKILL, then everything that was still in the pipe. */
+  /** Sends SIGKILL, then reads the rest of the pipe. */
   kill(): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export function startChild(
           const line = lines.find((said) => pattern.test(said));
           if (line !== undefined) end(() => resolve(line));
         };
-        timer = setTimeout(() => end(() => reject(new Error(`never said ${pattern}: ${errors}`))), timeoutMs);
+        timer = setTimeout(() => end(() => reject(new Error(`never printed ${pattern}: ${errors}`))), timeoutMs);
         void closed.then(() => end(() => reject(new Error(`ended without ${pattern}: ${errors}`))));
         listeners.add(look);
         look();

@@ -1,7 +1,7 @@
 /**
- * Loaded into a gateway with `--import`, before everything else, in its main thread and in its workers. The file named by
- * FAULT_CLOCK says how far its time of day is off, as when somebody sets the clock of the machine: `Date` jumps, the
- * monotonic clocks do not. SIGUSR2 keeps the event loop busy for FAULT_BLOCK_MS, as a careless plugin would.
+ * Loaded into a gateway with `--import`, before other modules, in its main thread and in its workers. The file named by
+ * FAULT_CLOCK contains the offset of its time of day, as if the clock of the machine were changed: `Date` jumps, the
+ * monotonic clocks do not. SIGUSR2 blocks the event loop for FAULT_BLOCK_MS, as a bad plugin would.
  */
 import { readFileSync, watchFile } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';

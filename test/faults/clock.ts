@@ -1,4 +1,4 @@
-/** The time of day of one process, to be set by a test; see `clock.mjs`. */
+/** Lets a test set the time of day of one process; see `clock.mjs`. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export class Clock {
     };
   }
 
-  /** From now on, give or take the 50 ms in which it is noticed. */
+  /** Takes effect within 50 ms. */
   jump(offset: number): void {
     writeFileSync(this.file, String(offset));
   }

@@ -1,7 +1,7 @@
 /**
- * Case 30 for tasks of agents: the clock of one of two replicas jumps by an hour. A task keeps its one follower, whichever
- * replica that is; a notification has one sender, leaves when it is due and says the right time; and what a replica with
- * the wrong time leaves behind is taken over when it should be.
+ * Case 30 for agent tasks: the clock of one of two replicas jumps by an hour. A task keeps its only follower at either
+ * replica; a notification has one sender, is sent when due and has the right time; tasks of a dead replica with the
+ * wrong time are taken over at the right moment.
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -28,11 +28,11 @@ import { sleep } from './rounds.js';
 interface Work {
   pieces: number;
   done: boolean;
-  /** Streams of the task that are open. */
+  /** The open streams of the task. */
   readonly open: Set<ServerResponse>;
-  /** The most there ever were at the same time. */
+  /** The highest number of streams open at the same time. */
   most: number;
-  /** How often somebody wanted to know of it who did not begin it. */
+  /** The number of reads and subscriptions after the start of the task. */
   asked: number;
 }
 
@@ -42,7 +42,7 @@ const readBody = async (request: IncomingMessage): Promise<string> => {
   return body;
 };
 
-/** Goes on with its tasks when it is told to, gives them no time of day, and counts who follows them. */
+/** Continues its tasks on request, sets no timestamps, and counts the followers of each task. */
 class CountingAgent {
   readonly tasks = new Map<string, Work>();
   url = '';
@@ -119,10 +119,10 @@ class CountingAgent {
   }
 }
 
-/** Takes its time to answer, so that two senders of one notification would meet. */
+/** Answers slowly, so that two senders of one notification would overlap. */
 class SlowReceiver {
   readonly got: { path: string; id: string; at: number; stamp: number }[] = [];
-  /** Notifications that came while the same one was still being answered. */
+  /** Notifications that arrived before the same one was answered. */
   readonly twice: string[] = [];
   url = '';
   private server!: Server;
@@ -155,7 +155,7 @@ class SlowReceiver {
   }
 }
 
-/** A task, who reads along where it began, and who does at the other replica. */
+/** A task with a reader at the replica that started it and a reader at the other replica. */
 interface Followed {
   readonly id: string;
   readonly path: string;
@@ -202,7 +202,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     expect({ open: open.size, most, asked }).toEqual({ open: 1, most: 1, asked: 0 });
   };
 
-  /** The task ends after so many pieces; everybody has heard all of it, once. */
+  /** Ends the task after `pieces` pieces, and checks that every reader received each event once. */
   const finish = async ({ id, own, other, path }: Followed, pieces: number): Promise<void> => {
     agent.finish(id);
     for (const listener of [own, other]) {
@@ -214,7 +214,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     const stored = await storedTask(engines.db, id);
     expect(faultsOf(stored)).toEqual([]);
     expect(piecesWritten(stored)).toEqual(numbers(pieces));
-    // No later than it should be, each once and in order.
+    // Delivered in time, each once and in order.
     await eventually(() => deliveredNumbers(receiver.ids(path)).includes(stored.seq), Boolean, 20_000);
     const heard = receiver.ids(path);
     expect(new Set(heard).size).toBe(heard.length);
@@ -225,9 +225,9 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
   test.each([
     ['ahead', HOUR],
     ['back', -HOUR],
-  ] as const)('the clock of one jumps %s by an hour', async (_, offset) => {
+  ] as const)('the clock of one replica jumps %s by an hour', async (_, offset) => {
     const agents = { counting: { url: agent.url } };
-    // Kept for less than the clock is off by.
+    // The lifetime of tasks is shorter than the clock jump.
     const settings = { agents, egress: { allowPrivate: true }, a2a: { taskTtl: '30m' } };
     const [a, b] = (await engines.start(2, settings, [{ env: clock.env }])) as [Replica, Replica];
     const [at, there] = await Promise.all([connectTo(a, 'counting'), connectTo(b, 'counting')]);
@@ -237,7 +237,7 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
     await sleep(500);
     const after = [await begin(at, there, '/after/a'), await begin(there, at, '/after/b')];
     const all = [...before, ...after];
-    // Each piece is a notification; all this takes longer than a lease, so that every claim was prolonged since.
+    // Each piece causes a notification. The loop takes longer than a lease, so that every claim is renewed meanwhile.
     const steps = 6;
     for (let i = 0; i < steps; i++) {
       for (const { id } of all) agent.tell(id);
@@ -248,13 +248,13 @@ describe.each(CLUSTERS)('agents behind two replicas over %s', (engine) => {
 
     expect(receiver.twice).toEqual([]);
     for (const { at: came, stamp } of receiver.got) expect(Math.abs(came - stamp)).toBeLessThan(60_000);
-    // The agent names no times: they are listed by when they ended, whichever replica noticed.
+    // The agent sends no timestamps, so tasks are listed by their end as seen by either replica.
     for (const client of [at, there]) {
       const { tasks } = await client.list!({});
       expect(tasks.map(({ id }) => id)).toEqual(all.map(({ id }) => id).reverse());
     }
 
-    // What the one with the wrong time leaves behind is due no later, and no sooner, than it should be.
+    // Tasks of the killed replica with the wrong time become due at the right moment.
     const left = await begin(at, there, '/left');
     agent.tell(left.id);
     await eventually(() => left.other.pieces.length === 1, Boolean);

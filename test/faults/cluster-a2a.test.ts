@@ -1,4 +1,4 @@
-/** Cases 23 to 25, 28 and 29 for tasks of agents: whatever happens to a replica, its tasks and deliveries go on. */
+/** Cases 23 to 25, 28 and 29 for agent tasks: the tasks and deliveries of a failed replica continue at another. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -22,10 +22,10 @@ import type { Client } from '../fixtures/a2a/client.js';
 import { sleep } from './rounds.js';
 
 const say = (text: string) => ({ parts: [{ text }] });
-/** How long a delivery that nobody has settled is taken for under way. */
+/** Lease of a delivery that was neither acknowledged nor failed, in milliseconds. */
 const DELIVERY_LEASE = 30_000;
 
-/** Takes notifications, or keeps them waiting for their answer. */
+/** Receives notifications, and can delay its answers. */
 class Receiver {
   readonly got: { path: string; id: string; body: string; at: number }[] = [];
   answers = true;
@@ -111,7 +111,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
     return listener;
   };
 
-  /** All numbers from the first that was sent to the last that there is, in order of their first arrival. */
+  /** Waits until every sequence number up to the stored one was delivered; checks the order of first arrivals. */
   const deliveredAll = async (path: string, id: string): Promise<void> => {
     const { seq } = await storedTask(engines.db, id);
     const heard = await eventually(
@@ -125,13 +125,13 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
   };
 
   test.each(['one-rpc', 'one-plain', 'three-rpc'])(
-    '24: the replica that streams a task of %s is killed: watched, read and notified of at the other',
+    '24: the replica that streams a task of %s is killed: subscriptions, reads and notifications continue at the other',
     async (agent) => {
       await startBoth();
       const [at, there] = await Promise.all([connectTo(a, agent), connectTo(b, agent)]);
       const path = `/killed/${agent}`;
       const own = await streaming(at, 'count 80 200');
-      // Nobody waits for this one anywhere: it is brought up to date and found as it is.
+      // No client follows this task: it is brought up to date and read later.
       const alone = await streaming(at, 'count 20 200');
       await at.setPush(own.id, { id: 'p', url: receiver.url(path), token: 't' });
       const other = await subscribed(there, own.id);
@@ -174,7 +174,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
     },
   );
 
-  test('24: who was promised notifications of a task that nobody streamed gets them from the other', async () => {
+  test('24: notifications of a task without streams are sent by the other replica', async () => {
     await startBoth();
     const path = '/handed';
     const at = await connectTo(a, 'one-rpc');
@@ -185,13 +185,13 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
     });
     await a.kill();
     const there = await connectTo(b, 'one-rpc');
-    // The agent calls the dead one in vain; the other looks after the task by itself.
+    // The push of the agent to the dead replica fails; the other replica polls the task.
     await eventually(() => receiver.bodies(path).some((body) => body.includes('COMPLETED')), Boolean, 60_000);
     expect((await there.get(sent.task!.id)).state).toBe('completed');
     expect(faultsOf(await storedTask(engines.db, sent.task!.id))).toEqual([]);
   });
 
-  test('24, 29: the replica that delivers is killed in the middle: the other delivers, in order, under the same ids', async () => {
+  test('24, 29: a replica is killed during deliveries: the other one delivers in order, with the same ids', async () => {
     [a] = (await engines.start(1, settingsFor(agents))) as [Replica];
     const at = await connectTo(a, 'one-rpc');
     receiver.answers = false;
@@ -215,11 +215,11 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
       expect(listener.last).toBe('completed');
       await deliveredAll(`/held/${n}`, listener.id);
     }
-    // What was under way when its replica died comes again, under its id.
+    // Deliveries that were under way are repeated with the same id.
     for (const id of begun) expect(receiver.got.filter((one) => one.id === id).length).toBeGreaterThanOrEqual(2);
   });
 
-  test('25: a follower frozen for 10 s is fenced: no number twice, nothing after the end, and its readers hear it all', async () => {
+  test('25: a follower frozen for 10 s is fenced: no duplicates, nothing after the end, and its readers get every event', async () => {
     await startBoth();
     const [at, there] = await Promise.all([connectTo(a, 'one-rpc'), connectTo(b, 'one-rpc')]);
     const over = await streaming(at, 'count 30 200');
@@ -241,7 +241,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
     const taken = await storedTask(engines.db, going.id);
     a.thaw();
     await sleep(3_000);
-    // The one that woke up neither takes the task back nor writes what it was told of it.
+    // The thawed replica neither takes the task back nor writes the events it received.
     expect((await storedTask(engines.db, going.id)).follower).toBe(taken.follower);
     for (const listener of [over, going, ...others]) {
       await listener.ended;
@@ -263,7 +263,7 @@ describe.each(CLUSTERS)('tasks of two replicas over %s', (engine) => {
     await deliveredAll('/going', going.id);
   });
 
-  test('28: the database is away for 5 s in the middle: streams go on or end with one error, and nothing is lost', async () => {
+  test('28: the database is down for 5 s during streams: they continue or end with one error, and no event is lost', async () => {
     await startBoth();
     const [at, there] = await Promise.all([connectTo(a, 'one-rpc'), connectTo(b, 'one-rpc')]);
     const short = await streaming(at, 'count 15 200');

@@ -1,6 +1,6 @@
 /**
- * Case 30: something keeps the event loop of a replica busy, as a plugin might, while it serves calls and owns a program.
- * For less than its lease nobody notices; for longer it is fenced like one that was frozen, and comes back.
+ * Case 30: the event loop of a replica is blocked, as a plugin might do, while it serves calls and owns a process.
+ * A block shorter than its lease has no effect; a longer one fences it like a frozen replica, and it recovers.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';
@@ -46,7 +46,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
   const call = (at: Replica, name: string, args: object): Promise<Message> =>
     new ModernClient(at.mcp, {}, ALICE).call(name, args as Record<string, unknown>);
 
-  test.each(CASES)('one of %i is busy for %i ms', async (count, blockMs) => {
+  test.each(CASES)('one of %i replicas is blocked for %i ms', async (count, blockMs) => {
     const key = (what: string | number): string => `${what} ${engine} ${count} ${blockMs}`;
     clock = new Clock(blockMs);
     program = new Program();
@@ -59,7 +59,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     const [other] = others;
     const last = others.at(-1)!;
 
-    // Calls that run at the busy replica and are read elsewhere, and one that is read there.
+    // Calls that run at the blocked replica and are read at another one, and one that is read at the blocked one.
     const streams: { session: Session; id: number; key: string; heard: Message[]; exchange: Exchange }[] = [];
     for (let i = 0; i < CALLS; i++) {
       const session = await Session.open(busy!);
@@ -118,7 +118,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
         expect(textOf(ends[0]!)).toBe(`${of} done`);
         expect(seen).toHaveLength(TICKS);
       }
-      // The end that was heard is the end, for whoever asks again and wherever.
+      // Every replica replays the same terminal event.
       for (const replica of replicas) {
         const replay = await session.listen(replica, exchange.lastEventId!.replace(/\d+$/, '2')).ended;
         expect(replay.filter((message) => message.id === id)).toHaveLength(1);
@@ -128,14 +128,14 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
       expect(counted.runs.filter((run) => run === of)).toHaveLength(1);
     }
     console.log(
-      `${engine}, ${count} replicas, busy for ${blockMs} ms: ${CALLS - cut} calls went on, ${cut} were ended in its place; ` +
+      `${engine}, ${count} replicas, blocked for ${blockMs} ms: ${CALLS - cut} calls continued, ${cut} were ended by another; ` +
         `it served again ${back} ms later; worst call elsewhere ${Math.round(worst)} ms`,
     );
     expect(progressOf(said)).toEqual(upTo(TICKS));
     expect(said.filter(({ id }) => id === own.id)).toHaveLength(1);
     expect(program.runs(key('slow'))).toBe(1);
     if (blockMs < 3_000) {
-      // Shorter than the lease: nobody was called dead.
+      // Shorter than the lease: no replica was declared dead.
       expect(cut).toBe(0);
       expect(textOf(outcome)).toBe(`${key('slow')}: slept`);
       expect(program.started).toBe(started);

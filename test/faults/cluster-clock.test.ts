@@ -1,6 +1,6 @@
 /**
- * Case 30: the clock of one of several replicas jumps by an hour, far beyond everything that expires. Whatever was begun
- * goes on, at that replica and at the others; nothing has two owners; what is made afterwards holds everywhere.
+ * Case 30: the clock of one of several replicas jumps by an hour, far more than any lifetime. Sessions, tasks and
+ * parked calls continue at all replicas; nothing gets two owners; new ones are valid at all replicas.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';
@@ -52,7 +52,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
   const client = (at: Replica, capabilities: object = FORM): ModernClient =>
     new ModernClient(at.mcp, capabilities as Record<string, unknown>, ALICE);
 
-  test.each(CASES)('one of %i: its clock jumps %s by an hour', async (count, name, offset) => {
+  test.each(CASES)('the clock of one of %i replicas jumps %s by an hour', async (count, name, offset) => {
     const key = (what: string): string => `${what} ${engine} ${count} ${name}`;
     clock = new Clock();
     program = new Program();
@@ -100,7 +100,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     expect(owners).toHaveLength(1);
     const started = program.started;
 
-    // Begun before.
+    // Started before the jump.
     const sessions = [await Session.open(a), await Session.open(b)];
     const streaming = sessions[0]!.call(a, 'counted__ticks', { key: key('stream'), count: 40, every: 200 }, true);
     await streaming.exchange.until(({ params }) => params?.progress === 3);
@@ -114,7 +114,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     const traffic = new Traffic(replicas, 'counted__quick');
 
     clock.jump(offset);
-    // Longer than a lease, so that every one of them has been renewed by a replica with the other time.
+    // Longer than a lease, so that the replica with the wrong time has renewed every lease.
     await sleep(4_000);
     const during = traffic.calls;
     expect(during).toBeGreaterThan(20);
@@ -135,7 +135,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     expect(all.filter(({ id }) => id === streaming.id)).toHaveLength(1);
     expect(general.messages.filter(({ error }) => error)).toEqual([]);
 
-    // Made afterwards.
+    // Started after the jump.
     const [late, other] = [await Session.open(a), await Session.open(b)];
     for (const session of [late, other])
       for (const replica of replicas) expect((await session.request(replica, 'ping')).result).toEqual({});
@@ -150,7 +150,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     expect((await program.owners(replicas)).map(({ pid }) => pid)).toEqual(owners);
     expect(program.started).toBe(started);
 
-    // And back to the right time.
+    // The clock jumps back.
     clock.jump(0);
     await sleep(1_000);
     for (const session of [...sessions, late, other])

@@ -1,6 +1,7 @@
 /**
- * Cases 27 and 28: the engines between the replicas are killed, frozen, slow, locked, read-only or full. Stateless calls are served all the time,
- * what needs the engine is refused with a time to try again, and everything is well soon after, without a restart.
+ * Cases 27 and 28: the database or the bus is killed, frozen, slow, locked, read-only or full. Stateless calls are
+ * always served, requests that need the engine are refused with Retry-After, and all functions recover without a
+ * restart.
  */
 import { Redis } from 'ioredis';
 import pg from 'pg';
@@ -14,7 +15,7 @@ import { Exchange, eventually, type Message } from '../era-bridge/support/wire.j
 import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { sleep } from './rounds.js';
 
-/** A stateless call may take so long while an engine is away, on a machine that does other things too. */
+/** Limit for a stateless call during an outage on a busy machine, in milliseconds. */
 const PROMPT = 1_000;
 const RECOVERED = 5_000;
 const OUTAGE = 6_000;
@@ -71,8 +72,8 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     expect(exchange.messages[0]?.error?.data).toMatchObject({ reason: 'overloaded' });
   };
 
-  /** A session begun at A works at B: its row, its stream and what A is told. */
-  const wholeAgain = async (): Promise<void> => {
+  /** A session started at A works at B: its row, its stream and its notifications. */
+  const recovered = async (): Promise<void> => {
     const key = `whole ${Math.random()}`;
     const session = await Session.open(a, FORM);
     const { exchange, id } = session.call(a, 'asking__ask', { key });
@@ -91,7 +92,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     const began = performance.now();
     await eventually(
       () =>
-        wholeAgain().then(
+        recovered().then(
           () => true,
           () => false,
         ),
@@ -100,14 +101,14 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     return performance.now() - began;
   };
 
-  /** What holds during every outage, and after it. */
+  /** Checks the guarantees during an outage and after it. */
   const outage = async (
     name: string,
     break_: () => unknown,
     mend: () => unknown,
     during: (session: Session, lastEventId: string) => Promise<void>,
   ): Promise<void> => {
-    await wholeAgain();
+    await recovered();
     const session = await Session.open(a);
     const streaming = session.call(a, 'counted__ticks', { key: name, count: 60, every: 200 }, true);
     await streaming.exchange.until(({ params }) => params?.progress === 3);
@@ -122,12 +123,12 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     const took = await recovers();
     const worst = await traffic.stop();
     console.log(
-      `${engine}, ${count} replicas, ${name}: ${traffic.calls} stateless calls, worst ${Math.round(worst)} ms; whole again after ${Math.round(took)} ms`,
+      `${engine}, ${count} replicas, ${name}: ${traffic.calls} stateless calls, worst ${Math.round(worst)} ms; recovered after ${Math.round(took)} ms`,
     );
     expect(traffic.failures).toEqual([]);
     expect(worst).toBeLessThan(PROMPT);
     expect(took).toBeLessThan(RECOVERED);
-    // Who stayed connected missed nothing, however long the engine was away.
+    // A client that stayed connected missed no event.
     const messages: Message[] = await streaming.exchange.ended;
     expect(progressOf(messages)).toEqual(upTo(60));
     expect(messages.filter(({ id }) => id === streaming.id)).toHaveLength(1);
@@ -135,7 +136,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     for (const replica of replicas) expect(replica.dead).toBe(false);
   };
 
-  /** The session goes on where it is known; where it would have to be fetched, and for streams, there is a refusal. */
+  /** The session works at the replica that knows it; other replicas, and requests for streams, are refused. */
   const streamsRefused = async (session: Session, lastEventId: string): Promise<void> => {
     expect((await session.request(a, 'ping')).result).toEqual({});
     const resumed = session.listen(b, lastEventId);
@@ -164,7 +165,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
       databaseRefused,
     ));
 
-  /** Somebody with the rights of the gateway, in the gateway's own database. */
+  /** A separate connection to the gateway's database, with the same rights. */
   const asAdmin = async (use: (client: pg.Client) => Promise<unknown>): Promise<pg.Client> => {
     const client = new pg.Client({ connectionString: engines.db });
     client.on('error', () => {});
@@ -215,14 +216,14 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
         await sleep(500);
         expect((await session.request(a, 'ping')).result).toEqual({});
         await refused(await initialize(a));
-        // What can be read is: the session is known where it was not yet.
+        // Reads work: a replica that did not know the session finds it.
         expect((await session.request(b, 'ping')).result).toEqual({});
       },
     );
   });
 
   if (engine === 'postgres+redis') {
-    /** Sessions are rows of PostgreSQL, so B knows the session; the stream it asks for is on Redis. */
+    /** Sessions are stored in PostgreSQL, so B knows the session; its stream is in Redis. */
     const redis = () => engines.redis!;
 
     test('27: Redis is killed', () =>
@@ -244,7 +245,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     test('27: Redis is full', async () => {
       const admin = new Redis(redis().url);
       try {
-        // Reads go on; nothing can be added.
+        // Reads work; writes fail.
         await outage(
           'redis full',
           () => admin.config('SET', 'maxmemory', '1'),
@@ -285,7 +286,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
       }
     });
 
-    test('27, 28: both are gone, and stateless calls do not notice', async () => {
+    test('27, 28: both engines are down, and stateless calls still work', async () => {
       const traffic = new Traffic(replicas, 'counted__quick');
       await Promise.all([engines.postgres.kill(), redis().kill()]);
       await sleep(3_000);

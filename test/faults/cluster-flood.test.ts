@@ -1,4 +1,4 @@
-/** Case 19 with a progress token, where the client, the call and the server are at different replicas. */
+/** Case 19 with a progress token, with the client, the call and the server at different replicas. */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
         },
       },
     });
-    // Whoever calls first owns the process.
+    // The replica of the first call owns the process.
     await call(replicas[0]!, 'piped__fine');
     await call(replicas[1]!, 'piped__fine');
   });
@@ -75,7 +75,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
   const rises = (values: readonly number[]): boolean => values.every((value, i) => i === 0 || value > values[i - 1]!);
 
   test.each(['remote', 'piped'])(
-    '19: %s: calls of sessions, read and unread, are cut; each ends once, and elsewhere in the same way',
+    '19: %s: endless calls are ended, read or unread; each ends once, with the same end at every replica',
     async (server) => {
       traffic = new Traffic(replicas, 'counted__quick');
       const [a, b, c] = replicas as [Replica, Replica, Replica];
@@ -85,7 +85,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
         [b, b, c, c].map(async (at, n) => {
           const session = await Session.open(at);
           const { id, exchange } = session.call(at, `${server}__endless`, { key: String(n) }, true);
-          // Every other one stops reading with what it has got.
+          // Every second client stops reading.
           if (n % 2 === 1) (await exchange.opened).pause();
           return { session, id, exchange, stalled: n % 2 === 1 };
         }),
@@ -95,7 +95,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
         (count) => count === gone + callers.length,
         60_000,
       );
-      // Others use the same server through all replicas.
+      // Other calls to the same server work through all replicas.
       for (const replica of replicas) expect(textOf(await call(replica, `${server}__fine`, { text: 'ok' }))).toBe('ok');
       for (const { session, id, exchange, stalled } of callers) {
         if (stalled) (await exchange.opened).resume();
@@ -104,7 +104,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
         expect(heard.at(-1)?.error).toMatchObject(CUT);
         expect(rises(progressOf(heard))).toBe(true);
         expect(heard.length).toBeLessThan(6_000);
-        // The same end for whoever asks another replica.
+        // Another replica replays the same end.
         const near = exchange.lastEventId!.replace(/\d+$/, (seq) => String(Number(seq) - 5));
         const again = await session.listen(a, near).ended;
         expect(again.at(-1)?.error).toMatchObject(CUT);
@@ -116,7 +116,7 @@ describe.each(CLUSTERS)('floods of progress to clients of three replicas over %s
     },
   );
 
-  test('19: a flood that ends is thinned out on the way to another replica; its answer and its last word arrive', async () => {
+  test('19: a finite flood is thinned out on the way to another replica; its answer and its last progress arrive', async () => {
     traffic = new Traffic(replicas, 'counted__quick');
     const count = 15_000;
     for (const at of replicas) {

@@ -1,4 +1,4 @@
-/** Case 25 on PostgreSQL: wherever a process is frozen, it leaves no lock behind that others would have to wait for. */
+/** Case 25 on PostgreSQL: a frozen process never holds a lock that others have to wait for. */
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectionConfig } from '../../src/state/postgres/postgres.js';
@@ -32,14 +32,14 @@ describe('locks of a frozen process', () => {
     return rows.length;
   };
 
-  test(`25: ${ROUNDS} times frozen while it appends, it never stops in the middle of a transaction`, async () => {
+  test(`25: a process frozen ${ROUNDS} times during appends never stops inside a transaction`, async () => {
     const child = startChild(cluster.options, ['append', '20']);
     await child.said(/^ack/);
     let open = 0;
     for (let i = 0; i < ROUNDS; i++) {
       await sleep(10 + Math.random() * 20);
       child.process.kill('SIGSTOP');
-      // What was sent is worked off, however busy the machine is.
+      // Statements that were sent are completed first.
       for (let looks = 0; looks < 10; looks++) {
         await sleep(80);
         if ((await openTransactions()) === 0) break;
@@ -51,14 +51,14 @@ describe('locks of a frozen process', () => {
     expect(open).toBe(0);
   });
 
-  test('25: and a transaction that stands open all the same is ended before a lease is over', async () => {
+  test('25: an idle open transaction is ended before a lease expires', async () => {
     const silent = new pg.Client(connectionConfig(cluster.options.db!, {}, { default: pg } as typeof import('pg')));
     silent.on('error', () => {});
     await silent.connect();
     await silent.query('BEGIN');
     await silent.query(`UPDATE leases SET ttl = ttl WHERE key = 'replica:x'`);
     const began = performance.now();
-    // Waits for the lock, as whoever takes the name over does.
+    // Waits for the lock, as a takeover does.
     await watcher.query(`UPDATE leases SET ttl = ttl WHERE key = 'replica:x'`);
     expect(performance.now() - began).toBeLessThan(LEASE);
     await silent.end().catch(() => {});

@@ -1,4 +1,4 @@
-/** Case 15: clients of two and three replicas that vanish without a word; their connections look open. */
+/** Case 15: clients of two and three replicas that vanish without closing; their connections look open. */
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
@@ -30,7 +30,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
   let replicas: Replica[];
   let a: Replica;
   let others: Replica[];
-  /** The way to A that everything vanishes on. */
+  /** The proxy to A that drops all packets. */
   let proxy: FaultProxy;
   let through: Replica;
   let traffic: Traffic;
@@ -73,7 +73,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
       },
     });
 
-  test('15: a call whose client vanished goes on, and the client finds all of it at any replica, once', async () => {
+  test('15: a call whose client vanished continues, and the client gets every event once at any replica', async () => {
     const key = (n: number): string => `vanished ${engine} ${count} ${n}`;
     const vanish = async (n: number): Promise<{ session: Session; id: number; exchange: Exchange }> => {
       const session = await Session.open(a);
@@ -88,7 +88,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
       vanished.map(async ({ session, id, exchange }, n) => {
         const heard: Message[] = [...exchange.messages];
         const last = exchange.lastEventId!;
-        // Some come back at once, some when the call is over; some where they were, others elsewhere.
+        // Some clients return at once, some after the end of the call; some at the same replica, some at another.
         if (n % 2 === 1) await eventually(() => counted.over.includes(key(n)), Boolean);
         const at = replicas[(n >> 1) % count]!;
         const again = await open(at, session, last);
@@ -100,13 +100,13 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
         expect(heard.filter((message) => message.id === id)).toHaveLength(1);
         expect(heard.at(-1)?.result.content[0].text).toBe(`${key(n)} done`);
         expect(counted.runs.filter((run) => run === key(n))).toHaveLength(1);
-        // The connection that is not one heard nothing more, and nobody ended it.
+        // The dead connection received nothing more and was not closed.
         expect(exchange.messages.length).toBeLessThan(heard.length);
       }),
     );
   });
 
-  test('15: a stream whose client vanished is freed when it is old; meanwhile the others serve the session', async () => {
+  test('15: a stream whose client vanished ends at its age limit; meanwhile other replicas serve the session', async () => {
     const session = await Session.open(a);
     const lost = await open(through, session);
     const { id: last } = await lost.until(({ events }) => events[0]);
@@ -116,7 +116,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
     await listening.until(({ method }) => method === 'notifications/subscriptions/acknowledged');
     proxy.set({ blackHole: true });
 
-    // Without the id of an event it looks like a second stream to A; the others know of none.
+    // Without an event id A sees a second stream; the other replicas know of no stream.
     expect((await open(a, session)).status).toBe(409);
     const elsewhere = await Promise.all(others.map((replica) => open(replica, session)));
     const changed = ({ messages }: EventStream): boolean => messages.some(({ method }) => method === CHANGED);
@@ -128,7 +128,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
       expect(stream.status).toBe(200);
       await stream.until(({ comments }) => comments.some((comment) => /^\s*ping \d+/.test(comment)));
     }
-    // Nobody told A that its client is gone: it lets go by itself, and of those that are there with a word.
+    // A has no sign that its client is gone: it ends the stream by age. Streams with a live client end properly.
     const freed = await eventually(
       () => open(a, session),
       ({ status }) => status === 200,
@@ -144,7 +144,7 @@ describe.each(CASES)('half-open clients of %i replicas over %s', (count, engine)
     listening.abort();
   });
 
-  test('15: a subscription that is old ends with its result at every replica, and is opened again', async () => {
+  test('15: a subscription ends with its result at its age limit at every replica, and can be opened again', async () => {
     await Promise.all(
       replicas.map(async (replica) => {
         const client = new ModernClient(replica.mcp, {}, ALICE);

@@ -1,6 +1,6 @@
 /**
- * Cases 25 and 27 for servers that are processes, where one replica alone is cut off from the engines (P5): its process
- * stops before another replica starts one, so calls never run at two replicas in turn.
+ * Cases 25 and 27 for stdio servers, with one replica cut off from the engines (P5): its process stops before another
+ * replica starts one, so calls never alternate between two replicas.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';
@@ -11,7 +11,7 @@ import { type FaultProxy, type Faults, startFaultProxy } from '../support/fault-
 import { rounds, sleep } from './rounds.js';
 
 const ROUNDS = rounds(3, 1);
-/** The lease of an owner, and room for a busy machine. */
+/** The lease of an owner, and the time for a recovery on a busy machine, in milliseconds. */
 const LEASE = 3_000;
 const RECOVERED = 5_000;
 
@@ -52,7 +52,7 @@ describe.each(CASES)('the owner of a process is cut off %s from %s', (_how, engi
     if (faults.refuse) proxy.cutAll('rst');
   };
 
-  /** Calls at both replicas without a pause until told to stop; returns what was said to each. */
+  /** Calls both replicas continuously until `stop`, which returns their answers. */
   const traffic = (round: number): { stop(): Promise<Map<Replica, string[]>> } => {
     let going = true;
     const said = new Map<Replica, string[]>();
@@ -74,10 +74,10 @@ describe.each(CASES)('the owner of a process is cut off %s from %s', (_how, engi
     };
   };
 
-  test(`${ROUNDS} times: calls run at one process and then at the other, never in turn`, async () => {
+  test(`${ROUNDS} rounds: calls run in one process and then in the other, never alternately`, async () => {
     program = new Program();
     const servers = { local: program.settings };
-    // The replica behind the proxy starts first and uses the server first, so it is the owner.
+    // The replica behind the proxy uses the server first, so it becomes the owner.
     [cut] = (await engines.start(1, { servers }, [], { through: proxy.port })) as [Replica];
     expect(await call(cut, 'warm')).toBe('warm');
     [other] = (await engines.start(1, { servers })) as [Replica];
@@ -108,7 +108,7 @@ describe.each(CASES)('the owner of a process is cut off %s from %s', (_how, engi
         10 * LEASE,
       );
       const taken = performance.now() - began;
-      // Calls at the replica that is cut off are refused by now, and go on being refused.
+      // Calls at the replica that is cut off stay refused.
       await sleep(1_000);
       expect(await call(cut, `refused ${round}`)).toMatch(/cannot be reached at the moment/);
       expect(await call(other, `served ${round}`)).toBe(`served ${round}`);
@@ -121,7 +121,7 @@ describe.each(CASES)('the owner of a process is cut off %s from %s', (_how, engi
       const pids = runs.map(({ pid }) => pid).filter((pid, i, all) => pid !== all[i - 1]);
       expect(pids).toHaveLength(2);
       expect(new Set(pids).size).toBe(2);
-      // Nothing ran twice, and what was answered ran.
+      // No call ran twice, and every answered call ran.
       const keys = runs.map(({ key }) => key);
       expect(new Set(keys).size).toBe(keys.length);
       for (const text of [...said.values()].flat())

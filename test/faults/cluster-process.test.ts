@@ -1,4 +1,4 @@
-/** Cases 25 and 27 for servers that are processes: one owner, whatever happens to it or to the engine between. */
+/** Cases 25 and 27 for stdio servers: one owner at a time, despite failures of the owner or the engine. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Program } from '../cluster/support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from '../cluster/support/replicas.js';
@@ -12,7 +12,7 @@ const RECOVERED = 5_000;
 
 const CASES = CLUSTERS.flatMap((engine) => [2, 3].map((count) => [count, engine] as const));
 
-describe.each(CASES)('a program shared by %i replicas over %s', (count, engine) => {
+describe.each(CASES)('a stdio server shared by %i replicas over %s', (count, engine) => {
   let engines: Replicas;
   let program: Program;
   let owner: Replica;
@@ -41,7 +41,7 @@ describe.each(CASES)('a program shared by %i replicas over %s', (count, engine) 
     return replicas;
   };
 
-  test('25: its owner is frozen: the call ends once, the next runs elsewhere, and there is one process again', async () => {
+  test('25: the owner is frozen: the call ends once, the next one runs at another replica, and one process remains', async () => {
     const replicas = await startReplicas();
     const before = program.started;
     const running = call(other, 'slow', { key: 'held', milliseconds: 6_000 });
@@ -69,14 +69,14 @@ describe.each(CASES)('a program shared by %i replicas over %s', (count, engine) 
     for (const replica of replicas) expect(textOf(await call(replica, 'echo', { text: 'all' }))).toBe('all');
   });
 
-  test('27, 28: the bus is away: its owner serves it for its lease, then everybody says why not, and soon all is well', async () => {
+  test('27, 28: the bus is down: the owner serves until its lease ends, then all replicas refuse, and later all recover', async () => {
     const replicas = await startReplicas();
     const before = program.started;
     const bus = engines.redis ?? engines.postgres;
     const killed = performance.now();
     await bus.kill();
     try {
-      // Nobody else can take it yet.
+      // No other replica can take over yet.
       expect(textOf(await call(owner, 'echo', { text: 'within the lease' }))).toBe('within the lease');
       await eventually(
         () => call(owner, 'echo', { text: 'late' }).then(textOf),

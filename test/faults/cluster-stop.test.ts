@@ -1,4 +1,4 @@
-/** Case 26: a replica is told to stop while a hundred streams are open at it and a balancer sends calls to all. */
+/** Case 26: a replica is stopped while a hundred streams are open at it and a load balancer sends calls to all. */
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ const ready = (at: Replica): Promise<number> =>
     req.end();
   });
 
-/** Sends calls to whoever says that it is ready, as a load balancer does. */
+/** Sends calls to the replicas that report ready, as a load balancer does. */
 class Balanced {
   readonly failures: string[] = [];
   readonly served = new Map<Replica, number>();
@@ -59,7 +59,7 @@ class Balanced {
           ),
           exchange.ended,
         ]);
-        // A connection that was not taken is tried elsewhere by any balancer; everything else has to be served.
+        // Balancers retry a refused connection at another replica; every other call must succeed.
         if (refused) this.well.delete(replica);
         else if (exchange.messages[0] && textOf(exchange.messages[0]) === `${key} done`)
           this.served.set(replica, (this.served.get(replica) ?? 0) + 1);
@@ -90,7 +90,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     await counted?.close();
   });
 
-  test('26: SIGTERM: not ready at once, streams sent away in good order, calls finished, exit 0, no call failed', async () => {
+  test('26: SIGTERM: readiness turns false at once, streams end properly, calls finish, exit 0, no call fails', async () => {
     const replicas = await engines.start(count, {
       servers: { counted: { url: counted.url } },
       timeouts: { drain: '20s' },
@@ -144,7 +144,7 @@ describe.each(CASES)('%i replicas over %s', (count, engine) => {
     const took = performance.now() - told;
     expect(code).toBe(0);
     expect(took).toBeLessThan(30_000);
-    // They go on where somebody is.
+    // The sessions continue at another replica.
     for (const { session } of sessions) expect((await session.request(b, 'ping')).result).toEqual({});
     const before = balanced.served.get(b) ?? 0;
     await eventually(

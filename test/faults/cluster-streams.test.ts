@@ -27,7 +27,7 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
   let asking: HttpFixture;
   let a: Replica;
   let b: Replica;
-  /** The third where there is one. */
+  /** The third replica if there is one, otherwise B. */
   let c: Replica;
 
   beforeAll(async () => {
@@ -53,7 +53,7 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
     c = replicas[2] ?? b;
   };
 
-  /** A call that runs at A, and whose events are read elsewhere from the third on. */
+  /** A call that runs at A; from the third event on it is read at another replica. */
   const stream = async (key: string, ticks: number, at: Replica): Promise<Streaming> => {
     const session = await Session.open(a);
     const { id, exchange } = session.call(a, 'counted__ticks', { key, count: ticks, every: 200 }, true);
@@ -63,7 +63,7 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
     return streaming;
   };
 
-  /** Cuts the connection and goes on at another replica with the last event id that was seen. */
+  /** Cuts the connection and resumes at another replica with the last event id. */
   const move = async (streaming: Streaming, to: Replica): Promise<void> => {
     const { exchange, session, heard } = streaming;
     exchange.abort();
@@ -123,14 +123,14 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
       `${engine}, ${count} replicas: ${CLIENTS} calls of a dead replica ended ${Math.round(Math.min(...ended))} to ${Math.round(Math.max(...ended))} ms after it`,
     );
     expect(Math.max(...ended)).toBeLessThan(NOTICED);
-    // Whoever asks again hears the same end.
+    // A repeated request gets the same end.
     const [one] = all as [Streaming];
     const again = one.session.listen(b, one.exchange.lastEventId!.replace(/\d+$/, '2'));
     const replay = await again.ended;
     expect(replay.at(-1)?.error?.data).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('25: a replica frozen for 10 s is fenced: nothing follows the end that was written in its place', async () => {
+  test('25: a replica frozen for 10 s is fenced: nothing follows the end that another replica wrote', async () => {
     await startReplicas();
     const withTasks = { ...FORM, ...WITH_TASKS };
     const task = await new ModernClient(a.mcp, withTasks, ALICE).call('asking__ask', {
@@ -154,11 +154,11 @@ describe.each(CASES)(`${CLIENTS} streaming clients of %i replicas over %s`, (cou
       expect(answers(streaming)).toHaveLength(1);
       expect(answers(streaming)[0]?.error?.data).toMatchObject({ outcome: 'unknown' });
     }
-    // Half of the calls are answered while nobody hears it: the frozen replica finds the answers when it wakes up.
+    // Half of the calls are answered during the freeze: the replica reads the answers after it is thawed.
     counted.hurried = (key) => /^frozen .*[02468]$/.test(key);
     await sleep(Math.max(0, 10_000 - (performance.now() - frozen)));
     a.thaw();
-    // It is there again, and serves: what nobody ended in its place goes on.
+    // The replica serves again: calls that no other replica ended continue.
     const said = await own.exchange.ended;
     expect(progressOf(said)).toEqual(upTo(100));
     expect(said.filter(({ id }) => id === own.id)).toHaveLength(1);

@@ -1,4 +1,4 @@
-/** Cases 12, 13, 18, 20 and 22 where the client, the call and the server are at different replicas. */
+/** Cases 12, 13, 18, 20 and 22 with the client, the call and the server at different replicas. */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -82,14 +82,14 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
   const memoryOf = ({ pid }: Replica): number =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024;
 
-  /** The replica under which the program runs, and those that reach it over the bus. */
+  /** The replica that runs the process, and the replicas that reach it over the bus. */
   const ownerOf = async (name: string): Promise<{ owner: Replica; others: Replica[] }> => {
     for (const owner of replicas) {
       const under = (await descendants(owner.pid)).filter(({ command }) => !command.includes('guard'));
       if (under.some(({ command }) => command.split(' ').includes(notes(name))))
         return { owner, others: replicas.filter((other) => other !== owner) };
     }
-    throw new Error(`nobody runs ${name}`);
+    throw new Error(`no replica runs ${name}`);
   };
   const fine = async (at: Replica, server = 'rogue'): Promise<void> => {
     await eventually(
@@ -97,13 +97,13 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
       (text) => text === 'fine',
     );
   };
-  /** One typed end, wherever the caller is. */
+  /** Expects the typed error that a call gets at every replica. */
   const failed = ({ error }: Message): void => {
     expect(error).toMatchObject({ code: -32603, data: { outcome: expect.stringMatching(/^(unknown|not_executed)$/) } });
     expect(JSON.stringify(error)).not.toMatch(/\/srv\/|\/tmp\//);
   };
 
-  test('12: a client closes the stream of a call that runs in a process of another replica: it is cancelled there', async () => {
+  test('12: a client closes the stream of a call that runs at another replica: the call is cancelled there', async () => {
     await fine(replicas[0]!);
     const { others } = await ownerOf('rogue');
     const count = async (what: string): Promise<number> =>
@@ -124,10 +124,10 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     await fine(others[0]!);
   });
 
-  test('13: a client of B that stops reading a stream of A costs B a bounded amount, and can go on elsewhere', async () => {
+  test('13: a client that stops reading at B a stream of A costs B bounded memory, and can resume elsewhere', async () => {
     const [a, b, c] = replicas as [Replica, Replica, Replica];
     traffic = new Traffic(replicas, 'counted__quick');
-    // Far more than a reader may owe, and than is kept for a resume; each below what one call may bring.
+    // Far more than the limits on unread bytes and on kept events; each call stays below its own limit.
     const [readers, count, size] = [5, 300, 70_000];
     const stall = async (n: number): Promise<void> => {
       const session = await Session.open(a);
@@ -140,14 +140,14 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
       const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
       socket.write(`GET /mcp HTTP/1.1\r\nHost: localhost\r\n${lines.join('')}\r\n`);
       await new Promise((resolve) => socket.once('readable', resolve));
-      // From here on nothing is read from it.
+      // The client reads nothing from here on.
       expect(progressOf(await exchange.ended)).toEqual(upTo(count));
       expect(await session.status(c, exchange.lastEventId!)).toBe(200);
       socket.destroy();
     };
     const stallAll = (from: number): Promise<unknown> =>
       Promise.all(Array.from({ length: readers }, (_, n) => stall(from + n)));
-    // The first time a process grows by what it works with; what it keeps of such readers shows the second time.
+    // The first round warms the process up; the second one shows the memory kept for stalled readers.
     await stallAll(0);
     const before = memoryOf(b);
     await stallAll(readers);
@@ -158,7 +158,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
   });
 
   test.each(['fin', 'rst'] as const)(
-    '18: a server dies by %s in mid-stream: one end, at every replica the same',
+    '18: a server dies by %s in mid-stream: one end, the same at every replica',
     async (cutBy) => {
       const [a, b, c] = replicas as [Replica, Replica, Replica];
       traffic = new Traffic(replicas, 'counted__quick');
@@ -194,14 +194,14 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     },
   );
 
-  test('20: calls of all replicas in one process at once: everybody hears their own answer, once', async () => {
+  test('20: concurrent calls of all replicas in one process: each gets its own answer once', async () => {
     await fine(replicas[0]!);
     const texts = Array.from({ length: 90 }, (_, i) => `mine ${i}`);
     const said = await Promise.all(
       texts.map((text, i) => call(replicas[i % 3]!, 'rogue__fine', { text }).then(textOf)),
     );
     expect(said).toEqual(texts);
-    // Answers to nobody, to nobody yet and twice, around the one that is right.
+    // Answers with unknown ids, with future ids and duplicates, around the right one.
     for (const replica of replicas) {
       expect(textOf(await call(replica, 'rogue__wrong-id'))).toBe('yours');
       expect(textOf(await call(replica, 'rogue__fine', { text: 'next' }))).toBe('next');
@@ -209,7 +209,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
   });
 
   test.each(['die', 'kill', 'half-line'])(
-    '22: a process ends in a call (%s) of another replica: one end, and it is there again',
+    '22: a process ends during a call (%s) of another replica: the call ends once, and the process restarts',
     async (tool) => {
       await fine(replicas[0]!, tool);
       traffic = new Traffic(replicas, 'counted__quick');
@@ -228,7 +228,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     ['noise', 'noisy'],
     ['chatter', 'chatty'],
     ['long-line', 'after the long line'],
-  ])('22: a process makes %s: bounded where it runs, harmless elsewhere', async (tool, text) => {
+  ])('22: a process writes %s: bounded at its replica, no effect at others', async (tool, text) => {
     await fine(replicas[0]!);
     traffic = new Traffic(replicas, 'counted__quick');
     const { owner, others } = await ownerOf('rogue');
@@ -237,7 +237,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     expect((memoryOf(owner) - before) / MIB).toBeLessThan(64);
   });
 
-  test('22: one that never comes up, and one that is not there: said in words, at every replica, and others go on', async () => {
+  test('22: a process that never starts and a missing program: explained at every replica, other servers work', async () => {
     traffic = new Traffic(replicas, 'counted__quick');
     for (const name of ['dies', 'missing']) {
       const answers = await Promise.all(replicas.map((replica) => call(replica, `${name}__anything`)));
@@ -246,20 +246,20 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
         expect(JSON.stringify(answer)).not.toMatch(/\/srv\/|no-such-program/);
       }
     }
-    // What cannot be started as it is configured is said at once, again and again.
+    // A program that does not exist is reported at once, at every call.
     for (let i = 0; i < 5; i++) {
       const began = performance.now();
       await Promise.all(replicas.map((replica) => call(replica, 'missing__anything')));
       console.log(`${engine}: a missing program is reported after ${Math.round(performance.now() - began)} ms`);
     }
-    // Started again with pauses that grow, and then left alone: not once for each call.
+    // Restarts have growing pauses and then stop: not one start per call.
     await Promise.all(Array.from({ length: 60 }, (_, i) => call(replicas[i % 3]!, 'dies__anything')));
     expect(await startsOf('dies')).toBeLessThan(25);
     await sleep(100);
     for (const replica of replicas) await fine(replica);
   });
 
-  test('22: one that ignores the end of its input and SIGTERM is gone when its replica has stopped', async () => {
+  test('22: a process that ignores the end of its input and SIGTERM is gone after its replica has stopped', async () => {
     expect(textOf(await call(replicas[0]!, 'stubborn__fine', { text: 'here' }))).toBe('here');
     const { owner, others } = await ownerOf('stubborn');
     const pids = (await descendants(owner.pid))
@@ -268,7 +268,7 @@ describe.each(CLUSTERS)('three replicas over %s', (engine) => {
     expect(pids).toHaveLength(1);
     expect(await owner.close()).toBe(0);
     for (const pid of pids) expect(() => process.kill(pid, 0)).toThrow();
-    // Somebody else runs it now.
+    // Another replica runs it now.
     for (const replica of others)
       await eventually(
         () => call(replica, 'stubborn__fine', { text: 'there' }).then(textOf),

@@ -1,6 +1,6 @@
 /**
- * Case 10: more idle connections than there are descriptors, and no descriptor left at all. Who is connected is served,
- * servers can be reached, what cannot be done is refused with a time to try again, and it passes by itself.
+ * Case 10: more idle connections than descriptors, and no descriptor left. Connected clients are served, servers can be
+ * reached, other requests are refused with Retry-After, and the gateway recovers by itself.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -20,7 +20,7 @@ import { rounds } from './rounds.js';
 
 const PROGRAM = fileURLToPath(new URL('./idle-clients.mjs', import.meta.url));
 
-/** Many connections that do nothing, held by processes of their own. */
+/** Many idle connections, held by separate processes. */
 class IdleClients {
   private readonly children: { readonly process: ChildProcess; open: number; closed: number }[] = [];
 
@@ -44,7 +44,7 @@ class IdleClients {
     return this.children.reduce((sum, { open }) => sum + open, 0);
   }
 
-  /** By the gateway, at once or later. */
+  /** The number of connections that the gateway closed. */
   get closed(): number {
     return this.children.reduce((sum, { closed }) => sum + closed, 0);
   }
@@ -77,7 +77,7 @@ describe('case 10: descriptors', () => {
   let idle: IdleClients | undefined;
 
   beforeAll(async () => {
-    // Each call's reply ends its connection, so that the next call needs another.
+    // Each reply closes its connection, so that the next call needs a new one.
     rogue = await startRogue({
       say: ({ res, id, era, args }) => json(res, 200, answer(id, String(args['text']), era), { connection: 'close' }),
       hold: ({ res, id, era, args }) =>
@@ -121,11 +121,11 @@ describe('case 10: descriptors', () => {
       60_000,
     );
 
-  test('more idle connections than fit: the longest idle ones are closed, and a fifth of the descriptors is left for servers', async () => {
+  test('too many idle connections: those idle for longest are closed, and a fifth of the descriptors stays free for servers', async () => {
     const limit = 300;
     await start(limit);
     expect(limitsOf(gateway.pid).soft).toBe(limit);
-    // The one that is connected before, and stays.
+    // A client that connected before stays connected.
     expect(await say('modern', 'before')).toBe('before');
     idle = new IdleClients(gateway.url, 500);
     await settled(idle, 500);
@@ -135,7 +135,7 @@ describe('case 10: descriptors', () => {
     expect(idle.closed).toBeGreaterThan(200);
     expect(idle.open).toBeGreaterThan(150);
     expect(open).toBeLessThanOrEqual(limit * 0.8 + 10);
-    // Servers that were not reached before, of both kinds, and a process that has to be started.
+    // New connections to servers of both eras, and the start of a process.
     for (const text of ['one', 'two']) expect(await say('modern', text)).toBe(text);
     expect(await say('legacy', 'three')).toBe('three');
     expect(await echo('four')).toBe('four');
@@ -151,7 +151,7 @@ describe('case 10: descriptors', () => {
     expect(await say('modern', 'after')).toBe('after');
   });
 
-  test('no descriptor left: 503 and Retry-After in every endpoint, nothing was sent, and it passes by itself', async () => {
+  test('no descriptor left: 503 with Retry-After at every endpoint, nothing is sent, and the gateway recovers', async () => {
     await start(1_024);
     const modern = client();
     const session = await LegacyClient.open(`${gateway.url}/mcp`, '2025-11-25', {}, { listen: false });
@@ -164,12 +164,12 @@ describe('case 10: descriptors', () => {
     const limit = (soft: number): void => {
       execFileSync('prlimit', ['--pid', String(gateway.pid), `--nofile=${soft}:1024`]);
     };
-    // Only the first three numbers are allowed, and those are taken: whatever needs a descriptor fails, for sure.
+    // Only the first three descriptors are allowed, and they are in use, so every new descriptor fails.
     limit(3);
     proxy.cutAll();
     for (const { pid, command } of await descendants(gateway.pid))
       if (command.includes('stdio.mjs') && !command.includes('guard')) process.kill(pid, 'SIGKILL');
-    // Until its death has been read.
+    // Wait until the gateway has noticed the death of the process.
     await sleep(500);
     const refused = async (exchange: Exchange): Promise<void> => {
       const messages = await exchange.ended;
@@ -186,7 +186,7 @@ describe('case 10: descriptors', () => {
       await refused(session.start('tools/call', { name, arguments: { text: 'no way out' } }).exchange);
     }
     expect(rogue.posted.length).toBe(sent);
-    // What needs no descriptor goes on.
+    // Requests that need no descriptor work.
     const list = await modern.request('tools/list');
     expect(list.result.tools.length).toBeGreaterThan(3);
     expect(JSON.stringify(list)).not.toContain('no way out');
@@ -204,7 +204,7 @@ describe('case 10: descriptors', () => {
     sse.close();
   });
 
-  test('calls that need more connections than are left: some wait in vain, none is sent twice, none is lost', async () => {
+  test('calls that need more connections than are left: some are refused, none is sent twice, none is lost', async () => {
     await start(120);
     const clients = 70;
     const calls = Array.from({ length: clients }, (_, i) =>
@@ -225,7 +225,7 @@ describe('case 10: descriptors', () => {
   });
 
   const many = rounds(20_000, 3_000);
-  test(`${many} idle connections, as far as the machine lets them: it goes on serving`, async () => {
+  test(`${many} idle connections, as far as the machine allows: the gateway keeps serving`, async () => {
     const { hard } = limitsOf('self');
     const nofile = Math.min(hard, many + 10_000);
     await start(nofile, { limits: { connections: many + 1_000, connectionsPerAddress: many + 1_000 } });

@@ -1,4 +1,4 @@
-/** A server on a pipe that reports more progress than anybody can read. Its argument is the file it notes what it did in. */
+/** A stdio server that reports more progress than any client can read. Its argument is the file for its notes. */
 export const FLOOD_PROGRAM = `
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

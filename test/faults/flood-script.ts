@@ -11,7 +11,7 @@ const drained = (res: ServerResponse): Promise<void> =>
     res.on('drain', done).on('close', done);
   });
 
-/** Writes as fast as it is read, until the other side has had enough. */
+/** Writes as fast as the peer reads, until the peer closes the connection. */
 async function flood({ res, id, era, args, progressToken }: Called, count: number): Promise<void> {
   const message = 'x'.repeat(Number(args['size'] ?? 20));
   stream(res);
@@ -22,7 +22,7 @@ async function flood({ res, id, era, args, progressToken }: Called, count: numbe
       text += event({ jsonrpc: '2.0', method: 'notifications/progress', params });
     }
     if (!res.write(text)) await drained(res);
-    // Whoever reads in the same process gets its turn.
+    // Let readers in the same process run.
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (!res.destroyed) res.end(event(answer(id, 'all of it', era)));

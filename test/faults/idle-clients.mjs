@@ -1,6 +1,6 @@
 /**
- * Clients that ask once and then keep their connection, as many as told: idle-clients.mjs <port> <count>
- * Prints `{"open":…,"closed":…}` whenever that changed, and lets go of all of them when its stdin ends.
+ * Clients that send one request and then keep their connection idle: idle-clients.mjs <port> <count>
+ * Prints `{"open":…,"closed":…}` at every change, and closes all connections when its stdin ends.
  */
 import { connect } from 'node:net';
 
@@ -13,7 +13,7 @@ let [begun, open, closed] = [0, 0, 0];
 function next() {
   if (begun >= count) return;
   const n = begun++;
-  // A source address has some 28,000 ports; several share the load.
+  // A source address has about 28,000 ports, so several addresses are used.
   const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.0.${2 + (n % 4)}` });
   let served = false;
   sockets.add(socket);

@@ -1,4 +1,4 @@
-/** Case 30: a server with far too many tools, and one whose schemas hold patterns that would never come to an end. */
+/** Case 30: a server with far too many tools, and one with schema patterns that would run forever. */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { ModernClient, textOf } from '../era-bridge/support/clients.js';
 import { eventually } from '../era-bridge/support/wire.js';
 import { startWorld, type World } from '../input/support/world.js';
 
-/** What the gateway keeps of one server's list. */
+/** The number of tools that the gateway keeps per server. */
 const KEPT = 50_000;
 const EVIL = '^(([a-z])+.)+[A-Z]([a-z])+$';
 
@@ -18,14 +18,14 @@ interface Rpc {
 }
 
 interface Shelf {
-  /** How many tools there are, and how many stand on one page. */
+  /** The number of tools in all and per page. */
   readonly count: number;
   readonly page: number;
   readonly schema?: object;
 }
 
-/** A modern server whose list is as long as it is told. */
-async function startShelf({
+/** A modern server with a list of any length. */
+async function startListServer({
   count,
   page,
   schema = { type: 'object' },
@@ -77,11 +77,11 @@ describe('case 30: lists', () => {
       additionalProperties: { pattern: EVIL },
     };
     const [paged, whole, more, pattern] = await Promise.all([
-      startShelf({ count: KEPT, page: 5_000 }),
-      // In one piece it fits into a message by its size, and no further.
-      startShelf({ count: 30_000, page: 30_000 }),
-      startShelf({ count: KEPT + 7_000, page: 10_000 }),
-      startShelf({ count: 3, page: 3, schema: evil }),
+      startListServer({ count: KEPT, page: 5_000 }),
+      // One page that is just within the size limit of a message.
+      startListServer({ count: 30_000, page: 30_000 }),
+      startListServer({ count: KEPT + 7_000, page: 10_000 }),
+      startListServer({ count: 3, page: 3, schema: evil }),
     ]);
     shelves.push(paged.server, whole.server, more.server, pattern.server);
     world = await startWorld({ log: { level: 'warn' }, limits: { pageSize: 1_000 } });
@@ -125,7 +125,7 @@ describe('case 30: lists', () => {
     return { names, pages, largest };
   }
 
-  test('50,000 tools: in pages, each once, and beside them the others are served at once', async () => {
+  test('50,000 tools are listed in pages, each once, and other calls are served at once', async () => {
     await eventually(
       () => client().call('paged__tool-49999', {}).then(textOf),
       (text) => text === 'tool-49999',
@@ -151,7 +151,7 @@ describe('case 30: lists', () => {
     expect(textOf(await client().call('whole__tool-29999', {}))).toBe('tool-29999');
   });
 
-  test('more than that is cut, with a word in the log, and the memory is bounded', async () => {
+  test('longer lists are truncated with a log line, and memory is bounded', async () => {
     const { names } = await readAll(`${world.url}/mcp/more`);
     expect(names).toHaveLength(KEPT);
     expect(world.gateway.log()).toMatch(/"more\\" exceeds 50000 entries/);
@@ -159,12 +159,12 @@ describe('case 30: lists', () => {
     expect(all.names.length).toBeGreaterThan(2 * KEPT);
     const grown = world.memory() - before;
     console.log(`${all.names.length} tools of 5 servers: ${Math.round(grown)} MiB more than none`);
-    // Some 130,000 tools are kept; a kilobyte and a half for each, with everything that is under way.
+    // About 130,000 tools are kept, at 1.5 KB each with requests under way.
     expect(grown).toBeLessThan(400);
     expect(textOf(await client().call('echo__echo', { text: 'still' }))).toBe('still');
   });
 
-  test('a pattern that explodes is passed on and never run', async () => {
+  test('a pattern with exponential cost is passed on and never run', async () => {
     const { result } = await new ModernClient(`${world.url}/mcp/evil`, {}).request('tools/list');
     expect(result.tools[0].inputSchema.properties.text.pattern).toBe(EVIL);
     const victim = 'a'.repeat(50_000);

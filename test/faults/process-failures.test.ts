@@ -1,4 +1,4 @@
-/** Failures that no code takes, in a real process: what is logged, and whether the process goes on. */
+/** Unhandled rejections and uncaught exceptions in a real process: the log line, and whether the process ends. */
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 
-/** Fails in the gateway's process when it is told to, as work in the background would. */
+/** Fails in the gateway's process on a signal, as background work would. */
 const SABOTAGE = `
   import { isMainThread } from 'node:worker_threads';
   const fail = {
@@ -51,7 +51,7 @@ async function logged(text: string): Promise<Record<string, unknown>> {
 
 const alive = async ({ url }: RunningGateway): Promise<number> => (await fetch(`${url}/_health/live`)).status;
 
-test('a rejection of an expected kind is logged with its stack, and the gateway goes on', async () => {
+test('a rejection with an expected error is logged with its stack, and the gateway keeps running', async () => {
   const running = await sabotaged('rejection');
   running.process.kill('SIGUSR2');
   expect(await logged('process.failure')).toMatchObject({
@@ -63,7 +63,7 @@ test('a rejection of an expected kind is logged with its stack, and the gateway 
   expect(await running.close()).toBe(0);
 });
 
-test('a flood of them is not a flood of lines', async () => {
+test('a flood of rejections is throttled in the log', async () => {
   const running = await sabotaged('flood');
   running.process.kill('SIGUSR2');
   await logged('process.failure');
@@ -86,7 +86,7 @@ test.each([
 });
 
 test.each([{ format: 'text' }, { format: 'json', level: 'silent' }])(
-  'a process that ends says why: %o',
+  'a process logs the reason for its end: %o',
   async (log) => {
     const running = await sabotaged('defect', log);
     const ended = once(running.process, 'close');

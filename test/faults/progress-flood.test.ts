@@ -1,4 +1,4 @@
-/** Case 19 with a progress token: servers that report more than their caller reads, or would ever want to. */
+/** Case 19 with a progress token: servers that report more progress than the caller can read. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,13 +39,13 @@ afterAll(async () => {
 });
 afterEach(() => world.wellBehaved());
 
-/** How often a server heard that nobody wants its `endless` any more. */
+/** The number of cancellations of `endless` that a server received. */
 const given = async (server: string): Promise<number> =>
   server === 'piped'
     ? (await readFile(join(folder, 'notes'), 'utf8')).split('\n').filter((line) => line === 'cancelled').length
     : rogue.abandoned.filter((name) => name === `${server} endless`).length;
 
-/** A call with a progress token, as the client writes it. */
+/** The headers and body of a call with a progress token. */
 async function asked(era: string, server: string, tool: string, args: object): Promise<Ask> {
   const params = { name: `${server}__${tool}`, arguments: args };
   if (era === 'modern') {
@@ -62,7 +62,7 @@ async function asked(era: string, server: string, tool: string, args: object): P
   return { method: 'POST', headers, body };
 }
 
-/** Sends it on a connection of its own from which nothing is read until somebody resumes it. */
+/** Sends the request on its own connection and reads nothing until the connection is resumed. */
 async function unread({ headers, body }: Ask): Promise<Wire> {
   const wire = await Wire.open(world.url);
   wire.socket.pause();
@@ -76,7 +76,7 @@ async function unread({ headers, body }: Ask): Promise<Wire> {
 const valuesOf = (messages: readonly Message[]): number[] =>
   messages.filter(({ method }) => method === 'notifications/progress').map(({ params }) => params.progress);
 
-/** Progress that only rises, thinned out to what a person could follow, and the answer behind it. */
+/** Expects increasing, thinned-out progress followed by one answer; returns the answer. */
 function oneAnswer(messages: readonly Message[]): Message {
   const values = valuesOf(messages);
   expect(values.every((value, i) => i === 0 || value > values[i - 1]!)).toBe(true);
@@ -89,23 +89,26 @@ function oneAnswer(messages: readonly Message[]): Message {
 const CUT = { code: -32603, data: { reason: 'upstream_error', outcome: 'unknown' } };
 
 describe.each(['modern', 'legacy', 'piped'])('case 19: a %s server that reports progress without end', (server) => {
-  it.each(['modern', 'legacy'])('to a %s client that reads: it is cut, and the client is told why', async (era) => {
-    const before = world.memory();
-    const gone = await given(server);
-    const stream = await EventStream.open(world.mcp, await asked(era, server, 'endless', {}));
-    await stream.end(30_000);
-    expect(valuesOf(stream.messages).length).toBeGreaterThan(100);
-    expect(oneAnswer(stream.messages).error).toMatchObject(CUT);
-    await eventually(
-      () => given(server),
-      (count) => count === gone + 1,
-    );
-    expect(world.memory() - before).toBeLessThan(96);
-    expect(textOf((await modernCall(world.mcp, `${server}__fine`, { text: 'still here' })).json)).toBe('still here');
-  });
+  it.each(['modern', 'legacy'])(
+    'to a %s client that reads: the call ends, and the error tells the client why',
+    async (era) => {
+      const before = world.memory();
+      const gone = await given(server);
+      const stream = await EventStream.open(world.mcp, await asked(era, server, 'endless', {}));
+      await stream.end(30_000);
+      expect(valuesOf(stream.messages).length).toBeGreaterThan(100);
+      expect(oneAnswer(stream.messages).error).toMatchObject(CUT);
+      await eventually(
+        () => given(server),
+        (count) => count === gone + 1,
+      );
+      expect(world.memory() - before).toBeLessThan(96);
+      expect(textOf((await modernCall(world.mcp, `${server}__fine`, { text: 'still here' })).json)).toBe('still here');
+    },
+  );
 
   it.each(['modern', 'legacy'])(
-    'to a %s client that reads nothing: it is cut, and the client finds why when it reads',
+    'to a %s client that does not read: the call ends, and the client finds the error when it reads',
     async (era) => {
       const before = world.memory();
       const gone = await given(server);
@@ -124,7 +127,7 @@ describe.each(['modern', 'legacy', 'piped'])('case 19: a %s server that reports 
   );
 
   it.each(['modern', 'legacy'])(
-    'or with an end, to a %s client that reads slowly: it hears less of it, and the answer',
+    'or with an end, to a %s client that reads slowly: it gets thinned-out progress and the answer',
     async (era) => {
       const count = 15_000;
       const stream = await EventStream.open(world.mcp, await asked(era, server, 'many', { count, size: 500 }));
@@ -135,7 +138,7 @@ describe.each(['modern', 'legacy', 'piped'])('case 19: a %s server that reports 
         await sleep(1);
       }
       expect(textOf(oneAnswer(stream.messages))).toBe('all of it');
-      // The last word is the newest.
+      // The last progress is the newest.
       expect(valuesOf(stream.messages).at(-1)).toBe(count);
       expect(readEvents(stream.text).length).toBeLessThan(4_000);
     },

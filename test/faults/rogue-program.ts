@@ -1,4 +1,6 @@
-/** Behaves until one of its tools is called. Arguments: the file to note its starts in, then the way to start. */
+/**
+ * Behaves well until one of its tools is called. Arguments: the file for notes about its starts, then the start mode.
+ */
 export const ROGUE_PROGRAM = `
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

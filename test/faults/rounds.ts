@@ -1,4 +1,4 @@
-/** `npm run test:faults` runs the full count; the everyday run takes a sample of it. */
+/** `npm run test:faults` runs the full number of rounds; `npm test` runs a sample. */
 export function rounds(full: number, sample: number): number {
   const given = Number(process.env['FAULT_ROUNDS']);
   if (given > 0) return given;

@@ -1,9 +1,9 @@
 /**
- * A replica's storage in a process of its own, to be killed and frozen. Runs the compiled sources.
- *   write <writers>     tasks with a message each; prints `ack <id>` once both are durable
- *   append <writers>    one stream per writer; prints `ack <stream> <n>` once event n is in it
- *   do                  what is asked for on stdin: `["outbox.claim", 10]` is answered with `did <result as JSON>`
- *   own <key> <ttlMs>   holds a lease and appends under its fence; prints `fence <n>`, `ack <n>`, then `fenced`
+ * The storage of a replica in its own process, to be killed and frozen. Runs the compiled sources.
+ *   write <writers>     writes tasks with a message each; prints `ack <id>` once both are durable
+ *   append <writers>    appends to one stream per writer; prints `ack <stream> <n>` once event n is in it
+ *   do                  runs the calls on stdin: `["outbox.claim", 10]` is answered with `did <result as JSON>`
+ *   own <key> <ttlMs>   holds a lease and appends with its fence; prints `fence <n>`, `ack <n>`, then `fenced`
  * STATE is the JSON of the options for openState.
  */
 import { writeSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { isStateError, newId, openState, wallMs } from '../../dist/state/index.j
 const [mode, first, second] = process.argv.slice(2);
 const state = await openState(JSON.parse(process.env.STATE));
 
-// Straight into the pipe: what was acknowledged must not die with this process.
+// Written synchronously: an acknowledgement must not be lost with this process.
 function say(line) {
   for (;;) {
     try {

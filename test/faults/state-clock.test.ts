@@ -1,4 +1,4 @@
-/** Case 30: the time of day of one replica jumps. Its rows, leases, claims and ids stay those of everybody. */
+/** Case 30: the time of day of one replica jumps. Its rows, leases, claims and ids stay consistent with the others. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { newId, type State, wallMs } from '../../src/state/index.js';
 import { eventually } from '../era-bridge/support/wire.js';
@@ -37,7 +37,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
   });
   afterAll(() => cluster.stop());
 
-  /** What the replica with the other clock does. */
+  /** Runs a call at the replica whose clock jumps. */
   const there = async <T>(path: string, ...args: unknown[]): Promise<T> => {
     child.process.stdin!.write(`${JSON.stringify([path, ...args])}\n`);
     const n = asked++;
@@ -51,7 +51,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
     expect(Math.abs((await there<number>('date')) - Date.now() - offset)).toBeLessThan(1_000);
   };
 
-  test.each(JUMPS)('%s by an hour: nothing expires early or is swept, for anybody', async (_, offset) => {
+  test.each(JUMPS)('%s by an hour: nothing expires early or is swept, at any replica', async (_, offset) => {
     const row = (id: string, now: number) => ({ id, principal: 'p', value: id, expiresAt: now + 60_000 });
     await state.sessions.create(row('mine', wallMs()));
     await there('tasks.create', row('theirs before', await there<number>('wallMs')));
@@ -68,12 +68,12 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
     expect(await state.tasks.get('theirs before')).toMatchObject({ value: 'theirs before' });
     expect(await there('tasks.get', 'theirs before')).toMatchObject({ value: 'theirs before' });
     expect(await state.parked.take('parked')).toMatchObject({ value: 'parked' });
-    // What is over is over for both.
+    // An expired row is expired for both.
     await state.sessions.create({ ...row('over', wallMs()), expiresAt: wallMs() - 1_000 });
     expect(await there('sessions.get', 'over')).toBeNull();
   });
 
-  test.each(JUMPS)('%s by an hour: a lease has one holder, and ends when it should', async (_, offset) => {
+  test.each(JUMPS)('%s by an hour: a lease has one holder, and expires on time', async (_, offset) => {
     const fence = await there<number>('bus.lease', 'l', 'there', 1_500);
     await jumped(offset);
     expect(await state.bus.lease('l', 'here', 1_500)).toBeUndefined();
@@ -87,7 +87,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
   });
 
   test.each(JUMPS)(
-    '%s by an hour: a webhook is claimed by one, when it is due, and its lane keeps its order',
+    '%s by an hour: one replica claims a webhook when it is due, and its lane keeps its order',
     async (_, offset) => {
       const message = (value: string) => ({ lane: 'task', target: 'r', value });
       await state.outbox.put(message('1'));
@@ -108,7 +108,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
           10,
         );
         expect(more).toEqual([]);
-        // Nobody else has it while it is claimed; whoever comes after a dead worker gets it again.
+        // No other worker gets a claimed message; after the death of its worker another one gets it.
         expect(await state.outbox.claim(10)).toEqual([]);
         expect(await there('outbox.claim', 10)).toEqual([]);
         seen.push(first!.value);
@@ -116,7 +116,7 @@ describe.each(ENGINES)('a replica whose clock jumps, on %s', (engine) => {
       }
       expect(seen).toEqual(['1', '2', '3']);
       await there('outbox.put', message('late'));
-      // What one replica takes for now is a moment later for the other.
+      // The clocks of the replicas differ by a few milliseconds.
       const late = await eventually(
         async () => (await state.outbox.claim(10))[0],
         (claimed) => claimed !== undefined,

@@ -1,4 +1,4 @@
-/** Case 28: the database down, frozen, read-only and out of disk. What cannot be made durable is never acknowledged. */
+/** Case 28: the database is down, frozen, read-only and out of disk. Only durable writes are acknowledged. */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -69,7 +69,7 @@ describe('PostgreSQL', () => {
     }
   }
 
-  test('frozen: every operation ends in time, the loop stays free, and it recovers', async () => {
+  test('frozen: every operation ends in time, the event loop stays free, and the state recovers', async () => {
     await state.tasks.create({ id: 'before', principal: 'p', value: 1 });
     const delay = monitorEventLoopDelay({ resolution: 10 });
     delay.enable();
@@ -82,7 +82,7 @@ describe('PostgreSQL', () => {
     expect(await state.tasks.get('before')).toMatchObject({ value: 1 });
   }, 40_000);
 
-  test('frozen, with the audit trail: records wait in the spool and are all there afterwards', async () => {
+  test('frozen, with the audit trail: records wait in memory and are all stored afterwards', async () => {
     const db = await PostgresDb.open(url, { queryTimeoutMs: 300, connectTimeoutMs: 300 });
     const audit = new Audit(db, { spool: 5 });
     await audit.write(0);
@@ -99,7 +99,7 @@ describe('PostgreSQL', () => {
     await db.close();
   }, 30_000);
 
-  test('down: refused at once, listeners hear again afterwards', async () => {
+  test('down: operations are refused at once, and listeners work again afterwards', async () => {
     let woken = 0;
     const off = state.bus.wake('s', () => {
       woken += 1;
@@ -117,7 +117,7 @@ describe('PostgreSQL', () => {
     await other.close();
   }, 40_000);
 
-  test('cut in mid-transaction: nothing half written, and an unknown outcome is called unknown', async () => {
+  test('cut in mid-transaction: no partial write, and an unknown outcome is reported as unknown', async () => {
     const pair = (id: string): Promise<unknown> =>
       state.tasks.create({ id, principal: 'p', value: 1 }, [{ lane: id, target: 'r', value: 1 }]);
     await pair('warm');
@@ -141,7 +141,7 @@ describe('PostgreSQL', () => {
     expect(await state.db.q('SELECT lane AS id FROM outbox ORDER BY lane')).toEqual(tasks);
   }, 40_000);
 
-  test('read-only: writes are refused, reads go on', async () => {
+  test('read-only: writes are refused, reads work', async () => {
     await state.tasks.create({ id: 'before', principal: 'p', value: 1 });
     const admin = await PostgresDb.open(url);
     await admin.q('ALTER SYSTEM SET default_transaction_read_only = on');
@@ -158,10 +158,10 @@ describe('PostgreSQL', () => {
     await expect.poll(write, { timeout: 5_000 }).toBe('true');
   }, 30_000);
 
-  test('out of disk: what does not fit is refused, what was acknowledged stays', async () => {
-    // No file may grow past 17 MB: the log's segments of 16 MB fit, the table's data soon does not.
+  test('out of disk: writes are refused, acknowledged rows stay', async () => {
+    // No file may exceed 17 MB: the WAL segments of 16 MB fit, the data of the table soon does not.
     const limit = (bytes: string): void => {
-      // As the server's own user, which may change its soft limit.
+      // Run as the user of the server, which may change its soft limit.
       execFileSync('prlimit', ['--pid', String(postgres.pid), `--fsize=${bytes}:unlimited`], { ...postgres.user });
     };
     limit(String(17 * 1024 * 1024));
@@ -189,8 +189,8 @@ describe('PostgreSQL', () => {
 });
 
 describe('SQLite', () => {
-  test('out of disk: nothing is acknowledged that is not there, and writing goes on when there is room', async () => {
-    // A soft limit on file size, with its signal ignored, is a disk that is full at that point.
+  test('out of disk: only stored rows are acknowledged, and writes work again when there is space', async () => {
+    // A soft limit on the file size, with its signal ignored, acts like a full disk.
     const wrap = ['bash', '-c', 'trap "" XFSZ; ulimit -S -f 3000; exec "$@"', 'limited'];
     const child = startChild({ data }, ['write', '20'], wrap);
     try {

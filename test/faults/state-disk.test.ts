@@ -1,4 +1,4 @@
-/** Case 28: a lock that somebody else holds for 10 s, and a disk that is really full. */
+/** Case 28: another process holds a lock for 10 s, and a disk that is really full. */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Tries to write as long as the lock is held: nothing is acknowledged, and the loop is free. */
+/** Writes while the lock is held: nothing is acknowledged, and the event loop stays free. */
 async function whileLocked(locked: State, acked: string[]): Promise<{ refused: string[]; worst: number }> {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();
@@ -48,14 +48,14 @@ async function whileLocked(locked: State, acked: string[]): Promise<{ refused: s
   return { refused, worst: delay.max / 1e6 };
 }
 
-/** Every id that was acknowledged is there. */
+/** The acknowledged ids that are missing in the database. */
 async function lost(of: State, acked: readonly string[]): Promise<string[]> {
   const there = new Set((await of.db.q<{ id: string }>('SELECT id FROM tasks')).map(({ id }) => id));
   return acked.filter((id) => !there.has(id));
 }
 
 describe('a lock held for 10 s', () => {
-  test('SQLite: writes are refused in time, reads go on, and it recovers', async () => {
+  test('SQLite: writes are refused in time, reads work, and the state recovers', async () => {
     state = await openState({ data: folder });
     await state.tasks.create({ id: 'before', principal: 'p', value: 1 });
     const other = new (await loadDriver()).DatabaseSync(join(folder, 'parley.db'));
@@ -79,7 +79,7 @@ describe('a lock held for 10 s', () => {
     expect(await lost(state, [...acked, 'before', 'after'])).toEqual([]);
   }, 60_000);
 
-  test('PostgreSQL: writes are refused in time, other tables go on, and it recovers', async () => {
+  test('PostgreSQL: writes are refused in time, other tables work, and the state recovers', async () => {
     const postgres = await startPostgres();
     try {
       const db = await postgres.createDatabase();
@@ -114,7 +114,7 @@ describe('a lock held for 10 s', () => {
   }, 60_000);
 });
 
-/** A file system of its own; false where this needs rights that the tests do not have. */
+/** Mounts a small file system; returns false if the tests may not mount. */
 function mount(at: string, size: string): boolean {
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=1777`, 'tmpfs', at], { stdio: 'pipe' });
@@ -131,7 +131,7 @@ const mountable = ((): boolean => {
   return could;
 })();
 
-// Without the right to mount, `state-database.test.ts` has the same with a limit on the size of files.
+// Without the right to mount, `state-database.test.ts` tests the same with a limit on file sizes.
 if (mountable) {
   describe('a disk that is full', () => {
     let disk: string;
@@ -142,7 +142,7 @@ if (mountable) {
     });
     afterAll(() => rmSync(disk, { recursive: true, force: true }));
 
-    test('SQLite: ENOSPC is refused, what was acknowledged stays, and writing goes on when there is room', async () => {
+    test('SQLite: ENOSPC fails the write, acknowledged rows stay, and writes work again when there is space', async () => {
       expect(mount(disk, '12m')).toBe(true);
       try {
         writeFileSync(ballast(), Buffer.alloc(4 * 1024 * 1024));
@@ -171,7 +171,7 @@ if (mountable) {
       }
     }, 120_000);
 
-    test('PostgreSQL: ENOSPC is refused, what was acknowledged stays, and it recovers when there is room', async () => {
+    test('PostgreSQL: ENOSPC fails the write, acknowledged rows stay, and writes work again when there is space', async () => {
       expect(mount(disk, '200m')).toBe(true);
       const before = process.env['TMPDIR'];
       let postgres: PostgresService | undefined;
@@ -200,7 +200,7 @@ if (mountable) {
         rmSync(ballast());
         const later = async (): Promise<boolean> =>
           (await state?.tasks.create({ id: 'later', principal: 'p', value: 1 }).catch(() => false)) ?? false;
-        // A server that could not write its log ends itself, as it must; it is started again by whoever runs it.
+        // A server that cannot write its WAL stops itself; the test restarts it, as a service manager would.
         let restarted = 0;
         for (let tries = 0; tries < 40 && !(await later()); tries++) {
           await sleep(500);

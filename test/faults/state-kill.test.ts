@@ -1,4 +1,4 @@
-/** P1: an acknowledged write survives the death of the process that made it, and of the server that keeps it. */
+/** P1: an acknowledged write survives the death of the writing process and of the database server. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ function start(options: StateOptions, args: string[]): Child {
 const acks = (child: Child): string[] =>
   child.lines.filter((line) => line.startsWith('ack ')).map((line) => line.slice(4));
 
-/** What is in the database against what was acknowledged. */
+/** Compares the rows in the database with the acknowledged ids. */
 async function account(options: StateOptions, acked: readonly string[]) {
   const state = await openState(options);
   const ids = async (sql: string): Promise<Set<string>> =>
@@ -49,10 +49,10 @@ async function account(options: StateOptions, acked: readonly string[]) {
 describe('kill -9 under fifty writers', () => {
   const count = rounds(15, 3);
 
-  test(`the embedded database loses and tears nothing in ${count} rounds`, async () => {
+  test(`the embedded database loses and corrupts nothing in ${count} rounds`, async () => {
     const acked: string[] = [];
     for (let round = 0; round < count; round++) {
-      // Every third round two processes share the folder, as `serve` and `stdio` may.
+      // In every third round two processes share the folder, as `serve` and `stdio` may.
       const writers = round % 3 === 2 ? ['25', '25'] : ['50'];
       const running = writers.map((n) => start({ data }, ['write', n]));
       await Promise.all(running.map((child) => child.said(/^ack/)));
@@ -66,7 +66,7 @@ describe('kill -9 under fifty writers', () => {
     console.log(`embedded: ${acked.length} acknowledged in ${count} rounds, 0 lost, 0 torn`);
   }, 180_000);
 
-  test(`PostgreSQL killed under the writers loses and tears nothing in ${rounds(5, 2)} rounds`, async () => {
+  test(`PostgreSQL killed during writes loses and corrupts nothing in ${rounds(5, 2)} rounds`, async () => {
     const postgres = await startPostgres();
     try {
       const options = { data, db: await postgres.createDatabase(), keys };
@@ -89,7 +89,7 @@ describe('kill -9 under fifty writers', () => {
     }
   }, 120_000);
 
-  test(`Redis killed under the writers loses and doubles no event in ${rounds(6, 2)} rounds`, async () => {
+  test(`Redis killed during writes neither loses nor duplicates an event in ${rounds(6, 2)} rounds`, async () => {
     const [postgres, redis] = [await startPostgres(), await startRedis()];
     try {
       const options = { data, db: await postgres.createDatabase(), bus: redis.url, keys };
@@ -115,7 +115,7 @@ describe('kill -9 under fifty writers', () => {
       let events = 0;
       for (const [stream, last] of newest) {
         const kept = (await state.bus.read(stream, START, 1_000_000)).map(([, value]) => Number(value));
-        // One more than acknowledged may be there: its answer died with the process.
+        // One event more than acknowledged may exist: its acknowledgement was lost with the process.
         expect([last, last + 1]).toContain(kept.length);
         expect(kept).toEqual(kept.map((_, i) => i + 1));
         events += kept.length;

@@ -1,4 +1,6 @@
-/** Cases 24, 25: the owner of a call dies or freezes; another takes over in time, and the old one is never heard again. */
+/**
+ * Cases 24, 25: the owner of a call dies or freezes; another takes over in time, and later writes of the old one fail.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { START, type State } from '../../src/state/index.js';
 import { type Cluster, ENGINES, startCluster } from '../support/engines.js';
@@ -30,8 +32,8 @@ describe.each(ENGINES)('the owner of a call on %s', (engine) => {
   };
 
   /**
-   * A process frozen inside a SQLite transaction keeps the file's write lock, and everybody's writes fail until it goes
-   * on. That is not the case here: it is thawed and frozen again until it stops elsewhere.
+   * A process frozen inside a SQLite transaction keeps the write lock of the file, and all other writes fail. This test
+   * is about another case, so the process is thawed and frozen again until it stops outside a transaction.
    */
   const freezeOutsideTransaction = async (child: Child): Promise<void> => {
     for (;;) {
@@ -58,7 +60,7 @@ describe.each(ENGINES)('the owner of a call on %s', (engine) => {
     }
   };
 
-  test('killed: everything it acknowledged is there, and the lease is free within its time + 1 s', async () => {
+  test('killed: all acknowledged events are stored, and the lease is free within its duration + 1 s', async () => {
     await withOwner('killed', async (child, fence) => {
       await child.kill();
       const taken = await takeOver('killed');
@@ -73,7 +75,7 @@ describe.each(ENGINES)('the owner of a call on %s', (engine) => {
     });
   }, 30_000);
 
-  test('frozen and thawed: its late appends are refused, nothing follows the end', async () => {
+  test('frozen and thawed: its late appends are refused, and nothing follows the end', async () => {
     await withOwner('frozen', async (child, fence) => {
       await freezeOutsideTransaction(child);
       const taken = await takeOver('frozen');

@@ -1,4 +1,6 @@
-/** Case 27: Redis down, frozen, killed, full and slow. Every command is bounded, and all of it passes by itself. */
+/**
+ * Case 27: Redis is down, frozen, killed, full and slow. Every command ends in time, and the bus recovers by itself.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +14,7 @@ import { sleep } from './rounds.js';
 
 const LOG = { maxLen: 100_000, ttlMs: 60_000 };
 const keys = [{ id: 'k', key: Buffer.alloc(32, 7).toString('base64') }];
-/** 500 ms for the answer and room for a busy machine; without the bound it would be for ever. */
+/** The command timeout of 500 ms and a margin for a busy machine. */
 const BOUND_MS = 1_500;
 
 let postgres: PostgresService;
@@ -80,7 +82,7 @@ async function recovers(state: State): Promise<void> {
   for (const [, run] of commands) await run(state);
 }
 
-test('frozen: every command ends in time, rows are still served, and it recovers', async () => {
+test('frozen: every command ends in time, rows are still served, and the bus recovers', async () => {
   for (const [, run] of commands) await run(a);
   redis.freeze();
   await allFailInTime(a);
@@ -92,7 +94,7 @@ test('frozen: every command ends in time, rows are still served, and it recovers
   await recovers(b);
 }, 30_000);
 
-test('frozen under load: nothing piles up', async () => {
+test('frozen under load: the number of waiting commands is bounded', async () => {
   redis.freeze();
   const outcomes: string[] = [];
   const load = async (): Promise<void> => {
@@ -104,7 +106,7 @@ test('frozen under load: nothing piles up', async () => {
   await recovers(a);
 }, 30_000);
 
-test('killed and restarted: scripts are loaded again, acknowledged events are there, listeners hear again', async () => {
+test('killed and restarted: scripts are loaded again, acknowledged events exist, listeners work again', async () => {
   const first = await a.bus.append('s', 'before', LOG);
   let woken = 0;
   const off = b.bus.wake('s', () => {
@@ -122,7 +124,7 @@ test('killed and restarted: scripts are loaded again, acknowledged events are th
   off();
 }, 30_000);
 
-test('full: writes are refused and say so, reads go on, and it recovers', async () => {
+test('full: writes are refused with the reason, reads work, and the bus recovers', async () => {
   await a.bus.append('s', 'x', LOG);
   const client = new Redis(redis.url);
   await client.config('SET', 'maxmemory', '1mb');
@@ -136,14 +138,14 @@ test('full: writes are refused and say so, reads go on, and it recovers', async 
   client.disconnect();
 }, 30_000);
 
-test('slow: an answer that takes longer than the bound is an error, and the connection is used again', async () => {
+test('slow: an answer after the timeout is an error, and the connection is reused', async () => {
   proxy.set({ latencyMs: 400 });
   await allFailInTime(a);
   proxy.set({ latencyMs: 50 });
   await recovers(a);
 }, 30_000);
 
-test('cut and black-holed: commands end in time, missed wake-ups are made up for', async () => {
+test('cut and black-holed: commands end in time, and missed wake-ups are repeated', async () => {
   let woken = 0;
   const off = a.bus.wake('s', () => {
     woken += 1;
@@ -162,7 +164,7 @@ test('cut and black-holed: commands end in time, missed wake-ups are made up for
   off();
 }, 30_000);
 
-test('away at the start: the gateway starts, and uses it once it is there', async () => {
+test('down at the start: the gateway starts, and uses Redis once it is up', async () => {
   const port = await freePort();
   const state = await openState({ data, db: await postgres.createDatabase(), bus: `redis://127.0.0.1:${port}`, keys });
   await allFailInTime(state);

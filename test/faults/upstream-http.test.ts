@@ -1,4 +1,4 @@
-/** Servers over HTTP that fail in every way they can (cases 16 to 21). Each case is tried in both eras. */
+/** HTTP servers that fail in many ways (cases 16 to 21). Each case runs in both eras. */
 import { createServer as createHttp, type Server } from 'node:http';
 import { type AddressInfo, createServer as createTcp, type Server as TcpServer } from 'node:net';
 import { createServer as createTls } from 'node:tls';
@@ -11,7 +11,7 @@ import { startWorld, type World } from '../input/support/world.js';
 
 const MIB = 1024 * 1024;
 
-/** Writes until the other side has had enough or `most` bytes are out. */
+/** Writes until the peer closes the connection or `most` bytes are written. */
 function pour(called: Called, chunk: string, most: number): void {
   const { res } = called;
   let sent = 0;
@@ -177,17 +177,17 @@ beforeAll(async () => {
   await new Promise((resolve) => closed.close(resolve));
   const plain = await listening(createTcp((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')));
   const keyless = await listening(createTls({}));
-  // Accepts and never says a word, not even of TLS.
+  // Accepts connections and never sends a byte.
   const mute = await listening(createTcp(() => {}));
   world = await startWorld({
-    // S25: what the servers answer is for operators.
+    // S25: only operators see the answers of servers.
     explainFailures: 'never',
     timeouts: { connect: '2s', call: '3s', callMax: '6s' },
     servers: {
       modern: { url: rogue.url, revision: 'modern' },
       legacy: { url: rogue.url, revision: 'legacy', transport: 'http' },
       refused: { url: `http://127.0.0.1:${free}/mcp`, revision: 'modern' },
-      // Longer than a name can be: it fails without a question to any resolver.
+      // The name is too long for DNS, so it fails without a query.
       nowhere: { url: `http://${'n'.repeat(64)}.invalid/mcp`, revision: 'modern' },
       'plain-tls': { url: `https://127.0.0.1:${plain}/mcp`, revision: 'modern' },
       'keyless-tls': { url: `https://127.0.0.1:${keyless}/mcp`, revision: 'legacy' },
@@ -222,7 +222,7 @@ describe('case 16: servers that cannot be reached', () => {
     async (server) => {
       const started = Date.now();
       failure(await call(server, 'anything'), 'upstream_unavailable', 'not_executed');
-      // Within the time a connection may take, and not that of a whole call on top of it.
+      // Within the connect timeout, without the call timeout on top.
       expect(Date.now() - started).toBeLessThan(10_000);
       const session = await Session.open(world.mcp, '2025-06-18');
       const reply = await session.call(`${server}__anything`, {}, 'one');
@@ -230,7 +230,7 @@ describe('case 16: servers that cannot be reached', () => {
     },
   );
 
-  it('case 16: the tools of the others are listed, and the list says what is missing', async () => {
+  it('case 16: the tools of other servers are listed, and the list names the missing servers', async () => {
     const reply = await modern(world.mcp, 'tools/list');
     const names = reply.json.result.tools.map(({ name }) => name);
     expect(names).toContain('echo__echo');
@@ -241,7 +241,7 @@ describe('case 16: servers that cannot be reached', () => {
     expect(meta).not.toMatch(/127\.0\.0\.1|nnnn/);
   });
 
-  it('case 16: after five failures in a row a server is left alone for a while', async () => {
+  it('case 16: after five consecutive failures a server is not contacted for a while', async () => {
     let connections = 0;
     const hangs = await listening(
       createTcp((socket) => {
@@ -257,7 +257,7 @@ describe('case 16: servers that cannot be reached', () => {
         const reply = await modernCall(other.mcp, 'down__x', {}, { id: 'one' });
         failure(reply, 'upstream_unavailable', 'not_executed');
       }
-      // One for the list of tools may be among them.
+      // One of them may be for the list of tools.
       expect(connections).toBeLessThanOrEqual(10);
       expect(connections).toBeGreaterThanOrEqual(5);
     } finally {
@@ -267,7 +267,7 @@ describe('case 16: servers that cannot be reached', () => {
 });
 
 describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
-  it('case 17: -32603 upstream_timeout, unknown, and the server is told', async () => {
+  it('case 17: -32603 upstream_timeout, outcome unknown, and the server gets a cancellation', async () => {
     failure(await call(era, 'silent'), 'upstream_timeout', 'unknown');
     if (era === 'modern') await eventually(() => rogue.abandoned.includes('modern silent'), Boolean);
     else
@@ -277,7 +277,7 @@ describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
       );
   });
 
-  it('case 17: progress starts the time anew, up to a limit it cannot move (BASE-21)', async () => {
+  it('case 17: progress restarts the timeout, up to a fixed limit (BASE-21)', async () => {
     const name = `${era}__trickle`;
     const open = await EventStream.open(world.mcp, {
       method: 'POST',
@@ -286,7 +286,7 @@ describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
     });
     await open.end();
     const { messages } = open;
-    // For longer than a silent call is given.
+    // For longer than the timeout of a silent call.
     expect(messages.filter(({ method }) => method === 'notifications/progress').length).toBeGreaterThanOrEqual(4);
     expect(messages.at(-1)).toMatchObject({
       id: 'one',
@@ -295,14 +295,14 @@ describe.each(ERAS)('case 17: a %s server that never answers', (era) => {
     await eventually(() => rogue.abandoned.includes(`${era} trickle`), Boolean);
   });
 
-  it('case 17: comments are no progress', async () => {
+  it('case 17: SSE comments do not count as progress', async () => {
     failure(await call(era, 'comments'), 'upstream_timeout', 'unknown');
   });
 });
 
 describe.each(ERAS)('case 18: a %s server that dies in the middle', (era) => {
   it.each(['fin', 'rst', 'rst-at-once', 'no-answer', 'half-body', 'accepted-only'])(
-    'case 18: %s: one terminal error, unknown, and nothing of what was half said',
+    'case 18: %s: one terminal error, outcome unknown, and no part of the incomplete answer',
     async (tool) => {
       const reply = await call(era, tool);
       failure(reply, 'upstream_error', 'unknown');
@@ -330,7 +330,7 @@ describe.each(ERAS)('case 18: a %s server that dies in the middle', (era) => {
   });
 });
 
-it('case 18: a legacy server that gave event ids is asked for the rest with the last of them', async () => {
+it('case 18: a stream of a legacy server with event ids is resumed with the last id', async () => {
   const asked: (string | undefined)[] = [];
   let pending: Called | undefined;
   const other = await startRogue({
@@ -351,7 +351,7 @@ it('case 18: a legacy server that gave event ids is asked for the rest with the 
     const reply = await modernCall(gateway.mcp, 'res__resumable', {}, { meta: META });
     expect(textOf(reply.json)).toBe('resumed');
     expect(asked).toEqual(['e2']);
-    // Resumed, not repeated.
+    // The call was resumed, not repeated.
     expect(other.posted.filter(({ method }) => method === 'tools/call')).toHaveLength(1);
   } finally {
     await gateway.close();
@@ -361,7 +361,7 @@ it('case 18: a legacy server that gave event ids is asked for the rest with the 
 
 describe.each(ERAS)('case 19: a %s server that does not stop', (era) => {
   it.each(['huge-event', 'endless-line', 'huge-body'])(
-    'case 19: %s is cut at the limit of one message',
+    'case 19: %s is cut at the size limit of one message',
     async (tool) => {
       const before = world.memory();
       failure(await call(era, tool), 'upstream_error', 'unknown');
@@ -371,7 +371,7 @@ describe.each(ERAS)('case 19: a %s server that does not stop', (era) => {
   );
 
   it.each(['endless-events', 'endless-data-lines'])(
-    'case 19: %s are cut at the limit of one call or of its time',
+    'case 19: %s are cut at the size or time limit of one call',
     async (tool) => {
       const before = world.memory();
       const reply = await modernCall(world.mcp, `${era}__${tool}`, {}, { id: 'one' });
@@ -383,8 +383,8 @@ describe.each(ERAS)('case 19: a %s server that does not stop', (era) => {
   );
 });
 
-describe.each(ERAS)('case 20: a %s server that answers what it was not asked', (era) => {
-  it('case 20: an answer to somebody else is dropped; the caller hears that there was none', async () => {
+describe.each(ERAS)('case 20: a %s server that sends unexpected answers', (era) => {
+  it('case 20: an answer with a foreign id is dropped; the caller gets an error', async () => {
     const reply = await call(era, 'wrong-id');
     expect(reply.json.error.code).toBe(-32603);
     expect(reply.body).not.toContain('not yours');
@@ -411,13 +411,13 @@ describe.each(ERAS)('case 20: a %s server that answers what it was not asked', (
     }
   });
 
-  it('case 20: progress of somebody else is dropped', async () => {
+  it('case 20: progress with a foreign token is dropped', async () => {
     const reply = await call(era, 'foreign-progress');
     expect(textOf(reply.json)).toBe('done');
     expect(reply.body).not.toContain('not yours');
   });
 
-  it('case 20: what was addressed to one caller is never heard by another who calls at the same time', async () => {
+  it('case 20: a message for one caller never reaches another concurrent caller', async () => {
     const texts = Array.from({ length: 40 }, (_, n) => `same time ${n}`);
     const replies = await Promise.all(
       texts.flatMap((text) => [
@@ -429,7 +429,7 @@ describe.each(ERAS)('case 20: a %s server that answers what it was not asked', (
     expect(replies.some(({ body }) => body.includes('not yours'))).toBe(false);
   });
 
-  it('case 20: questions to a client that did not declare the capability are refused, and the call goes on', async () => {
+  it('case 20: questions to a client without the capability are refused, and the call continues', async () => {
     const reply = await call(era, 'asks');
     expect(textOf(reply.json)).toBe('asked');
     expect(reply.body).not.toMatch(/createMessage|elicitation\/create|roots\/list|who\?/);
@@ -448,7 +448,7 @@ describe.each(ERAS)('case 21: statuses of a %s server', (era) => {
     ['s403', 'upstream_unauthorized', 'not_executed'],
     ['s500', 'upstream_error', 'unknown'],
     ['s503', 'upstream_error', 'unknown'],
-  ])('case 21: %s: %s, %s, and nothing of its body or headers', async (tool, reason, outcome) => {
+  ])('case 21: %s: %s, %s, without its body and headers', async (tool, reason, outcome) => {
     const reply = await call(era, tool);
     failure(reply, reason, outcome);
     expect(reply.body).not.toMatch(/boom|srv|10\.0\.0\.7|invalid_token/);
@@ -462,7 +462,7 @@ describe.each(ERAS)('case 21: statuses of a %s server', (era) => {
     expect(reply.headers['retry-after']).toBe('17');
   });
 
-  it('case 21: 429 with a Retry-After that cannot be passed on is passed on without', async () => {
+  it('case 21: 429 with an invalid Retry-After is passed on without it', async () => {
     const reply = await call(era, 's429odd');
     const error = failure(reply, 'upstream_rate_limited', 'not_executed');
     expect(error.data.retryAfter).toBeUndefined();
@@ -477,8 +477,8 @@ describe.each(ERAS)('case 21: statuses of a %s server', (era) => {
   });
 });
 
-describe('case 21: a session that its server forgot', () => {
-  it('case 21: 404 means one new initialize and the call once more, as it was not accepted', async () => {
+describe('case 21: a session that its server no longer knows', () => {
+  it('case 21: 404 causes one new initialize and one more call, because the call was not accepted', async () => {
     const before = rogue.initializations;
     const reply = await call('legacy', 's404');
     expect(textOf(reply.json)).toBe('try 2');
@@ -492,7 +492,7 @@ describe('case 21: a session that its server forgot', () => {
     expect(new Set(sessions).size).toBe(2);
   });
 
-  it('case 21: a server that always says 404 is asked twice and no more', async () => {
+  it('case 21: a server that always answers 404 is called twice at most', async () => {
     const reply = await call('legacy', 's404-always');
     expect(reply.json.error.code).toBe(-32603);
     expect(
@@ -501,7 +501,7 @@ describe('case 21: a session that its server forgot', () => {
     expect(textOf((await call('legacy', 'fine')).json)).toBe('fine');
   });
 
-  it('case 21: nothing is ever sent twice where it may have been accepted', async () => {
+  it('case 21: a call that may have been accepted is never sent again', async () => {
     for (const tool of ['silent', 'fin', 'rst', 'rst-at-once', 's500', 's503', 'half-body']) {
       const count = (): number =>
         rogue.posted.filter(({ method, params }) => method === 'tools/call' && params.name === tool).length;

@@ -1,4 +1,4 @@
-/** Servers on pipes that fail in every way they can (case 22). */
+/** Stdio servers that fail in many ways (case 22). */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { eventually, type Reply } from '../input/support/wire.js';
 import { startWorld, type World } from '../input/support/world.js';
 import { ROGUE_PROGRAM } from './rogue-program.js';
 
-/** Callers that are known by a token are not told what an operator is (S25). */
+/** Callers with a token do not see the details that operators see (S25). */
 const TOKEN = 'c1f0e2d3b4a5968778695a4b3c2d1e0f';
 const as = { authorization: `Bearer ${TOKEN}` };
 
@@ -63,7 +63,7 @@ const call = (tool: string, args: object = {}, server = 'rogue'): Promise<Reply>
 
 describe('case 22: stdio servers', () => {
   it.each(['die', 'kill', 'half-line'])(
-    'case 22: %s: the call under way is told once, unknown, and the server is started again',
+    'case 22: %s: the call under way fails once, outcome unknown, and the server is restarted',
     async (tool) => {
       const reply = await call(tool);
       expect(reply.json).toMatchObject({
@@ -76,7 +76,7 @@ describe('case 22: stdio servers', () => {
     },
   );
 
-  it('case 22: others who were waiting on the same process are told too, each once', async () => {
+  it('case 22: other calls to the same process fail too, each once', async () => {
     const session = await Session.open(world.mcp, '2025-06-18', as);
     const [one, two] = await Promise.all([call('noise'), session.call('rogue__die', {}, 'two')]);
     expect(two.json.error).toMatchObject({ code: -32603, data: { outcome: 'unknown' } });
@@ -84,7 +84,7 @@ describe('case 22: stdio servers', () => {
     expect(textOf((await call('fine')).json)).toBe('fine');
   });
 
-  it('case 22: 100 MB on stderr are read and forgotten', async () => {
+  it('case 22: 100 MB on stderr are read and dropped', async () => {
     const before = world.memory();
     expect(textOf((await call('noise')).json)).toBe('noisy');
     expect(world.memory() - before).toBeLessThan(64);
@@ -96,12 +96,12 @@ describe('case 22: stdio servers', () => {
     expect(textOf((await call('fine')).json)).toBe('fine');
   });
 
-  it('case 22: a line over the limit is skipped, and what follows is read', async () => {
+  it('case 22: a line over the limit is skipped, and the following lines are read', async () => {
     const reply = await call('long-line');
     expect(textOf(reply.json)).toBe('after the long line');
   });
 
-  it('case 20 case 22: answers to nobody are dropped', async () => {
+  it('case 20 case 22: answers with unknown ids are dropped', async () => {
     const reply = await call('wrong-id');
     expect(textOf(reply.json)).toBe('yours');
     expect(textOf((await call('fine', { text: 'next' })).json)).toBe('next');
@@ -112,7 +112,7 @@ describe('case 22: stdio servers', () => {
     expect((await call('die', {}, 'probed')).json.error.data.outcome).toBe('unknown');
   });
 
-  it('case 22: a program that is not there is not_executed, and its path is not told', async () => {
+  it('case 22: a missing program is not_executed, and its path is not shown', async () => {
     const reply = await call('anything', {}, 'missing');
     expect(reply.json.error).toMatchObject({
       code: -32603,
@@ -121,7 +121,7 @@ describe('case 22: stdio servers', () => {
     expect(reply.body).not.toContain('no-such-program');
   });
 
-  it('case 22: one that dies at each start is started ever more rarely, then given up; the others are listed', async () => {
+  it('case 22: a process that dies at each start is restarted with growing pauses, then given up; others are listed', async () => {
     const deadline = Date.now() + 6_000;
     while (Date.now() < deadline) {
       const reply = await call('anything', {}, 'dies');
@@ -131,13 +131,13 @@ describe('case 22: stdio servers', () => {
       });
       expect(reply.body).not.toMatch(/srv|secret/);
     }
-    // 1, 2, 4 and 8 seconds lie between the first starts, give or take a fifth, whoever asks.
+    // The pauses between the first starts are 1, 2, 4 and 8 seconds, plus or minus 20 %, for any number of calls.
     expect((await startsOf('dies')).length).toBeLessThanOrEqual(6);
     const listed = await modern(world.mcp, 'tools/list', {}, { headers: as });
     expect(listed.json.result.tools.map(({ name }) => name)).toContain('rogue__fine');
   });
 
-  it('case 22: one that ignores the end of its input and SIGTERM is killed, and no child outlives the gateway', async () => {
+  it('case 22: a process that ignores the end of its input and SIGTERM is killed, and no child outlives the gateway', async () => {
     expect(textOf((await call('fine', { text: 'here' }, 'stubborn')).json)).toBe('here');
     const pids = [...(await startsOf('stubborn')), ...(await startsOf('rogue')), ...(await startsOf('probed'))];
     expect(pids.some(alive)).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * A replica that only delivers, to be killed: `node --import ./test/support/ts.mjs webhook-child.ts`.
- * RIG is the JSON of its options.
+ * A replica that only delivers notifications, to be killed: `node --import ./test/support/ts.mjs webhook-child.ts`.
+ * RIG contains its options as JSON.
  */
 import { Rig } from './webhook-rig.js';
 

@@ -1,4 +1,4 @@
-/** The parts that push notifications pass through, real ones on a real database, and a receiver that can misbehave. */
+/** The real parts that push notifications pass through, on a real database, and a receiver that can misbehave. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { agentRecords } from '../../src/app/a2a-records.js';
@@ -43,7 +43,7 @@ export const status =
   (_, res) =>
     res.writeHead(code, headers).end('no');
 
-/** Listens on this machine, and keeps everything that was posted to it, whatever it answered. */
+/** Listens on this machine and records every request, whatever it answers. */
 export class Receiver {
   readonly got: Delivered[] = [];
   connections = 0;
@@ -86,7 +86,7 @@ export class Receiver {
     return this.sockets.size;
   }
 
-  /** Ids in the order of their first arrival. */
+  /** The ids of notifications in the order of their first arrival. */
   ids(path?: string): string[] {
     return [...new Set(this.got.filter((one) => !path || one.path === path).map(idOf))];
   }
@@ -156,7 +156,7 @@ export class Rig {
     await this.state.close();
   }
 
-  /** A task that has begun, with somebody who wants to hear of it. */
+  /** Creates a running task with a push configuration. */
   async task(id: string, config: TaskPushNotificationConfig, as: DialectId = '1.0'): Promise<TaskKey> {
     const key: TaskKey = { agent: AGENT, owner: ALICE.principal.key, id };
     const now = Date.now();
@@ -172,7 +172,7 @@ export class Rig {
     return key;
   }
 
-  /** The task goes on, and what is to be told of it is queued with the change. Returns the ids of the notifications. */
+  /** Updates the task and queues its notifications in the same write. Returns the ids of the notifications. */
   async news(key: TaskKey, text: string, state: TaskState = 'TASK_STATE_WORKING'): Promise<string[]> {
     const before = (await this.records.find(key))!;
     const seq = before.seq + 1;
@@ -185,7 +185,7 @@ export class Rig {
     const events = [{ seq, event }];
     const notifications = await this.pushes.notifications(record, events);
     const saved = await this.records.save({ record, after: before.seq, events, notifications, followedUntil: null });
-    if (!saved) throw new Error('somebody else changed the task');
+    if (!saved) throw new Error('another writer changed the task');
     return notifications.map(({ id }) => id);
   }
 

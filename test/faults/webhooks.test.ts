@@ -1,4 +1,4 @@
-/** Fault 29: what receivers of notifications may do, and what must become of the notifications. */
+/** Fault 29: misbehaving receivers of notifications, and the fate of the notifications. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   for (const child of children) child.kill('SIGKILL');
-  // Whoever still waits for an answer is let go first.
+  // Connections that wait for an answer are closed first.
   await Promise.all(receivers.map((receiver) => receiver.stop()));
   await Promise.all(rigs.map((rig) => rig.close()));
   rmSync(data, { recursive: true, force: true });
@@ -61,7 +61,7 @@ const lastError = async (rig: Rig): Promise<string> => {
 };
 
 describe('a receiver that fails', () => {
-  test('S-52 G-51: 500s for an hour: delivered afterwards, in order, at least once, under the id of the first attempt', async () => {
+  test('S-52 G-51: 500s for an hour: delivered afterwards, in order, at least once, with the id of the first attempt', async () => {
     const receiver = await receive(status(500));
     // The schedule runs 5,000 times faster: 0 s, 5 s, 35 s, 2.5 min, 12.5 min, 42.5 min, and then two hours later.
     const rig = await open({ outbox: { random: () => 0.000_2 } });
@@ -79,7 +79,7 @@ describe('a receiver that fails', () => {
     expect((await rig.records.pushes(key))[0]).toMatchObject({ failures: 0, disabled: false });
   });
 
-  test('S-53: one that hangs is let go when its time is over, and asked again', async () => {
+  test('S-53: a hanging receiver times out, and the delivery is repeated', async () => {
     const receiver = await receive(() => {});
     const rig = await open({ sender: { budgetMs: 200 } });
     const key = await rig.task('t1', { url: receiver.url() });
@@ -92,7 +92,7 @@ describe('a receiver that fails', () => {
     await until('hanging connections closed', () => receiver.open <= 1);
   });
 
-  test('S-53: one whose status line drips has no more time than one that hangs', async () => {
+  test('S-53: a receiver that sends its status line slowly times out in the same way', async () => {
     let asked = 0;
     const dripping = createServer((socket) => {
       asked += 1;
@@ -114,7 +114,7 @@ describe('a receiver that fails', () => {
     }
   });
 
-  test('a body that drips after a 2xx holds nothing up: the answer was the status', async () => {
+  test('a slow body after a 2xx delays nothing: the status is the answer', async () => {
     let cut = 0;
     const receiver = await receive((_, res) => {
       res.writeHead(200, { 'Content-Type': 'text/plain' });
@@ -133,7 +133,7 @@ describe('a receiver that fails', () => {
     await until('dripping answers cut off', () => cut === 3);
   });
 
-  test('an answer of 10 MB is not read to its end', async () => {
+  test('an answer of 10 MB is not read completely', async () => {
     let whole = 0;
     let cut = 0;
     const receiver = await receive((_, res) => {
@@ -164,7 +164,7 @@ describe('a receiver that fails', () => {
     expect(receiver.got).toHaveLength(1);
   });
 
-  test('S-53: a redirect is a failure and is not followed, wherever it leads', async () => {
+  test('S-53: a redirect is a failure and is not followed, for any target', async () => {
     const inside = await receive();
     const receiver = await receive(status(302, { Location: 'http://169.254.169.254/latest/meta-data/' }));
     const rig = await open();
@@ -181,7 +181,7 @@ describe('a receiver that fails', () => {
     await until('delivered', () => rig.empty());
   });
 
-  test('410: nothing more is sent there; what was lost is seen and can be replayed under its id', async () => {
+  test('410: nothing more is sent there; dead notifications are listed and can be replayed with the same id', async () => {
     const receiver = await receive(status(410));
     const rig = await open();
     const key = await rig.task('t1', { url: receiver.url() });
@@ -203,7 +203,7 @@ describe('a receiver that fails', () => {
     expect(await rig.news(key, 'four')).toHaveLength(1);
   });
 
-  test('410: nothing more is sent there although switching the configuration off takes its time', async () => {
+  test('410: nothing more is sent there even while disabling the configuration takes time', async () => {
     const receiver = await receive(status(410));
     const rig = await open();
     const key = await rig.task('t1', { url: receiver.url() });
@@ -213,7 +213,7 @@ describe('a receiver that fails', () => {
     rig.outbox.claim = (...args) => claim(...args).finally(() => (claims += 1));
     const disable = rig.pushes.disable.bind(rig.pushes);
     rig.pushes.disable = async (...args) => {
-      // The queue is looked at several times meanwhile.
+      // The queue is claimed several times meanwhile.
       const before = claims;
       await until('the queue is looked at', () => claims >= before + 5);
       await disable(...args);
@@ -224,7 +224,7 @@ describe('a receiver that fails', () => {
     expect((await rig.letters.deadLetters()).notifications).toHaveLength(2);
   });
 
-  test('S-53: given up when nothing succeeded for too long; the configuration is switched off', async () => {
+  test('S-53: deliveries are given up after too long without a success, and the configuration is disabled', async () => {
     const receiver = await receive(status(500));
     const rig = await open({ outbox: { giveUpMs: 300 } });
     const key = await rig.task('t1', { url: receiver.url() });
@@ -237,7 +237,7 @@ describe('a receiver that fails', () => {
     expect((await rig.records.pushes(key))[0]).toMatchObject({ disabled: true });
   });
 
-  test.each([429, 503])('%i: the wait that the receiver asks for is kept', async (code) => {
+  test.each([429, 503])('%i: the Retry-After of the receiver is respected', async (code) => {
     const receiver = await receive(status(code, { 'Retry-After': '1' }));
     const rig = await open();
     await rig.news(await rig.task('t1', { url: receiver.url() }), 'hello');
@@ -250,7 +250,7 @@ describe('a receiver that fails', () => {
   });
 });
 
-describe('a receiver beside others', () => {
+describe('several receivers', () => {
   test('G-51: a dead receiver does not delay others, and has few connections at once', async () => {
     const dead = await receive(() => {});
     const alive = await receive();
@@ -265,7 +265,7 @@ describe('a receiver beside others', () => {
     for (const key of keys) for (const text of ['one', 'two']) await rig.news(key, text);
     rig.sender.start();
     await until('all of the living', () => alive.got.length === 60);
-    // Not one of the others has come to an end by then.
+    // None of the attempts at the dead receiver has ended by then.
     expect(dead.got).toHaveLength(5);
     expect(dead.open).toBe(5);
     for (let i = 0; i < 30; i++) {
@@ -274,7 +274,7 @@ describe('a receiver beside others', () => {
     }
   });
 
-  test('G-51: a host that only fails is left alone for a while; one bad URL on a good host harms nobody else', async () => {
+  test('G-51: a host that always fails is skipped for a while; one bad URL on a good host does not affect others', async () => {
     const dead = await receive(status(500));
     const shared = await receive((req, res) => (req.url === '/bad' ? status(404) : ok)(req, res));
     const rig = await open({ sender: { restMs: 600_000 } });
@@ -285,7 +285,7 @@ describe('a receiver beside others', () => {
     await until('left alone', () => dead.got.length >= 10);
     await until('a bad URL asked often', () => shared.got.length >= 5);
     const asked = dead.got.length;
-    // Those that were under way together may all have failed.
+    // Attempts that were under way together may all have failed.
     expect(asked).toBeLessThan(15);
     await rig.news(await rig.task('good', { url: shared.url('/good') }), 'x');
     await until('its neighbour', () => shared.ids('/good').length === 1);
@@ -293,7 +293,7 @@ describe('a receiver beside others', () => {
     expect(dead.got).toHaveLength(asked);
   });
 
-  test('G-51: after its rest a host is asked once, and then gets everything', async () => {
+  test('G-51: after the pause a host gets one attempt, and then everything', async () => {
     const receiver = await receive(status(500));
     const rig = await open({ sender: { restMs: 300 } });
     for (let i = 0; i < 20; i++) await rig.news(await rig.task(`t${i}`, { url: receiver.url(`/${i}`) }), 'x');
@@ -308,7 +308,7 @@ describe('a receiver beside others', () => {
 describe('names and addresses', () => {
   const settings = (port: number) => ({ allowPrivate: false, ports: [port] });
 
-  test('S-53: a name that resolves to a private address only when it is dialled is not dialled (DNS rebinding)', async () => {
+  test('S-53: a name that resolves to a private address only at the time of connection is refused (DNS rebinding)', async () => {
     const receiver = await receive();
     const answers = [[{ address: '127.0.0.1', family: 4 }], [{ address: '::ffff:127.0.0.1', family: 6 }]];
     answers.push([...answers[0]!, { address: '93.184.215.14', family: 4 }]);
@@ -325,7 +325,7 @@ describe('names and addresses', () => {
     expect(await lastError(rig)).toMatch(/not allowed/);
   });
 
-  test('S-53: a private address is refused when it is registered', async () => {
+  test('S-53: a private address is refused at registration', async () => {
     const rig = await open({ egress: settings(80) });
     for (const url of [
       'http://127.0.0.1/',
@@ -337,7 +337,7 @@ describe('names and addresses', () => {
       await expect(rig.task('t1', { url })).rejects.toMatchObject({ reason: 'invalid_params' });
   });
 
-  test('a name that does not exist is a failure like another: delivered when it does', async () => {
+  test('a name that does not resolve is an ordinary failure: the delivery succeeds once it resolves', async () => {
     const receiver = await receive();
     let exists = false;
     let asked = 0;
@@ -359,14 +359,14 @@ describe('names and addresses', () => {
   });
 });
 
-describe('what is sent', () => {
+describe('the content of deliveries', () => {
   const config = (url: string): TaskPushNotificationConfig => ({
     url,
     token: 'tok-ALICE-123',
     authentication: { scheme: 'Bearer', credentials: 'cred-ALICE-456' },
   });
 
-  test('S-52 G-51: token and credentials as configured, both, and the proofs of standard-webhooks and of the gateway', async () => {
+  test('S-52 G-51: the configured token and credentials, and the signatures of standard-webhooks and of the gateway', async () => {
     const receiver = await receive();
     const { publicKey, privateKey } = await generateKeyPair('ES256');
     const rig = await open({
@@ -404,7 +404,7 @@ describe('what is sent', () => {
     expect(payload.exp! - payload.iat!).toBeLessThanOrEqual(300);
   });
 
-  test('secrets are neither kept in the clear nor logged', async () => {
+  test('secrets are neither stored in plain text nor logged', async () => {
     const receiver = await receive(status(500));
     const rig = await open();
     const key = await rig.task('t1', config(receiver.url('/hook-SECRET-789')));
@@ -420,7 +420,7 @@ describe('what is sent', () => {
     }
   });
 
-  test('S-51: nothing is delivered after a delete, not to a later configuration of the same id either', async () => {
+  test('S-51: nothing is delivered after a delete, not even to a later configuration with the same id', async () => {
     const receiver = await receive(status(500));
     const rig = await open();
     const key = await rig.task('t1', { url: receiver.url('/old'), id: 'c' });
@@ -458,7 +458,7 @@ describe('replicas', () => {
     return child;
   }
 
-  test('G-51: deliveries of a replica that is killed in the middle are taken over, in order', async () => {
+  test('G-51: another replica takes over the deliveries of a killed one, in order', async () => {
     const receiver = await receive(() => {});
     const options = { outbox: { leaseMs: 1_500 }, sender: { budgetMs: 1_000 } };
     const rig = await open(options);
@@ -476,7 +476,7 @@ describe('replicas', () => {
     expect(receiver.got.map(idOf)).toEqual([ids[0], ...ids]);
   });
 
-  test('G-51: two replicas share the work and send nothing twice while both live', async () => {
+  test('G-51: two replicas share the work and send nothing twice while both are alive', async () => {
     const receiver = await receive((_, res) => void setTimeout(() => res.writeHead(204).end(), 5));
     const rig = await open();
     const keys = await Promise.all(
