@@ -1,4 +1,4 @@
-/** An approval counts once: at whichever replica it is used, and after a restart of the one that gave it out. */
+/** An approval is valid once, over all replicas and after a restart of the replica that issued it. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ afterAll(() => files?.close());
 const servers = (): Record<string, object> => ({ files: { url: files.url, revision: '2025-11-25' } });
 const runs = (): number => files.entries.filter(({ kind, tool }) => kind === 'run' && tool === 'wipe').length;
 
-/** Asks for the call and returns how to use the approval, at any address. */
+/** Requests an approval and returns a function that uses it at any address. */
 async function approved(mcp: string, token?: string): Promise<(at: string) => Promise<Message>> {
   const question = await new ModernClient(mcp, FORM, token).call('files__wipe', ARGS);
   expect(Object.keys(asked(question))).toEqual([KEY]);
@@ -55,7 +55,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
     expect(runs()).toBe(1);
   });
 
-  test('of many uses at both replicas at the same time one runs', async () => {
+  test('of many concurrent uses at both replicas one runs', async () => {
     const use = await approved(a.mcp, ALICE);
     const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => use(i % 2 ? a.mcp : b.mcp)));
     const [ran, refused] = [answers.filter(({ error }) => !error), answers.filter(({ error }) => error)];
@@ -65,7 +65,7 @@ describe.each(CLUSTERS)('two replicas over %s', (engine) => {
   });
 });
 
-test('an approval that was used is refused after a restart', async () => {
+test('a used approval is refused after a restart', async () => {
   const data = await mkdtemp(join(tmpdir(), 'parley-approval-'));
   const start = () => startGateway({ servers: servers(), policy, log: { level: 'warn' } }, { data });
   let gateway = await start();

@@ -1,4 +1,4 @@
-/** Calls that wait, tasks and processes: held by one replica, reached from all, and never run a second time. */
+/** Parked calls, tasks and processes: one replica holds them, all replicas reach them, and no tool runs twice. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { accept, answersTo, asked, FORM, ModernClient, textOf, WITH_TASKS } from '../era-bridge/support/clients.js';
 import { eventually, type Message, sleep } from '../era-bridge/support/wire.js';
@@ -7,14 +7,14 @@ import { Program } from './support/program.js';
 import { ALICE, CLUSTERS, type Replica, type Replicas, startEngines } from './support/replicas.js';
 import { Session } from './support/session.js';
 
-/** The lease of a replica, and the second in which its end is noticed. */
+/** The lease of a replica, and one second to detect its end. */
 const NOTICED = 3_000 + 1_000;
 
 describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) => {
   const program = new Program();
   let engines: Replicas;
   let asking: HttpFixture;
-  /** Its replies can be resumed, so a call that waits there can be carried on by anybody. */
+  /** Its replies can be resumed, so any replica can resume a call that is parked there. */
   let resumable: HttpFixture;
   let a: Replica;
   let b: Replica;
@@ -54,7 +54,7 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
 
   const owners = (): Promise<Replica[]> => program.owners([a, b, c]);
 
-  test('a call parked at A is resumed through B, round after round, and its tool ran once (BR-13)', async () => {
+  test('a call parked at A is resumed through B, for several rounds, and its tool runs once (BR-13)', async () => {
     const args = { key: 'parked', rounds: 2 };
     const first = await client(a).call('asking__ask', args);
     expect(Object.keys(asked(first))).toHaveLength(1);
@@ -67,7 +67,7 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
     expect(runs('parked')).toBe(1);
   });
 
-  test('a call that can be carried on is written down sealed, and only while it waits', async () => {
+  test('a resumable parked call is stored sealed, and only while it waits', async () => {
     const args = { key: 'sealed', rounds: 2 };
     const first = await client(a).call('resumable__ask', args);
     const rows = await engines.stored('parked_calls');
@@ -79,7 +79,7 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
     expect(runs('sealed')).toBe(1);
   });
 
-  test('a task that runs at A is looked at, answered, cancelled and waited for through B', async () => {
+  test('a task that runs at A is read, answered, cancelled and awaited through B', async () => {
     const withTasks = { ...FORM, ...WITH_TASKS };
     const created = await client(a, withTasks).call('asking__ask', { key: 'task' });
     expect(created.result.resultType).toBe('task');
@@ -114,13 +114,13 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
     expect((await session.request(a, 'tasks/get', { taskId: doomed })).result.status).toBe('cancelled');
   });
 
-  test('a program has one process among all replicas, and is reached from each of them', async () => {
+  test('a stdio server has one process among all replicas, and every replica reaches it', async () => {
     const said = await Promise.all(
       [a, b, c].map((replica, i) => client(replica).call('local__echo', { text: `from ${i}` })),
     );
     expect(said.map(textOf)).toEqual(['from 0', 'from 1', 'from 2']);
     expect(await owners()).toHaveLength(1);
-    // A question asked by the process crosses to the caller's replica and back.
+    // A question of the process crosses to the caller's replica, and the answer crosses back.
     const owner = (await owners())[0]!;
     const [near, far] = [a, b, c].filter((replica) => replica !== owner) as [Replica, Replica];
     const args = { key: 'piped' };
@@ -130,7 +130,7 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
     expect((await owners()).map(({ pid }) => pid)).toEqual([owner.pid]);
   });
 
-  test('the death of a replica ends what it held, with one typed error each and nothing run again (BR-16)', async () => {
+  test('the death of a replica ends each of its calls with one typed error, and nothing runs again (BR-16)', async () => {
     await client(b).call('local__echo', { text: 'warm' });
     const owner = (await owners())[0]!;
     const [near, far] = [a, b, c].filter((replica) => replica !== owner) as [Replica, Replica];
@@ -160,7 +160,7 @@ describe.each(CLUSTERS)('calls held by one of three replicas over %s', (engine) 
       data: { reason: 'upstream_error', outcome: 'unknown' },
     });
     expect(Math.max(lost.at, retried.at)).toBeLessThan(NOTICED);
-    // What waits at a server whose replies can be resumed is carried on by whoever is asked, once.
+    // A parked call at a server with resumable replies continues once, at the replica that gets the answer.
     const args = { key: 'carried', rounds: 2 };
     const next = await retry(far, 'resumable__ask', args, carried, 'one');
     expect(textOf(await retry(near, 'resumable__ask', args, next, 'two'))).toBe('carried: one, two');

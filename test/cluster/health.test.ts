@@ -1,4 +1,4 @@
-/** C-21: health and readiness say what is true of the database, the bus and the servers, and no names to strangers. */
+/** C-21: health and readiness report the real state of database, bus and servers, without names to unknown callers. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModernClient } from '../era-bridge/support/clients.js';
 import { freePort } from '../support/services.js';
@@ -28,21 +28,21 @@ describe.each(CLUSTERS)('over %s', (engine) => {
     return { status: reply.status, body: (await reply.json()) as Record<string, unknown> };
   };
 
-  test('a server that is not there makes the gateway degraded, and it stays ready', async () => {
+  test('an unreachable server makes the gateway degraded, and it stays ready', async () => {
     await expect
       .poll(() => get('/health', ALICE), WAIT)
       .toMatchObject({ status: 200, body: { status: 'degraded', servers: { counted: 'up', misplaced: 'down' } } });
     expect(await get('/_health/ready')).toMatchObject({ status: 200, body: { status: 'degraded', is_degraded: true } });
   });
 
-  test('callers that are not identified read how many servers there are, and no names', async () => {
+  test('unidentified callers see the number of servers, and no names', async () => {
     const { body } = await get('/health');
     expect(body).toMatchObject({ status: 'degraded', serverCounts: { up: 1, down: 1, unknown: 0 } });
     expect(JSON.stringify([body, (await get('/_health/ready')).body])).not.toMatch(/counted|misplaced/);
   });
 
   const outage = (what: string, of: () => { begin(): unknown; end(): unknown }, check: string): void => {
-    test(`${what}: alive, not ready, and ready again when it is back`, async () => {
+    test(`${what}: live, not ready, and ready again after recovery`, async () => {
       const { begin, end } = of();
       await begin();
       try {
@@ -57,7 +57,7 @@ describe.each(CLUSTERS)('over %s', (engine) => {
           body: { status: 'unavailable', storage: 'unavailable' },
         });
         expect((await get('/_health/live')).status).toBe(200);
-        // Calls of modern clients need no storage.
+        // Calls of modern clients need no database.
         const called = await new ModernClient(replica.mcp, {}, ALICE).call('counted__quick', { key: what });
         expect(JSON.stringify(called)).toContain('done');
       } finally {

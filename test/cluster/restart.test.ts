@@ -1,4 +1,4 @@
-/** One gateway with its state beside it: what is written down outlives the process. */
+/** One gateway with its embedded database: stored calls outlive the process. */
 
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { accept, answersTo, FORM, ModernClient, textOf } from '../era-bridge/sup
 import { HttpFixture } from '../fixtures/era-bridge/http.mjs';
 import { startGateway } from '../support/gateway.js';
 
-test('a call that waits at a server whose replies can be resumed goes on after kill -9 and a restart', async () => {
+test('a parked call at a server with resumable replies continues after kill -9 and a restart', async () => {
   const server = await new HttpFixture({ revision: '2025-11-25', eventIds: true }).start();
   const data = mkdtempSync(join(tmpdir(), 'parley-restart-'));
   const config = { log: { level: 'warn' }, servers: { s: { url: server.url, revision: '2025-11-25' } } };

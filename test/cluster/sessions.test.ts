@@ -1,4 +1,4 @@
-/** Any replica serves any request of a session: what was begun at A goes on at B. */
+/** Every replica serves every request of a session: a session started at A continues at B. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FORM, textOf } from '../era-bridge/support/clients.js';
 import { eventually, sleep } from '../era-bridge/support/wire.js';
@@ -28,7 +28,7 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     await Promise.all([counted?.close(), asking?.close()]);
   });
 
-  test('begun at A, it goes on at B, and ended at B it is over at A', async () => {
+  test('started at A, it continues at B, and after DELETE at B it has ended at A', async () => {
     const session = await Session.open(a);
     expect((await session.request(b, 'tools/list')).result.tools.length).toBeGreaterThan(2);
     expect(textOf(await session.request(b, 'tools/call', { name: 'counted__quick', arguments: { key: 'b' } }))).toBe(
@@ -51,7 +51,7 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     expect((await session.start(b, 'ping').exchange.opened).statusCode).toBe(404);
   });
 
-  test('its log level and subscriptions hold at B, whose stream hears what changes', async () => {
+  test('its log level and subscriptions apply at B, whose stream gets the notifications', async () => {
     const session = await Session.open(a);
     await session.request(a, 'logging/setLevel', { level: 'debug' });
     expect((await session.request(a, 'resources/subscribe', { uri: 'test://one' })).result).toEqual({});
@@ -82,7 +82,7 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     await session.end(b);
   });
 
-  test('a stream cut at A is resumed at B while its call runs at A: no gap, no duplicate, the tool ran once', async () => {
+  test('a stream cut at A is resumed at B while its call runs at A: no gap, no duplicate, the tool runs once', async () => {
     const session = await Session.open(a);
     const first = session.call(a, 'counted__ticks', { key: 'cut', count: 40, every: 25 }, true);
     await first.exchange.until(({ params }) => params?.progress === 8);
@@ -93,7 +93,7 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     await second.until(({ params }) => params?.progress === 20);
     second.abort();
     await second.ended;
-    // Nobody listens for a while; what happens meanwhile is kept.
+    // No client is connected for a while; events are kept meanwhile.
     await sleep(200);
     const third = session.listen(a, second.lastEventId!);
     await third.until(({ params }) => params?.progress === 30);
@@ -104,14 +104,14 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     const all = [...seen, ...progressOf(second.messages), ...progressOf(third.messages), ...progressOf(last.messages)];
     expect(all).toEqual(upTo(40));
     expect(last.messages.filter(({ id }) => id === first.id)).toHaveLength(1);
-    // Once more from the middle, after everything is over.
+    // Resume again from the middle, after the end of the call.
     const again = session.listen(b, first.exchange.lastEventId!);
     await again.ended;
     expect(progressOf(again.messages)).toEqual(upTo(40).slice(seen.length));
     expect(counted.runs.filter((key) => key === 'cut')).toHaveLength(1);
   });
 
-  test('what is not kept, not known or not theirs is refused, never replayed', async () => {
+  test('expired, unknown and foreign event ids are refused, never replayed', async () => {
     const session = await Session.open(a);
     const call = session.call(a, 'counted__ticks', { key: 'many', count: 80, every: 0, size: 20_000 }, true);
     await call.exchange.until(({ params }) => params?.progress === 1);
@@ -136,7 +136,7 @@ describe.each(CLUSTERS)('a session on two replicas over %s', (engine) => {
     expect(await session.as(BOB).status(b, late)).toBe(404);
   });
 
-  test('a question asked through A is answered through B (BR-06)', async () => {
+  test('a question sent through A is answered through B (BR-06)', async () => {
     const session = await Session.open(a, FORM);
     const { exchange, id } = session.call(a, 'asking__ask', { key: 'br06' });
     const question = await exchange.until(({ method }) => method === 'elicitation/create');

@@ -80,7 +80,7 @@ test('the curl line shows the front card in the quickstart', async () => {
   }
 });
 
-test('the hint leads to its agent, and the answer says so', async () => {
+test('the hint selects its agent, and the answer names it', async () => {
   const { result } = await rpc(
     `${gateway.url}/a2a`,
     'SendMessage',

@@ -21,7 +21,7 @@ interface Quickstart {
   readonly process: ChildProcess;
   readonly url: string;
   readonly output: string;
-  /** Ctrl-C, as a terminal sends it: to everybody in the foreground. */
+  /** Sends SIGINT to the whole foreground process group, as a terminal does on Ctrl-C. */
   interrupt(): Promise<void>;
 }
 
@@ -96,13 +96,13 @@ describe('npm start', () => {
     expect(output).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f]/);
   });
 
-  test('would listen on 127.0.0.1:4600 if nobody said otherwise', async () => {
+  test('listens on 127.0.0.1:4600 by default', async () => {
     const env = { PATH: process.env['PATH'] };
     const { stdout } = await run(process.execPath, ['bin/parley.js', 'config', 'check'], { cwd: folder, env });
     expect(stdout).toContain('listen: 127.0.0.1:4600\n');
   });
 
-  test('the client configuration for HTTP works as printed, with a genuine modern client', async () => {
+  test('the printed client configuration for HTTP works with a real modern client', async () => {
     const [printed] = configurations();
     expect(printed).toEqual({ mcpServers: { parley: { type: 'http', url: `${quickstart.url}/mcp` } } });
     const client = new Client(
@@ -117,7 +117,7 @@ describe('npm start', () => {
     await client.close();
   });
 
-  test('the client configuration for stdio works as printed, with a genuine client of the handshake', async () => {
+  test('the printed client configuration for stdio works with a real legacy client', async () => {
     const [, printed] = configurations();
     const { command, args, env } = printed!.mcpServers['parley']!;
     const client = new LegacyClient({ name: 'newcomer', version: '1' });
@@ -140,7 +140,7 @@ describe('npm start', () => {
     mcpServers: Record<string, { url?: string; command?: string; args?: string[]; env?: Record<string, string> }>;
   }
 
-  /** What is printed to be pasted, in order. */
+  /** The printed client configurations, in order. */
   function configurations(): ClientConfiguration[] {
     const printed = quickstart.output.match(/^ {2}\{\n[\s\S]*?^ {2}\}$/gm) ?? [];
     return printed.map((text) => JSON.parse(text) as ClientConfiguration);
@@ -151,7 +151,7 @@ describe('the curl lines of docs/clients.md and the README', () => {
   const linesOf = (name: string): string[] => readFileSync(path.join(ROOT, name), 'utf8').match(/^curl .*$/gm) ?? [];
   const lines = linesOf('docs/clients.md');
 
-  /** As pasted, but for the port, which another program may have. */
+  /** Runs a line as pasted, with another port, because another program may use the default one. */
   async function paste(line: string): Promise<{ result: Record<string, unknown> }> {
     expect(line).toContain('http://127.0.0.1:4600/');
     const { stdout } = await run('sh', ['-c', line.replace('http://127.0.0.1:4600', quickstart.url)]);
@@ -178,7 +178,7 @@ describe('the curl lines of docs/clients.md and the README', () => {
     expect(result).toMatchObject({ protocolVersion: '2025-06-18', serverInfo: { name: 'parley' } });
   });
 
-  test('the question they invite to is asked, and its answer ends the call', async () => {
+  test('the suggested call asks its question, and the answer ends the call', async () => {
     const asking = lines[1]!
       .replace('clientCapabilities":{}', 'clientCapabilities":{"elicitation":{}}')
       .replace('"mile"', '"gallon"')
@@ -205,7 +205,7 @@ test.each(['', 'serve', 'stdio', 'config check'])('parley %s --help', async (com
   expect(stderr).toBe('');
 });
 
-describe('nothing of the quickstart outlives it', () => {
+describe('no process of the quickstart survives', () => {
   test('after Ctrl-C', async () => {
     expect(running(folder).some((command) => command.includes('clock.mjs'))).toBe(true);
     await quickstart.interrupt();
@@ -222,7 +222,7 @@ describe('nothing of the quickstart outlives it', () => {
   });
 });
 
-test('a variable that is wrong ends it with a sentence, and leaves nothing behind', async () => {
+test('an invalid variable ends the start with a one-line error, and no process survives', async () => {
   const child = start(folder, process.execPath, [path.join(folder, 'bin/parley.js'), 'serve'], {
     PARLEY_TIMEOUTS_CALL: '5x',
   });

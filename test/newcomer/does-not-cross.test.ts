@@ -1,6 +1,6 @@
 /**
- * What does not cross the gateway. Each line of that section of docs/compatibility.md names one of these tests. The peers
- * are made of plain messages, because the SDKs would not let them misbehave.
+ * What does not cross the gateway. Each line of that section of docs/compatibility.md names one of these tests. The
+ * peers are made of plain messages, because the SDKs would not let them misbehave.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -58,7 +58,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a peer was told so far. */
+/** The messages that a peer has received so far. */
 function told(name: 'legacy' | 'modern'): Json[] {
   try {
     const lines = readFileSync(join(folder, name), 'utf8').split('\n').filter(Boolean);
@@ -68,7 +68,7 @@ function told(name: 'legacy' | 'modern'): Json[] {
   }
 }
 
-/** What a peer is told while something happens, and a little after. */
+/** The messages that a peer receives during an action and shortly after it. */
 async function toldDuring(name: 'legacy' | 'modern', act: () => Promise<unknown>): Promise<Json[]> {
   const before = told(name).length;
   await act();
@@ -79,7 +79,7 @@ async function toldDuring(name: 'legacy' | 'modern', act: () => Promise<unknown>
 const replies = (messages: Json[]): Json[] => messages.filter((message) => message['method'] === undefined);
 
 describe('questions', () => {
-  test('NX-01 a question outside of any call is refused to the server', async () => {
+  test('NX-01 a question of a server outside of any call is refused', async () => {
     let answer: Answer | undefined;
     const messages = await toldDuring('legacy', async () => {
       answer = await callTool(legacy, 'ask_later', {}, { capabilities: FORM });
@@ -88,7 +88,7 @@ describe('questions', () => {
     expect(replies(messages)).toMatchObject([{ error: { code: -32602 } }]);
   });
 
-  test('NX-02 a question in the middle of a completion is refused to the server', async () => {
+  test('NX-02 a question of a server during a completion is refused', async () => {
     const ref = { type: 'ref/resource', uri: 'legacy://{name}' };
     const messages = await toldDuring('legacy', async () => {
       const params = { ref, argument: { name: 'name', value: '' } };
@@ -106,20 +106,20 @@ describe('questions', () => {
     ['2025-06-18', 'sample_tools', { sampling: { tools: {} } }],
     ['2024-11-05', 'sample_audio', { sampling: {} }],
   ])(
-    'NX-03 a question the revision of the client has no words for is not asked: %s, %s',
+    'NX-03 a question that the client revision cannot express is not asked: %s, %s',
     async (revision, tool, capabilities) => {
       const client = await LegacyClient.open(modernServer, revision, capabilities, () => ({
         result: { action: 'accept' },
       }));
       const { messages, result, error } = await client.call(tool);
       expect(messages.filter((message) => 'method' in message)).toEqual([]);
-      // Refused in words, or answered for the client with what the protocol has for it: a cancelled form.
+      // Refused with an error, or answered on behalf of the client with a cancelled form.
       if (error === undefined && result?.['isError'] !== true)
         expect(textOf({ result, error } as Answer)).toContain('"cancel"');
     },
   );
 
-  test('NX-04 what went wrong while a client answered reaches a modern server as a cancelled form, or ends the call', async () => {
+  test('NX-04 an error of the client while it answers reaches a modern server as a cancelled form, or ends the call', async () => {
     const capabilities = { ...FORM, sampling: {} };
     const client = await LegacyClient.open(modernServer, '2025-11-25', capabilities);
     expect(JSON.parse(textOf(await client.call('ask'))).answers).toEqual({ one: { action: 'cancel' } });
@@ -127,14 +127,14 @@ describe('questions', () => {
     expect(error !== undefined || result?.['isError'] === true).toBe(true);
   });
 
-  test('NX-05 includeContext is taken out of sampling', async () => {
+  test('NX-05 includeContext is removed from sampling requests', async () => {
     const { result } = await callTool(legacy, 'sample', {}, { capabilities: { sampling: { context: {} } } });
     const [question] = Object.values(result?.['inputRequests'] as Record<string, { params: Json }>);
     expect(question?.params).toMatchObject({ maxTokens: 9 });
     expect(question?.params).not.toHaveProperty('includeContext');
   });
 
-  test('NX-06 a parked call does not survive its gateway: the answer is refused, and the tool is not run again', async () => {
+  test('NX-06 a parked call ends with its gateway: the answer is refused, and the tool does not run again', async () => {
     const data = join(folder, 'data');
     const first = await startGateway({ servers }, { data });
     const asked = await callTool(`${first.url}/mcp/legacy`, 'ask', {}, { capabilities: FORM });
@@ -170,7 +170,7 @@ describe('questions', () => {
   });
 });
 
-describe('messages beside the call', () => {
+describe('messages outside of calls', () => {
   test('NX-08 log lines of a server on stdio are dropped when two calls are under way', async () => {
     const log = (ms: number): Promise<Answer> =>
       callTool(legacy, 'log', { ms }, { meta: { 'io.modelcontextprotocol/logLevel': 'debug' } });
@@ -200,7 +200,7 @@ describe('messages beside the call', () => {
     expect(messages.map(({ method }) => method)).not.toContain('ping');
   });
 
-  test('NX-48 of more progress than anybody reads the newest is told, and a flood ends its call', async () => {
+  test('NX-48 of more progress than a client reads it gets the newest, and a flood ends its call', async () => {
     const report = (times: number): Promise<Answer> =>
       callTool(legacy, 'report', { times }, { meta: { progressToken: 'p' } });
     const progress = ({ messages }: Answer): unknown[] =>
@@ -216,7 +216,7 @@ describe('messages beside the call', () => {
     expect(flood.error?.data).toMatchObject({ outcome: 'unknown' });
   });
 
-  test('NX-11 methods no revision knows are refused where all servers are seen', async () => {
+  test('NX-11 methods that no revision has are refused at the endpoint for all servers', async () => {
     const messages = await toldDuring('modern', async () => {
       const { status, error } = await modern(all, 'example/odd');
       expect({ status, code: error?.code }).toEqual({ status: 404, code: -32601 });
@@ -226,12 +226,12 @@ describe('messages beside the call', () => {
 });
 
 describe('sessions and streams', () => {
-  test('NX-12 a legacy server has no session for each conversation of a modern client', async () => {
+  test('NX-12 a legacy server does not get one session per conversation of a modern client', async () => {
     expect(textOf(await callTool(legacy, 'remember', { what: 'one conversation' }))).toBe('one conversation');
     expect(textOf(await callTool(legacy, 'recall'))).toBe('one conversation');
   });
 
-  test('NX-13 a modern client that loses its stream has cancelled the call', async () => {
+  test('NX-13 a modern client that loses its stream thereby cancels the call', async () => {
     const messages = await toldDuring('legacy', async () => {
       const lost = callTool(legacy, 'slow', {}, { signal: AbortSignal.timeout(300) });
       await expect(lost).rejects.toThrow();
@@ -239,7 +239,7 @@ describe('sessions and streams', () => {
     expect(messages.map(({ method }) => method)).toContain('notifications/cancelled');
   });
 
-  test('NX-14 a call whose server is gone is not sent again; the error says that it may have run', async () => {
+  test('NX-14 a call whose server died is not sent again; the error says that it may have run', async () => {
     let answer: Answer | undefined;
     const messages = await toldDuring('legacy', async () => {
       answer = await callTool(legacy, 'crash');
@@ -259,7 +259,7 @@ describe('sessions and streams', () => {
 });
 
 describe('results and lists', () => {
-  test.each(LEGACY_REVISIONS)('NX-16 structured output that %s has no words for becomes text', async (revision) => {
+  test.each(LEGACY_REVISIONS)('NX-16 structured output that %s cannot express becomes text', async (revision) => {
     const client = await LegacyClient.open(modernServer, revision);
     const { result } = await client.call('number');
     expect(result).toEqual({ content: [{ type: 'text', text: '42' }] });
@@ -288,7 +288,7 @@ describe('results and lists', () => {
     expect((await next.call('rich')).result?.['content']).toMatchObject([{ type: 'audio' }, { type: 'text' }]);
   });
 
-  test('NX-18 unknown extensions pass where a client sees one server, and not where it sees all', async () => {
+  test('NX-18 unknown extensions pass at the endpoint of one server, and not at the endpoint for all', async () => {
     const capabilities = { extensions: { 'com.example/odd': {} } };
     const reached = async (url: string, tool: string): Promise<Json> =>
       JSON.parse(textOf(await callTool(url, tool, {}, { capabilities }))).capabilities;
@@ -296,7 +296,7 @@ describe('results and lists', () => {
     expect(await reached(all, 'modern__seen')).not.toHaveProperty('extensions');
   });
 
-  test('NX-49 lists do not depend on extensions that are unknown', async () => {
+  test('NX-49 lists do not depend on unknown extensions', async () => {
     const capabilities = { roots: {}, extensions: { 'com.example/odd': {} } };
     const messages = await toldDuring('modern', () => modern(modernServer, 'tools/list', {}, { capabilities }));
     const list = messages.find(({ body }) => String(body).includes('"tools/list"'));
@@ -312,14 +312,14 @@ describe('results and lists', () => {
     expect(client.initialized['capabilities']).not.toHaveProperty('experimental');
   });
 
-  test('NX-20 a resource that two servers have is refused with the candidates', async () => {
+  test('NX-20 a resource URI of two servers is refused, and the error names the candidates', async () => {
     const { error } = await modern(all, 'resources/read', { uri: 'shared://both' });
     expect(error).toMatchObject({ code: -32602, data: { candidates: ['legacy', 'modern'] } });
     const { result } = await modern(legacy, 'resources/read', { uri: 'shared://both' });
     expect(result).toMatchObject({ contents: [{ text: 'legacy' }] });
   });
 
-  test('NX-21 names over 64 characters are shortened where all servers are seen', async () => {
+  test('NX-21 names over 64 characters are shortened at the endpoint for all servers', async () => {
     const names = async (url: string): Promise<string[]> =>
       ((await modern(url, 'tools/list')).result!['tools'] as { name: string }[]).map(({ name }) => name);
     const own = (await names(legacy)).find((name) => name.startsWith('a_tool'));
@@ -330,8 +330,8 @@ describe('results and lists', () => {
   });
 });
 
-describe('the way itself', () => {
-  test('NX-22 headers of the caller, its credentials among them, do not reach a server', async () => {
+describe('transport', () => {
+  test('NX-22 headers and credentials of the caller do not reach a server', async () => {
     const headers = { authorization: 'Bearer of-the-caller', cookie: 'a=b', 'x-anything': 'else' };
     const seen = JSON.parse(textOf(await callTool(modernServer, 'seen', {}, { headers }))).headers as Json;
     for (const name of Object.keys(headers)) expect(seen).not.toHaveProperty(name);
@@ -353,7 +353,7 @@ describe('the way itself', () => {
     expect(messages.filter(({ path }) => path === '/mcp')).toEqual([]);
   });
 
-  test('NX-25 requests over the size, depth or number of members that is set are refused', async () => {
+  test('NX-25 requests over the configured size, depth or number of members are refused', async () => {
     const messages = await toldDuring('modern', async () => {
       expect((await callTool(modernServer, 'seen', { long: 'x'.repeat(70_000) })).status).toBe(413);
       let deep: Json = {};
@@ -445,8 +445,8 @@ describe('agents', () => {
     heard.findLast((each) => method.test(each.method))!;
   const parts = (...texts: string[]): Json[] => texts.map((text) => ({ text }));
 
-  describe('from version to version, and over gRPC', () => {
-    test('NX-26 gRPC carries what its proto names, and numbers as doubles', async () => {
+  describe('between versions, and over gRPC', () => {
+    test('NX-26 gRPC carries only the fields of its proto, and numbers as doubles', async () => {
       const digits = '12345678901234567890123';
       const odd = `{"data":{"many":${digits}},"oddPart":1}`;
       const made = JSON.stringify(task('exact', 'COMPLETED', { artifacts: [] })).replace(
@@ -493,7 +493,7 @@ describe('agents', () => {
       }
     }
 
-    test('NX-27 the tenant a caller names reaches no agent', async () => {
+    test('NX-27 the tenant of a request does not reach an agent', async () => {
       one.says = () => ({ result: { task: task('tenant-1', 'COMPLETED') } });
       await ask('one', 'SendMessage', { tenant: 'of-the-caller', message: message('tenant') });
       expect(lastOf(one).text).not.toContain('of-the-caller');
@@ -502,7 +502,7 @@ describe('agents', () => {
       expect(lastOf(three).text).not.toContain('of-the-caller');
     });
 
-    test('NX-28 the proto of 0.3 has no place for some of a message', async () => {
+    test('NX-28 the proto of 0.3 lacks some fields of a message', async () => {
       threeRest.says = () => ({
         result: { task: { id: 'proto', contextId: 'c', status: { state: 'TASK_STATE_INPUT_REQUIRED' } } },
       });
@@ -552,7 +552,7 @@ describe('agents', () => {
       ['rejected', { task: task('rejected', 'REJECTED', { artifacts: [NAMED] }) }, 'failed'],
       ['auth-required', { task: task('waits', 'AUTH_REQUIRED') }, 'input-required'],
     ];
-    test.each(TOLD)('NX-30 a client of 0.1 is told %s in the states it knows', async (what, result, state) => {
+    test.each(TOLD)('NX-30 a client of 0.1 gets %s as a state that 0.1 has', async (what, result, state) => {
       one.says = () => ({ result });
       const { result: told, text } = await askFirst('one', 'tasks/send', {
         id: `mine-${state}`,
@@ -565,7 +565,7 @@ describe('agents', () => {
         expect(told).toMatchObject({ metadata: { 'https://parley.dev/a2a/state': expect.any(String) } });
     });
 
-    test('NX-31 a client of 0.1 has one webhook for a task', async () => {
+    test('NX-31 a client of 0.1 has one webhook per task', async () => {
       one.says = () => ({ result: { task: task('hooked', 'INPUT_REQUIRED') } });
       await askFirst('one', 'tasks/send', {
         id: 'hooks',
@@ -580,7 +580,7 @@ describe('agents', () => {
       expect(result!['configs']).toMatchObject([{ url: 'http://127.0.0.1:9/b' }]);
     });
 
-    test('NX-32 what went with 1.0 does not come back to 0.3', async () => {
+    test('NX-32 fields of 0.3 that 1.0 removed are not restored', async () => {
       const { capabilities } = (await cardOf('three', '0.3')) as { capabilities: Json };
       expect(capabilities).toMatchObject({ streaming: true });
       expect(capabilities).not.toHaveProperty('stateTransitionHistory', true);
@@ -608,8 +608,8 @@ describe('agents', () => {
     });
   });
 
-  describe('on the way', () => {
-    test('NX-33 the card is one of the gateway; the original stands beside it', async () => {
+  describe('in transit', () => {
+    test('NX-33 clients see a card of the gateway; the original card is available next to it', async () => {
       const card = await cardOf('one');
       const text = JSON.stringify(card);
       for (const lost of ['deviceCode', 'nobodyKnows', one.url]) expect(text).not.toContain(lost);
@@ -620,7 +620,7 @@ describe('agents', () => {
       expect(original['card']).toMatchObject({ nobodyKnows: 'this', signatures: [{ signature: 'AAAA' }] });
     });
 
-    test('NX-34 headers of the caller, its credentials among them, do not reach an agent', async () => {
+    test('NX-34 headers and credentials of the caller do not reach an agent', async () => {
       one.says = () => ({ result: { task: task('headers', 'COMPLETED') } });
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
       await send('one', 'headers', {}, { cookie: 'a=b', 'x-anything': 'else', traceparent });
@@ -645,7 +645,7 @@ describe('agents', () => {
       expect(lastOf(one, /push/i).params).toMatchObject({ url: expect.stringContaining(`${testbed.url}/a2a/push/`) });
     });
 
-    test('NX-36 of extensions the caller is told those it asked for and the card has', async () => {
+    test('NX-36 the caller sees the extensions that it requested and the card has', async () => {
       const [known, odd] = ['https://example.com/known', 'https://example.com/odd'];
       one.says = () => ({
         result: { task: task('extended', 'COMPLETED') },
@@ -655,7 +655,7 @@ describe('agents', () => {
       expect(headers.get('a2a-extensions')).toBe(known);
     });
 
-    test('NX-37 whoever joins a task is told how it stands, not what was', async () => {
+    test('NX-37 a late subscriber gets the current task, not its past events', async () => {
       const chunk = (text: string): Json => ({
         artifactUpdate: {
           ...{ taskId: 'joined', contextId: 'context-of-joined', append: text !== 'one' },
@@ -681,7 +681,7 @@ describe('agents', () => {
       expect((await all).events.filter((event) => 'artifactUpdate' in event)).toHaveLength(3);
     });
 
-    test('NX-38 a reader that is far behind is told how the task stands, not each step', async () => {
+    test('NX-38 a reader that is far behind gets the current task, not each event', async () => {
       const ids = { taskId: 'far', contextId: 'context-of-far' };
       const long = 'x'.repeat(4_000);
       const steps = Array.from({ length: 5_000 }, (_, n) => ({
@@ -713,7 +713,7 @@ describe('agents', () => {
       expect(events.length).toBeLessThan(steps.length);
     });
 
-    test('NX-39 of a task that is kept, pieces of text beyond the parts allowed are joined', async () => {
+    test('NX-39 in a stored task text parts beyond the limit are joined', async () => {
       const ids = { taskId: 'pieces', contextId: 'context-of-pieces' };
       const pieces = Array.from({ length: 12 }, (_, n) => ({
         artifactUpdate: { ...ids, artifact: { artifactId: 'a', parts: parts(`${n} `) }, append: n > 0 },
@@ -730,7 +730,7 @@ describe('agents', () => {
       expect(error).toMatchObject({ code: -32602 });
     });
 
-    test('NX-40 what an agent cannot do is not refused, since the gateway does it', async () => {
+    test('NX-40 functions that an agent lacks are not refused, because the gateway provides them', async () => {
       plain.says = () => ({ result: { task: task('plain', 'INPUT_REQUIRED') } });
       const { events } = await ask('plain', 'SendStreamingMessage', { message: message('stream') });
       expect(events[0]).toMatchObject({ task: { id: 'plain' } });
@@ -746,7 +746,7 @@ describe('agents', () => {
       expect(new Set(plain.heard.map(({ method }) => method))).toEqual(new Set(['SendMessage']));
     });
 
-    test('NX-41 redirects of an agent are not followed, and no private address is posted to', async () => {
+    test('NX-41 redirects of an agent are not followed, and private addresses get no requests', async () => {
       one.says = () => ({ status: 307, headers: { location: `${plain.url}/` } });
       const before = plain.heard.length;
       expect((await send('one', 'moved')).error).toBeDefined();
@@ -763,7 +763,7 @@ describe('agents', () => {
       expect(error).toMatchObject({ code: -32602 });
     });
 
-    test('NX-42 a message that came through too many gateways goes no further', async () => {
+    test('NX-42 a message that passed too many gateways is refused', async () => {
       const before = one.heard.length;
       const metadata = { 'https://parley.dev/a2a/hops/v1': Array.from({ length: 9 }, (_, n) => `gateway-${n}/one`) };
       const { error } = await ask('one', 'SendMessage', { message: message('loop'), metadata });
@@ -780,7 +780,7 @@ describe('agents', () => {
       return result!['task'] as Json;
     };
 
-    test('NX-43 toward MCP there are no pieces, histories, extensions, tenants and webhooks', async () => {
+    test('NX-43 chunks, histories, extensions, tenants and webhooks do not cross to MCP', async () => {
       const ids = { taskId: 'as-a-tool', contextId: 'context-of-as-a-tool' };
       const piece = (text: string): Json => ({
         artifactUpdate: { ...ids, artifact: { artifactId: 'a', parts: parts(text) }, append: text !== 'one ' },
@@ -805,7 +805,7 @@ describe('agents', () => {
       expect(params).not.toHaveProperty('configuration.taskPushNotificationConfig');
     });
 
-    test('NX-44 of a tool an A2A card has its words and schemas; hints become tags, icons and annotations stay', async () => {
+    test('NX-44 an A2A card has the texts and schemas of a tool; hints become tags; icons and annotations do not cross', async () => {
       const { skills } = (await cardOf('desk')) as { skills: Json[] };
       const seen = skills.find(({ id }) => id === 'modern__seen')!;
       expect(seen).toMatchObject({ name: 'Seen', tags: ['mcp', 'readOnlyHint'] });
@@ -822,7 +822,7 @@ describe('agents', () => {
       expect(JSON.stringify(await desk('odd__say'))).not.toMatch(/audience|a-result/);
     });
 
-    test('NX-45 prompts and resources are no skills', async () => {
+    test('NX-45 prompts and resources do not become skills', async () => {
       const { skills } = (await cardOf('desk')) as { skills: { id: string }[] };
       const { result } = await modern(mcp(), 'tools/list', {}, { headers: ADA });
       const tools = (result!['tools'] as { name: string }[]).map(({ name }) => name);
@@ -830,7 +830,7 @@ describe('agents', () => {
       for (const { id } of skills) expect(tools).toContain(id);
     });
 
-    test('NX-46 a tool that asks for a model is not given one of an A2A client', async () => {
+    test('NX-46 a tool that requests sampling does not get the model of an A2A client', async () => {
       expect(await desk('modern__sample')).toMatchObject({ status: { state: 'TASK_STATE_FAILED' } });
       const messages = await toldDuring('legacy', () => desk('legacy__sample'));
       expect(replies(messages).filter(({ id }) => String(id).startsWith('ask-'))).toMatchObject([{ error: {} }]);
@@ -839,7 +839,7 @@ describe('agents', () => {
       }
     });
 
-    test('NX-47 a server of sessions has none for each conversation of an A2A client', async () => {
+    test('NX-47 a legacy server does not get one session per conversation of an A2A client', async () => {
       const one = await desk('legacy__remember', { what: 'of one conversation' }, { contextId: 'conversation-1' });
       expect(one).toMatchObject({ contextId: 'conversation-1', status: { state: 'TASK_STATE_COMPLETED' } });
       const other = await desk('legacy__recall', {}, { contextId: 'conversation-2' });

@@ -1,4 +1,4 @@
-/** The package as `npm pack` makes it, installed into an empty folder and run with npx under each Node that is supported. */
+/** The package that `npm pack` makes, installed into an empty folder and run with npx under each supported Node. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -33,7 +33,7 @@ beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'parley-package-'));
   const source = cleanCopy();
   try {
-    // What an older build left behind must not be packed.
+    // Files of an older build must not be packed.
     mkdirSync(path.join(source, 'dist'));
     writeFileSync(path.join(source, 'dist', 'stale.js'), '');
     await run('npm', ['pack', '--pack-destination', folder], { cwd: source, timeout: LIMIT });
@@ -50,7 +50,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }));
 
 describe('npm pack', () => {
-  test('builds first, from nothing', () => {
+  test('builds from a clean state first', () => {
     expect(files).toContain('dist/cli/main.js');
     expect(files).not.toContain('dist/stale.js');
   });
@@ -86,7 +86,7 @@ describe.each([20, 22, 24])('npx parley under Node %i', (major) => {
       PATH: `${programs}${path.delimiter}${process.env['PATH'] ?? ''}`,
       PARLEY_LISTEN: '127.0.0.1:0',
     };
-    // The empty folder: npm makes it a package with the one dependency.
+    // An empty folder, which npm turns into a package with one dependency.
     home = path.join(home, 'project');
     mkdirSync(home);
     writeFileSync(path.join(home, 'package.json'), '{ "private": true }');
@@ -107,15 +107,15 @@ describe.each([20, 22, 24])('npx parley under Node %i', (major) => {
     await exit;
   }
 
-  test('tells its version', async () => {
+  test('prints its version', async () => {
     expect((await run('node', ['--version'], { env })).stdout).toMatch(new RegExp(`^v${major}\\.`));
     const { stdout, stderr } = await run('npx', ['parley', '--version'], { cwd: home, env });
     expect(stdout).toBe(`${version}\n`);
-    // Of npm's own warnings there may be some.
+    // npm itself may print warnings.
     expect(stderr.split('\n').filter((line) => !/^npm |^$/.test(line))).toEqual([]);
   });
 
-  test('serves a genuine client', async () => {
+  test('serves a real client', async () => {
     const child = spawn('npx', ['parley', 'serve'], {
       cwd: home,
       env,

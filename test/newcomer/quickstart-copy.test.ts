@@ -1,4 +1,4 @@
-/** The last hint of the quickstart, followed to the letter: its configuration works wherever it is copied to. */
+/** Follows the last hint of the quickstart: its configuration works after it is copied to another folder. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -48,7 +48,7 @@ async function stop(): Promise<void> {
   await exit;
 }
 
-/** Copies what the hint of the quickstart says to copy, to where it says. */
+/** Copies the file as the hint of the quickstart says. */
 async function followHint(): Promise<string> {
   const { output } = await start(/Stop with Ctrl-C/);
   await stop();
@@ -57,7 +57,7 @@ async function followHint(): Promise<string> {
   return path.resolve(folder, to!);
 }
 
-test('the copy is valid and serves the same tools, which work', async () => {
+test('the copy is valid, and its tools work', async () => {
   const copy = await followHint();
   const { stdout } = await promisify(execFile)(process.execPath, [BIN, 'config', 'check'], { cwd: folder, env: env() });
   expect(stdout.split('\n')[0]).toBe(`# ${copy}: valid`);
@@ -85,7 +85,7 @@ test('the copy is valid and serves the same tools, which work', async () => {
   expect(card.skills).toHaveLength(4);
 });
 
-test('the copy can be changed: one server goes, one comes', async () => {
+test('the copy can be changed: one server is removed, one is added', async () => {
   const copy = await followHint();
   const server = path.join(folder, 'own.mjs');
   copyFileSync(path.join(path.dirname(BIN), '../examples/units.mjs'), server);

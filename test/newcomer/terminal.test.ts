@@ -1,4 +1,4 @@
-/** What a person sees at a terminal, with a configuration of their own. */
+/** The output on a terminal, with the user's own configuration. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -42,15 +42,15 @@ function start(
 }
 
 const UNITS = { command: process.execPath, args: [path.join(EXAMPLES, 'units.mjs')] };
-/** Never answers, and never ends by itself. */
+/** A server that never answers and never exits. */
 const SILENT = { command: process.execPath, args: ['-e', 'process.stdin.resume()'] };
 const CRASHING = { command: process.execPath, args: ['-e', 'process.exit(3)'] };
 /** Nothing listens on the discard port. */
 const REFUSED = { url: 'http://127.0.0.1:9/mcp' };
 
 /**
- * Starts it and waits for the end of the summary. The summary does not wait for servers that a busy machine starts
- * slowly; there it is started again until none of them but `silent` is starting.
+ * Starts the gateway and waits for the end of the summary. On a busy machine the summary may show servers that are
+ * still starting; then the gateway is started again until only `silent` is starting.
  */
 async function started(config: object, options?: Parameters<typeof start>[1]): Promise<Terminal> {
   for (;;) {
@@ -61,7 +61,7 @@ async function started(config: object, options?: Parameters<typeof start>[1]): P
   }
 }
 
-/** The output with what differs from run to run in the same words. */
+/** The output with the parts that differ between runs replaced. */
 const steady = (text: string): string =>
   text
     .replace(/127\.0\.0\.1:\d{4,5}\b/g, '127.0.0.1:PORT')
@@ -69,7 +69,7 @@ const steady = (text: string): string =>
     .replace(/ +$/gm, '');
 
 describe('parley serve', () => {
-  test('shows a table, the endpoints and what to paste, and nothing else', async () => {
+  test('shows a table, the endpoints and the snippets, and nothing else', async () => {
     const { output } = await started({
       servers: { units: UNITS, off: { ...UNITS, enabled: false } },
       agents: { desk: { tools: ['units__*'] } },
@@ -100,7 +100,7 @@ Stop with Ctrl-C.
 `);
   });
 
-  test('says what is wrong, and does not wait for a server that is silent', async () => {
+  test('shows the problem of a server, and does not wait for a silent server', async () => {
     const { output } = await started({ servers: { units: UNITS, silent: SILENT, crash: CRASHING, gone: REFUSED } });
     const table = steady(output).split('\nServers\n')[1]!.split('\n\n')[0]!;
     expect(table).toMatch(/^ {2}units {3}up {8}2 tools TIME\n {2}silent {2}starting\n {2}crash {3}down {2,}\S.*\n/);
@@ -114,13 +114,13 @@ Stop with Ctrl-C.
     for (const line of table.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
   });
 
-  test('has colors on a terminal that knows them, unless NO_COLOR is set', async () => {
+  test('has colors on a terminal that supports them, unless NO_COLOR is set', async () => {
     const { output } = await started({ servers: { units: UNITS } }, { env: {} });
     expect(output).toContain('\u001b[32mup\u001b[0m');
     expect(output).toContain('\u001b[1mServers\u001b[0m');
   });
 
-  test('never sends what a server said to the terminal as it came', async () => {
+  test('never writes unescaped text of a server to the terminal', async () => {
     const shouting = {
       command: process.execPath,
       args: ['-e', 'console.error("\\u001b[2Jbad\\u009b31m key"); process.exit(3)'],
@@ -129,7 +129,7 @@ Stop with Ctrl-C.
     expect(output).not.toMatch(/[\u001b\u009b]/);
   });
 
-  test('shows a token to paste where one is asked for, and sends nobody to a page that asks for it', async () => {
+  test('shows a placeholder for a required token, and does not link to a page that needs it', async () => {
     const token = 'fP7xQ2mT9vLc4RjW8sKd3NbZ6yHg5UeA';
     const { output } = await started({ servers: { units: UNITS }, auth: { tokens: [{ name: 'ada', token }] } });
     expect(output).toContain('--header "Authorization: Bearer YOUR_TOKEN"');
@@ -137,7 +137,7 @@ Stop with Ctrl-C.
     expect(output).not.toContain(token);
   });
 
-  test('prints one line when a server goes down and one when it is back', async () => {
+  test('prints one line when a server goes down and one when it is up again', async () => {
     clock = await clockAt(0);
     const { port } = clock.address() as AddressInfo;
     const running = await started({ servers: { clock: { url: `http://127.0.0.1:${port}/mcp` } } });
@@ -155,13 +155,13 @@ Stop with Ctrl-C.
     expect(running.output.split('Stop with Ctrl-C.\n')[1]!.trimEnd().split('\n')).toHaveLength(2);
   });
 
-  /** Calls until the gateway has seen what became of the server. */
+  /** Calls until the gateway has noticed the new state of the server. */
   async function until(pattern: RegExp, running: Terminal, url: string): Promise<string> {
     for (; !pattern.test(running.output); await delay(100)) await call(url);
     return pattern.exec(running.output)![0];
   }
 
-  test('prints a line for each call at the level debug, and none without', async () => {
+  test('prints a line for each call at log level debug only', async () => {
     const quiet = await started({ servers: { units: UNITS } });
     await callUnits(quiet);
     expect(await quiet.interrupt()).toBe(0);
@@ -242,14 +242,14 @@ describe('parley serve for programs', () => {
       ms: expect.any(Number),
       revision: '1.0',
     });
-    // The tool that the agent is made of was called too.
+    // The tool behind the agent was called too.
     expect(running.output).toMatch(/"protocol":"mcp".*"tool":"list_units"/);
     const plain = running.output.split('\n').filter((text) => text !== '' && !text.startsWith('{'));
     expect(plain).toEqual([`Parley is listening on ${url}`]);
   });
 });
 
-/** A call, whatever becomes of it. */
+/** Makes a call and ignores its outcome. */
 async function call(url: string, params: object = { name: 'clock__now', arguments: {} }): Promise<void> {
   const { name } = params as { name: string };
   const meta = {

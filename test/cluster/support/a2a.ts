@@ -1,4 +1,4 @@
-/** Genuine agents behind several replicas, clients that may go to any of them, and what they heard. */
+/** Real agents behind several replicas, clients of any replica, and recorders of their events. */
 import pg from 'pg';
 import type { Column, RunningAgent } from '../../fixtures/a2a/agent.js';
 import { COLUMNS, startAgent } from '../../fixtures/a2a/agents.js';
@@ -8,7 +8,7 @@ import { type Event, type State, type Task, TERMINAL } from '../../fixtures/a2a/
 import type { GatewayConfig } from '../../support/gateway.js';
 import { ALICE } from './replicas.js';
 
-/** How long a replica may be silent before another takes its tasks over, and how often it is looked for such. */
+/** The lease of a follower, and the interval at which replicas look for expired leases. */
 export const LEASE = 6_000;
 export const NOTICED = LEASE + LEASE / 3 + 2_000;
 
@@ -36,15 +36,15 @@ export const piecesOf = (task: Task | undefined): string[] =>
 
 export const numbers = (count: number): string[] => Array.from({ length: count }, (_, i) => `${i + 1}`);
 
-/** Reads a stream to its end, and keeps what a client would make of it. */
+/** Reads a stream to its end, and keeps the task as a client would build it. */
 export class Listener {
   readonly events: Event[] = [];
-  /** When each of them came. */
+  /** The arrival time of each event. */
   readonly at: number[] = [];
   pieces: string[] = [];
   states: State[] = [];
   error: Error | undefined;
-  /** Events that came after the task was over. */
+  /** The number of events after the end of the task. */
   late = 0;
   over = false;
   readonly ended: Promise<void>;
@@ -89,13 +89,13 @@ export class Listener {
 
 export interface StoredTask {
   readonly state: string;
-  /** Which replica follows it; empty where none does. */
+  /** The replica that follows the task; empty if none does. */
   readonly follower: string;
   readonly seq: number;
   readonly events: readonly { readonly seq: number; readonly event: Record<string, unknown> }[];
 }
 
-/** A task as it stands in the database. */
+/** A task as stored in the database. */
 export async function storedTask(db: string, id: string): Promise<StoredTask> {
   const client = new pg.Client({ connectionString: db });
   await client.connect();
@@ -118,7 +118,7 @@ const stateOf = (event: Record<string, unknown>): string | undefined => {
   return (task ?? statusUpdate)?.status.state;
 };
 
-/** What is wrong with the numbers and the order of a finished task's events; nothing, if all is well. */
+/** The faults in the numbers and the order of a finished task's events; empty if there are none. */
 export function faultsOf({ seq: last, events, state }: StoredTask): string[] {
   const faults: string[] = [];
   const seqs = events.map(({ seq }) => seq);
@@ -130,7 +130,7 @@ export function faultsOf({ seq: last, events, state }: StoredTask): string[] {
   return faults;
 }
 
-/** The pieces that the written events tell, one after the other; a snapshot among them would tell some a second time. */
+/** The text pieces in the stored events, in order; a snapshot among them would repeat some. */
 export function piecesWritten({ events }: StoredTask): string[] {
   return events.slice(1).flatMap(({ event }) => {
     const { artifactUpdate, task } = event as {
@@ -142,7 +142,7 @@ export function piecesWritten({ events }: StoredTask): string[] {
   });
 }
 
-/** The numbers within a task that notifications carry in their ids, each once, in the order in which it first came. */
+/** The sequence numbers in the ids of notifications, each once, in the order of first arrival. */
 export function deliveredNumbers(ids: readonly string[]): number[] {
   return [...new Set(ids)].map((id) => Number(id.split('.').at(-1)));
 }

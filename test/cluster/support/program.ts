@@ -1,4 +1,4 @@
-/** The program of `stdio.mjs` as a server of several replicas: who runs it, and what it did. */
+/** The program `stdio.mjs` as a stdio server of several replicas: its owner and its record of calls. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ export class Program {
     return this.entries().filter(({ kind }) => kind === 'started').length;
   }
 
-  /** Which of the replicas run it now, by the processes under them. */
+  /** The replicas that run the program now, found by their child processes. */
   async owners(replicas: readonly Replica[]): Promise<Replica[]> {
     const found: Replica[] = [];
     for (const replica of replicas) {

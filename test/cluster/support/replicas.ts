@@ -26,16 +26,16 @@ export interface Replicas {
   readonly redis: Service | undefined;
   /** The address of the database that the next replicas use. */
   readonly db: string;
-  /** `options` are those of each replica in turn; `through` is the port of a proxy to their bus. */
+  /** `options` has one entry per replica; `through` is the port of a proxy to the bus. */
   start(
     count: number,
     config: GatewayConfig,
     options?: readonly GatewayOptions[],
     way?: { readonly through?: number },
   ): Promise<Replica[]>;
-  /** Every text that is stored in a table, as somebody with a copy of the database would read it. */
+  /** All text in a table, as a reader of a copy of the database would see it. */
   stored(table: string): Promise<string>;
-  /** Stops the gateways; the next ones find empty engines. */
+  /** Stops the gateways and empties the engines. */
   reset(): Promise<void>;
   stop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** A session of the handshake era that may be carried on at any replica, message by message. */
+/** A legacy session that can use any replica for each message. */
 import { answerOf } from '../../era-bridge/support/clients.js';
 import { Exchange, type Json, type Message } from '../../era-bridge/support/wire.js';
 import { ALICE, type Replica } from './replicas.js';
@@ -36,7 +36,7 @@ export class Session {
     return session;
   }
 
-  /** The same session in the hands of somebody else. */
+  /** The same session id with the token of another caller. */
   as(token: string): Session {
     return new Session({ ...this.headers, authorization: `Bearer ${token}` });
   }

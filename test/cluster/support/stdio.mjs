@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The server of `era-bridge/legacy.mjs` as a program that says when its tools change. Keeps a ledger of what it did. */
+/** The server of `era-bridge/legacy.mjs` as a program that announces changes of its tools and records its calls. */
 
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -1,4 +1,4 @@
-/** Stateless calls, one after the other at every replica, as long as a test goes on: none may fail. */
+/** Sequential stateless calls at every replica for the duration of a test: none may fail. */
 import { ModernClient, textOf } from '../../era-bridge/support/clients.js';
 import { sleep } from '../../era-bridge/support/wire.js';
 import { ALICE, type Replica } from './replicas.js';
@@ -26,7 +26,7 @@ export class Traffic {
     }
   }
 
-  /** Ends it; returns the longest a call took. */
+  /** Ends the traffic; returns the longest time of a call. */
   async stop(): Promise<number> {
     this.going = false;
     await this.done;

@@ -1,4 +1,4 @@
-/** A server of 2025-11-25 over Streamable HTTP, outside of every replica, that counts what reaches it. */
+/** A server of 2025-11-25 over Streamable HTTP, separate from the replicas, that counts its calls. */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,11 +15,11 @@ const TOOL = (name: string): object => ({ name, inputSchema: { type: 'object' } 
 
 export class CountedServer {
   readonly runs: string[] = [];
-  /** Those of them that were answered. */
+  /** The keys of answered calls. */
   readonly over: string[] = [];
   readonly cancelled: unknown[] = [];
   readonly subscribed: string[] = [];
-  /** Which `ticks` no longer wait between one and the next. */
+  /** The calls of `ticks` that no longer pause between reports. */
   hurried: (key: string) => boolean = () => false;
   private readonly general = new Map<string, ServerResponse>();
   private readonly http: Server = createServer((req, res) => {
@@ -100,7 +100,7 @@ export class CountedServer {
     }
   }
 
-  /** `ticks` reports progress as often and as slowly as it is told, and a log line at debug level before its end. */
+  /** `ticks` reports progress with the given count and interval, and a debug log message before its end. */
   private async call({ params }: Rpc, res: ServerResponse, answer: (result: object) => string): Promise<void> {
     const { count = 0, every = 10, key = '', size = 0 } = params.arguments ?? {};
     this.runs.push(key);

@@ -1,4 +1,4 @@
-/** Agents and clients of A2A made of plain requests: what crosses is read from the wire, on both sides. */
+/** A2A agents and clients made of plain requests, so that tests see the bytes on both sides. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ export interface Heard {
   readonly params: Json;
 }
 
-/** What an agent answers: the text of a result, or events of a stream, with a pause before each that is a number. */
+/** The answer of an agent: the text of a result, or the events of a stream; a number among them is a pause. */
 export interface Said {
   readonly result?: string | Json;
   readonly events?: readonly (Json | number)[];
@@ -25,7 +25,7 @@ export interface Said {
 export interface WireAgent {
   readonly url: string;
   readonly heard: Heard[];
-  /** What it says to messages, or what else it was made for; of other methods it knows those of webhooks only. */
+  /** Makes the answer to messages and other configured methods; the agent also has the webhook methods. */
   says: (heard: Heard) => Said;
   close(): Promise<void>;
 }
@@ -95,14 +95,14 @@ export async function startAgent(card: (url: string) => Json, says = SENDS): Pro
 
 const ABOUT = {
   name: 'Wire',
-  description: 'Says what it is told to.',
+  description: 'Answers as the test configures it.',
   version: '1',
   defaultInputModes: ['text/plain', 'application/json', 'application/pdf'],
   defaultOutputModes: ['text/plain', 'application/json'],
   skills: [{ id: 'talk', name: 'Talk', description: 'Talks.', tags: ['talk'] }],
 };
 
-/** Cards, by how the agent is spoken to. */
+/** Cards, by version and binding. */
 export const CARDS = {
   '1.0': (url: string): Json => ({
     ...ABOUT,

@@ -1,4 +1,4 @@
-// A server of 2025-11-25 on stdio that does what well-behaved SDKs do not let one do. Records all it is told.
+// A stdio server of 2025-11-25 that misbehaves in ways that SDKs prevent. Records every message it receives.
 import { createInterface } from 'node:readline';
 import { record } from './record.mjs';
 
@@ -67,7 +67,7 @@ let asked = 0;
 const waiting = new Map();
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 
-/** What comes back, whatever it is. */
+/** Sends a request and resolves with the answer, a result or an error. */
 function ask(method, params) {
   const id = `ask-${++asked}`;
   send({ id, method, params });

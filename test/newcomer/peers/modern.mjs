@@ -1,4 +1,4 @@
-// A server of 2026-07-28 over HTTP that shows what reached it. Records all it is told.
+// An HTTP server of 2026-07-28 that returns its input. Records every message it receives.
 import { createServer } from 'node:http';
 import { record } from './record.mjs';
 
@@ -7,7 +7,7 @@ const text = (value) => ({
 });
 const META = 'io.modelcontextprotocol/';
 
-/** Asks one question, and tells what was answered. */
+/** A tool that asks one question and returns the answer. */
 const asks =
   (method, question) =>
   (_, { inputResponses, requestState }) =>
@@ -70,7 +70,7 @@ const methods = {
 const server = createServer(async (req, res) => {
   const body = Buffer.concat(await req.toArray()).toString();
   record({ path: req.url, body });
-  // A redirect from where somebody is expected to where nobody is to be sent.
+  // A redirect that the gateway must not follow.
   if (req.url === '/moved') return res.writeHead(307, { location: '/mcp' }).end();
   if (req.method !== 'POST') return res.writeHead(405).end();
   const { id, method, params } = JSON.parse(body);

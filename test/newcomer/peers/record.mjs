@@ -1,4 +1,4 @@
-// What a peer saw, one JSON line each, for the test to read.
+// Records the messages that a peer received, one JSON line each, for the test.
 import { appendFileSync } from 'node:fs';
 
 /** @param {object} entry */

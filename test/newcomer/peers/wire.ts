@@ -1,12 +1,12 @@
-/** Clients made of plain requests: what crosses is read from the wire, with no SDK in between to mend it. */
+/** Clients made of plain requests, so that no SDK repairs the messages on the wire. */
 export type Json = Record<string, unknown>;
 
 export interface Answer {
   readonly status: number;
   readonly session: string | undefined;
-  /** The messages of the body, of an event stream or of plain JSON. */
+  /** The messages of the body, an event stream or plain JSON. */
   readonly messages: Json[];
-  /** The answer among them. */
+  /** The result among the messages. */
   readonly result: Json | undefined;
   readonly error: { code: number; message: string; data?: Json } | undefined;
 }
@@ -84,7 +84,7 @@ export function textOf({ result, error }: Answer): string {
   return content?.[0]?.text ?? JSON.stringify(error ?? result);
 }
 
-/** A client of the handshake era that answers questions as it is told to. */
+/** A legacy client that answers questions as configured. */
 export class LegacyClient {
   private constructor(
     private readonly url: string,
@@ -112,7 +112,7 @@ export class LegacyClient {
     await post(this.url, { jsonrpc: '2.0', method, params }, this.headers);
   }
 
-  /** Answers what is asked on the call's stream while it is being read. */
+  /** Sends a request and answers the questions on its stream. */
   async request(method: string, params: Json = {}): Promise<Answer> {
     const id = ++lastId;
     const response = await fetch(this.url, {
