@@ -1,4 +1,4 @@
-/** A server may show tools only to clients that declare some capability: each caller sees and calls what it has earned. */
+/** A server may show tools only to clients with some capability: each caller sees and calls the tools for its set. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../era-bridge/support/wire.js';
 import { connectClient, type EraClient, type Json, type Revision } from '../eras/peers.js';
@@ -16,11 +16,11 @@ const CLIENTS: readonly Revision[] = ['2025-11-25', '2026-07-28'];
 
 const UI = 'io.modelcontextprotocol/ui';
 const ALL = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
-/** What clients declare, and the tools that earns them beside those for everybody. */
+/** Sets of capabilities, and the additional tools for each set. */
 const SETS: readonly (readonly [string, Json, readonly string[]])[] = [
   ['nothing', {}, []],
   ['forms', { elicitation: { form: {} } }, ['form']],
-  ['forms, in the old way', { elicitation: {} }, ['form']],
+  ['forms in the legacy notation', { elicitation: {} }, ['form']],
   ['sampling and roots', { sampling: {}, roots: { listChanged: true } }, ['sample', 'roots']],
   ['everything', ALL, ['form', 'page', 'sample', 'roots']],
   ['pages of tools', { extensions: { [UI]: { mimeTypes: ['text/html;profile=mcp-app'] } } }, ['app']],
@@ -60,7 +60,7 @@ const textIn = (result: Json): string => (result['content'] as { text: string }[
 
 describe.each(CLIENTS)('a client of %s', (revision) => {
   test.each(SETS)(
-    'that declares %s sees what that earns, at each server and at all of them',
+    'that declares %s sees the tools for it, at the endpoint of each server and of all',
     async (_, declared, earned) => {
       const own = ['grow', 'plain', ...earned].sort();
       for (const name of servers.keys())
@@ -82,7 +82,7 @@ describe.each(CLIENTS)('a client of %s', (revision) => {
     expect(textIn(await client.call(`${name}__page`))).toBe('"page"');
   });
 
-  test('that lacks the capability is told which, and the tool does not run', async () => {
+  test('that lacks a capability gets an error that names it, and the tool does not run', async () => {
     const able = await connect(revision, '/mcp', { roots: {} });
     await toolsOf(able);
     const unable = await connect(revision, '/mcp', {});
@@ -100,7 +100,7 @@ test('callers with the same capabilities share one list', async () => {
   const declared = { elicitation: { form: {} }, sampling: {} };
   const lists = (): string => [...servers.values()].map((server) => server.happened('tools/list').length).join();
   const first = await connect('2025-11-25', '/mcp', declared);
-  // Legacy servers announce what they register after the handshake, and so are asked again.
+  // Legacy servers announce tools that they register after the handshake, so their lists are read again.
   await eventually(
     async () => {
       const before = lists();
@@ -119,7 +119,7 @@ test('callers with the same capabilities share one list', async () => {
   expect(lists()).toBe(before);
 });
 
-test('a program is started once for the lists and the calls of clients with the same capabilities', async () => {
+test('a stdio server is started once for all clients with the same capabilities', async () => {
   const server = servers.get('legacy-stdio')!;
   const started = (): number => server.happened('started').length;
   const declared = { elicitation: { form: {} }, roots: {} };
@@ -132,12 +132,12 @@ test('a program is started once for the lists and the calls of clients with the 
   expect(started()).toBe(before + 1);
 });
 
-// Over HTTP each client of a legacy server has a session of its own, with its own tools.
+// Over HTTP each client of a legacy server has its own session with its own tools.
 test.each([
   ['legacy', 'stdio'],
   ['modern', 'stdio'],
   ['modern', 'http'],
-])('a client with capabilities hears of a change at a %s server over %s', async (era, transport) => {
+])('a client with capabilities is notified of a change at a %s server over %s', async (era, transport) => {
   const client = await connect('2025-11-25', `/mcp/${era}-${transport}`, { sampling: {} });
   const before = await toolsOf(client);
   const told = (): number =>

@@ -1,13 +1,13 @@
-/** A server in this process that counts what it is asked, answers when it is told to, and announces changes. */
+/** A server in this process that counts requests, can delay its answers, and announces changes. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface CountedOptions {
   readonly era: 'legacy' | 'modern';
   readonly tools?: readonly string[];
-  /** Whether it says that it announces changes, and keeps a stream open to do so. */
+  /** Whether it declares `listChanged` and keeps a stream open for notifications. */
   readonly announces?: boolean;
-  /** Modern lists carry a time; without one they say 0. */
+  /** The lifetime of modern lists; default: 0. */
   readonly ttlMs?: number;
   readonly pageSize?: number;
 }
@@ -23,7 +23,7 @@ const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 
 export class CountedServer {
   tools: readonly string[];
-  /** How often each method was asked for. */
+  /** The number of requests per method. */
   readonly asked = new Map<string, number>();
   private readonly server: Server;
   private readonly streams = new Map<ServerResponse, string | number | undefined>();
@@ -50,20 +50,20 @@ export class CountedServer {
     return this.asked.get('tools/list') ?? 0;
   }
 
-  /** Takes every request from now on and answers none. */
+  /** Accepts requests from now on without answering them. */
   hang(): void {
     this.silence ??= new Promise((resolve) => {
       this.release = resolve;
     });
   }
 
-  /** Answers again, also what waits. */
+  /** Answers again, including the waiting requests. */
   wake(): void {
     this.silence = undefined;
     this.release();
   }
 
-  /** Whether somebody hears announcements. */
+  /** Whether a client listens for notifications. */
   get watched(): boolean {
     return this.streams.size > 0;
   }
@@ -76,7 +76,7 @@ export class CountedServer {
     }
   }
 
-  /** Ends every stream, and forgets the sessions of its clients. */
+  /** Ends all streams and removes all sessions. */
   forget(): void {
     this.sessions++;
     for (const stream of this.streams.keys()) stream.end();

@@ -1,4 +1,4 @@
-/** Lists come from the catalog: upstreams are asked once, and again when their lists may have changed. */
+/** Lists come from the catalog: upstreams are queried once, and again when their lists may have changed. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { eventually } from '../era-bridge/support/wire.js';
 import { connectClient, type Endpoint, type EraClient, type Json, type Revision } from '../eras/peers.js';
@@ -11,7 +11,7 @@ const KINDS: readonly [string, CountedOptions][] = [
   ['legacy servers that announce changes', { era: 'legacy', announces: true }],
   ['legacy servers that do not', { era: 'legacy' }],
   ['modern servers that announce changes', { era: 'modern', announces: true }],
-  ['modern servers that give a time', { era: 'modern', ttlMs: 600_000 }],
+  ['modern servers that give a lifetime', { era: 'modern', ttlMs: 600_000 }],
 ];
 
 let servers: CountedServer[] = [];
@@ -58,7 +58,7 @@ async function toolsOf(client: EraClient): Promise<string[]> {
 }
 
 describe.each(KINDS)('%s', (_, options) => {
-  test(`a list of ${COUNT} of them asks each once, in many pages, for every client`, async () => {
+  test(`a list over ${COUNT} of them queries each server once, for all pages and clients`, async () => {
     await start(options, COUNT, { limits: { pageSize: 7 } });
     for (const revision of CLIENTS) {
       const client = await connect(revision);
@@ -72,7 +72,7 @@ describe.each(KINDS)('%s', (_, options) => {
     expect(lists()).toBe(COUNT);
   });
 
-  test('100 callers at once ask it once', async () => {
+  test('100 concurrent callers cause one query', async () => {
     await start(options, 1);
     const all = await Promise.all(CLIENTS.map((revision) => connect(revision)));
     const seen = await Promise.all(Array.from({ length: 100 }, (_, i) => toolsOf(all[i % 2]!)));
@@ -81,7 +81,7 @@ describe.each(KINDS)('%s', (_, options) => {
   });
 });
 
-describe('a list is asked for again', () => {
+describe('a list is queried again', () => {
   test.each<CountedOptions['era']>(['legacy', 'modern'])('once, after a %s server announced a change', async (era) => {
     await start({ era, announces: true }, 1);
     const [server] = servers;
@@ -105,7 +105,7 @@ describe('a list is asked for again', () => {
     expect(lists()).toBe(before + 1);
   });
 
-  test('once, after the time its server gave is over', async () => {
+  test('once, after the lifetime that its server gave', async () => {
     await start({ era: 'modern', ttlMs: 4_000 }, 1);
     const client = await connect('2026-07-28');
     const first = await client.request('tools/list');
@@ -121,7 +121,7 @@ describe('a list is asked for again', () => {
   test.each<[string, Json]>([
     ['without capabilities', {}],
     ['with capabilities', { roots: {} }],
-  ])('after the session with a legacy server ended, and clients %s are told', async (_, capabilities) => {
+  ])('after the end of the session with a legacy server, and clients %s are notified', async (_, capabilities) => {
     await start({ era: 'legacy', announces: true }, 1);
     const [server] = servers;
     const client = await connect('2025-11-25', capabilities);

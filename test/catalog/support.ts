@@ -1,4 +1,4 @@
-/** Servers that show tools by the capabilities of their clients, behind a gateway. */
+/** Servers whose tools depend on the capabilities of their clients, behind a gateway. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ const SERVER = fileURLToPath(new URL('../fixtures/catalog/server.mjs', import.me
 export interface ShownServer {
   /** Its entry in the configuration. */
   readonly settings: object;
-  /** What happened inside it, in all of its processes. */
+  /** The recorded events of all its processes. */
   happened(event: string): { readonly tag: unknown; readonly pid: number }[];
   close(): Promise<void>;
 }
@@ -61,19 +61,19 @@ function listening(child: ChildProcess): Promise<string> {
 
 export const namesIn = (list: Json): string[] => (list['tools'] as { name: string }[]).map(({ name }) => name);
 
-/** The servers that an answer says it lacks. */
+/** The servers that a list reports as missing. */
 export const missingIn = (result: Json | undefined): string[] => {
   const meta = result?.['_meta'] as Json | undefined;
   const missing = meta?.['parley/missing'] as { server: string }[] | undefined;
   return missing?.map(({ server }) => server) ?? [];
 };
 
-/** The tools a client is shown once nothing is missing, sorted. */
+/** The sorted tools of a client, once no server is missing. */
 export async function toolsOf(client: EraClient): Promise<string[]> {
   for (const end = Date.now() + 60_000; ; ) {
     const list = await client.request('tools/list');
     if (missingIn(list).length === 0) return namesIn(list).sort();
-    if (Date.now() > end) throw new Error(`some servers stay away: ${missingIn(list).join(', ')}`);
+    if (Date.now() > end) throw new Error(`some servers stay missing: ${missingIn(list).join(', ')}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

@@ -24,7 +24,7 @@ beforeAll(async () => {
   other = await CountedServer.start({ era: 'modern', tools: ['read', 'remove'] });
   gateway = await startGateway({
     policy: { approve: { tools: ['my_files__shred'] } },
-    // As LiteLLM has them.
+    // In the format of LiteLLM.
     mcp_servers: {
       my_files: { url: files.url, tools: RULES },
       other: { url: other.url, allowed_tools: ['read'], disallowed_tools: ['remove'] },
@@ -49,25 +49,25 @@ async function connect(revision: Revision, path: string): Promise<EraClient> {
 const textIn = (result: Json): string => (result['content'] as { text: string }[])[0]!.text;
 
 describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revision) => {
-  test('sees what is offered, under the names that were given', async () => {
+  test('sees the offered tools under their new names', async () => {
     expect(await toolsOf(await connect(revision, '/mcp/my_files'))).toEqual(OFFERED);
     const all = [...OFFERED.map((name) => `my_files__${name}`), 'other__read'];
     expect(await toolsOf(await connect(revision, '/mcp'))).toEqual(all);
   });
 
-  test('calls a tool by the name it is offered under', async () => {
+  test('calls a tool by its new name', async () => {
     const all = await connect(revision, '/mcp');
     const alone = await connect(revision, '/mcp/my_files');
     expect(textIn(await all.call('my_files__open'))).toBe('read');
     expect(textIn(await all.call('my_files.open'))).toBe('read');
     expect(textIn(await all.call('open'))).toBe('read');
     expect(textIn(await alone.call('open'))).toBe('read');
-    // The tool that was given the name has it, not the one that has it by itself.
+    // A new name wins over an original name.
     expect(textIn(await alone.call('format'))).toBe('write');
     expect(textIn(await all.call('other__read'))).toBe('read');
   });
 
-  test('is asked about a tool by the name it is offered under, whatever name it calls', async () => {
+  test('is asked for approval with the new name, for every name that it calls', async () => {
     const all = await connect(revision, '/mcp');
     const alone = await connect(revision, '/mcp/my_files');
     for (const [client, name] of [
@@ -79,7 +79,7 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
       expect(textIn(await client.call(name))).toContain("needs a person's approval");
   });
 
-  test('reaches no tool that is not offered, by whatever name', async () => {
+  test('cannot call a tool that is not offered, under any name', async () => {
     const all = await connect(revision, '/mcp');
     const alone = await connect(revision, '/mcp/my_files');
     const calls = (files.asked.get('tools/call') ?? 0) + (other.asked.get('tools/call') ?? 0);
@@ -92,7 +92,7 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
   });
 });
 
-test('what does not fit is said once, with the key and the tools that are there', async () => {
+test('rules without effect are logged once, with the key and the existing tools', async () => {
   const said = await eventually(
     () =>
       gateway

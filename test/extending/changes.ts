@@ -4,7 +4,7 @@ import path from 'node:path';
 
 export interface Change {
   readonly title: string;
-  /** The files of its table, and whether each is new. */
+  /** The files of the change, new or changed. */
   readonly files: ReadonlyMap<string, 'new' | 'changed'>;
   readonly added: ReadonlyMap<string, string>;
   readonly patches: readonly { readonly file: string; readonly hunks: readonly Hunk[] }[];
@@ -39,7 +39,7 @@ function hunksOf(text: string): Hunk[] {
   });
 }
 
-/** Whether the lines that a change speaks of are in a copy of the repository, each place once. */
+/** Whether each passage that a change replaces occurs exactly once in a copy of the repository. */
 export const fits = ({ patches }: Change, folder: string): boolean =>
   patches.every(({ file, hunks }) => {
     const text = readFileSync(path.join(folder, file), 'utf8');
@@ -48,7 +48,7 @@ export const fits = ({ patches }: Change, folder: string): boolean =>
 
 /** Makes a change in a copy of the repository. */
 export function apply(change: Change, folder: string): void {
-  if (!fits(change, folder)) throw new Error(`"${change.title}" speaks of lines that are not there`);
+  if (!fits(change, folder)) throw new Error(`"${change.title}" replaces lines that do not exist`);
   for (const [file, text] of change.added) {
     mkdirSync(path.dirname(path.join(folder, file)), { recursive: true });
     writeFileSync(path.join(folder, file), text);

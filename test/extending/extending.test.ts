@@ -46,7 +46,7 @@ it('shows the changes that maintainers make', () => {
 });
 
 describe.each(CHANGES.map((change): [string, Change] => [change.title, change]))('%s', (_, change) => {
-  it('touches one new file and at most two others, and all of them are shown', () => {
+  it('touches one new file and at most two others, and shows all of them', () => {
     const kinds = [...change.files.values()];
     expect(kinds.filter((kind) => kind === 'new').length).toBeLessThanOrEqual(1);
     expect(kinds.filter((kind) => kind === 'changed').length).toBeLessThanOrEqual(2);
@@ -57,7 +57,7 @@ describe.each(CHANGES.map((change): [string, Change] => [change.title, change]))
   });
 });
 
-/** A copy with every change that fits beside the others; two that change the same line are in two copies. */
+/** A copy of the repository with compatible changes; changes of the same line are in different copies. */
 class Copy {
   readonly folder = cleanCopy();
   readonly titles: string[] = [];
@@ -84,7 +84,7 @@ describe('the changed gateway', () => {
   let gateway: RunningGateway;
   const headers = (token: string) => ({ authorization: `Bearer ${token}` });
   const copyOf = (title: string): Copy => copies.find(({ titles }) => titles.includes(title))!;
-  /** A gateway with the change, in front of the same server; ended after its test. */
+  /** Runs a gateway with the change in front of the same server, for the duration of a test. */
   const withChange = async (title: string, settings: object, use: (started: RunningGateway) => Promise<void>) => {
     const started = await startGateway(
       { servers: { echo: { url: echo.url } }, ...settings },
@@ -138,7 +138,7 @@ describe('the changed gateway', () => {
     for (const { folder } of copies) await rm(folder, { recursive: true, force: true });
   });
 
-  it('the authenticator knows callers by their certificates', async () => {
+  it('the authenticator identifies callers by their certificates', async () => {
     const authority = new Authority();
     const server = authority.sign('gateway', '127.0.0.1');
     const files = { cert: server.cert, key: server.key, clientCa: authority.cert };
@@ -169,7 +169,7 @@ describe('the changed gateway', () => {
     await secured.close();
   });
 
-  it('the routes are served to administrators, and have everything that follows from the table', async () => {
+  it('the routes are served to administrators only, with everything that the route table provides', async () => {
     const at = (name: string): string => `${gateway.url}/api/servers${name}`;
     const list = await ask(at(''), { method: 'GET', headers: headers(ROOT_TOKEN) });
     const { servers } = JSON.parse(list.body) as { servers: object[] };
@@ -183,7 +183,7 @@ describe('the changed gateway', () => {
     expect([put.status, put.headers['allow']]).toEqual([405, 'GET, HEAD, OPTIONS']);
   });
 
-  it('agents are reached by the binding, and their cards declare it', async () => {
+  it('agents are called over the binding, and their cards declare it', async () => {
     const url = `${gateway.url}/a2a/parrot`;
     const said = await fetch(`${url}/text`, { method: 'POST', body: 'hello', headers: headers(ADA) });
     expect([said.status, await said.text()]).toEqual([200, 'you said hello']);
@@ -192,7 +192,7 @@ describe('the changed gateway', () => {
     expect(body).toContain('https://example.com/a2a/plain-text');
   });
 
-  it('the configuration key is taken, and a wrong value is refused by name', async () => {
+  it('the configuration key works, and a wrong value is refused with the name of the key', async () => {
     const file = path.join(copy, 'wrong.json');
     await writeFile(
       file,
@@ -202,7 +202,7 @@ describe('the changed gateway', () => {
     await expect(check).rejects.toMatchObject({ stderr: expect.stringContaining('timeouts.leave') as string });
   });
 
-  it('the revision is offered, and spoken', async () => {
+  it('the revision is offered and supported', async () => {
     const options = { version: '2027-02-01', headers: headers(ADA) };
     const discovered = await modern(`${gateway.url}/mcp`, 'server/discover', {}, options);
     expect(discovered.json.result.supportedVersions).toContain('2027-02-01');
@@ -211,7 +211,7 @@ describe('the changed gateway', () => {
     expect(called.json.result.content).toEqual([{ type: 'text', text: 'x' }]);
   });
 
-  it('the table is made, used and swept', async () => {
+  it('the table is created, used and swept', async () => {
     const { openState } = (await import(
       path.join(copy, 'dist/state/index.js')
     )) as typeof import('../../src/state/index.js');
@@ -224,7 +224,7 @@ describe('the changed gateway', () => {
     await state.close();
   });
 
-  it('the server is told the caller of each request', async () => {
+  it('the server gets the caller of each request', async () => {
     await modernCall(`${gateway.url}/mcp`, 'echo__echo', { text: 'x' }, { headers: headers(ADA) });
     await modernCall(`${gateway.url}/mcp`, 'echo__echo', { text: 'x' }, { headers: headers(ROOT_TOKEN) });
     const { seenHeaders } = echo;
@@ -248,7 +248,7 @@ describe('the changed gateway', () => {
     expect((await modernCall(url, 'echo__echo', { text: 'x' }, { headers: headers(ADA) })).status).toBe(200);
   });
 
-  it('a metric has the time of every upstream call', () =>
+  it('a metric records the duration of every upstream call', () =>
     withChange('A metric around every upstream call', { log: { format: 'json', level: 'info' } }, async (started) => {
       await modernCall(`${started.url}/mcp`, 'echo__echo', { text: 'x' });
       await expect.poll(() => started.log(), { timeout: 20_000 }).toMatch(/"event":"upstream"/);
@@ -260,7 +260,7 @@ describe('the changed gateway', () => {
       expect(echo.calls.at(-1)!.args).toEqual({ text: 'step', caller: 'local' });
     }));
 
-  it('a prefix is shown, and understood', () =>
+  it('a prefix is shown and accepted', () =>
     withChange('Another tool prefix', { naming: { separator: '/' } }, async (started) => {
       const list = await modern(`${started.url}/mcp`, 'tools/list');
       expect(list.body).toContain('"echo/echo"');

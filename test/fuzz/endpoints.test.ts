@@ -1,6 +1,6 @@
 /**
  * Malformed JSON-RPC over every endpoint: no crash, no 5xx, no hang, no answer to another caller.
- * `npm run test:fuzz` tries 100,000 cases; a failure names the seed, and `FUZZ_SEED` repeats it.
+ * `npm run test:fuzz` runs 100,000 cases; a failure names the seed, and `FUZZ_SEED` repeats it.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -19,9 +19,9 @@ import { BIN } from '../support/gateway.js';
 import { body, type FuzzHeaders, headers, idsIn, mirrorsOf, settings } from './messages.js';
 
 const HOUR = 3_600_000;
-/** Longer than anything the gateway waits for by itself here. */
+/** Longer than every timeout of the gateway in this test. */
 const PATIENCE = 20_000;
-/** A stream that said nothing more for so long is one that stays open, such as a subscription. */
+/** A stream without data for this long counts as one that stays open, such as a subscription. */
 const QUIET = 200;
 
 let world: World;
@@ -31,7 +31,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 32 });
 
 beforeAll(async () => {
   world = await startWorld({ timeouts: { call: '5s' }, limits: { batch: 10 } });
-  // They wait and say nothing: whatever they hear was meant for somebody else.
+  // These clients send nothing, so every message they get was meant for another caller.
   witness = await (await Session.open(world.mcp, '2025-06-18')).listen();
   sseWitness = await SseClient.connect(`${world.url}/sse`);
   await sseWitness.initialize('2024-11-05');
@@ -58,7 +58,7 @@ interface Heard {
   readonly text: string;
 }
 
-/** One exchange on a kept connection. Rejects where no answer begins in time. */
+/** One exchange on a keep-alive connection. Rejects if no answer starts in time. */
 function send(url: string, bytes: Buffer, given: Readonly<Record<string, string>>): Promise<Heard> {
   const { hostname, port, pathname, search } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -170,7 +170,7 @@ describe.concurrent('fuzz', () => {
     async () => {
       const clients = [await SseClient.connect(`${world.url}/sse`), await SseClient.connect(`${world.url}/sse`)];
       await clients[0]!.initialize('2025-03-26');
-      // The second has not shaken hands: anything may come first.
+      // The second client has not sent initialize.
       const sent: Set<unknown>[] = [new Set([null, undefined, 'init', 'end']), new Set([null, undefined, 'end'])];
       await fc.assert(
         fc.asyncProperty(body, fc.nat({ max: 1 }), async (bytes, which) => {
@@ -266,7 +266,7 @@ describe.concurrent('fuzz', () => {
   );
 });
 
-it('a flood of broken requests on many connections at once leaves the endpoint open', async () => {
+it('the endpoint still serves after a flood of broken requests on many connections', async () => {
   const bodies = fc.sample(fc.tuple(body, headers), { numRuns: 200, seed: 42 });
   const replies = await Promise.all(
     bodies.map(([bytes, given]) => send(world.mcp, bytes, { accept: BOTH, ...headersOf(given, 'x', bytes) })),

@@ -1,4 +1,4 @@
-/** What a broken or hostile client may send: from bytes without sense to requests with one thing wrong. */
+/** Messages of a broken or hostile client: from random bytes to requests with one fault. */
 import fc from 'fast-check';
 
 const META = 'io.modelcontextprotocol';
@@ -144,7 +144,7 @@ const withMeta = fc
   .tuple(params, fc.option(fc.oneof({ weight: 5, arbitrary: envelope }, { weight: 1, arbitrary: value })))
   .map(([base, meta]) => (meta === null ? base : { ...base, _meta: meta }));
 
-/** A message that is nearly right: each member may be missing or nonsense. */
+/** A nearly valid message: each member may be missing or invalid. */
 const message = fc.record(
   {
     jsonrpc: fc.oneof({ weight: 12, arbitrary: fc.constant('2.0') }, { weight: 1, arbitrary: value }),
@@ -172,7 +172,7 @@ const whole = fc.oneof(
   { weight: 1, arbitrary: value },
 );
 
-/** Bodies as bytes: whole, cut, with bytes changed, with a member twice, or no JSON at all. */
+/** Bodies as bytes: complete, truncated, with changed bytes, with a duplicate member, or not JSON. */
 export const body: fc.Arbitrary<Buffer> = fc.oneof(
   { weight: 10, arbitrary: whole.map((given) => Buffer.from(JSON.stringify(given) ?? 'undefined')) },
   {
@@ -218,10 +218,10 @@ const headerText = fc.oneof(
   ),
 );
 
-/** Headers beside those of the harness; `session` stands for a live session of the client itself. */
+/** Additional headers; `session` means the client's own live session. */
 export interface FuzzHeaders {
   readonly session: 'own' | 'none' | string;
-  /** Whether the mirrored headers repeat what the body says, so that it gets past them. */
+  /** Whether the mirrored headers match the body, so that the body is not refused for them. */
   readonly mirror: boolean;
   readonly others: Readonly<Record<string, string>>;
 }
@@ -252,7 +252,7 @@ export const headers: fc.Arbitrary<FuzzHeaders> = fc.record({
   ),
 });
 
-/** The ids a peer may be answered with: those that stand in its message. */
+/** The ids that an answer may have: those in the message. */
 export function idsIn(bytes: Buffer): Set<unknown> {
   const ids = new Set<unknown>([null, undefined]);
   const visit = (given: unknown): void => {
@@ -263,12 +263,12 @@ export function idsIn(bytes: Buffer): Set<unknown> {
   try {
     visit(JSON.parse(bytes.toString('utf8')));
   } catch {
-    // Not JSON: then only null will do.
+    // Not JSON, so only null is valid.
   }
   return ids;
 }
 
-/** The headers that repeat a body, where it is one that can be repeated. */
+/** The mirrored headers of a body, if its values are valid in headers. */
 export function mirrorsOf(bytes: Buffer): Record<string, string> {
   const safe = (given: unknown): given is string => typeof given === 'string' && /^[\x21-\x7e]+$/.test(given);
   try {
@@ -288,7 +288,7 @@ export function mirrorsOf(bytes: Buffer): Record<string, string> {
   }
 }
 
-/** How many cases, and of which seed: `FUZZ_CASES` and `FUZZ_SEED` change them. */
+/** The number of cases and the seed; `FUZZ_CASES` and `FUZZ_SEED` override them. */
 export function settings(share: number): fc.Parameters<unknown> {
   const given = Number(process.env['FUZZ_CASES']);
   const cases = given > 0 ? given : process.env['npm_lifecycle_event'] === 'test:fuzz' ? 100_000 : 2_000;

@@ -1,4 +1,4 @@
-/** Agents are added, changed and removed while the gateway runs, with their tools, on every replica and beyond a restart. */
+/** Agents and their tools are added, changed and removed at run time, on every replica and across restarts. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -41,7 +41,7 @@ afterEach(async () => {
 });
 
 describe('the registry of agents', () => {
-  it('takes an agent in while the gateway runs, its tools too, and lets it go again', async () => {
+  it('adds an agent and its tools while the gateway runs, and removes them again', async () => {
     const gateway = await start();
     await gateway.a2a.agents.put('Planner', { url: agent.url });
     expect(names(gateway)).toEqual(['planner']);
@@ -55,14 +55,14 @@ describe('the registry of agents', () => {
     expect(await gateway.a2a.agents.remove('planner')).toBe(false);
   });
 
-  it('refuses what is wrong and leaves everything as it was', async () => {
+  it('refuses invalid settings and changes nothing', async () => {
     const gateway = await start({ planner: { url: agent.url } });
     await expect(gateway.a2a.agents.put('planner', { url: 'ftp://x' })).rejects.toThrow(/url/);
     await expect(gateway.a2a.agents.put('push', { url: agent.url })).rejects.toThrow(/taken/);
     expect(names(gateway)).toEqual(['planner']);
   });
 
-  it('remembers beyond a restart, and that a configured agent was removed', async () => {
+  it('keeps registrations across a restart, including the removal of a configured agent', async () => {
     const first = await start({ configured: { url: agent.url } });
     await first.a2a.agents.put('added', { url: agent.url });
     await first.a2a.agents.remove('configured');
@@ -71,7 +71,7 @@ describe('the registry of agents', () => {
     expect(names(second)).toEqual(['added']);
   });
 
-  it('shows a change at the other process that shares the state', async () => {
+  it('shows a change at another process that shares the state', async () => {
     const a = await start();
     const b = await start();
     await a.a2a.agents.put('planner', { url: agent.url });

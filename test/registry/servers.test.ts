@@ -1,4 +1,4 @@
-/** Servers are added, changed and removed while the gateway runs, on every replica and beyond a restart. */
+/** Servers are added, changed and removed at run time, on every replica and across restarts. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ afterEach(async () => {
 });
 
 describe('the registry of servers', () => {
-  it('takes a server in while the gateway runs, announces it, and lets it go again', async () => {
+  it('adds a server while the gateway runs, announces it, and removes it again', async () => {
     const gateway = await start();
     const changes: string[] = [];
     gateway.mcp.catalog.onChange((kind, server) => changes.push(`${kind} ${server}`));
@@ -65,14 +65,14 @@ describe('the registry of servers', () => {
     expect(await gateway.mcp.servers.remove('everything')).toBe(false);
   });
 
-  it('refuses what is wrong and leaves everything as it was', async () => {
+  it('refuses invalid settings and changes nothing', async () => {
     const gateway = await start({ everything: { url: fixture.url } });
     await expect(gateway.mcp.servers.put('everything', { url: 'ftp://x' })).rejects.toThrow(/url/);
     await expect(gateway.mcp.servers.put('everything', {})).rejects.toThrow();
     await eventually(() => names(gateway), ['everything']);
   });
 
-  it('remembers beyond a restart, and that a configured server was removed', async () => {
+  it('keeps registrations across a restart, including the removal of a configured server', async () => {
     const first = await start({ configured: { url: fixture.url } });
     await first.mcp.servers.put('added', { url: fixture.url });
     await first.mcp.servers.remove('configured');
@@ -81,7 +81,7 @@ describe('the registry of servers', () => {
     await eventually(() => names(second), ['added']);
   });
 
-  it('shows a change at the other process that shares the state', async () => {
+  it('shows a change at another process that shares the state', async () => {
     const a = await start();
     const b = await start();
     await a.mcp.servers.put('everything', { url: fixture.url });
@@ -90,7 +90,7 @@ describe('the registry of servers', () => {
     await eventually(() => names(a), []);
   });
 
-  it('applies the global keys of the configuration to a server that was registered', async () => {
+  it('applies the global keys of the configuration to a registered server', async () => {
     const timeouts = { connect: '7s', call: '20s', callMax: '40s', drain: '1s' };
     const gateway = await start({}, { mcp: { invocation: false }, timeouts });
     await gateway.mcp.servers.put('everything', { url: fixture.url, timeouts: { call: '10s' } });
@@ -100,7 +100,7 @@ describe('the registry of servers', () => {
     });
   });
 
-  it('applies the configuration that was read again to servers that were registered before', async () => {
+  it('applies a reloaded configuration to servers that are already registered', async () => {
     const gateway = await start();
     await gateway.mcp.servers.put('everything', { url: fixture.url });
     expect(gateway.mcp.servers.get('everything')).toMatchObject({ invocation: true, timeouts: { call: 60_000 } });
@@ -108,7 +108,7 @@ describe('the registry of servers', () => {
     expect(gateway.mcp.servers.get('everything')).toMatchObject({ invocation: false, timeouts: { call: 20_000 } });
   });
 
-  it('registers a server whatever address the environment lets the gateway listen on', async () => {
+  it('registers a server even if PARLEY_LISTEN in the environment would be refused', async () => {
     process.env['PARLEY_LISTEN'] = '0.0.0.0:0';
     try {
       const gateway = await start(
@@ -122,7 +122,7 @@ describe('the registry of servers', () => {
     }
   });
 
-  it('takes nothing from the environment but the variables that a registration names', async () => {
+  it('reads only the environment variables that a registration names', async () => {
     Object.assign(process.env, { PARLEY_SERVERS_EVERYTHING_TIMEOUTS_CALL: '1s', REGISTERED_KEY: 'secret' });
     try {
       const gateway = await start();
