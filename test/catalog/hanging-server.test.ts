@@ -1,4 +1,6 @@
-/** A server that hangs delays nobody: it is waited for once, answers say that it is missing, and clients hear of it later. */
+/**
+ * A hanging server delays no caller: lists wait for it once and report it as missing, and clients are notified later.
+ */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ModernClient } from '../era-bridge/support/clients.js';
 import { eventually } from '../era-bridge/support/wire.js';
@@ -7,7 +9,7 @@ import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { CountedServer } from './counted-server.js';
 import { missingIn, namesIn } from './support.js';
 
-/** How long a caller waits at most for a server that has not answered. */
+/** Limit on the wait for a server that has not answered, in milliseconds. */
 const PATIENCE = 1_000;
 const ROUNDS = 5;
 
@@ -39,7 +41,7 @@ async function connect(revision: Revision): Promise<EraClient> {
   return client;
 }
 
-/** Waits until the other server is there, which takes its time on a busy machine. */
+/** Waits until the other server is up, which may be slow on a busy machine. */
 async function withoutMute(client: EraClient): Promise<void> {
   const list = await eventually(
     () => client.request('tools/list'),
@@ -50,7 +52,7 @@ async function withoutMute(client: EraClient): Promise<void> {
 }
 
 describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revision) => {
-  test('is not held up by a server that hangs, and is told what is missing', async () => {
+  test('is not delayed by a hanging server, and sees which server is missing', async () => {
     await withoutMute(await connect(revision));
     const began = performance.now();
     for (let round = 0; round < ROUNDS; round++) {
@@ -61,11 +63,11 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
       const first = client.received.find(({ result }) => result?.['capabilities']);
       expect(missingIn(first?.result)).toEqual(['mute']);
     }
-    // Had each of them waited with its handshake and with its list, it would have taken longer.
+    // If each client waited at its handshake and at its list, this would take longer.
     expect(performance.now() - began).toBeLessThan(2 * ROUNDS * PATIENCE);
   });
 
-  test('hears of the server when it answers', async () => {
+  test('is notified when the server answers', async () => {
     const client = await connect(revision);
     await client.watchLists();
     await withoutMute(client);
@@ -84,7 +86,7 @@ describe.each<Revision>(['2025-11-25', '2026-07-28'])('a client of %s', (revisio
   });
 });
 
-test('callers that come together wait together, and no longer than a second', async () => {
+test('concurrent callers share one wait of at most a second', async () => {
   const callers = Array.from({ length: 50 }, () => new ModernClient(`${gateway.url}/mcp`, {}));
   const began = performance.now();
   const lists = await Promise.all(callers.map((caller) => caller.request('tools/list')));

@@ -1,4 +1,4 @@
-/** The messages of a session that belong to no request reach its GET stream, wherever they are made and it is open. */
+/** Messages of a session outside of requests reach its GET stream, from any replica to any replica. */
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { LoggingMessageNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
@@ -29,7 +29,7 @@ describe.each(CLUSTERS)('the GET stream of a session on replicas over %s', (engi
     await counted?.close();
   });
 
-  /** A session that calls at one replica, and whose server knows it there. */
+  /** A session with a call at one replica, which opens the session with the server there. */
   const callingAt = async (replica: Replica): Promise<Session> => {
     const session = await Session.open(replica);
     const listening = counted.listening;
@@ -65,11 +65,11 @@ describe.each(CLUSTERS)('the GET stream of a session on replicas over %s', (engi
     stream.abort();
   });
 
-  test('messages made at A before there was a GET reach the first one, at B', async () => {
+  test('messages made at A before the first GET reach it at B', async () => {
     const session = await callingAt(a);
     say('early 1');
     say('early 2');
-    // Not there any sooner than the stream is: nothing is to be seen of them meanwhile.
+    // The messages arrive only after the stream is open; nothing is visible before.
     const stream = await listen(session, b);
     await hears(stream, ['early 1', 'early 2']);
     say('late');
@@ -77,7 +77,7 @@ describe.each(CLUSTERS)('the GET stream of a session on replicas over %s', (engi
     stream.abort();
   });
 
-  test('a GET of A is resumed at B behind its last event, and at A again', async () => {
+  test('a GET at A is resumed at B after its last event, and then at A again', async () => {
     const session = await callingAt(a);
     const first = await listen(session, a);
     say('one');
@@ -96,7 +96,7 @@ describe.each(CLUSTERS)('the GET stream of a session on replicas over %s', (engi
     third.abort();
   });
 
-  test('a GET goes on at B after its replica died, and hears what is made from then on', async () => {
+  test('a GET continues at B after its replica died, and gets later messages', async () => {
     const dying = doomed.pop()!;
     const session = await callingAt(dying);
     const first = await listen(session, dying);
@@ -115,7 +115,7 @@ describe.each(CLUSTERS)('the GET stream of a session on replicas over %s', (engi
     second.abort();
   });
 
-  test('sdk 1: calls at a replica that dies, listens at B, and hears messages from A then', async () => {
+  test('sdk 1: calls at a replica that dies, listens at B, and then gets messages from A', async () => {
     const dying = doomed.pop()!;
     let getAt = dying;
     let postAt = dying;

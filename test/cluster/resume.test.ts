@@ -1,4 +1,4 @@
-/** A client whose connection broke comes back to any replica: with its reply, or with an error that says what is known. */
+/** A client resumes a broken connection at any replica: it gets its reply, or an error with the known outcome. */
 import { Client as ClientV2, StreamableHTTPClientTransport as TransportV2 } from '@modelcontextprotocol/client';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -11,7 +11,7 @@ import { CountedServer } from './support/upstream.js';
 const INFO = { name: 'genuine', version: '1' };
 const requestInit = { headers: { authorization: `Bearer ${ALICE}` } };
 
-/** The official SDK of both lines, as far as this test uses it. */
+/** The common interface of both official SDK lines that this test uses. */
 interface GenuineClient {
   callTool(params: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
   close(): Promise<void>;
@@ -36,7 +36,7 @@ const GENUINE: readonly [string, (url: URL, fetch: typeof globalThis.fetch) => P
   ],
 ];
 
-/** Posts at one replica, where replies to calls are cut behind their first event; everything else goes to another. */
+/** Sends POSTs to one replica and cuts replies to calls after the first event; other requests go to another replica. */
 const cutting = (to: Replica, cut: () => Promise<void> = async () => {}): typeof globalThis.fetch => {
   return async (input, init) => {
     if (init?.method !== 'POST') return fetch(to.mcp, init);
@@ -55,7 +55,7 @@ const cutting = (to: Replica, cut: () => Promise<void> = async () => {}): typeof
   };
 };
 
-describe.each(CLUSTERS)('replies that were cut, on replicas over %s', (engine) => {
+describe.each(CLUSTERS)('cut replies on replicas over %s', (engine) => {
   let engines: Replicas;
   let counted: CountedServer;
   let a: Replica;
@@ -80,7 +80,7 @@ describe.each(CLUSTERS)('replies that were cut, on replicas over %s', (engine) =
     return { id, before: exchange.lastEventId!.replace(/\d+$/, '0') };
   };
 
-  test('a quick reply is resumed at a replica that did not make it, by its own caller only', async () => {
+  test('a quick reply is resumed at another replica, by its own caller only', async () => {
     const session = await Session.open(a);
     const key = `quick ${engine}`;
     const { id, before } = await quick(session, a, key);
@@ -95,7 +95,7 @@ describe.each(CLUSTERS)('replies that were cut, on replicas over %s', (engine) =
     expect(JSON.stringify(other)).not.toContain('done');
   });
 
-  test('a reply that nobody keeps is answered with an error, at every replica, and the session goes on', async () => {
+  test('a request for a reply that is not kept gets an error at every replica, and the session continues', async () => {
     const session = await Session.open(a);
     const { id, before } = await quick(session, a, `dropped ${engine}`);
     const lost = before.replace(/s\d+\.0$/, 's999.0');
@@ -113,20 +113,17 @@ describe.each(CLUSTERS)('replies that were cut, on replicas over %s', (engine) =
     }
   });
 
-  test.each(GENUINE)(
-    '%s: hears the reply of a call whose connection broke from another replica',
-    async (name, open) => {
-      const key = `genuine ${name} ${engine}`;
-      const client = await open(new URL(a.mcp), cutting(b));
-      const answer = await client.callTool({ name: 'counted__quick', arguments: { key } });
-      expect(answer).toMatchObject({ content: [{ text: `${key} done` }] });
-      expect(runs(key)).toBe(1);
-      await client.close();
-    },
-  );
+  test.each(GENUINE)('%s: gets the reply of a call whose connection broke from another replica', async (name, open) => {
+    const key = `genuine ${name} ${engine}`;
+    const client = await open(new URL(a.mcp), cutting(b));
+    const answer = await client.callTool({ name: 'counted__quick', arguments: { key } });
+    expect(answer).toMatchObject({ content: [{ text: `${key} done` }] });
+    expect(runs(key)).toBe(1);
+    await client.close();
+  });
 
   test.each(GENUINE)(
-    '%s: hears that the outcome is unknown where the replica died with the reply',
+    '%s: gets an error with unknown outcome if the replica died with the reply',
     async (name, open) => {
       const key = `died ${name} ${engine}`;
       const dying = doomed.pop()!;

@@ -59,7 +59,7 @@ describe.each(CLUSTERS)('replicas over %s', (engine) => {
     const [other] = others;
     const last = others.at(-1)!;
 
-    // Calls that run at the blocked replica and are read at another one, and one that is read at the blocked one.
+    // Calls that run at the blocked replica: some are read at another replica, one at the blocked replica.
     const streams: { session: Session; id: number; key: string; heard: Message[]; exchange: Exchange }[] = [];
     for (let i = 0; i < CALLS; i++) {
       const session = await Session.open(busy!);

@@ -1,4 +1,4 @@
-/** Case 14: ids of events that are not there, not kept or not theirs, at replicas that did not make the stream. */
+/** Case 14: unknown, expired and foreign event ids at replicas that did not make the stream. */
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -25,7 +25,7 @@ const streamOf = (id: string): string => id.replace(/\.\d+$/, '');
 
 const seqOf = (event: Event | undefined): number => Number(idOf(event).replace(/^.*\./, ''));
 
-/** Ids that look like `id`, and that nobody was ever given. */
+/** Ids with the format of `id` that no client ever got. */
 const unknown = (id: string): string[] => {
   const stream = streamOf(id);
   const others = [stream.replace(/r\d+$/, 'r99'), stream.replace(/r(\d+)$/, 's$1'), `x${stream}`, stream.toUpperCase()];
@@ -81,7 +81,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     return stream.status === 200 ? stream.events : undefined;
   };
 
-  /** Which ids are not refused in so many words, and what is said instead. */
+  /** The ids that are not refused as expected, with the answer to each. */
   const served = async (
     at: Replica,
     headers: Headers,
@@ -92,7 +92,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
       const stream = await get(at, headers, last);
       await stream.end(5_000).catch(() => stream.close());
       const shown = `${last.slice(0, 60)}: HTTP ${stream.status} ${stream.ended} ${stream.text.slice(0, 200)}`;
-      // A session that goes on is never said to be gone. An id that names its request is refused as that request's answer.
+      // A live session never gets 404. An id that names its request is refused with an error answer to that request.
       const refused = stream.status === 200 && stream.messages.length === 1;
       if (!refused && stream.status !== (reason === 'session_not_found' ? 404 : 400)) return [shown];
       const { error } = (refused ? stream.messages[0] : JSON.parse(stream.text)) as Message;
@@ -101,7 +101,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     return (await Promise.all(ids.map(look))).flat();
   };
 
-  /** Every event of a stream that is over is a point to go on from, at every replica but its maker. */
+  /** Expects that every event of a finished stream can be resumed from, at every replica except its maker. */
   const expectResumable = async (headers: Headers, events: Event[]): Promise<void> => {
     for (const at of others) {
       const rests = await Promise.all(events.map((event) => replay(at, headers, idOf(event))));
@@ -109,7 +109,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     }
   };
 
-  /** As when nothing was added to any stream for as long as it is kept. */
+  /** Makes all streams expire, as after their lifetime without new events. */
   const expireAll = async (): Promise<void> => {
     if (engines.redis) {
       const redis = new Redis(engines.redis.url);
@@ -128,7 +128,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     expect(rowCount).toBeGreaterThan(0);
   };
 
-  test.each(LEGACY.slice(1))('14: %s: unknown, foreign or garbage: refused', async (version) => {
+  test.each(LEGACY.slice(1))('14: %s: unknown, foreign and malformed ids are refused', async (version) => {
     const [mine, other, bobs] = await Promise.all([open(version), open(version), open(version, BOB)]);
     const foreign = await Promise.all([
       run(a, other, 'of the other session', { count: 5 }),
@@ -164,7 +164,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     await expectResumable(bobs.headers, foreign[2]);
   });
 
-  test('14: an id of one stream of a session brings that stream and no other', async () => {
+  test('14: an id of one stream of a session resumes that stream and no other', async () => {
     const mine = await open();
     const [first, second] = await Promise.all([
       run(a, mine, 'first', { count: 5 }, 1),
@@ -172,12 +172,12 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     ]);
     await expectResumable(mine.headers, first);
     await expectResumable(mine.headers, second);
-    // Numbers that only the second has. The one right behind the end of the first is a case of its own.
+    // Numbers that only the second stream has. The number after the end of the first one is another case.
     const beyond = second.slice(first.length + 1).map((event) => `${streamOf(idOf(first[0]))}.${seqOf(event)}`);
     for (const at of others) expect(await served(at, mine.headers, beyond)).toEqual([]);
   });
 
-  test('14: the numbers before the first event and behind the last one of a finished stream are unknown', async () => {
+  test('14: the numbers before the first event and after the last event of a finished stream are unknown', async () => {
     const mine = await open();
     const events = await run(a, mine, 'bounds', { count: 5 });
     const ids = [0, events.length + 1].map((seq) => `${streamOf(idOf(events[0]))}.${seq}`);
@@ -185,10 +185,10 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
   });
 
   test.each([
-    // Not so fast that its progress is thinned out.
+    // Slow enough that progress is not thinned out.
     ['events', { count: 1_200, every: 4 }],
     ['bytes', { count: 80, every: 0, size: 20_000 }],
-  ])('14: what is beyond the bound on %s is refused, the rest is brought without a gap', async (name, args) => {
+  ])('14: ids beyond the bound on %s are refused, the rest is replayed without a gap', async (name, args) => {
     const mine = await open();
     const events = await run(a, mine, `many ${name}`, args);
     expect(events.map(seqOf)).toEqual(upTo(events.length));
@@ -203,7 +203,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     }
   });
 
-  test('14: a copy that expired is read at the maker, which keeps it for its own time', async () => {
+  test('14: an expired copy is read at the maker, which keeps its own copy for longer', async () => {
     const mine = await open();
     const events = await run(a, mine, 'old', { count: 5 });
     await expectResumable(mine.headers, events);
@@ -211,7 +211,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     await expectResumable(mine.headers, events);
   });
 
-  test('14: a stream that expires under its readers ends for them, and every replica brings the rest', async () => {
+  test('14: a stream that expires while it is read ends for its readers, and every replica replays the rest', async () => {
     const mine = await open();
     const key = `expires ${engine} ${count}`;
     const cut = await call(a, mine, key, { count: 40, every: 100 });

@@ -1,4 +1,4 @@
-/** Case 28: another process holds a lock for 10 s, and a disk that is really full. */
+/** Case 28: a lock that another process holds for 10 s, and a full disk. */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Servers that ask without end, or send messages that nobody waits for: the call or the stream ends, others are served. */
+/** Servers that send endless questions or unsolicited messages: the call or the stream ends, other calls are served. */
 import { readdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
@@ -39,7 +39,7 @@ const writable = (res: ServerResponse): Promise<void> =>
     res.on('drain', done).on('close', done);
   });
 
-/** Writes messages as fast as they are read, until the other side closes the stream. */
+/** Writes messages as fast as the peer reads, until the peer closes the stream. */
 async function endless(res: ServerResponse, message: (n: number) => object): Promise<void> {
   for (let n = 0; !res.destroyed; ) {
     let text = '';
@@ -55,7 +55,7 @@ const SCRIPT: Script = {
   logs: ({ res }: Called) => void endless(stream(res), () => LOG),
 };
 
-/** The same on a pipe, and a server that begins to log when it is told to, whoever calls. */
+/** The same over stdio, and a server that starts to log after a call, independent of any call. */
 const PROGRAM = `
 import { createInterface } from 'node:readline';
 const say = (message) => process.stdout.write(JSON.stringify(message) + '\\n');
@@ -115,7 +115,7 @@ interface Asking {
   readonly requestState: string;
 }
 
-/** Answers what the server asks until the call comes to an end. */
+/** Calls a tool and answers the questions of the server until the call ends. */
 async function calledToEnd(server: string, tool: string, capabilities: object): Promise<Message> {
   const name = `${server}__${tool}`;
   let { json: reply } = await modernCall(world.mcp, name, {}, { capabilities });
@@ -132,11 +132,11 @@ async function calledToEnd(server: string, tool: string, capabilities: object): 
 
 const CUT = { code: -32603, data: { reason: 'upstream_error', outcome: 'unknown' } };
 
-describe.each(['legacy', 'piped'])('a %s server that asks without end', (server) => {
+describe.each(['legacy', 'piped'])('a %s server with endless questions', (server) => {
   it.each([
     ['cannot be asked', {}],
     ['answers every question', FORM],
-  ])('a client that %s gets a typed error, and nothing piles up', async (_, capabilities) => {
+  ])('a client that %s gets a typed error, and the number of open answers is bounded', async (_, capabilities) => {
     const [memory, files] = [world.memory(), descriptors()];
     let most = 0;
     const watch = setInterval(() => {
@@ -146,7 +146,7 @@ describe.each(['legacy', 'piped'])('a %s server that asks without end', (server)
     clearInterval(watch);
     for (const { error } of calls) expect(error).toMatchObject(CUT);
     expect(world.memory() - memory).toBeLessThan(128);
-    // At most so many answers are on their way for each call.
+    // The number of answers under way is bounded per call.
     expect(most - files).toBeLessThan(3 * 100 + 100);
     await eventually(
       () => modernCall(world.mcp, `${server}__fine`, { text: 'still here' }).then(({ json: { result } }) => result),
@@ -156,14 +156,14 @@ describe.each(['legacy', 'piped'])('a %s server that asks without end', (server)
   });
 });
 
-it('a legacy client whose server asks without end gets a typed error', async () => {
+it('a legacy client of a server with endless questions gets a typed error', async () => {
   const session = await Session.open(world.mcp, '2025-11-25', {}, {});
   const reply = await session.call('legacy__questions');
   expect(reply.body).toContain('"limit":"questions"');
   await session.end();
 });
 
-describe.each(['legacy', 'modern'])('a %s server that sends log lines nobody asked for', (server) => {
+describe.each(['legacy', 'modern'])('a %s server that sends unrequested log messages', (server) => {
   it('on the stream of a call: the call ends with a typed error', async () => {
     const memory = world.memory();
     const { json: reply } = await modernCall(world.mcp, `${server}__logs`);
@@ -173,7 +173,7 @@ describe.each(['legacy', 'modern'])('a %s server that sends log lines nobody ask
   });
 });
 
-it('a storm on the stream beside the calls is closed for a while, and said', async () => {
+it('a flood on the standalone stream closes it for a while, with a log line', async () => {
   const storms: { readonly began: number; ended?: number }[] = [];
   const stormy = await startRogue(SCRIPT);
   stormy.onGet = (_, res) => {
@@ -198,7 +198,7 @@ it('a storm on the stream beside the calls is closed for a while, and said', asy
       (count) => count >= 2,
       60_000,
     );
-    // Not opened again at once.
+    // The stream is not reopened at once.
     expect(performance.now() - closed).toBeGreaterThan(1_000);
     expect(other.gateway.log()).toContain('ignoring messages outside of calls for a while');
     await other.wellBehaved();
@@ -208,7 +208,7 @@ it('a storm on the stream beside the calls is closed for a while, and said', asy
   }
 });
 
-it('a process that sends without end is ended, and started again after a pause', async () => {
+it('a process that sends endless messages is ended, and restarted after a pause', async () => {
   const ended = (): number => world.gateway.log().split('a child process is ended').length;
   const before = ended();
   expect(textOf((await modernCall(world.mcp, 'stormy__storm')).json)).toBe('here it comes');

@@ -36,7 +36,7 @@ describe('What does not cross the gateway', () => {
     ...proofs.matchAll(/^\s*(?:test\(|test\.each\([\s\S]*?\]\)\(|test\.each\(\w+\)\(\s*)\s*'(NX-\d\d) /gm),
   ].map((match) => match[1]);
 
-  test('every line names the test that proves it, and that test is there', () => {
+  test('every line names an existing test', () => {
     expect(lines.length).toBeGreaterThan(20);
     for (const line of lines) {
       const ids = [...line.matchAll(/\((NX-\d\d)\)/g)].map((match) => match[1]);
