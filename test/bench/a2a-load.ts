@@ -1,6 +1,6 @@
 /**
- * The load generator of the A2A bench: keep-alive connections on bare sockets, each with one call under way, every byte of
- * every answer compared; or one stream whose events say when they were sent.
+ * The load generator of the A2A bench: keep-alive connections on bare sockets, each with one call under way, every byte
+ * of every answer compared; or one stream whose events say when they were sent.
  *
  * Over IPC: a Job comes in, 'ready' goes out when all connections are set up, 'go' comes in, figures go out.
  */
@@ -80,7 +80,7 @@ class Connection {
     this.take?.(head, all.subarray(end + 4, end + 4 + length));
   }
 
-  /** Makes one call and reads its answer in full: all others look alike but for the id. */
+  /** Makes one call and reads its complete answer; all later answers differ only in the id. */
   async prepare(): Promise<void> {
     const id = ++lastId;
     this.request = Buffer.from(httpText(this.url, callBody(this.job.kind, id)));
@@ -188,7 +188,7 @@ async function calls(job: Calls): Promise<CallFigures> {
   return figures;
 }
 
-/** One stream, read as it comes; the events must be all there and in order. */
+/** Reads one stream; all events must arrive, in order. */
 async function stream({ url: address, pace }: Extract<Job, { what: 'stream' }>): Promise<StreamFigures> {
   await go();
   const url = new URL(address);
@@ -212,7 +212,7 @@ async function stream({ url: address, pace }: Extract<Job, { what: 'stream' }>):
         rest = rest.slice(end + 2);
         const sent = /"sent":"(\d+)"/.exec(line)?.[1];
         const number = /piece (\d+) /.exec(line)?.[1];
-        // What tells the number of the first and the last event is what kind they are.
+        // The first and the last event have no number; their kind identifies them.
         const right =
           seen === 0
             ? line.includes('"task"')

@@ -1,6 +1,6 @@
 /**
  * The agents of the A2A bench: `node` is the reference, a hand-written node:http server that parses each request and
- * stringifies each answer; `raw` answers on bare sockets, so that what stands in front of it is the limit.
+ * stringifies each answer; `raw` answers on bare sockets, so that the process in front of it is the limit.
  *
  *   a2a-upstream.ts node|raw
  */
@@ -27,7 +27,7 @@ function answer(request: Request): object {
   return { jsonrpc: '2.0', id, result: resultOf(kind as Kind, mark!) };
 }
 
-/** Writes the events of a stream: as fast as they are taken, or one every `pace` milliseconds. */
+/** Writes the events of a stream: as fast as the peer reads, or one every `pace` milliseconds. */
 async function stream(
   request: Request,
   write: (text: string) => boolean,

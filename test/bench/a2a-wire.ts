@@ -1,8 +1,8 @@
-/** The messages of the A2A bench, and what they are answered with. Everything that differs between calls is one id. */
+/** The messages of the A2A bench and their answers. Calls differ only in one id. */
 export const FIRST_ID = 10_000_000;
 export const ID_WIDTH = 8;
 
-/** What a call is answered with: a direct reply, or a task that is over. */
+/** The kind of answer: a direct reply, or a finished task. */
 export type Kind = 'message' | 'task';
 
 const TEXT = 'The quick brown fox said good morning to the lazy dog, and the dog did not look up. '.repeat(2).trim();
@@ -45,7 +45,7 @@ export function resultOf(kind: Kind, id: string): object {
   };
 }
 
-/** How many events a stream has, the task and the end among them. */
+/** The number of events of a stream, including the task and the end. */
 export const EVENTS = 1_000;
 
 export const streamBody = (id: number, pace: number): string =>
@@ -56,7 +56,7 @@ export const streamBody = (id: number, pace: number): string =>
     params: { message: { messageId: `call-${id}`, role: 'ROLE_USER', parts: [{ text: `stream ${pace} ${id}` }] } },
   });
 
-/** The events of a stream; each says when it was sent, by the clock that all processes of the machine share. */
+/** An event of a stream, with its send time by the monotonic clock of the machine. */
 export function eventOf(id: string, number: number): object {
   const ids = { taskId: `task-${id}`, contextId: `context-${id}` };
   const metadata = { sent: process.hrtime.bigint().toString() };
@@ -100,7 +100,7 @@ export type Job =
       readonly kind: Kind;
       readonly connections: number;
       readonly milliseconds: number;
-      /** It ends earlier after so many. */
+      /** The job ends early after this many calls. */
       readonly calls?: number;
     }
   | { readonly what: 'stream'; readonly url: string; readonly pace: number };

@@ -1,11 +1,11 @@
 /**
- * What the gateway costs an A2A call: 1.0 over JSON-RPC on both sides, beside the bare agent, alternated in one run.
+ * The cost of the gateway for an A2A call: 1.0 over JSON-RPC on both sides, compared with the direct agent in one run.
  *
  *   npm run bench:a2a [-- --quick] [--json] [--rounds 9]
  *
- * The process under test has one core for itself; the load generator and whatever stands behind the process under test
- * share the other. For the rates that is an agent on bare sockets, so that the process under test is the limit; for the
- * latencies and the streams it is the same node:http agent that is measured bare, so that the difference is what is added.
+ * The process under test has its own core; the load generator and the agent share the other. Rates use an agent on bare
+ * sockets, so that the process under test is the limit. Latencies and streams use the same node:http agent that is
+ * measured directly, so that the difference is the cost of the gateway.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ const TIMES = values.quick
 const ROUNDS = Number(values.rounds ?? TIMES.rounds);
 const WARM_LIMIT = 30_000;
 const CONNECTIONS = 32;
-/** Milliseconds between two events of a stream, so that one does not wait for another. */
+/** Milliseconds between two events of a stream, so that events do not queue. */
 const PACE = 2;
 
 const TS = fileURLToPath(new URL('../support/ts.mjs', import.meta.url));
@@ -79,7 +79,7 @@ async function run<T extends CallFigures | StreamFigures>(
   return { ...figures, cpu: cpu / Math.max(1, count) };
 }
 
-/** Each contender once per round, in turning order. */
+/** Runs each contender once per round, in rotating order. */
 async function alternate<T extends CallFigures | StreamFigures>(
   generator: ChildProcess,
   contenders: readonly Contender[],
@@ -117,7 +117,7 @@ async function main(): Promise<void> {
       { name: 'bare', pid: bare.child.pid!, url: `${bare.first}/` },
       { name: 'gateway', pid: gateway.pid, url: `${gateway.url}/a2a/${behind}` },
     ];
-    if (!canPin) console.log('not pinned to cores: the figures say less');
+    if (!canPin) console.log('not pinned to cores: the figures are less reliable');
     console.log(
       `${pad('', 16)} ${pad('calls/s', 9)} ${pad('of bare', 8)} ${pad('us CPU', 8)} ${pad('p50 ms', 8)} ${pad('p99 ms', 8)} ${pad('added p50', 10)}`,
     );
@@ -129,7 +129,7 @@ async function main(): Promise<void> {
           ...{ what: 'calls', url, kind, connections, milliseconds },
           ...(calls !== undefined && { calls }),
         });
-      // Code that runs for the first time is slow: a fixed number of calls first, whatever they take.
+      // Warm up with a fixed number of calls, because code is slow at first.
       await alternate(generator, contenders('raw'), job(CONNECTIONS, WARM_LIMIT, TIMES.warm), 1);
       const rates = await alternate<CallFigures>(generator, contenders('raw'), job(CONNECTIONS, TIMES.rate), ROUNDS);
       await alternate(generator, contenders('node'), job(1, TIMES.latency), 1);

@@ -1,4 +1,4 @@
-/** How long it takes until expired sessions are gone, and what calls notice of it. */
+/** Measures the time to remove expired sessions, and the latency of calls meanwhile. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const JSON_VALUE = JSON.stringify({
   capabilities: {},
   clientInfo: { name: 'bench', version: '1' },
 });
-/** Rows made by one statement, well below its time limit. */
+/** Rows inserted by one statement, few enough for its timeout. */
 const PART = 10_000;
 
 async function fill({ db }: State, count: number): Promise<void> {
@@ -28,7 +28,7 @@ async function fill({ db }: State, count: number): Promise<void> {
     );
 }
 
-/** A session is used and a task written, as a call does; returns how long each took. */
+/** Uses a session and writes a task, as a call does; returns the time of each call. */
 async function calls(state: State, until: () => boolean): Promise<number[]> {
   const id = newId();
   await state.sessions.create({ id, principal: 'p', value: {}, expiresAt: Date.now() + HOUR });

@@ -80,14 +80,14 @@ async function contenders(): Promise<Contender[]> {
     legacy: await keep(startUpstream(HELPING, 'legacy')),
   };
   const urls = { modern: servers.modern.url, legacy: servers.legacy.url };
-  // A legacy client cannot speak to a modern server: what passes bytes on is measured with a client of the server's era.
+  // A legacy client cannot use a modern server, so proxies that pass bytes on are measured with the server's era.
   const passing = (name: string, { url, pid }: Running): Contender => ({
     name,
     pid: () => pid,
     job: (_, server) => ({ url: `${url}/${server}`, era: server, tool: TOOL }),
   });
   const gateway = async (name: string, launch: typeof startGateway): Promise<Contender> => {
-    // As in nginx and the library proxy: no line for each call.
+    // No log line per call, as in nginx and the library proxy.
     const config = { log: { level: 'warn' }, servers: { modern: { url: urls.modern }, legacy: { url: urls.legacy } } };
     const { url, pid } = await keep(launch(config, { under: on(TESTED) }));
     return {
@@ -139,7 +139,7 @@ function count(name: string, figures: Measured): void {
   if (figures.wrong > 0) console.error(`WRONG ${name}: ${figures.wrong} answers, such as: ${figures.sample}`);
 }
 
-/** Each contender once per round, the first of a round in turn. */
+/** Runs each contender once per round, in rotating order. */
 async function alternate(
   generator: Generator,
   participants: readonly Contender[],
@@ -170,7 +170,7 @@ function verdict(target: string, found: string, reached: boolean): void {
   verdicts.push({ target, found, reached });
 }
 
-/** How many times the library proxy's figure the gateway's may be. */
+/** Limits on the ratio between the figures of the gateway and of the library proxy. */
 const MOST_TIMES = { smallCpu: 1.5, largeCpu: 1.25, addedP50: 1.5 };
 
 function judge(name: string, small: boolean, cells: Readonly<Record<string, Cell>>): void {
@@ -218,7 +218,7 @@ function cellsOf(
   const cells: Record<string, Cell> = {};
   for (const [name, figures] of rates) {
     const single = latencies.get(name)!;
-    // Within a round all contenders meet the same machine, so a burst of other load cancels out.
+    // Differences within one round cancel out other load on the machine.
     const added = (of: (each: Measured) => number): number =>
       median(single.map((each, round) => of(each) - of(direct[round]!)));
     cells[name] = {
@@ -243,7 +243,7 @@ async function main(): Promise<void> {
   };
   const rows: Record<string, Record<string, Cell>> = {};
   const warmed = new Set<string>();
-  // Before large results stretch the heap.
+  // Before large results grow the heap.
   if (values.only === undefined) await memory(generator, all.find(({ name }) => name === GATEWAY)!);
   console.log(
     `node ${process.version}; ${canPin ? 'one core for the process under test, the other for the rest' : 'not pinned'}; ${
@@ -294,7 +294,7 @@ async function main(): Promise<void> {
   if (values.json) console.log(JSON.stringify({ rows, verdicts, wrong }));
 }
 
-/** Many small calls in a row: the memory of the process must not grow with their number. */
+/** Makes many small calls: the memory of the process must not grow with their number. */
 async function memory(generator: Generator, gateway: Contender): Promise<void> {
   const samples: number[] = [];
   const pid = gateway.pid('modern');
@@ -322,7 +322,7 @@ async function memory(generator: Generator, gateway: Contender): Promise<void> {
 }
 
 const MOST_RSS = 170;
-/** Megabytes between two samples that are noise of the collector. */
+/** Differences below this many megabytes are noise of the garbage collector. */
 const FLAT = 5;
 
 try {

@@ -1,6 +1,6 @@
 /**
- * A proxy that does nothing but pass bytes on, written with the libraries the gateway is built on: `node:http` in,
- * `undici` out. The gateway's own work is its cost above this proxy's.
+ * A proxy that only passes bytes on, written with the libraries of the gateway: `node:http` in, `undici` out. The
+ * difference to the gateway is the cost of the gateway's own work.
  *
  *   library-proxy.ts MODERN_URL LEGACY_URL      serves /modern and /legacy
  */

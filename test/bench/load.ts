@@ -1,7 +1,7 @@
 /**
  * The load generator: keep-alive connections on bare sockets, each with one call under way, every byte of every answer
- * compared. It shares two cores with what it measures, so it must be cheap: a call costs it a fraction of what an HTTP
- * client library takes (the report says how much), and an answer is compared where it was received, not collected.
+ * compared. It shares two cores with the measured process, so it must be cheap: a call costs a fraction of the CPU of
+ * an HTTP client library (see the report), and answers are compared in the receive buffer, not copied.
  *
  * Over IPC: a Job comes in, 'ready' goes out when all connections are set up, 'go' comes in, Figures go out.
  */
@@ -25,7 +25,7 @@ import {
 const BLOCK = 64 * 1024;
 let lastId = FIRST_ID;
 
-/** An answer that was read and found right, and where the id stands in it: all others look alike but for that. */
+/** A verified answer and the position of the id in it; all other answers differ only in the id. */
 class Model {
   readonly places: readonly number[];
 
@@ -43,7 +43,7 @@ function occurrences(body: Buffer, id: number): number[] {
   return places;
 }
 
-/** One connection. Until it is told to run, it exchanges whole messages; then it calls and compares. */
+/** One connection. It exchanges complete messages during the setup, and then calls and compares. */
 class Connection {
   private readonly socket: Socket;
   private readonly inbox = Buffer.allocUnsafe(BLOCK);
@@ -52,7 +52,7 @@ class Connection {
   private expected!: Buffer;
   private places!: readonly number[];
   private began = 0;
-  /** How much of the body has come, or -1 while the head is read. */
+  /** The number of received body bytes; -1 while the head is read. */
   private got = -1;
   private good = true;
   private head = '';
@@ -111,7 +111,7 @@ class Connection {
     this.collect!(Number(head.slice(9, 12)), head, all.subarray(end + 4, end + 4 + length));
   }
 
-  /** Opens a session where the era has them, makes one call and reads its answer in full. */
+  /** Opens a session if the era has sessions, makes one call and reads its complete answer. */
   async prepare(model: Model | undefined): Promise<Model> {
     const { job, url } = this;
     if (job.era === 'legacy') {
@@ -127,7 +127,7 @@ class Connection {
     const text = httpText(url, 'POST', callText(job.era, job.tool, job.size, id), headers);
     this.request = Buffer.from(text);
     this.requestPlaces = occurrences(this.request, id);
-    // Also where the answer's look is known: what a session needs is then set up before the clock runs.
+    // Also if the model is known, so that each session is set up before the measurement.
     const { status, body } = await this.exchange(text);
     const said = JSON.parse(body.toString()) as { id: number; result?: { content?: { text?: string }[] } };
     const right = textOf(markOf(id), fillerOf(job.size));
@@ -175,7 +175,7 @@ class Connection {
     const { got } = this;
     const size = count - from;
     if (got + size > this.expected.length) {
-      this.lost('an answer is longer than it said');
+      this.lost('an answer is longer than its Content-Length');
       return;
     }
     if (this.expected.compare(this.inbox, from, count, got, got + size) !== 0) {
@@ -215,7 +215,7 @@ class Run {
     this.left = (job.calls ?? Number.POSITIVE_INFINITY) - job.connections;
   }
 
-  /** Whether the connection that finished a call makes another. */
+  /** Records a finished call; returns whether its connection makes another one. */
   done(latency: number, good: boolean): boolean {
     this.latencies.push(latency);
     if (!good) this.wrong++;
@@ -228,7 +228,7 @@ class Run {
     this.sample ??= text;
   }
 
-  /** A connection whose answer cannot be read goes no further. */
+  /** Ends the job after a connection failed. */
   lost(why: string): void {
     this.sample ??= why;
     this.wrong++;

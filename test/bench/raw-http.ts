@@ -1,7 +1,7 @@
-/** HTTP on bare sockets, with as little of it as the bench needs: the cost of a server is that of its answers. */
+/** Minimal HTTP on bare sockets, so that the server costs almost nothing. */
 import { createServer, type Server, type Socket } from 'node:net';
 
-/** Calls `handle` with each request as it is complete. Whoever answers writes the answer, head and all. */
+/** Calls `handle` with each complete request. The handler writes the whole answer, including the head. */
 export function rawHttpServer(handle: (socket: Socket, head: string, body: Buffer) => void): Server {
   return createServer({ noDelay: true }, (socket) => {
     let pending: Buffer | undefined;

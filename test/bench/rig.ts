@@ -1,4 +1,4 @@
-/** Starts the processes of the bench, each on its core, and reads what they use. */
+/** Starts the processes of the bench, each on its core, and reads their CPU and memory use. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ const has = (command: string, ...args: string[]): boolean => spawnSync(command, 
 export const canPin = availableParallelism() > 1 && has('taskset', '--version');
 export const hasNginx = has('nginx', '-v');
 
-/** What runs on the core under test, and what on the other. */
+/** The core of the process under test, and the core of the other processes. */
 export const TESTED = 0;
 export const HELPING = 1;
 
@@ -51,7 +51,7 @@ async function startServer(core: number, path: string, file: string, ...args: st
 export const startUpstream = (core: number, era: Era): Promise<Running> =>
   startServer(core, '/mcp', 'upstream.ts', era);
 
-/** A proxy made of `node:http` and `undici` and nothing else; serves /modern and /legacy as nginx does. */
+/** A proxy made only of `node:http` and `undici`; serves /modern and /legacy as nginx does. */
 export const startLibraryProxy = (core: number, upstreams: Readonly<Record<Era, string>>): Promise<Running> =>
   startServer(core, '', 'library-proxy.ts', upstreams.modern, upstreams.legacy);
 
@@ -103,7 +103,7 @@ async function freePort(): Promise<number> {
 /** Clock ticks per second of /proc, which Linux fixes for user space. */
 const TICKS = 100;
 
-/** CPU microseconds a process has used, over all its threads; undefined where there is no /proc. */
+/** CPU microseconds of a process over all its threads; undefined without /proc. */
 export function cpuOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -138,7 +138,7 @@ export class Generator {
     return new Generator(child);
   }
 
-  /** Runs one job against the process `pid`; `during` is called now and then while it runs. */
+  /** Runs one job against the process `pid`; `during` is called periodically while it runs. */
   async run(job: Job, pid: number, during?: () => void): Promise<Measured> {
     this.child.send(job);
     await this.next();

@@ -1,6 +1,6 @@
 /**
- * What durable writes cost: commits per second, their latency, and what they do to the event loop, beside the rate at
- * which this disk can sync at all. Every engine keeps its promise of durability while it is measured.
+ * The cost of durable writes: commits per second, their latency, and the delay of the event loop, next to the fsync
+ * rate of this disk. Every engine runs with full durability.
  *
  *   npm run bench:state [-- --seconds 5] [--only sqlite]
  *   npm run bench:state -- --only expiry [--expired 1000000]
@@ -29,7 +29,7 @@ const { values } = parseArgs({
 const SECONDS = Number(values.seconds);
 const folder = mkdtempSync(join(tmpdir(), 'parley-bench-'));
 
-/** Syncs per second of one writer appending 4 KiB, the most that one-at-a-time commits could reach. */
+/** Fsyncs per second of one writer that appends 4 KiB: the limit for commits that are not grouped. */
 function fsyncRate(seconds = 1): number {
   const fd = openSync(join(folder, 'sync'), 'w');
   const block = Buffer.alloc(4096, 1);
@@ -116,7 +116,7 @@ async function benchEngine(name: string, state: State): Promise<void> {
   print(`${name}: row by id`, 20, await measure(20, () => state.tasks.get(row!.id)), fsyncRate());
 }
 
-/** Idle legacy sessions, a row and a listener each, in a process that has nothing else. Runs the compiled sources. */
+/** Idle legacy sessions, a row and a listener each, in an otherwise empty process. Runs the compiled sources. */
 function benchSessions(count: number): void {
   const program = `
     const { newId, openState } = await import(process.argv[1]);
@@ -142,7 +142,7 @@ function benchSessions(count: number): void {
   execFileSync(process.execPath, args, { stdio: 'inherit' });
 }
 
-/** The same in a real gateway, where a session also has a log, and watches the lists of a server. */
+/** The same in a real gateway, where a session also has an event log and watches the lists of a server. */
 async function benchGatewaySessions(count: number): Promise<void> {
   const server = await new CountedServer().start();
   const gateway = await startGateway({ log: { level: 'warn' }, servers: { counted: { url: server.url } } });
@@ -162,7 +162,7 @@ async function benchGatewaySessions(count: number): Promise<void> {
     const began = performance.now();
     for (let i = 100; i < count; i += 50) await Promise.all(Array.from({ length: Math.min(50, count - i) }, open));
     const seconds = (performance.now() - began) / 1_000;
-    // What was only needed to open them is given back.
+    // Wait until the memory of the setup is freed.
     await new Promise((resolve) => setTimeout(resolve, 10_000));
     console.log(
       `${count} idle sessions in a gateway: RSS ${rss().toFixed(0)} MB, ${before.toFixed(0)} MB with 100 (target: under 150 MB); ` +

@@ -1,4 +1,4 @@
-/** The one tool call of the bench, in both eras, and what its answer holds. */
+/** The tool call of the bench in both eras, and its answer. */
 export type Era = 'modern' | 'legacy';
 
 export const MODERN_DATE = '2026-07-28';
@@ -6,7 +6,7 @@ export const LEGACY_DATE = '2025-06-18';
 export const TOOL = 'read';
 export const SIZES = [200, 100_000, 1_000_000] as const;
 
-/** Ids have one width, so that a request or an answer differs from the next in the same places only. */
+/** All ids have the same width, so that messages differ only in fixed positions. */
 export const FIRST_ID = 10_000_000;
 export const ID_WIDTH = 8;
 
@@ -14,7 +14,7 @@ export const markOf = (id: number | string): string => `mark-${id}`;
 
 const LINE = 'The quick brown fox said "good morning" to the lazy dog, and the dog did not look up at all.\n';
 
-/** Text as tools return it: lines, now and then something in quotes. With the mark it is `size` characters long. */
+/** Typical tool text: lines with some quotes. Together with the mark it has `size` characters. */
 export function fillerOf(size: number): string {
   const length = size - ID_WIDTH - markOf('').length;
   return LINE.repeat(Math.ceil(length / LINE.length)).slice(0, length);
@@ -69,7 +69,7 @@ export interface Job {
   readonly tool: string;
   readonly size: number;
   readonly connections: number;
-  /** How long, or how many calls. */
+  /** The duration, or the number of calls. */
   readonly milliseconds?: number;
   readonly calls?: number;
 }
@@ -81,8 +81,8 @@ export interface Figures {
   readonly p50: number;
   readonly p99: number;
   readonly wrong: number;
-  /** What the first wrong answer looked like. */
+  /** The first wrong answer. */
   readonly sample?: string;
-  /** CPU microseconds of the generator per call: what the measuring itself costs. */
+  /** CPU microseconds of the generator per call: the cost of the measurement itself. */
   readonly own: number;
 }
