@@ -1,4 +1,4 @@
-/** Google's ADK as an A2A client: the cards it takes, and a message to an agent made of a server's tool. */
+/** Google's ADK as an A2A client: the cards it accepts, and a message to an agent made of a server's tool. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ export async function agents(score: Score): Promise<void> {
         await score.test(`Google ADK, A2A ${title}: agent-card.json`, async () => {
           const output = await ask(`${cards}/agent-card.json`);
           if (!grpc) return { problem: answered(output) };
-          // Should the ADK ever take it, the second card and its documentation have served their time.
+          // Once the ADK accepts this card, the second card and its documentation can be removed.
           return { problem: REFUSED.test(output) ? undefined : `it is not refused: ${output}`, note: 'refused' };
         });
         await score.test(`Google ADK, A2A ${title}: agent-card-http.json`, async () => ({

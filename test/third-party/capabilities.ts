@@ -5,7 +5,7 @@ import type { Score } from './score.js';
 import type { Server } from './servers.js';
 import { openWorld } from './start.js';
 
-/** Every set of capabilities that changes the list, and how long the list is then. */
+/** Every set of capabilities that changes the list, and the length of that list. */
 const SETS: readonly (readonly [readonly Capability[], number])[] = [
   [NO_CAPABILITIES, 13],
   [['roots'], 14],
@@ -34,7 +34,7 @@ export async function capabilities(servers: readonly Server[], score: Score): Pr
             return { problem: `the server itself has ${lists.tools.length} tools, and should have ${length}` };
           const problem =
             (await difference(`${root}/${name}`, declares, lists)) ??
-            // Its resources have the same URIs as those of the other two.
+            // The resources of the three servers have the same URIs.
             (await difference(root, declares, { ...lists, resources: [], templates: [] }, name));
           return { problem, note: `${length} tools` };
         });

@@ -1,9 +1,9 @@
-/** The clients of other authors that the test runs, and the program or command each is run by. */
+/** The third-party clients of the test, and the program or command that runs each. */
 import type { Package } from './packages.js';
 
 export type Kind = 'call' | 'read' | 'prompt';
 
-/** What a client says it can be asked; `elicitation` is by forms, `url` by links too. */
+/** The capabilities of a client; `elicitation` is by forms, `url` also by links. */
 export type Capability = 'elicitation' | 'url' | 'sampling' | 'roots';
 
 export const NO_CAPABILITIES: readonly Capability[] = [];
@@ -13,8 +13,8 @@ export interface Client {
   readonly name: string;
   readonly package: Package;
   /**
-   * `snippet`: the text that README and page show, with one line added that runs the jobs.
-   * `program`: a program of its own in `drivers/`, for clients that have no snippet.
+   * `snippet`: the snippet of the documents and the page, with one added line that runs the jobs.
+   * `program`: a program in `drivers/`, for clients that have no snippet.
    * `inspector`, `stdio`, `health`: see run-client.ts.
    */
   readonly how: 'snippet' | 'program' | 'inspector' | 'stdio' | 'health';
@@ -22,9 +22,9 @@ export interface Client {
   readonly snippet?: string;
   /** The file in `drivers/`. */
   readonly driver?: string;
-  /** The name the snippet gives to the object that is connected. */
+  /** The variable of the connected object in the snippet. */
   readonly variable?: string;
-  /** What its interface can do; every client lists tools. */
+  /** The functions of its interface; every client lists tools. */
   readonly can: readonly Kind[];
   readonly declares: readonly Capability[];
 }
@@ -105,7 +105,7 @@ export const CLIENTS: readonly Client[] = [
     declares: [],
   },
   {
-    // Its command line shows the state of a server. Everything else needs a login and a model.
+    // Its command line shows the state of a server. Other functions need a login and a model.
     name: 'Claude Code',
     package: npm('@anthropic-ai/claude-code', '2.1.325', { installScript: true }),
     how: 'health',

@@ -1,17 +1,17 @@
-/** Whether a server shows the same through the gateway as without it. */
+/** Compares the lists of a server through the gateway with those without it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { ALL_CAPABILITIES, type Capability } from './clients.js';
 import { connectWith, type Lists, listsOf } from './lists.js';
 import type { World } from './start.js';
 
-/** A server may come late; lists are complete when it has. */
+/** Limit on the wait until all servers are up and the lists are complete. */
 const PATIENCE = 180_000;
 
 const KEYS = { tools: 'name', resources: 'uri', templates: 'uriTemplate', prompts: 'name' } as const;
 export const SEPARATOR = '__';
 
-/** The lists of a server asked without the gateway. */
+/** The lists of a server without the gateway. */
 export async function directLists(world: World, server: string, declares: readonly Capability[]): Promise<Lists> {
   const client = await connectWith(world.direct.get(server)!, declares);
   try {
@@ -21,7 +21,7 @@ export async function directLists(world: World, server: string, declares: readon
   }
 }
 
-/** Waits until a client with these capabilities sees `expected` at an endpoint; returns the difference that remained. */
+/** Waits until a client with these capabilities sees `expected` at an endpoint; returns the remaining difference. */
 export async function difference(
   url: string,
   declares: readonly Capability[],
@@ -42,7 +42,7 @@ export async function difference(
   }
 }
 
-/** One server's part of the lists of all servers, under its own names. Resources have no prefix, so their URIs choose. */
+/** The part of one server in the lists of all, with its own names. Resources have no prefix and are matched by URI. */
 function ownOf(lists: Lists, server: string, expected: Lists): Lists {
   const prefix = `${server}${SEPARATOR}`;
   const unprefixed = <T extends { readonly name: string }>(items: readonly T[]): T[] =>
@@ -77,7 +77,7 @@ function differenceOf(expected: Lists, found: Lists): string | undefined {
   return undefined;
 }
 
-/** Calls a tool that asks its client something; returns the text of the answer. */
+/** Calls a tool that sends a question to the client; returns the text of the result. */
 export async function askingCall(
   place: Parameters<typeof connectWith>[0],
   name: string,

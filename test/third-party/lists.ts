@@ -1,4 +1,4 @@
-/** What a server shows to a client, with and without the gateway. */
+/** The lists that a client sees, with and without the gateway. */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
@@ -41,7 +41,7 @@ export const ROOT = 'file:///third-party/ferries';
 export const ELICITED = 'Ada of the ferries';
 export const SAMPLED = 'A sampled timetable';
 
-/** A client of the official SDK with these capabilities; it answers whatever it is asked. */
+/** A client of the official SDK with these capabilities; it answers every question. */
 export async function connectWith(place: Place, declares: readonly Capability[]): Promise<Client> {
   const has = (capability: Capability): boolean => declares.includes(capability);
   const client = new Client(
@@ -68,7 +68,7 @@ export async function connectWith(place: Place, declares: readonly Capability[])
   return client;
 }
 
-/** Every list of a server, all pages; empty where the server has no such list. */
+/** All pages of every list of a server; empty if the server has no such list. */
 export async function listsOf(client: Client): Promise<Lists> {
   const { tools, resources, prompts } = client.getServerCapabilities() ?? {};
   const options = { timeout: TIME };
@@ -86,7 +86,7 @@ export async function listsOf(client: Client): Promise<Lists> {
   };
 }
 
-/** A server may have resources and no templates, and says so only when it is asked. */
+/** A server may have resources and no templates; only the request for templates shows it. */
 function withoutTemplates(error: unknown): { resourceTemplates: { uriTemplate: string; name: string }[] } {
   if (error instanceof McpError && error.code === ErrorCode.MethodNotFound) return { resourceTemplates: [] };
   throw error;

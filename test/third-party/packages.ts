@@ -1,4 +1,4 @@
-/** Installs packages of npm and PyPI, each with its dependencies in a folder of its own, outside the repository. */
+/** Installs npm and PyPI packages, each with its dependencies in its own folder outside the repository. */
 import { type SpawnOptions, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { access, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -13,7 +13,7 @@ export interface Package {
   readonly version: string;
   /** Extras of a Python distribution, such as `mcp` of `google-adk[mcp]`. */
   readonly extras?: string;
-  /** Further packages in the same folder, by exact version: where the package leaves a version open that it needs. */
+  /** Further packages in the same folder, with exact versions, for dependencies that the package does not pin. */
   readonly with?: Readonly<Record<string, string>>;
   /** Whether the package does not work without its install script. No other package may run one. */
   readonly installScript?: true;
@@ -23,7 +23,7 @@ export interface Package {
 const BEFORE = '2026-11-15';
 const CONSTRAINTS = fileURLToPath(new URL('constraints.txt', import.meta.url));
 
-/** A cold cache, a slow mirror and a busy machine. */
+/** Time limit for a cold cache, a slow mirror and a busy machine. */
 const MOST_TIME = 30 * 60_000;
 
 export const CACHE =
@@ -32,23 +32,23 @@ export const CACHE =
 
 export const label = ({ name, version }: Package): string => `${name} ${version}`;
 
-/** The folder of a package. The name holds everything that decides what is inside. */
+/** The folder of a package. The name depends on everything that determines the content. */
 function folderOf(wanted: Package): string {
   const facts = JSON.stringify({ ...wanted, before: wanted.registry === 'npm' ? BEFORE : undefined });
   const digest = createHash('sha256').update(facts).digest('hex').slice(0, 8);
   return join(CACHE, `${wanted.registry}-${wanted.name.replace('/', '+')}-${wanted.version}-${digest}`);
 }
 
-/** The folder of the executables that an installed package brings. */
+/** The folder with the executables of an installed package. */
 export const executables = (wanted: Package): string =>
   join(folderOf(wanted), wanted.registry === 'npm' ? 'node_modules/.bin' : 'bin');
 
 export const executable = (wanted: Package, name: string): string => join(executables(wanted), name);
 
-/** The folder programs that import an npm package run in. */
+/** The working folder for programs that import an npm package. */
 export const workFolder = (wanted: Package): string => folderOf(wanted);
 
-/** Installs a package unless it is there. Throws with the end of what the installer wrote. */
+/** Installs a package unless it is already installed. Throws with the end of the installer's output. */
 export async function install(wanted: Package): Promise<'installed' | 'cached'> {
   const folder = folderOf(wanted);
   const done = join(folder, 'installed');
@@ -68,7 +68,7 @@ export async function install(wanted: Package): Promise<'installed' | 'cached'> 
   }
 }
 
-/** Two runs on one machine share the cache. A lock older than any installation was left behind by a run that was killed. */
+/** Locks the cache, which concurrent runs share. A lock older than any installation belongs to a killed run. */
 async function locked(lock: string): Promise<() => Promise<void>> {
   await mkdir(CACHE, { recursive: true });
   for (;;) {
@@ -98,7 +98,7 @@ async function installPython({ name, version, extras, with: others = {} }: Packa
   const exact = Object.entries(others).map(([other, its]) => `${other}==${its}`);
   const wanted = `${name}${extras === undefined ? '' : `[${extras}]`}==${version}`;
   const quiet = ['--quiet', '--disable-pip-version-check', '--no-input'];
-  // A package may need a version other than the common one, and then says so itself.
+  // A package may override a common version.
   const own = join(folder, 'constraints.txt');
   const common = (await readFile(CONSTRAINTS, 'utf8')).split('\n');
   const free = common.filter((line) => !Object.keys(others).includes(line.split('==')[0]!));

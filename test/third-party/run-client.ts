@@ -1,4 +1,4 @@
-/** Runs one client against the gateway and collects what it saw and did. */
+/** Runs one client against the gateway and collects its results. */
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import type { Example } from './servers.js';
 export type Job = Example & { readonly id: number };
 
 export interface Report {
-  /** The names of the tools the client found; undefined where it shows none. */
+  /** The names of the tools that the client found; undefined if it cannot list them. */
   readonly tools: readonly string[] | undefined;
   /** The answer to each job, or the error, by its id. */
   readonly answers: ReadonlyMap<number, { readonly text?: string; readonly error?: string }>;
@@ -23,13 +23,13 @@ export interface Report {
 const DRIVERS = fileURLToPath(new URL('drivers', import.meta.url));
 const MOST_TIME = 10 * 60_000;
 
-/** Where the gateway is, and the token it asks for. */
+/** The URL of the gateway, and its token. */
 export interface Target {
   readonly url: string;
   readonly token?: string;
 }
 
-/** Throws where the client as a whole fails: it does not start, does not connect, or breaks off. */
+/** Throws if the client as a whole fails: it does not start, does not connect, or crashes. */
 export async function runClient(client: Client, target: Target, jobs: readonly Job[]): Promise<Report> {
   const folder = await mkdtemp(join(tmpdir(), 'parley-client-'));
   try {
@@ -63,7 +63,7 @@ interface Program {
   readonly prints?: true;
 }
 
-/** The text of the snippet as it is shown, with a line after the one that prints: the jobs of the test. */
+/** The text of the snippet, with a line for the jobs of the test after the line that prints. */
 function programOf({ driver, variable }: Client, { language, text }: ClientSnippet): Program {
   if (language === 'python') {
     const printing = /^( *)print\(.*\)$/m;
@@ -94,7 +94,7 @@ async function runProgram(client: Client, program: Program, folder: string, jobs
     .filter((line) => line.startsWith('RESULT '))
     .map((line) => JSON.parse(line.slice('RESULT '.length)) as Told);
   const tools = told.find((line) => line.tools)?.tools;
-  if (!tools) throw new Error(`the program told of no tools: ${stdout.slice(-500)}`);
+  if (!tools) throw new Error(`the program reported no tools: ${stdout.slice(-500)}`);
   const answers = new Map(told.flatMap(({ job, text, error }) => (job === undefined ? [] : [[job, { text, error }]])));
   return { tools, answers: answers as Report['answers'] };
 }
@@ -106,7 +106,7 @@ interface Told {
   readonly error?: string;
 }
 
-/** The command line of the Inspector: one process for each request. */
+/** The command line of the Inspector: one process per request. */
 async function runInspector(client: Client, url: string, folder: string, jobs: readonly Job[]): Promise<Report> {
   const ask = async (...args: string[]): Promise<Record<string, unknown>> => {
     const inspector = [executable(client.package, 'mcp-inspector'), '--cli', url, '--transport', 'http'];
@@ -135,7 +135,7 @@ function inspectorArgs(job: Job): string[] {
     : ['--method', 'prompts/get', '--prompt-name', job.name, ...given.flatMap((each) => ['--prompt-args', each])];
 }
 
-/** Every text in a result, wherever it stands. A tool's error is thrown. */
+/** Every text in a result, at any depth. Throws a tool error. */
 function texts(result: unknown): string {
   if (typeof result !== 'object' || result === null) return '';
   if ('isError' in result && result.isError === true) throw new Error(JSON.stringify(result));
@@ -145,13 +145,15 @@ function texts(result: unknown): string {
     .join('\n');
 }
 
-/** The command of the configuration file, with a client of the official SDK in place of the program that reads the file. */
+/**
+ * The command of the configuration file, with a client of the official SDK in place of the program that reads the file.
+ */
 async function runStdio(client: Client, target: Target, jobs: readonly Job[]): Promise<Report> {
   const { mcpServers } = JSON.parse(snippetOf(client, target).text) as {
     mcpServers: { parley: { command: string; args: string[]; env?: Record<string, string> } };
   };
   const { command, args, env = {} } = mcpServers.parley;
-  // npx takes the package that is installed in the folder.
+  // npx uses the package that is installed in the folder.
   const connected = await connectWith({ command, args, env, cwd: workFolder(client.package) }, client.declares);
   try {
     const answers = new Map<number, { text?: string; error?: string }>();
@@ -176,7 +178,7 @@ function perform(client: Awaited<ReturnType<typeof connectWith>>, job: Job): Pro
   return client.getPrompt({ name, arguments: job.arguments as Record<string, string> });
 }
 
-/** The command of the snippet, and the command that shows whether the server is there. */
+/** Runs the command of the snippet, and the command that shows whether the server is connected. */
 async function checkHealth(client: Client, target: Target, folder: string): Promise<Report> {
   const env = {
     ...environment(folder),
@@ -191,7 +193,7 @@ async function checkHealth(client: Client, target: Target, folder: string): Prom
   return { tools: undefined, answers: new Map() };
 }
 
-/** What a client of a new user has: a home of its own, and nothing of whoever runs the test. */
+/** The environment of a new user: a new home folder, and no variables of the user who runs the test. */
 export function environment(home: string): Record<string, string> {
   const kept = ['PATH', 'LANG', 'SSL_CERT_FILE', 'NODE_EXTRA_CA_CERTS'].flatMap((name) => {
     const value = process.env[name];

@@ -1,7 +1,8 @@
 /**
  * Servers of other authors behind one gateway, used by clients of other authors.
  *
- *   node --import ./test/support/ts.mjs test/third-party/run.ts [--server name] [--client name] [--part servers|clients|token|capabilities|a2a]
+ *   node --import ./test/support/ts.mjs test/third-party/run.ts [--server name] [--client name] [--part
+ * servers|clients|token|capabilities|a2a]
  *
  * Packages are installed once, into $PARLEY_THIRD_PARTY_CACHE or ~/.cache/parley-third-party. `--freeze` writes
  * constraints.txt, the versions of everything Python packages depend on. The last line is `N passed, M failed`.
@@ -37,7 +38,7 @@ const score = new Score();
 const servers = SERVERS.filter(({ name }) => chosen(values.server, name));
 const clients = CLIENTS.filter(({ name }) => chosen(values.client, name));
 
-/** Installs everything first; what does not install is left out, and has failed. */
+/** Installs all packages first; things with a package that fails to install are left out and count as failed. */
 async function installed<T>(things: readonly T[], packages: (thing: T) => readonly Package[]): Promise<T[]> {
   const there: T[] = [];
   for (const thing of things) {
@@ -69,7 +70,7 @@ else {
 }
 score.conclude();
 
-/** A part that breaks off has failed, and the others go on. */
+/** A part that throws counts as failed; the other parts continue. */
 async function attempt(what: string, body: () => Promise<void>): Promise<void> {
   try {
     await body();
@@ -120,13 +121,13 @@ async function compare(world: World, server: Server, known: Map<string, Lists>):
   }
 }
 
-/** One line for each server that the client uses. */
+/** Prints one line per server that the client uses. */
 async function use(world: World, client: Client, known: ReadonlyMap<string, Lists>): Promise<void> {
   const url = `${world.gateway.url}/mcp`;
   const jobs = jobsOf(world, client);
   let report: Report;
   try {
-    // The lists for these capabilities are complete before the client looks at them once.
+    // Wait until the lists for these capabilities are complete, because the client reads them only once.
     for (const server of thereServers.filter(({ byCapabilities }) => byCapabilities))
       await difference(url, client.declares, await directLists(world, server.name, client.declares), server.name);
     report = await runClient(client, { url }, [...jobs.values()].flat());
@@ -183,7 +184,7 @@ function jobsOf(world: World, client: Client): Map<string, Job[]> {
   );
 }
 
-/** What every Python package has in common; where two differ, neither is in the list. */
+/** The versions that all Python packages share; a dependency with different versions is left out. */
 async function freeze(): Promise<void> {
   const versions = new Map<string, Set<string>>();
   const python = [...thereServers.flatMap(packagesOf), ...thereClients.map((client) => client.package)];

@@ -1,4 +1,4 @@
-/** One line for each thing that was tried, and the total. */
+/** Prints one line per test, and the total. */
 export class Score {
   private passed = 0;
   private failed = 0;
@@ -23,7 +23,7 @@ export class Score {
     }
   }
 
-  /** Nothing tried is nothing proved. */
+  /** Prints the total. A run without any test fails. */
   conclude(): void {
     console.log(`${this.passed} passed, ${this.failed} failed`);
     process.exitCode = this.failed === 0 && this.passed > 0 ? 0 : 1;

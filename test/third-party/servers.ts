@@ -1,4 +1,4 @@
-/** The servers of other authors that the test starts, with an example of everything they offer. None needs a network. */
+/** The third-party servers of the test, with an example of each function. None needs a network. */
 import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,11 +6,11 @@ import { promisify } from 'node:util';
 import { ALL_CAPABILITIES, type Capability } from './clients.js';
 import type { Package } from './packages.js';
 
-/** What a client does with a server, and a text that the answer contains. */
+/** A request to a server, and a text that the answer contains. */
 export type Example = {
   readonly name: string;
   readonly answer: string;
-  /** Only for clients that can be asked all of this. */
+  /** Only for clients with all these capabilities. */
   readonly needs?: readonly Capability[];
 } & (
   | { readonly kind: 'call'; readonly arguments: object }
@@ -18,7 +18,7 @@ export type Example = {
   | { readonly kind: 'prompt'; readonly arguments: object }
 );
 
-/** Files and addresses that the servers of one run work with. */
+/** The files and addresses that the servers of one run use. */
 export interface Workplace {
   readonly folder: string;
   /** A web page on this machine. */
@@ -33,13 +33,13 @@ export interface Server {
   readonly command: string;
   readonly args?: (place: Workplace, port: number) => readonly string[];
   readonly env?: (place: Workplace, port: number) => Readonly<Record<string, string>>;
-  /** The path of its endpoint, where it is a web server; without it, it speaks over stdio. */
+  /** The path of its endpoint if it is a web server; otherwise it uses stdio. */
   readonly http?: { readonly path: string; readonly transport: 'http' | 'sse' };
-  /** A second package the server starts, by the name of its executable. */
+  /** A second package that the server starts, with the name of its executable. */
   readonly wraps?: { readonly package: Package; readonly command: string };
-  /** How many tools it has for a client without capabilities. */
+  /** The number of tools for a client without capabilities. */
   readonly tools: number;
-  /** Whether it has others for a client with capabilities. */
+  /** Whether a client with capabilities sees other tools. */
   readonly byCapabilities?: true;
   readonly examples: (place: Workplace) => readonly Example[];
 }
@@ -57,7 +57,7 @@ const pypi = (name: string, version: string, more: Partial<Package> = {}): Packa
   ...more,
 });
 
-/** For servers written for the first generation of the Python SDK that allow any. */
+/** Pins the first generation of the Python SDK for servers that need it but allow any version. */
 const MCP_1 = { with: { mcp: '1.30.0' } };
 
 const EVERYTHING = npm('@modelcontextprotocol/server-everything', '2026.8.31');
@@ -187,7 +187,7 @@ export const SERVERS: readonly Server[] = [
     ],
   },
   {
-    // It needs a browser to do anything, so its list is all that is looked at.
+    // Its tools need a browser, so only its list is tested.
     name: 'browser',
     package: npm('@playwright/mcp', '0.0.83'),
     command: 'playwright-mcp',
@@ -307,8 +307,8 @@ export const SERVERS: readonly Server[] = [
   },
 ];
 
-/** The files the servers are given to work with. */
-export async function furnish(folder: string): Promise<void> {
+/** Creates the files that the servers use. */
+export async function createFiles(folder: string): Promise<void> {
   for (const name of ['files', 'lint', 'books', 'repository']) await mkdir(join(folder, name), { recursive: true });
   await writeFile(join(folder, 'files/note.txt'), 'Fjord ferries leave at noon.\n');
   const ada = { type: 'entity', name: 'Ada', entityType: 'person', observations: ['wrote the first program'] };

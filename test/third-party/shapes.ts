@@ -1,4 +1,4 @@
-/** Snippets for programs that cannot run here: whether their configuration is what the program reads. */
+/** Snippets for programs that cannot run here: compares their configuration with the format of the program. */
 import { clientSnippets, type SnippetId } from '../../src/inbound/mcp/client-snippets.js';
 import type { Score } from './score.js';
 
@@ -6,7 +6,7 @@ const URL_OF = 'http://127.0.0.1:4600/mcp';
 const TOKEN = 'a-token';
 const HEADERS = { Authorization: `Bearer ${TOKEN}` };
 
-/** The configuration of each program, after its documentation. */
+/** The configuration of each program, according to its documentation. */
 const EXPECTED: Partial<Record<SnippetId, (headers: object) => object>> = {
   cursor: (headers) => ({ mcpServers: { parley: { url: URL_OF, ...headers } } }),
   vscode: (headers) => ({ servers: { parley: { type: 'http', url: URL_OF, ...headers } } }),

@@ -1,4 +1,4 @@
-/** Starts what a run needs: the web servers among the servers, a page, and a gateway in front of all of them. */
+/** Starts the processes of a run: the web servers, a page, and a gateway in front of all servers. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 import { executable } from './packages.js';
-import { furnish, type Server, type Workplace } from './servers.js';
+import { createFiles, type Server, type Workplace } from './servers.js';
 
-/** A server as the gateway, or a client beside it, is told of it. */
+/** How the gateway, or a direct client, reaches a server. */
 export type Place =
   | { readonly url: string; readonly transport: 'http' | 'sse' }
   | {
@@ -24,12 +24,12 @@ export type Place =
 export interface World {
   readonly gateway: RunningGateway;
   readonly workplace: Workplace;
-  /** How each server is reached without the gateway. */
+  /** The direct address of each server. */
   readonly direct: ReadonlyMap<string, Place>;
   close(): Promise<void>;
 }
 
-/** A cold Python program on a machine with other work. */
+/** Time limit for the start of a Python program on a busy machine. */
 const START_TIME = 180_000;
 
 export async function openWorld(servers: readonly Server[], settings: object = {}): Promise<World> {
@@ -40,7 +40,7 @@ export async function openWorld(servers: readonly Server[], settings: object = {
   try {
     const folder = await mkdtemp(join(tmpdir(), 'parley-third-party-'));
     closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }));
-    await furnish(folder);
+    await createFiles(folder);
     const page = createServer((req, res) => {
       const known = req.url === '/ferries.txt';
       res.writeHead(known ? 200 : 404, { 'content-type': 'text/plain' });
@@ -59,7 +59,7 @@ export async function openWorld(servers: readonly Server[], settings: object = {
       direct.set(server.name, place);
     }
     const gateway = await startGateway({
-      // The gateway finds out the transport of a URL by itself.
+      // The gateway detects the transport of a URL.
       servers: Object.fromEntries(
         [...direct].map(([name, place]) => [name, 'url' in place ? { url: place.url } : place]),
       ),
@@ -90,7 +90,7 @@ async function placeOf(server: Server, workplace: Workplace, closers: (() => Pro
   return { url: `http://127.0.0.1:${port}${server.http.path}`, transport: server.http.transport };
 }
 
-/** Waits until a program listens on a port; throws with the end of what it wrote if it ends before. */
+/** Waits until a program listens on a port; throws with the end of its output if it exits first. */
 async function listening(child: ChildProcess, name: string, port: number): Promise<void> {
   let output = '';
   const keep = (chunk: Buffer): void => {

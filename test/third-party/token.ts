@@ -1,4 +1,4 @@
-/** The snippets for a gateway that asks for a token, with the token in place of the placeholder. */
+/** The snippets for a gateway with tokens, with a real token instead of the placeholder. */
 import type { Client } from './clients.js';
 import { connectWith } from './lists.js';
 import { runClient } from './run-client.js';
@@ -14,7 +14,7 @@ export async function withToken(clients: readonly Client[], score: Score): Promi
   const world = await openWorld(servers, { auth: { tokens: [{ name: 'ada', token: TOKEN }] }, log: { level: 'warn' } });
   const url = `${world.gateway.url}/mcp`;
   try {
-    await score.test('the gateway with a token refuses a client without', async () => {
+    await score.test('a gateway with tokens refuses a client without one', async () => {
       const refused = await connectWith({ url, transport: 'http' }, []).then(
         (client) => client.close().then(() => undefined),
         (error: Error) => error.message,

@@ -1,4 +1,4 @@
-/** Runs the jobs of the test with a connected client, and tells the results to the test line by line. */
+/** Runs the jobs of the test with a connected client, and prints one line per result for the test. */
 import { readFile } from 'node:fs/promises';
 
 const tell = (facts) => process.stdout.write(`RESULT ${JSON.stringify(facts)}\n`);
@@ -22,7 +22,7 @@ export function textOf(content) {
     .join('\n');
 }
 
-/** The text of a tool's result; a result that says it is an error is one. */
+/** The text of a tool's result; throws if `isError` is set. */
 export function called(result) {
   if (result.isError) throw new Error(textOf(result.content));
   return textOf(result.content);
