@@ -135,7 +135,7 @@ cors: { credentials: true }
       ],
       ['error', 'unknown_key', 7, 'callMax', 'is not a known key', 'did you mean timeouts.ca'],
       ['error', 'type', 10, 'servers.two.url', '"ftp://x" has the scheme ftp:', 'write an http:// or http'],
-      ['error', 'type', 11, 'servers.three', '"oops" is not a map', 'write servers.three as a'],
+      ['error', 'type', 11, 'servers.three', 'must be a map, not "oops"', 'write servers.three as a'],
       ['error', 'type', 6, 'naming.separator', '"/" is not one of the choices', 'write one of __, ., -'],
       ['error', 'unknown_key', 4, 'timeouts.cal', 'is not a known key', 'did you mean timeouts.ca'],
       ['error', 'type', 3, 'timeouts.call', '"5x" is not a duration', 'write a number with a un'],

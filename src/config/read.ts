@@ -47,7 +47,7 @@ function readScalar(field: Scalar<unknown>, raw: Raw | undefined, key: string, r
   }
   if (raw.kind !== 'scalar') {
     const found = raw.kind === 'list' ? 'a list' : 'a map';
-    problems.error('type', key, `${found} is not a single value`, `write ${article(field.type)}`, raw.origin);
+    problems.error('type', key, `must be a single value, not ${found}`, `write ${article(field.type)}`, raw.origin);
     return fallback();
   }
   const value = raw.value ?? '';
@@ -65,7 +65,7 @@ function readList(field: List<Field>, raw: Raw | undefined, key: string, reading
   // A single value in the place of a list becomes a list of one.
   const items = raw.kind === 'list' ? raw.items : raw.kind === 'scalar' ? [raw] : undefined;
   if (items === undefined) {
-    reading.problems.error('type', key, 'a map is not a list', 'write a list: [a, b]', raw.origin);
+    reading.problems.error('type', key, 'must be a list, not a map', 'write a list: [a, b]', raw.origin);
     return [];
   }
   return items.map((item, index) => readField(field.item, item, `${key}[${index}]`, reading));
@@ -111,7 +111,7 @@ function asMap(raw: Raw | undefined, key: string, problems: Problems): RawMap {
   if (raw.kind === 'map') return raw;
   const found = raw.kind === 'list' ? 'a list' : show(raw.value);
   const what = key === '' ? 'the configuration' : key;
-  problems.error('type', key, `${found} is not a map`, `write ${what} as a map of keys and values`, raw.origin);
+  problems.error('type', key, `must be a map, not ${found}`, `write ${what} as a map of keys and values`, raw.origin);
   return emptyMap(raw.origin);
 }
 

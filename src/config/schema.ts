@@ -179,7 +179,7 @@ const callerToken = group('A caller and its token.', {
 
 const NAMES = 'letters, digits, dashes and single underscores';
 
-/** The configuration: every key, once. */
+/** The configuration: all keys. */
 export const SCHEMA = group('', {
   listen: listenAddress({
     default: '127.0.0.1:4600',
@@ -558,7 +558,7 @@ export const SCHEMA = group('', {
 type Written = Infer<typeof SCHEMA>;
 type WrittenServer = Written['servers'][string];
 
-/** One server, ready to use: its times are complete and a global `mcp.invocation: false` has been applied. */
+/** One server, ready to use: all its timeouts are set, and a global `mcp.invocation: false` is applied. */
 export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile'> & {
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 };
