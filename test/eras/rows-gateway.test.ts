@@ -651,7 +651,7 @@ class RpcError extends Error {
   }
 }
 
-/** A server that says what no SDK server would say. A list is sent as it is, anything else as the result. */
+/** A server with responses that no SDK server would send. A list is sent unchanged, any other value as the result. */
 async function handWritten(
   answer: (message: Message, headers: Readonly<Record<string, unknown>>) => Json | Json[] | RpcError,
 ): Promise<{ url: string; close(): Promise<void> }> {

@@ -1,4 +1,4 @@
-/** Tasks with the SDK that has them: 2025-11-25's own, and what becomes of them where the other side has others or none. */
+/** Tasks with the SDK of 2025-11-25, against servers with the same tasks, with the extension, and without tasks. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fixture, startFixture } from '../conformance/fixture.js';
 import { startGateway } from '../support/gateway.js';
@@ -75,7 +75,7 @@ describe('BR-28 a client of 2025-11-25', () => {
     ['the extension', 'extension', 'slow_compute', { seconds: 0.2, label: 'it' }, 'Computed it'],
     ['no tasks', 'none', 'pause', { tag: 'synthetic', ms: 100 }, 'paused synthetic'],
   ] as const)(
-    'BR-28 at a server with %s: works, completes, gives the result',
+    'BR-28 at a server with %s: works, completes and returns the result',
     async (_kind, server, tool, args, said) => {
       const client = await connect(server);
       expect(client.serverCapabilities['tasks']).toMatchObject({ requests: { tools: { call: {} } } });
@@ -96,7 +96,7 @@ describe('BR-28 a client of 2025-11-25', () => {
     ['extension', 'failing_job', {}],
     ['none', 'fails', {}],
   ] as const)(
-    'BR-28 at %s: a tool that reports an error has failed, and its result is a result',
+    'BR-28 at %s: a task whose tool reports an error has failed, and its result is available',
     async (server, tool, args) => {
       const client = await connect(server);
       const taskId = await create(client, tool, { tag: newTag(), ...args });
@@ -110,7 +110,7 @@ describe('BR-28 a client of 2025-11-25', () => {
     ['extension', 'confirm_delete', { filename: 'x' }],
     ['none', 'ask_form', {}],
   ] as const)(
-    'BR-28 at %s: a question of the task is put on the stream of tasks/result',
+    'BR-28 at %s: a question of the task arrives on the stream of tasks/result',
     async (server, tool, args) => {
       const client = await connect(server);
       const taskId = await create(client, tool, { tag: newTag(), ...args });
@@ -129,19 +129,22 @@ describe('BR-28 a client of 2025-11-25', () => {
     ['core', 'job', { outcome: 'slow' }],
     ['extension', 'slow_compute', { seconds: 20 }],
     ['none', 'slow', {}],
-  ] as const)('BR-28 at %s: cancelled stays cancelled, and cannot be cancelled again', async (server, tool, args) => {
-    const client = await connect(server);
-    const tag = newTag();
-    const taskId = await create(client, tool, { tag, ...args });
-    if (server === 'none') await eventually('the start', () => none.happened('started', tag).length === 1);
-    if (server === 'core') await eventually('the start', () => core.happened('task created', tag).length === 1);
-    expect(await client.request('tasks/cancel', { taskId })).toMatchObject({ taskId, status: 'cancelled' });
-    expect(await client.request('tasks/get', { taskId })).toMatchObject({ status: 'cancelled' });
-    await expect(client.request('tasks/cancel', { taskId })).rejects.toMatchObject({ code: -32602 });
-    if (server === 'core')
-      await eventually('word at the server', () => core.happened('task cancelled', tag).length === 1);
-    if (server === 'none') await eventually('word at the server', () => none.happened('cancelled', tag).length === 1);
-  });
+  ] as const)(
+    'BR-28 at %s: a cancelled task stays cancelled and cannot be cancelled again',
+    async (server, tool, args) => {
+      const client = await connect(server);
+      const tag = newTag();
+      const taskId = await create(client, tool, { tag, ...args });
+      if (server === 'none') await eventually('the start', () => none.happened('started', tag).length === 1);
+      if (server === 'core') await eventually('the start', () => core.happened('task created', tag).length === 1);
+      expect(await client.request('tasks/cancel', { taskId })).toMatchObject({ taskId, status: 'cancelled' });
+      expect(await client.request('tasks/get', { taskId })).toMatchObject({ status: 'cancelled' });
+      await expect(client.request('tasks/cancel', { taskId })).rejects.toMatchObject({ code: -32602 });
+      if (server === 'core')
+        await eventually('word at the server', () => core.happened('task cancelled', tag).length === 1);
+      if (server === 'none') await eventually('word at the server', () => none.happened('cancelled', tag).length === 1);
+    },
+  );
 });
 
 describe('BR-28 a modern client with the extension', () => {
@@ -184,7 +187,7 @@ describe('BR-28 a modern client with the extension', () => {
     ['core', 'job', { outcome: 'ask' }, /Ada/],
     ['extension', 'confirm_delete', { filename: 'x' }, /Deleted x/],
   ] as const)(
-    'BR-28 at %s: questions are in the task, answers go by tasks/update',
+    'BR-28 at %s: questions are in the task, answers are sent with tasks/update',
     async (server, tool, args, said) => {
       const taskId = await begin(server, tool, { tag: newTag(), ...args });
       const { inputRequests } = (await reach(server, taskId, 'input_required')) as { inputRequests: Json };
@@ -199,19 +202,22 @@ describe('BR-28 a modern client with the extension', () => {
   test.each([
     ['core', 'job', { outcome: 'slow' }],
     ['extension', 'slow_compute', { seconds: 20 }],
-  ] as const)('BR-28 at %s: a cancellation is acknowledged, as often as it is sent', async (server, tool, args) => {
-    const tag = newTag();
-    const taskId = await begin(server, tool, { tag, ...args });
-    for (const _ of [1, 2]) {
-      const { answer } = await request(server, 'tasks/cancel', { taskId });
-      expect(answer?.result).toMatchObject({ resultType: 'complete' });
-    }
-    await reach(server, taskId, 'cancelled');
-    if (server === 'core')
-      await eventually('word at the server', () => core.happened('task cancelled', tag).length === 1);
-  });
+  ] as const)(
+    'BR-28 at %s: every cancellation is acknowledged, including repeated ones',
+    async (server, tool, args) => {
+      const tag = newTag();
+      const taskId = await begin(server, tool, { tag, ...args });
+      for (const _ of [1, 2]) {
+        const { answer } = await request(server, 'tasks/cancel', { taskId });
+        expect(answer?.result).toMatchObject({ resultType: 'complete' });
+      }
+      await reach(server, taskId, 'cancelled');
+      if (server === 'core')
+        await eventually('word at the server', () => core.happened('task cancelled', tag).length === 1);
+    },
+  );
 
-  test('BR-28 without the extension the call is followed to its end, or refused with the reason', async () => {
+  test('BR-28 without the extension the gateway waits for the end of the call, or refuses it with a reason', async () => {
     const plain = (server: string, name: string, args: Json): Promise<Reply> =>
       modern(urlOf(server), 'tools/call', { name, arguments: args }, { headers: as(0) });
     expect(textOf((await plain('core', 'job', { outcome: 'ok' })).answer!.result!)).toBe('the job is done');

@@ -31,7 +31,10 @@ const rows: { revision: Revision; transport: ClientTransport }[] = REVISIONS.fla
   CLIENT_TRANSPORTS[revision].map((transport) => ({ revision, transport })),
 ).filter(({ revision, transport }) => chosen(values.client, `${revision}/${transport}`));
 
-/** Columns that run at the same time; within one, cells follow each other, for they change the same server's lists. */
+/**
+ * The number of columns that run concurrently. Cells of one column run in sequence, because they change the lists of
+ * the same server.
+ */
 const LANES = 3;
 
 const testbed = await openTestbed(columns.map(({ revision, transport }) => [revision, transport] as const));

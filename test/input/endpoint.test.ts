@@ -590,7 +590,7 @@ describe('the modern envelope and its mirrored headers', () => {
     expect(reply.json.result.capabilities).toHaveProperty('tools');
   });
 
-  it('SUB-02 SUB-03: a subscription is a stream that begins with its acknowledgement; without a stream it is 406', async () => {
+  it('SUB-02 SUB-03: a subscription is a stream that begins with its acknowledgement; a client that accepts no stream gets 406', async () => {
     const params = { notifications: { toolsListChanged: true } };
     const stream = await EventStream.open(world.mcp, {
       method: 'POST',

@@ -1,4 +1,4 @@
-/** What errors never tell: no stack, no path, no address, no token (S25). */
+/** Errors contain no stack, no path, no address and no token (S25). */
 
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
@@ -84,7 +84,7 @@ function clean(reply: { body: string } & Partial<Reply>): void {
 const SERVERS = ['gone', 'tls', 'nowhere', 'program', 'dies'];
 const TOOLS = ['silent', 'reset', 'html', 'e401', 'e500', 'e302', 'broken', 'big'];
 
-describe('S25: errors tell nothing of the inside of the gateway', () => {
+describe('S25: errors reveal nothing about the inside of the gateway', () => {
   it.each([
     ...SERVERS.map((server) => `${server}__x`),
     ...TOOLS.flatMap((tool) => [`modern__${tool}`, `legacy__${tool}`]),
@@ -98,7 +98,7 @@ describe('S25: errors tell nothing of the inside of the gateway', () => {
   });
 
   it.each(['tools/list', 'resources/list', 'prompts/list', 'resources/templates/list', 'server/discover'])(
-    'S25: the gaps of %s',
+    'S25: %s with unreachable servers',
     async (method) => {
       const reply = await modern(world.mcp, method, {}, { headers: as });
       expect(reply.status).toBe(200);
@@ -106,7 +106,7 @@ describe('S25: errors tell nothing of the inside of the gateway', () => {
     },
   );
 
-  it.each(SERVERS)('S25: an endpoint whose server cannot be reached: %s', async (server) => {
+  it.each(SERVERS)('S25: an endpoint with an unreachable server: %s', async (server) => {
     const url = `${world.url}/mcp/${server}`;
     clean(await modern(url, 'server/discover', {}, { headers: as }));
     clean(await modern(url, 'tools/list', {}, { headers: as }));
@@ -114,7 +114,7 @@ describe('S25: errors tell nothing of the inside of the gateway', () => {
     clean(await ask(url, { method: 'GET', headers: as }));
   });
 
-  it('S25: resources, prompts and completion that are nowhere', async () => {
+  it('S25: unknown resources, prompts and completions', async () => {
     for (const [method, params] of [
       ['resources/read', { uri: 'file:///etc/passwd' }],
       ['resources/read', { uri: 'x'.repeat(3_000) }],
@@ -132,7 +132,7 @@ describe('S25: errors tell nothing of the inside of the gateway', () => {
     }
   });
 
-  it('S25: everything that is refused before it is dispatched', async () => {
+  it('S25: every refusal before dispatch', async () => {
     const headers = { accept: BOTH, ...as };
     for (const reply of [
       await ask(world.mcp, { headers, body: '{' }),

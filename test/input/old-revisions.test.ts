@@ -1,4 +1,4 @@
-/** The rows of 2024-11-05 and 2025-03-26, for which the official suite has no scenarios. */
+/** The rows of 2024-11-05 and 2025-03-26, which the official suite does not cover. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -39,7 +39,7 @@ describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) 
     expect(stream.res.headers['x-accel-buffering']).toBe('no');
     const first = await stream.until(({ events }) => events[0]);
     expect(first.event).toBe('endpoint');
-    // Relative: a Host header never becomes part of what clients are told.
+    // Relative: the Host header never becomes part of the URI for clients.
     expect(first.data).toMatch(new RegExp(`^${messages}\\?sessionId=[\\x21-\\x7e]{32,}$`));
     stream.close();
   });
@@ -77,7 +77,7 @@ describe.each(ENDPOINTS)('HTTP+SSE of 2024-11-05 at %s', (path, messages, tool) 
     client.close();
   });
 
-  it('BASE-04 BASE-06: ids come back as they were, notifications are not answered', async () => {
+  it('BASE-04 BASE-06: ids are returned unchanged, notifications get no response', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     for (const id of [0, -1, 'x', '']) expect((await client.request('tools/list', {}, id)).id).toBe(id);
@@ -99,7 +99,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('GET only, and only for who takes a stream', async () => {
+  it('GET only, and only for clients that accept a stream', async () => {
     const post = await ask(`${world.url}/sse`, { body: '{}' });
     expect(post.status).toBe(405);
     expect(post.headers.allow).toContain('GET');
@@ -110,7 +110,7 @@ describe('HTTP+SSE in detail', () => {
     expect(get.headers.allow).toContain('POST');
   });
 
-  it('C-04: a missing session is 400, an unknown one 404, and neither makes one', async () => {
+  it('C-04: a missing session is 400, an unknown one 404, and neither opens one', async () => {
     expect((await ask(`${world.url}/messages`, { body: initializeBody('2024-11-05') })).status).toBe(400);
     for (const id of ['made-up', '__proto__', 'x'.repeat(5_000)])
       expect((await ask(`${world.url}/messages?sessionId=${id}`, { body: initializeBody('2024-11-05') })).status).toBe(
@@ -118,7 +118,7 @@ describe('HTTP+SSE in detail', () => {
       );
   });
 
-  it('C-08: bodies that are not JSON-RPC are 400 and leave the stream alone', async () => {
+  it('C-08: bodies that are not JSON-RPC are 400 and do not affect the stream', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     const before = client.stream.messages.length;
@@ -132,7 +132,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('BASE-09: 2024-11-05 has no batches', async () => {
+  it('BASE-09: 2024-11-05 does not support batches', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     const reply = await client.post([{ jsonrpc: '2.0', id: 1, method: 'ping' }]);
@@ -140,7 +140,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('BASE-07: 2025-03-26 has them on every transport', async () => {
+  it('BASE-07: 2025-03-26 supports batches on every transport', async () => {
     const client = await connect();
     await client.initialize('2025-03-26');
     expect(
@@ -158,7 +158,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('a session that was opened here exists nowhere else, and ends with its stream', async () => {
+  it('a session of HTTP+SSE exists only at its own endpoint and ends with its stream', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     const id = new URL(client.endpoint).searchParams.get('sessionId')!;
@@ -190,7 +190,7 @@ describe('HTTP+SSE in detail', () => {
       ['tok', 2],
       ['tok', 3],
     ]);
-    // `message` of a progress notification came with 2025-03-26.
+    // The `message` of a progress notification exists since 2025-03-26.
     expect(progress.every(({ params }) => params.message === undefined)).toBe(true);
     await client.post({
       jsonrpc: '2.0',
@@ -207,7 +207,7 @@ describe('HTTP+SSE in detail', () => {
   });
 
   it('a stream that is closed during the handshake leaves no session behind', async () => {
-    // A server that takes its time holds up the handshake, for it is asked what it can do.
+    // A slow server delays the handshake, because the gateway asks it for its capabilities.
     const slow = createServer((_, res) => setTimeout(() => res.writeHead(500).end(), 700)).listen(0, '127.0.0.1');
     await once(slow, 'listening');
     const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}/mcp`;
@@ -240,7 +240,7 @@ describe('HTTP+SSE in detail', () => {
     client.close();
   });
 
-  it('C-12: the catalog view is apart from the protocol', async () => {
+  it('C-12: the catalog view is separate from the protocol', async () => {
     const stream = await EventStream.open(`${world.url}/sse?view=catalog`, {
       headers: { accept: 'text/event-stream' },
     });
@@ -250,7 +250,7 @@ describe('HTTP+SSE in detail', () => {
     stream.close();
   });
 
-  it('a modern request at the old endpoint is refused, not half served', async () => {
+  it('a modern request at the old endpoint is refused', async () => {
     const client = await connect();
     await client.initialize('2024-11-05');
     await client.post(modernBody('server/discover', {}, { id: 'm' }));
@@ -260,14 +260,14 @@ describe('HTTP+SSE in detail', () => {
   });
 });
 
-describe('what a client of 2024-11-05 or 2025-03-26 is not shown', () => {
+describe('members hidden from clients of 2024-11-05 and 2025-03-26', () => {
   const fields = async (version: string) => {
     const session = await Session.open(world.mcp, version);
     const listed = await session.request('tools/list');
     return JSON.stringify(listed.json.result);
   };
 
-  it('LIFE-09: results hold nothing of later revisions', async () => {
+  it('LIFE-09: results have no members of later revisions', async () => {
     for (const version of ['2024-11-05', '2025-03-26']) {
       const text = await fields(version);
       expect(text).not.toMatch(/"resultType"|"ttlMs"|"cacheScope"|"outputSchema"|"execution"|"icons"/);
@@ -283,7 +283,7 @@ describe('what a client of 2024-11-05 or 2025-03-26 is not shown', () => {
 });
 
 describe('Streamable HTTP of 2025-03-26', () => {
-  it('BASE-07 HL-03: a batch is answered by an array, or on a stream where it has something to say before', async () => {
+  it('BASE-07 HL-03: a batch is answered with an array, or on a stream if messages come before the responses', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const plain = await session.post([{ jsonrpc: '2.0', id: 1, method: 'ping' }]);
     expect(Array.isArray(plain.json)).toBe(true);
@@ -337,7 +337,7 @@ describe('Streamable HTTP of 2025-03-26', () => {
     expect((reply.json as unknown as Message[])[0]).toMatchObject({ id: 'm', error: { code: -32600 } });
   });
 
-  it('BASE-02: in a batch two requests with one id are each answered, or one of them refused', async () => {
+  it('BASE-02: two requests with the same id in a batch are both answered, or one is refused', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const call = (text: string) => ({
       jsonrpc: '2.0',
@@ -349,7 +349,7 @@ describe('Streamable HTTP of 2025-03-26', () => {
     expect(reply.json as unknown as Message[]).toHaveLength(2);
   });
 
-  it('PRG-01: progress messages came with it', async () => {
+  it('PRG-01: progress notifications have messages', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const reply = await session.request('tools/call', {
       name: 'echo__steps',
@@ -359,7 +359,7 @@ describe('Streamable HTTP of 2025-03-26', () => {
     expect(reply.body).toContain('"message":"b x"');
   });
 
-  it('HL-17: it has no version header, and one of another legacy revision is taken', async () => {
+  it('HL-17: it has no version header, and a header of another legacy revision is accepted', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     expect(
       (await session.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'mcp-protocol-version': '2025-03-26' })).status,
@@ -367,7 +367,7 @@ describe('Streamable HTTP of 2025-03-26', () => {
     expect((await session.request('ping')).status).toBe(200);
   });
 
-  it('HL-04 HL-09: its POST streams have no priming event, and end with the answer', async () => {
+  it('HL-04 HL-09: its POST streams have no priming event, and end with the response', async () => {
     const session = await Session.open(world.mcp, '2025-03-26');
     const stream = await session.stream('tools/call', { name: 'echo__wait', arguments: { text: 'late', ms: 900 } });
     await stream.end();
@@ -407,7 +407,7 @@ describe('stdio of the older revisions', () => {
   }
 
   it.each(['2024-11-05', '2025-03-26'])(
-    'STD-01 STD-02 LIFE-02 STD-08: %s: one message on a line, and the end with the input',
+    'STD-01 STD-02 LIFE-02 STD-08: %s: one message per line, and the process ends with its input',
     async (version) => {
       const pipe = new Pipe();
       pipe.say({ jsonrpc: '2.0', id: 'early', method: 'tools/list' });
@@ -436,7 +436,7 @@ describe('stdio of the older revisions', () => {
     },
   );
 
-  it('C-08 STD-01: lines that are not JSON-RPC are answered and forgotten', async () => {
+  it('C-08 STD-01: lines that are not JSON-RPC get an error and have no other effect', async () => {
     const pipe = new Pipe();
     pipe.say('not json');
     expect((await pipe.heard(null)).error.code).toBe(-32700);
@@ -449,7 +449,7 @@ describe('stdio of the older revisions', () => {
     expect(await pipe.end()).toBe(0);
   });
 
-  it('VER-01 VER-07: a modern request is served on the same pipe, and an unknown version is -32022 with what is supported', async () => {
+  it('VER-01 VER-07: a modern request is served over the same stdio, and an unknown version is -32022 with the supported versions', async () => {
     const pipe = new Pipe();
     pipe.say(initializeBody('2024-11-05', 'init'));
     await pipe.heard('init');

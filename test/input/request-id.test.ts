@@ -1,4 +1,4 @@
-/** One request has one id, from the adapter it comes in by to the line in the log. */
+/** Each request has one id, from its inbound adapter to the line in the log. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -82,7 +82,7 @@ const overGrpc = async (id: Record<string, string>): Promise<void> => {
   const same = (bytes: Buffer): Buffer => bytes;
   try {
     await new Promise<void>((resolve) => {
-      // No bytes at all are a request without any field.
+      // An empty message is a request without fields.
       client.makeUnaryRequest(LIST_TASKS.path, same, same, Buffer.alloc(0), metadata, () => resolve());
     });
   } finally {
@@ -120,7 +120,7 @@ it.each(Object.entries(WAYS))(
   },
 );
 
-test('requests over pipes have an id each', async () => {
+test('each request over stdio has an id', async () => {
   const input = new PassThrough();
   const output = new PassThrough();
   const served = startStdio(configOf('stdio'), { log: SILENT, calls, input, output });

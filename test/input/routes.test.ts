@@ -113,7 +113,7 @@ describe('every route', () => {
     }
   });
 
-  it('serves strangers where it is public, callers where it is not, and administrators where it says so', async () => {
+  it('serves callers by its access: everybody if it is public, otherwise authenticated callers or administrators', async () => {
     for (const { path, url, routes } of paths()) {
       if (ownCallers(routes)) continue;
       for (const route of routes) {

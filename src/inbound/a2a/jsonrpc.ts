@@ -37,7 +37,7 @@ import { type Answered, type Framed, type StreamForm, sendRefusedStream } from '
 type NamedVersion = Version | 'unsupported' | undefined;
 
 /** The operation and dialect of a method, and whether only this dialect spells it so. */
-interface Asked {
+interface RecognisedMethod {
   readonly operation: Operation;
   readonly dialect: DialectId;
   readonly certain: boolean;
@@ -73,8 +73,8 @@ export class JsonRpcBinding implements HttpBinding {
       sendRpcError(res, headers, id, failure, refusalDialect(named));
       return;
     }
-    const asked = askedOf(request.method, named, streams);
-    if (!asked) {
+    const recognised = recognise(request.method, named, streams);
+    if (!recognised) {
       const unknown =
         named === 'unsupported'
           ? unsupportedVersion(context)
@@ -84,10 +84,10 @@ export class JsonRpcBinding implements HttpBinding {
     }
     try {
       if (named === 'unsupported') throw unsupportedVersion(context);
-      await this.answer(context, request, asked);
+      await this.answer(context, request, recognised);
     } catch (error) {
       if (res.begun) throw error;
-      this.refuse(context, request.id, this.failure(error, context), asked);
+      this.refuse(context, request.id, this.failure(error, context), recognised);
     }
   }
 
@@ -106,21 +106,25 @@ export class JsonRpcBinding implements HttpBinding {
     );
   }
 
-  private async answer(context: RequestContext, { id, params }: RpcRequest, asked: Asked): Promise<void> {
-    const { operation } = asked;
+  private async answer(
+    context: RequestContext,
+    { id, params }: RpcRequest,
+    recognised: RecognisedMethod,
+  ): Promise<void> {
+    const { operation } = recognised;
     const given = params.value();
-    const value = dialect(asked.dialect).readRequest(operation, given) as JsonObject;
-    const text = behavior(asked.dialect).isModel && value === given ? passableText(params) : undefined;
+    const value = dialect(recognised.dialect).readRequest(operation, given) as JsonObject;
+    const text = behavior(recognised.dialect).isModel && value === given ? passableText(params) : undefined;
     const request: Passed<JsonObject> = { value, ...(text !== undefined && { text }) };
-    const asking = dispatchCall(this.options.gateway, context, operation, asked.dialect, request, id);
+    const asking = dispatchCall(this.options.gateway, context, operation, recognised.dialect, request, id);
     if (isStreaming(operation)) {
-      const late = (error: unknown): Framed => this.framed(context, id, asked.dialect, error);
-      await this.options.streams.serve(replyTo(context), this.stream(context, id, asked, value, asking), late);
+      const late = (error: unknown): Framed => this.framed(context, id, recognised.dialect, error);
+      await this.options.streams.serve(replyTo(context), this.stream(context, id, recognised, value, asking), late);
       return;
     }
     const answer = await asking;
     if (answer.kind !== 'result') throw new Error(`${operation} returned a stream`);
-    const as = answeredIn(asked, answer);
+    const as = answeredIn(recognised, answer);
     const { result } = answer;
     const written =
       (behavior(as).isModel ? result.text : undefined) ??
@@ -132,12 +136,12 @@ export class JsonRpcBinding implements HttpBinding {
   private async stream(
     context: RequestContext,
     id: Id,
-    asked: Asked,
+    recognised: RecognisedMethod,
     request: JsonObject,
     asking: Promise<AgentAnswer>,
   ): Promise<Answered> {
     const answer = await asking;
-    const as = answeredIn(asked, answer);
+    const as = answeredIn(recognised, answer);
     const head = resultHead(id);
     const form: StreamForm = {
       behavior: behavior(as),
@@ -152,13 +156,13 @@ export class JsonRpcBinding implements HttpBinding {
     return { text: rpcError(id, this.failure(error, context), as).toString('utf8') };
   }
 
-  private refuse(context: RequestContext, id: Id, error: unknown, asked: Asked): void {
+  private refuse(context: RequestContext, id: Id, error: unknown, recognised: RecognisedMethod): void {
     const { res, headers } = context;
     // A client of these versions that expects a stream accepts a plain response only with an HTTP error status.
-    if (isStreaming(asked.operation) && behavior(asked.dialect).refusesInStream && rpcStatus(error) === 200) {
+    if (isStreaming(recognised.operation) && behavior(recognised.dialect).refusesInStream && rpcStatus(error) === 200) {
       const reply = { ...replyTo(context), headers: [...headers, ...headersOf(error)] };
-      sendRefusedStream(reply, rpcError(id, error, asked.dialect).toString('utf8'));
-    } else sendRpcError(res, headers, id, error, asked.dialect);
+      sendRefusedStream(reply, rpcError(id, error, recognised.dialect).toString('utf8'));
+    } else sendRpcError(res, headers, id, error, recognised.dialect);
   }
 
   private failure(error: unknown, context: RequestContext): unknown {
@@ -170,20 +174,20 @@ export class JsonRpcBinding implements HttpBinding {
  * The dialect of the response: the request's dialect, or the dialect of the task's creator if the request's is
  * uncertain.
  */
-const answeredIn = ({ certain, dialect: spoken }: Asked, { createdIn }: AgentAnswer): DialectId =>
+const answeredIn = ({ certain, dialect: spoken }: RecognisedMethod, { createdIn }: AgentAnswer): DialectId =>
   certain ? spoken : sharedDialect(createdIn, spoken);
 
-function askedOf(method: string, named: NamedVersion, streams: boolean): Asked | undefined {
-  const asked = rpcDialect(method, named === 'unsupported' ? undefined : named);
-  if (!streams || asked?.operation !== 'SendMessage') return asked;
-  return { ...asked, operation: 'SendStreamingMessage' };
+function recognise(method: string, named: NamedVersion, streams: boolean): RecognisedMethod | undefined {
+  const recognised = rpcDialect(method, named === 'unsupported' ? undefined : named);
+  if (!streams || recognised?.operation !== 'SendMessage') return recognised;
+  return { ...recognised, operation: 'SendStreamingMessage' };
 }
 
 /** For a request without an id that has another fault, reports the other fault, as the official test kit expects. */
 function checkMethodAndParams({ method, params }: RpcNotification, named: NamedVersion): void {
-  const asked = askedOf(method, named, false);
-  if (!asked) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
-  dialect(asked.dialect).readRequest(asked.operation, params.value());
+  const recognised = recognise(method, named, false);
+  if (!recognised) throw new ProtocolError('method_not_found', `Method not found: ${method}`);
+  dialect(recognised.dialect).readRequest(recognised.operation, params.value());
 }
 
 /** Params that are not an object are reported as invalid params, if the rest of the request is valid (S-71). */

@@ -257,11 +257,11 @@ class Exchange implements ResponseChannel, EarlyResponse {
   }
 
   get early(): EarlyResponse | undefined {
-    return this.http1 === undefined || (this.message.complete && !this.parting) ? undefined : this;
+    return this.http1 === undefined || (this.message.complete && !this.endsConnection) ? undefined : this;
   }
 
   /** Whether the connection ends with this response in any case, although the client may already have sent more. */
-  private get parting(): boolean {
+  private get endsConnection(): boolean {
     return this.last || (this.expects && !this.asked);
   }
 
@@ -301,7 +301,7 @@ class Exchange implements ResponseChannel, EarlyResponse {
   send(send: (out: Outgoing | undefined) => void): void {
     setImmediate(() => {
       if (this.res.closed) return;
-      if (this.message.complete && !this.parting) {
+      if (this.message.complete && !this.endsConnection) {
         send(undefined);
         return;
       }

@@ -46,7 +46,7 @@ function keyOf(address: string): string {
 }
 
 /** The limit that a refused or closed connection exceeded. */
-export type Turned = 'limits.connections' | 'limits.connectionsPerAddress';
+export type ExceededLimit = 'limits.connections' | 'limits.connectionsPerAddress';
 
 /** The number of idle connections examined for one without a begun request. */
 const LOOK = 32;
@@ -62,7 +62,7 @@ export class Connections {
     private readonly limits: ConnectionLimits,
     private readonly proxies: TrustedProxies,
     /** Called when a connection was refused, or an idle one was closed in favour of a new one. */
-    private readonly turned: (limit: Turned, peer: string) => void,
+    private readonly limitExceeded: (limit: ExceededLimit, peer: string) => void,
   ) {
     this.addresses = new Addresses(limits.connectionsPerAddress);
   }
@@ -95,7 +95,7 @@ export class Connections {
 
   private admits(peer: string): boolean {
     if (this.addresses.enter(peer)) return true;
-    this.turned('limits.connectionsPerAddress', peer);
+    this.limitExceeded('limits.connectionsPerAddress', peer);
     return false;
   }
 
@@ -103,10 +103,10 @@ export class Connections {
     if (this.all.size < this.limits.connections) return true;
     const oldest = this.longestIdle();
     if (!oldest) {
-      this.turned('limits.connections', peer);
+      this.limitExceeded('limits.connections', peer);
       return false;
     }
-    this.turned('limits.connections', oldest.peer);
+    this.limitExceeded('limits.connections', oldest.peer);
     this.forget(oldest);
     oldest.destroy();
     return true;

@@ -100,7 +100,7 @@ async function answer(req: InboundRequest, res: InboundResponse, how: Plan): Pro
 }
 
 /** Parses responses as a strict client, one after the other. */
-class Ear {
+class StrictClient {
   private text = '';
   readonly heard: { id: string; status: number; body: string }[] = [];
   continues = 0;
@@ -205,11 +205,11 @@ it('gives every request its own response, once and in order, with any framing an
         const ids = all.map((_, i) => `${run}-${i}`);
         for (const [i, how] of all.entries()) plans.set(ids[i]!, how);
         const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-        const ear = new Ear(socket, all);
+        const client = new StrictClient(socket, all);
         for (const [i, how] of all.entries()) {
-          if (ear.closed) break;
+          if (client.closed) break;
           const { head, body } = requestOf(ids[i]!, how);
-          if (how.waits) await ear.until(() => ear.heard.length >= i);
+          if (how.waits) await client.until(() => client.heard.length >= i);
           const text = head + body;
           const points = [...new Set(how.cuts.map((cut) => cut % text.length))].sort((a, b) => a - b);
           for (const [j, from] of [0, ...points].entries()) {
@@ -217,21 +217,21 @@ it('gives every request its own response, once and in order, with any framing an
             if (points.length > 0) await new Promise(setImmediate);
           }
         }
-        await ear.until(() => ear.heard.length === all.length);
-        expect(failures.splice(0).filter((error) => !ear.closed || !/ended early/.test(String(error)))).toEqual([]);
+        await client.until(() => client.heard.length === all.length);
+        expect(failures.splice(0).filter((error) => !client.closed || !/ended early/.test(String(error)))).toEqual([]);
         // A response before the body was read may end the connection, and then says so in a header.
-        if (ear.heard.length < all.length || ear.closed) {
-          expect(ear.said).toBe('close');
-          expect(all[ear.heard.length - 1]!.reads).toBe('never');
+        if (client.heard.length < all.length || client.closed) {
+          expect(client.said).toBe('close');
+          expect(all[client.heard.length - 1]!.reads).toBe('never');
         }
-        for (const [i, { id, status, body }] of ear.heard.entries()) {
+        for (const [i, { id, status, body }] of client.heard.entries()) {
           const how = all[i]!;
           expect(id).toBe(ids[i]);
           const bare = how.method === 'HEAD' || how.answer === '204' || how.answer === '304';
           expect(status).toBe(how.answer === '204' || how.answer === '304' ? Number(how.answer) : 200);
           expect(body === (bare ? '' : bodyOf(ids[i]!, how.answerSize))).toBe(true);
         }
-        expect(ear.rest).toBe('');
+        expect(client.rest).toBe('');
         socket.destroy();
         plans.clear();
       }),

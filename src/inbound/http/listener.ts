@@ -9,7 +9,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { type Log, SILENT } from '../../telemetry/log.js';
 import { ThrottledLog } from '../../telemetry/throttled-log.js';
 import type { Connection, ConnectionOwner } from './connection.js';
-import { type ConnectionLimits, Connections, type Turned } from './connections.js';
+import { type ConnectionLimits, Connections, type ExceededLimit } from './connections.js';
 import { TrustedProxies } from './forwarded.js';
 import type { InboundRequest } from './request.js';
 import { MOST_HEADERS, refusalOf } from './request-head.js';
@@ -92,7 +92,7 @@ export class Listener implements ConnectionOwner {
     this.settings = settings;
     this.throttledLog = new ThrottledLog(settings.log);
     this.proxies = new TrustedProxies(settings.trustedProxies);
-    this.connections = new Connections(settings.limits, this.proxies, (limit, peer) => this.turnedAway(limit, peer));
+    this.connections = new Connections(settings.limits, this.proxies, (limit, peer) => this.limitExceeded(limit, peer));
     this.unread = new UnreadBytes({ bytes: settings.limits.unread, stall: STALL }, (count, why) =>
       this.throttledLog.warn(`unread ${why}`, { count, limit: settings.limits.unread }, UNREAD[why]),
     );
@@ -224,8 +224,8 @@ export class Listener implements ConnectionOwner {
     else connection.broke(refusal);
   }
 
-  private turnedAway(limit: Turned, peer: string): void {
-    this.throttledLog.warn(limit, { limit, peer }, TURNED[limit]);
+  private limitExceeded(limit: ExceededLimit, peer: string): void {
+    this.throttledLog.warn(limit, { limit, peer }, LIMIT_MESSAGES[limit]);
   }
 
   handle(req: InboundRequest, res: InboundResponse): void {
@@ -322,7 +322,7 @@ const UNREAD = {
   limit: 'disconnected slow clients: too many response bytes waited for them (limits.unread)',
   stall: 'disconnected clients that stopped reading',
 };
-const TURNED: Readonly<Record<Turned, string>> = {
+const LIMIT_MESSAGES: Readonly<Record<ExceededLimit, string>> = {
   'limits.connections': 'too many connections: closed the longest idle one, or the new one if none is idle',
   'limits.connectionsPerAddress':
     'refused a connection: too many connections from its address; if it is the address of a proxy, add it to trustedProxies',

@@ -69,7 +69,7 @@ export class HttpCarrier implements Carrier {
     if (!general.connected) this.wantGet(message);
   }
 
-  /** The GET stream may be open at another replica, which did not know that there are messages here. */
+  /** Asks the other replicas for the GET stream, because they may not know of the messages here. */
   private wantGet(message: Buffer): void {
     const now = performance.now();
     if (!this.gets || now - this.wantedAt < WANTED_EVERY || madeEverywhere(message.toString('utf8', 0, 100))) return;
@@ -78,7 +78,7 @@ export class HttpCarrier implements Carrier {
   }
 
   comeBack(): void {
-    if (this.connected) this.log.general.letGo(RETRY);
+    if (this.connected) this.log.general.closeForReconnect(RETRY);
   }
 
   followed(stream: string): void {
@@ -91,7 +91,7 @@ export class HttpCarrier implements Carrier {
   }
 
   /** The session sent a message over this connection. */
-  spoke(connection: object | undefined): void {
+  messageReceived(connection: object | undefined): void {
     if (connection) this.events?.read(connection);
   }
 
@@ -270,7 +270,7 @@ export class McpHttpEndpoint {
     const { session, carrier } = await this.sessionOf(context, incoming);
     const headers = withVersion(base, session.revision);
     const connection = connectionOf(req);
-    carrier.spoke(connection);
+    carrier.messageReceived(connection);
     if (incoming.kind === 'batch') {
       await this.batch(context, session, carrier, incoming.items, headers);
       return;
@@ -292,7 +292,7 @@ export class McpHttpEndpoint {
       connection,
     );
     const { id } = incoming;
-    channel.expectBack(this.options.resumeWindow, () => session.abandon([id]));
+    channel.awaitReconnect(this.options.resumeWindow, () => session.abandon([id]));
     await session.handle(context.principal, incoming, channel, accepts.stream);
   }
 
@@ -315,7 +315,7 @@ export class McpHttpEndpoint {
       throw new ProtocolError('invalid_request', `A batch may have at most ${limits.batch} messages`);
     const channel = new SessionReplyChannel(context.req.id, context.res, headers, context.accepts, carrier.log, false);
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
-    channel.expectBack(this.options.resumeWindow, () => session.abandon(ids));
+    channel.awaitReconnect(this.options.resumeWindow, () => session.abandon(ids));
     await new Batch(items, channel).run((message, to) =>
       session.handle(context.principal, message, to, context.accepts.stream),
     );
@@ -410,7 +410,7 @@ export class McpHttpEndpoint {
     last: string,
     headers: readonly string[],
   ): Promise<void> {
-    // A replica that is gone took its messages with it; the stream itself goes on at any replica.
+    // The messages of a stopped replica are lost, but the stream continues at any replica.
     if (isGetEvent(last) && !carrier.stream(streamOf(last)!.stream)) {
       this.openGet(res, headers, session, carrier, last);
       return;

@@ -30,7 +30,7 @@ function reply(): { readonly channel: SessionReplyChannel; readonly sent: string
   return { channel: new SessionReplyChannel('r', res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
 }
 
-it('tells no id of a stream before other replicas can find the stream', async () => {
+it('sends no event id before other replicas can find the stream', async () => {
   const { channel, sent, share } = reply();
   channel.send(Buffer.from('{"progress":1}'));
   await settled();
@@ -43,7 +43,7 @@ it('tells no id of a stream before other replicas can find the stream', async ()
   expect(sent.slice(3)).toEqual([expect.stringContaining('{"id":1}'), 'end']);
 });
 
-it('lets a client go only with an id to come back with', async () => {
+it('releases a client only after it has an event id to resume from', async () => {
   const { channel, sent, share } = reply();
   channel.poll(50);
   await settled();

@@ -109,7 +109,7 @@ export class SessionReplyChannel implements ReplyChannel {
   }
 
   /** Calls `over` if the client loses its connection and does not reconnect in time. */
-  expectBack(window: number, over: () => void): void {
+  awaitReconnect(window: number, over: () => void): void {
     this.res.onClose(() => {
       if (!this.answered) this.absence = new ReconnectWindow({ window, stream: () => this.logged, over });
     });
@@ -148,7 +148,7 @@ export class SessionReplyChannel implements ReplyChannel {
   poll(retry: number): void {
     if (!this.accepts.stream || !this.priming) return;
     const stream = this.open();
-    stream.letGo(retry);
+    stream.closeForReconnect(retry);
   }
 }
 

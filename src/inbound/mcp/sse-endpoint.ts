@@ -44,7 +44,7 @@ export class SseCarrier implements Carrier {
 }
 
 /** A client that has opened its stream; its handshake may not be finished. */
-interface Line {
+interface SseConnection {
   readonly carrier: SseCarrier;
   /** The key of the client's principal. */
   readonly owner: string;
@@ -68,7 +68,7 @@ const DEPRECATED = ['Deprecation', 'true'];
 
 /** HTTP+SSE of 2024-11-05: a stream that announces the URL for posts, and the posts. */
 export class SseEndpoint {
-  private readonly lines = new Map<string, Line>();
+  private readonly connections = new Map<string, SseConnection>();
 
   constructor(private readonly options: SseEndpointOptions) {}
 
@@ -120,17 +120,17 @@ export class SseEndpoint {
       id,
     ];
     const response = new EventResponse(res, headers);
-    const line: Line = {
+    const connection: SseConnection = {
       carrier: new SseCarrier(response),
       owner: principal.key,
       view,
       session: undefined,
       opening: false,
     };
-    this.lines.set(id, line);
+    this.connections.set(id, connection);
     res.onClose(() => {
-      this.lines.delete(id);
-      if (line.session) this.end(line.session);
+      this.connections.delete(id);
+      if (connection.session) this.end(connection.session);
     });
     response.write(`event: endpoint\ndata: ${messages}?sessionId=${id}\n\n`);
   }
@@ -157,50 +157,62 @@ export class SseEndpoint {
     if (!isJson(req.header('content-type')))
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
-    const line = this.lines.get(sessionId);
-    if (!line || line.owner !== principal.key)
+    const connection = this.connections.get(sessionId);
+    if (!connection || connection.owner !== principal.key)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);
     const channel: ReplyChannel = {
       requestId: req.id,
-      send: (message) => line.carrier.send([message]),
-      finish: (message) => line.carrier.send(message),
+      send: (message) => connection.carrier.send([message]),
+      finish: (message) => connection.carrier.send(message),
     };
     if (
       incoming.kind === 'batch' &&
-      (!line.session?.revision.expresses.batches || incoming.items.length > limits.batch || incoming.items.length === 0)
+      (!connection.session?.revision.expresses.batches ||
+        incoming.items.length > limits.batch ||
+        incoming.items.length === 0)
     ) {
       throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
     }
     // The response itself is sent on the stream.
     sendBody(res, 202, [...base, ...DEPRECATED], 'text/plain', ACCEPTED);
     if (incoming.kind === 'batch')
-      await new Batch(incoming.items, channel).run((message, to) => line.session!.handle(principal, message, to));
-    else if (incoming.kind === 'request' && incoming.method === 'initialize' && !line.session && !line.opening)
-      await this.initialize(line, principal, incoming, req.id);
-    else if (line.session) await line.session.handle(principal, incoming, channel);
-    else if (incoming.kind === 'request') this.beforeHandshake(line, incoming);
+      await new Batch(incoming.items, channel).run((message, to) => connection.session!.handle(principal, message, to));
+    else if (
+      incoming.kind === 'request' &&
+      incoming.method === 'initialize' &&
+      !connection.session &&
+      !connection.opening
+    )
+      await this.initialize(connection, principal, incoming, req.id);
+    else if (connection.session) await connection.session.handle(principal, incoming, channel);
+    else if (incoming.kind === 'request') this.beforeHandshake(connection, incoming);
   }
 
-  private async initialize(line: Line, principal: Principal, message: RpcRequest, requestId: string): Promise<void> {
-    line.opening = true;
+  private async initialize(
+    connection: SseConnection,
+    principal: Principal,
+    message: RpcRequest,
+    requestId: string,
+  ): Promise<void> {
+    connection.opening = true;
     try {
       const { session, result } = await this.options.sessions.open(
         principal,
-        line.view,
+        connection.view,
         message.params,
-        () => line.carrier,
+        () => connection.carrier,
         { requestId, id: message.id },
       );
-      line.session = session;
-      if (!line.carrier.connected) this.end(session);
-      line.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+      connection.session = session;
+      if (!connection.carrier.connected) this.end(session);
+      connection.carrier.send(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      line.carrier.send([notUnderstood(message.id, error)]);
+      connection.carrier.send([notUnderstood(message.id, error)]);
     } finally {
-      line.opening = false;
+      connection.opening = false;
     }
   }
 
@@ -209,10 +221,10 @@ export class SseEndpoint {
     this.options.sessions.end(session, CLOSED).catch(() => {});
   }
 
-  private beforeHandshake(line: Line, { id, method }: RpcRequest): void {
-    if (method === 'ping') line.carrier.send(writeResult(id, [Buffer.from('{}')]));
+  private beforeHandshake(connection: SseConnection, { id, method }: RpcRequest): void {
+    if (method === 'ping') connection.carrier.send(writeResult(id, [Buffer.from('{}')]));
     else
-      line.carrier.send([
+      connection.carrier.send([
         notUnderstood(id, new ProtocolError('invalid_request', 'The first request must be initialize')),
       ]);
   }

@@ -1,12 +1,14 @@
 /**
- * The members of a 1.0 card: their types come from the proto tables, their presence is listed here. Presence decides whether a
- * canonical card contains a member that holds its default (§8.4.1).
+ * The members of a 1.0 card: their types come from the proto tables, their presence is listed here. Presence decides
+ * whether a canonical card contains a member that holds its default (§8.4.1).
  */
 import { type Field, fieldOf } from './proto/message.js';
 import { V1 } from './proto/schemas.js';
 
 export interface Member extends Omit<Field, 'type' | 'number'> {
-  /** Required members are always written; optional members where they are set; plain members unless they hold the default. */
+  /**
+   * Required members are always written, optional members if they are set, plain members unless they hold the default.
+   */
   readonly presence: 'required' | 'optional' | 'plain';
   /** The message that the member consists of; undefined for a scalar. */
   readonly message: string | undefined;

@@ -92,7 +92,7 @@ export interface WireError {
 }
 
 /** The reason, the table row and the message of any error. An unexpected error becomes an internal one. */
-function about(error: unknown): { reason: Reason | undefined; row: ErrorRow; message: string } {
+function summaryOf(error: unknown): { reason: Reason | undefined; row: ErrorRow; message: string } {
   if (error instanceof ProtocolError) return { reason: error.reason, row: error.row, message: error.message };
   if (error instanceof UpstreamRpcError) {
     return { reason: undefined, row: ERRORS.upstream_error, message: error.message };
@@ -104,7 +104,7 @@ function about(error: unknown): { reason: Reason | undefined; row: ErrorRow; mes
 export function errorDetails(error: unknown): JsonObject[] {
   const foreign = foreignOf(error);
   if (isTyped(foreign) && foreign.some(isErrorInfo)) return foreign;
-  const { reason } = about(error);
+  const { reason } = summaryOf(error);
   const name = (reason && A2A_NAMES[reason]) ?? (reason ?? 'agent_error').toUpperCase();
   const own: Record<string, unknown> = error instanceof ProtocolError ? error.data : {};
   const { reason: _reason, ...metadata } = own;
@@ -139,7 +139,7 @@ const wrapped = (data: JsonValue): JsonObject => ({ '@type': isObject(data) ? ST
 
 /** An error in JSON-RPC. */
 export function writeRpcError(error: unknown, version: Version): WireError {
-  const { reason, row, message } = about(error);
+  const { reason, row, message } = summaryOf(error);
   if (version === '1.0') {
     return { code: error instanceof UpstreamRpcError ? error.code : row.a2a, message, data: errorDetails(error) };
   }
@@ -175,7 +175,7 @@ export function restError(
   dialect: DialectId,
   profile: ErrorProfile,
 ): { status: number; body: JsonObject; headers: Readonly<Record<string, string>> } {
-  const { row, message } = about(error);
+  const { row, message } = summaryOf(error);
   const status = (profile === '1.0.0' ? row.rest100 : undefined) ?? row.rest;
   const headers = error instanceof ProtocolError ? (error.detail.headers ?? {}) : {};
   if (dialect !== '1.0') return { status, body: { ...writeRpcError(error, '0.3') }, headers };
@@ -188,7 +188,7 @@ export function grpcError(
   error: unknown,
   profile: ErrorProfile,
 ): { code: number; message: string; details: JsonObject[] } {
-  const { row, message } = about(error);
+  const { row, message } = summaryOf(error);
   return { code: GRPC_STATUSES.indexOf(grpcStatus(row, profile)), message, details: errorDetails(error) };
 }
 

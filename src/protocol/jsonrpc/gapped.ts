@@ -58,7 +58,7 @@ export class GappedReader {
   private inString = false;
   /** The next byte follows a backslash. */
   private escaped = false;
-  /** Between the colon of a member at `LEVEL` and the end of its value. */
+  /** The scan is between the colon of a member at `LEVEL` and the end of its value. */
   private inValue = false;
   /** The progress of the scan within that value. */
   private token: 'none' | 'scalar' | 'whole' = 'none';
@@ -151,7 +151,7 @@ export class GappedReader {
     }
   }
 
-  /** `at` is inside a string; returns the offset behind its closing quote, or the end of the part. */
+  /** `at` is inside a string; returns the offset after its closing quote, or the end of the part. */
   private skipString(part: Buffer, at: number): number {
     const from = this.escaped ? at + 1 : at;
     const quote = quoteFrom(part, from);

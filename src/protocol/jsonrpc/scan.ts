@@ -35,7 +35,7 @@ function skipString(source: Buffer, at: number): number {
   return quote + 1;
 }
 
-/** The offset of the quote that closes a string, searched from inside the string; -1 where there is none. */
+/** The offset of the quote that closes a string, searched from inside the string; -1 if there is none. */
 export function quoteFrom(source: Buffer, from: number): number {
   let i = from;
   const near = Math.min(source.length, i + LONG_STRING);

@@ -8,7 +8,7 @@ import type { EventSink } from './shared-streams.js';
 const MIB = 1024 * 1024;
 
 /** Records the events that a reconnected client receives. */
-class Ear implements EventSink {
+class RecordingSink implements EventSink {
   readonly heard: (readonly [id: string, text: string])[] = [];
   readonly parts: Buffer[] = [];
   ends = 0;
@@ -29,12 +29,12 @@ const text = (value: string): Buffer[] => {
   return [shared.subarray(0, shared.write(value))];
 };
 
-async function resume(log: EventLog, id: string): Promise<Ear | string> {
-  const ear = new Ear();
+async function resume(log: EventLog, id: string): Promise<RecordingSink | string> {
+  const sink = new RecordingSink();
   try {
     const { stream, seq } = await log.find(id);
-    stream.connect(ear, seq);
-    return ear;
+    stream.connect(sink, seq);
+    return sink;
   } catch (error) {
     if (error instanceof ProtocolError) return error.reason;
     throw error;
@@ -42,10 +42,10 @@ async function resume(log: EventLog, id: string): Promise<Ear | string> {
 }
 
 const heard = async (log: EventLog, id: string): Promise<string[] | string> => {
-  const ear = await resume(log, id);
-  if (typeof ear === 'string') return ear;
-  expect(ear.ends).toBe(1);
-  return ear.heard.map(([, said]) => said);
+  const sink = await resume(log, id);
+  if (typeof sink === 'string') return sink;
+  expect(sink.ends).toBe(1);
+  return sink.heard.map(([, said]) => said);
 };
 
 let inAll: FinishedReplies;
@@ -104,13 +104,13 @@ describe('a stream', () => {
   it('is not dropped by messages on its connection, and is kept after its end', async () => {
     const log = logOf();
     const stream = log.open();
-    const ear = new Ear();
-    stream.connect(ear);
+    const sink = new RecordingSink();
+    stream.connect(sink);
     stream.append(text('one'));
     log.read({});
     stream.append(text('two'));
     stream.finish();
-    expect(ear).toMatchObject({
+    expect(sink).toMatchObject({
       heard: [
         [`${stream.id}.1`, 'one'],
         [`${stream.id}.2`, 'two'],
@@ -128,11 +128,11 @@ describe('a stream', () => {
     const log = logOf();
     const stream = log.open();
     stream.append(text('one'));
-    const ear = (await resume(log, `${stream.id}.0`)) as Ear;
+    const sink = (await resume(log, `${stream.id}.0`)) as RecordingSink;
     stream.append(text('two'));
     stream.finish();
-    expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two']);
-    expect(ear.ends).toBe(1);
+    expect(sink.heard.map(([, said]) => said)).toEqual(['one', 'two']);
+    expect(sink.ends).toBe(1);
   });
 });
 
@@ -145,19 +145,19 @@ describe('a stream that other replicas can read', () => {
       finish: () => new Promise<boolean>((resolve) => waiting.push(['end', resolve])),
     };
     const stream = new LoggedStream('s', LOG_LIMITS, copy);
-    const ear = new Ear();
-    stream.connect(ear);
+    const sink = new RecordingSink();
+    stream.connect(sink);
     for (const said of ['one', 'two', 'three']) stream.append(text(said));
     stream.finish();
     expect(waiting.map(([said]) => said)).toEqual(['one', 'two', 'three', 'end']);
-    expect(ear.heard).toEqual([]);
+    expect(sink.heard).toEqual([]);
     for (const [, shared] of waiting.slice(1)) shared(true);
     await vi.advanceTimersByTimeAsync(0);
-    expect(ear).toMatchObject({ heard: [], ends: 0 });
+    expect(sink).toMatchObject({ heard: [], ends: 0 });
     waiting[0]![1](true);
     await vi.advanceTimersByTimeAsync(0);
-    expect(ear.heard.map(([, said]) => said)).toEqual(['one', 'two', 'three']);
-    expect(ear.ends).toBe(1);
+    expect(sink.heard.map(([, said]) => said)).toEqual(['one', 'two', 'three']);
+    expect(sink.ends).toBe(1);
   });
 });
 
@@ -178,9 +178,9 @@ describe('the kept bytes of a message that is a slice of a larger text', () => {
     const message = cut(30_000, 4 * MIB);
     const expected = Buffer.concat(message).toString();
     const reply = log.whole(message, undefined);
-    const ear = (await resume(log, reply.before)) as Ear;
-    expect(ear.heard).toEqual([[reply.event, expected]]);
-    expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
+    const sink = (await resume(log, reply.before)) as RecordingSink;
+    expect(sink.heard).toEqual([[reply.event, expected]]);
+    expect(memoryOf(sink.parts)).toBeLessThan(2 * expected.length);
     expect(inAll.bytes).toBe(expected.length);
   });
 
@@ -191,9 +191,9 @@ describe('the kept bytes of a message that is a slice of a larger text', () => {
     const expected = Buffer.concat(message).toString();
     stream.append(message);
     stream.finish();
-    const ear = (await resume(log, `${stream.id}.0`)) as Ear;
-    expect(ear.heard).toEqual([[`${stream.id}.1`, expected]]);
-    expect(memoryOf(ear.parts)).toBeLessThan(2 * expected.length);
+    const sink = (await resume(log, `${stream.id}.0`)) as RecordingSink;
+    expect(sink.heard).toEqual([[`${stream.id}.1`, expected]]);
+    expect(memoryOf(sink.parts)).toBeLessThan(2 * expected.length);
   });
 
   it('are only its text if it lies in a larger shared pool, as in Node 24', () => {
@@ -205,7 +205,7 @@ describe('the kept bytes of a message that is a slice of a larger text', () => {
     const log = logOf();
     for (const message of [cut(30_000, 30_200), cut(1_000_000, 1_200_000), text('from memory that many share')]) {
       const reply = log.whole(message, undefined);
-      const { parts } = (await resume(log, reply.before)) as Ear;
+      const { parts } = (await resume(log, reply.before)) as RecordingSink;
       expect(parts.map((part, n) => part === message[n])).toEqual(message.map(() => true));
     }
   });
@@ -226,7 +226,7 @@ describe('finished replies', () => {
     expect(await heard(log, replies[1]!.before)).toBe('event_not_found');
     const large = log.whole([Buffer.alloc(5_000)], {});
     expect(await heard(log, replies[4]!.before)).toBe('event_not_found');
-    expect(await resume(log, large.before)).toBeInstanceOf(Ear);
+    expect(await resume(log, large.before)).toBeInstanceOf(RecordingSink);
     log.whole(text('small'), {});
     expect(await heard(log, large.before)).toBe('event_not_found');
   });
@@ -245,7 +245,7 @@ describe('finished replies', () => {
     expect(inAll.bytes).toBe(9_900);
     stream.finish();
     expect(inAll.bytes).toBe(9_500);
-    expect(await resume(logs[0]!, `${stream.id}.0`)).toBeInstanceOf(Ear);
+    expect(await resume(logs[0]!, `${stream.id}.0`)).toBeInstanceOf(RecordingSink);
   });
 
   it('expire, even without further activity', async () => {

@@ -96,7 +96,7 @@ export class LoggedStream implements Resumable {
     return this.events[0]?.seq ?? this.seq + 1;
   }
 
-  /** The number before the first event that is kept and was not sent. */
+  /** The number before the first kept event that was not sent. */
   private get unsent(): number {
     return Math.max(this.sent, this.oldest - 1);
   }
@@ -181,7 +181,7 @@ export class LoggedStream implements Resumable {
   }
 
   /** Closes the connection on purpose; the client reconnects for the rest. */
-  letGo(retry: number): void {
+  closeForReconnect(retry: number): void {
     const end = (): void => {
       const { sink } = this;
       this.sink = undefined;
@@ -193,7 +193,7 @@ export class LoggedStream implements Resumable {
     else end();
   }
 
-  /** Takes back the events behind `seq`, which `sink` could not send. False where `sink` is no longer connected. */
+  /** Takes back the events after `seq`, which `sink` could not send. False if `sink` is no longer connected. */
   returnTo(sink: EventSink, seq: number): boolean {
     if (this.sink !== sink) return false;
     this.disconnect(sink);
@@ -256,7 +256,7 @@ export class EventLog implements StreamHost {
     return this.waiting;
   }
 
-  /** The same stream, where there was a message or a GET before. */
+  /** The same stream; undefined before the first message or GET. */
   get messages(): LoggedStream | undefined {
     return this.waiting;
   }

@@ -7,7 +7,7 @@ import type { EventSink } from './shared-streams.js';
 
 type Handler = (payload: JsonValue, asked: Asked) => Promise<JsonValue>;
 
-/** Replicas whose messages arrive at once. */
+/** Replicas whose messages arrive synchronously. */
 class Network {
   readonly listeners = new Map<string, { self: string; hear: (payload: JsonValue) => void }[]>();
   readonly handlers = new Map<string, Handler>();
@@ -84,7 +84,7 @@ const pair = (): { network: Network; a: Holder; b: Holder } => {
 const LIST_CHANGED = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}';
 
 describe('messages for a GET stream at another replica', () => {
-  test('that waited are sent when the stream opens, those that follow as they are made', async () => {
+  test('that waited are sent when the stream opens, later ones at once', async () => {
     const { a, b } = pair();
     a.say('one', LIST_CHANGED);
     const { heard } = b.get();
@@ -94,7 +94,7 @@ describe('messages for a GET stream at another replica', () => {
     await expect.poll(() => heard).toEqual(['one', LIST_CHANGED, 'two', 'three']);
   });
 
-  test('wait again where the stream is no longer open, and go to the next one', async () => {
+  test('wait again if the stream is no longer open, and go to the next stream', async () => {
     const { a, b } = pair();
     a.say('one');
     const first = b.get();
@@ -106,7 +106,7 @@ describe('messages for a GET stream at another replica', () => {
     expect(a.get().heard).toEqual(['two', 'three', 'four']);
   });
 
-  test('wait where the other replica cannot be reached', async () => {
+  test('wait if the other replica is unreachable', async () => {
     const { network, a, b } = pair();
     a.say('one');
     network.broken = true;
@@ -117,7 +117,7 @@ describe('messages for a GET stream at another replica', () => {
     await expect.poll(() => heard).toEqual(['one']);
   });
 
-  test('are not taken from a stream that is open here', async () => {
+  test('are not moved from a stream that is open at this replica', async () => {
     const { a, b } = pair();
     const here = a.get();
     const there = b.get();
@@ -128,7 +128,7 @@ describe('messages for a GET stream at another replica', () => {
     expect(here.ended).toBe(false);
   });
 
-  test('are bounded in what waits for the other replica: the newest stay in their stream', async () => {
+  test('have a limit of bytes that wait for the other replica: the newest stay in their stream', async () => {
     const { network, a, b } = pair();
     a.say('first');
     b.get();

@@ -4,15 +4,17 @@ import { streamOf } from './event-ids.js';
 import type { LoggedStream } from './event-log.js';
 import type { EventSink } from './shared-streams.js';
 
-/** Told to every replica: the GET stream of a session is open at a replica, resumed from an event where one is named. */
+/** Sent to every replica: the GET stream of a session is open at a replica, and may be resumed from an event. */
 const OPENED = 'session:get-opened';
-/** Told to every replica: there are messages for the GET stream of a session. */
+/** Sent to every replica: there are messages for the GET stream of a session. */
 const WANTED = 'session:get-wanted';
-/** Asked of the replica where the GET stream is open: send these messages. False where the stream is not open. */
+/** Sent to the replica with the open GET stream: send these messages. False if the stream is not open. */
 const MESSAGES = 'session:get-messages';
 
 const BATCH = 100;
-/** Bytes that may wait for another replica; beyond that the messages stay where they were made. */
+/**
+ * The maximum number of bytes that wait for another replica. Further messages stay at the replica that created them.
+ */
 const MOST_QUEUED = 1024 * 1024;
 
 /** Every replica that serves the session watches lists and resources itself, so these messages need no forwarding. */
@@ -21,18 +23,18 @@ const MADE_EVERYWHERE =
 
 export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test(message);
 
-/** The messages of a session that belong to no request. */
+/** The messages of a session without a request. */
 export interface GetHolder {
   /** A GET stream is open at this replica. */
   readonly connected: boolean;
-  /** The stream of these messages, where there was one. */
+  /** The stream of these messages, if there is one. */
   readonly messages: LoggedStream | undefined;
   unsolicited(message: Buffer): void;
 }
 
 /**
- * Brings the messages of a session that belong to no request to the replica where its client has the GET stream open.
- * Messages wait where they were made until there is such a replica.
+ * Forwards the messages of a session without a request to the replica where its client has the GET stream open.
+ * Messages wait at the replica that created them until there is such a replica.
  */
 export class GetStreams {
   constructor(
@@ -53,13 +55,13 @@ export class GetStreams {
     });
   }
 
-  /** The GET stream of a session was opened here, resumed from an event of another replica where one is named. */
+  /** The GET stream of a session was opened at this replica, possibly resumed from an event of another replica. */
   opened(session: string, last?: string): void {
     const { self } = this.cluster;
     this.tell(OPENED, session, { replica: self, ...(last !== undefined && { last }) });
   }
 
-  /** There are messages, and no GET stream is open here. */
+  /** There are messages, and no GET stream is open at this replica. */
   wanted(session: string): void {
     this.tell(WANTED, session, {});
   }
@@ -75,7 +77,7 @@ export class GetStreams {
     if (!holder || !messages) return;
     const resumed = typeof last === 'string' ? streamOf(last) : undefined;
     const after = resumed?.stream === messages.id ? resumed.seq : undefined;
-    // A client may have two GET streams open; one that comes back has lost the stream it had here.
+    // A client may have two open GET streams. A client that resumes has lost the stream it had here.
     if (holder.connected && after === undefined) return;
     const send = async (texts: string[]): Promise<boolean> =>
       (await this.cluster.ask(String(replica), MESSAGES, { session: String(session), messages: texts })) === true;
@@ -105,7 +107,7 @@ class Forwarder implements EventSink {
     try {
       this.stream.connect(this, after);
     } catch {
-      // The messages behind that event are no longer kept; the stream goes on with those that are.
+      // The messages after that event are no longer kept; the stream continues with the kept ones.
       this.stream.connect(this);
     }
     this.live = true;
@@ -120,24 +122,24 @@ class Forwarder implements EventSink {
     else if (!this.sending) void this.drain();
   }
 
-  /** Another connection has taken over the stream; messages that are queued are sent all the same. */
+  /** Another connection has taken over the stream; queued messages are still sent. */
   end(): void {}
 
   private async drain(): Promise<void> {
     this.sending = true;
-    // Messages of one moment go together.
+    // Messages created in the same turn are sent together.
     await Promise.resolve();
     while (this.queue.length > 0) {
       const batch = this.queue.slice(0, BATCH);
       const taken = await this.send(batch.map(({ text }) => text)).catch(() => false);
       if (!taken) this.giveUp();
-      // Nothing is left of a queue that was given up meanwhile.
+      // A queue that was given up meanwhile is empty.
       for (const { text } of this.queue.splice(0, batch.length)) this.bytes -= text.length;
     }
     this.sending = false;
   }
 
-  /** The messages that were not taken wait in their stream for the next GET. */
+  /** Messages that were not accepted wait in their stream for the next GET. */
   private giveUp(): void {
     const [first] = this.queue;
     const left = this.queue.splice(0);
