@@ -22,6 +22,7 @@ import { Deadline } from '../deadline.js';
 import type { ServerTraffic } from '../server-traffic.js';
 import type { Ticket } from './channel.js';
 import { type PortableCall, type PortableSession, writePortable } from './portable-call.js';
+import type { QuestionReplies } from './question-replies.js';
 
 /** The session of a pending call, reduced to the members that the call uses. */
 export interface PendingHost {
@@ -29,9 +30,7 @@ export interface PendingHost {
   readonly timeouts: { readonly call: number; readonly callMax: number };
   /** Shared by all calls to the server. */
   readonly traffic: ServerTraffic;
-  /** `release` is called once the server has the answer. */
-  answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void;
-  refuse(id: Id, question: InputRequest, reason: string, release: Release): void;
+  readonly replies: Pick<QuestionReplies, 'answer' | 'refuse'>;
   /** Tells the server that the gateway no longer waits for this call. */
   cancelUpstream(call: PendingCall, reason: string | undefined): void;
   forget(call: PendingCall): void;
@@ -254,7 +253,7 @@ export class PendingCall implements Ticket, ParkedCall {
     // The call may already contain the answer.
     const given = name === undefined ? undefined : this.answerInCall(name);
     if (given) {
-      this.host.answer(id, request, given, release);
+      this.host.replies.answer(id, request, given, release);
       return;
     }
     const taken = name === undefined || this.asked.has(name);
@@ -305,7 +304,7 @@ export class PendingCall implements Ticket, ParkedCall {
         const answer = answers[key];
         if (answer === undefined || !Object.hasOwn(answers, key)) continue;
         this.asked.delete(key);
-        this.host.answer(question.id, question.request, answer, question.release);
+        this.host.replies.answer(question.id, question.request, answer, question.release);
       }
       if (this.asked.size > 0) {
         resolve(this.questions());
@@ -327,7 +326,7 @@ export class PendingCall implements Ticket, ParkedCall {
     this.releaseKept?.();
     if (this.done) return;
     for (const question of this.asked.values())
-      this.host.refuse(question.id, question.request, reason, question.release);
+      this.host.replies.refuse(question.id, question.request, reason, question.release);
     this.asked.clear();
     this.giveUp(new ProtocolError('invalid_state', reason), reason);
   }

@@ -11,51 +11,44 @@ import {
   type RpcRequest,
   type RpcResponse,
   readReplies,
-  writeError,
   writeNotification,
   writeRequest,
-  writeResult,
 } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import {
   atLeast,
-  type Implementation,
-  INPUT_FAILURE,
   INTERACTIVE_METHODS,
   type InputRequest,
-  isObject,
+  LIST_CHANGED,
+  LIST_KINDS,
   type LogLevel,
   META,
   type Notification,
   type ServerDescription,
 } from '../../../protocol/mcp/model.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
-import {
-  decodeServerCapabilities,
-  encodeClientCapabilities,
-  unsupportedParams,
-} from '../../../protocol/mcp/translate/capabilities.js';
+import { unsupportedParams } from '../../../protocol/mcp/translate/capabilities.js';
 import {
   declares,
   decodeInputRequest,
-  encodeInputResponse,
   isInteractive,
   lacksCapability,
   questionName,
-  refusalOf,
   requiredCapability,
 } from '../../../protocol/mcp/translate/input.js';
 import { stampParams } from '../../../protocol/mcp/translate/meta.js';
-import { readExperimentalTask, takesTasks } from '../../../protocol/mcp/translate/task.js';
+import { readExperimentalTask } from '../../../protocol/mcp/translate/task.js';
 import { invalidReply, type Server } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
 import { FLOODED, type ServerTraffic } from '../server-traffic.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { Elicitations } from './elicitations.js';
+import { handshake } from './handshake.js';
 import type { HttpChannel } from './http-channel.js';
 import { PendingCall, type PendingHost } from './pending.js';
 import type { PortableCall, PortableSession } from './portable-call.js';
-import { HandshakeRefused, SessionExpired } from './session-errors.js';
+import { QuestionReplies } from './question-replies.js';
+import { SessionExpired } from './session-errors.js';
 import type { SessionOptions } from './session-options.js';
 
 /** Milliseconds that messages still being sent get before an adopted session is left. */
@@ -71,6 +64,13 @@ const CANCEL_GRACE = 500;
 export class LegacySession implements PendingHost, ChannelEvents {
   private readonly pending = new Map<Id, PendingCall>();
   private readonly elicitations = new Elicitations();
+  readonly replies = new QuestionReplies({
+    send: (reply, release) => {
+      if (this.over) release();
+      else this.options.channel.send(reply, undefined, release);
+    },
+    revision: () => this.revision,
+  });
   /**
    * Cancelled calls without an answer, each with the client session of its caller. The server may still send messages
    * about them, and such messages name no call.
@@ -160,42 +160,12 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   private async handshake(): Promise<void> {
-    const { context, channel, capabilities, offer, handshakeTime } = this.options;
-    const params = {
-      protocolVersion: offer.date,
-      capabilities: encodeClientCapabilities(capabilities, offer),
-      clientInfo: context.clientInfo,
-    };
+    const { channel, capabilities, handshakeTime } = this.options;
     const timeouts = handshakeTime === undefined ? undefined : { call: handshakeTime, callMax: handshakeTime };
-    const result = await this.own('initialize', params, timeouts).catch((error: unknown) => {
-      if (error instanceof UpstreamRpcError)
-        throw new HandshakeRefused(error.code, error.message, error.data, error.status);
-      if (!(error instanceof ProtocolError)) throw error;
-      const status = error.detail.data?.['status'];
-      if (status === 400 || status === 404 || status === 405)
-        throw new HandshakeRefused(-32600, error.message, undefined, status, error);
-      throw error;
-    });
-    const revision = revisionOf(result['protocolVersion']);
-    if (revision?.era !== 'legacy') {
-      // LIFE-08: a session needs a known legacy revision.
-      const answered = JSON.stringify(result['protocolVersion']);
-      throw new HandshakeRefused(
-        -32602,
-        `Server "${this.name}" answered the handshake with protocol version ${answered}`,
-        undefined,
-      );
-    }
-    this.revision = revision;
-    const { serverInfo, instructions } = result;
-    this.description = {
-      capabilities: decodeServerCapabilities(result['capabilities'], revision),
-      ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
-      ...(typeof instructions === 'string' && { instructions }),
-      tasks: takesTasks(result['capabilities']),
-      revision: revision.date,
-    };
-    channel.established(revision);
+    const done = await handshake(this.options, (params) => this.own('initialize', params, timeouts));
+    this.revision = done.revision;
+    this.description = done.description;
+    channel.established(done.revision);
     // No message may overtake this one: on receipt, servers register the features they offer to this client.
     const initialized = writeNotification('notifications/initialized');
     if (channel.sendFirst) await channel.sendFirst(initialized);
@@ -415,19 +385,14 @@ export class LegacySession implements PendingHost, ChannelEvents {
         this.elicitations.complete(params['elicitationId']);
         if (typeof params['elicitationId'] === 'string') this.options.events.completed?.(params['elicitationId']);
         break;
-      case 'notifications/tools/list_changed':
-        this.options.events.changed({ kind: 'toolsListChanged' });
-        break;
-      case 'notifications/prompts/list_changed':
-        this.options.events.changed({ kind: 'promptsListChanged' });
-        break;
-      case 'notifications/resources/list_changed':
-        this.options.events.changed({ kind: 'resourcesListChanged' });
-        break;
       case 'notifications/resources/updated': {
         const { uri } = params;
         if (typeof uri === 'string') this.options.events.changed({ kind: 'resourceUpdated', uri });
         break;
+      }
+      default: {
+        const kind = LIST_KINDS.find((each) => LIST_CHANGED[each] === method);
+        if (kind) this.options.events.changed({ kind });
       }
     }
     return false;
@@ -480,47 +445,35 @@ export class LegacySession implements PendingHost, ChannelEvents {
       return;
     }
     if (method === 'ping') {
-      this.reply(id, {}, release);
+      this.replies.result(id, {}, release);
       return;
     }
     const request = decodeInputRequest(method, message.params.value());
     if (!request) {
-      this.replyError(id, -32601, `Method not found: ${method}`, release);
+      this.replies.error(id, -32601, `Method not found: ${method}`, release);
       return;
     }
     if (call && !ASKABLE.includes(call.call.method)) {
-      this.replyError(id, -32602, `A server cannot ask its client during ${call.call.method}`, release);
+      this.replies.error(id, -32602, `A server cannot ask its client during ${call.call.method}`, release);
       return;
     }
     const capabilities = call?.caller.capabilities ?? this.options.capabilities;
     const required = requiredCapability(request);
     if (!declares(capabilities, required)) {
       if (call) call.lacking = required;
-      this.replyError(id, -32601, `The client did not declare the capability for ${method}`, release);
+      this.replies.error(id, -32601, `The client did not declare the capability for ${method}`, release);
     } else if (call) call.ask(id, request, release, questionName(message.params.value()));
     else if (this.options.events.unsolicited) this.unsolicited(id, request, release);
-    else this.replyError(id, -32602, `${method} belongs to no request of a client, so no client can be asked`, release);
+    else
+      this.replies.error(id, -32602, `${method} belongs to no request of a client, so no client can be asked`, release);
   }
 
   private unsolicited(id: Id, request: InputRequest, release: Release): void {
     this.options.events.unsolicited!(request).then(
-      (response) => this.answer(id, request, response, release),
+      (response) => this.replies.answer(id, request, response, release),
       (error: unknown) =>
-        this.refuse(id, request, error instanceof Error ? error.message : 'The client did not answer', release),
+        this.replies.refuse(id, request, error instanceof Error ? error.message : 'The client did not answer', release),
     );
-  }
-
-  private reply(id: Id, result: JsonObject, release: Release): void {
-    this.send(Buffer.concat(writeResult(id, [Buffer.from(JSON.stringify(result))])), release);
-  }
-
-  private replyError(id: Id, code: number, message: string, release: Release): void {
-    this.send(writeError(id, { code, message }), release);
-  }
-
-  private send(answer: Buffer, release: Release): void {
-    if (this.over) release();
-    else this.options.channel.send(answer, undefined, release);
   }
 
   lost(ticket: Ticket, error: ProtocolError | UpstreamRpcError): void {
@@ -544,18 +497,6 @@ export class LegacySession implements PendingHost, ChannelEvents {
   }
 
   // Methods for pending calls.
-
-  answer(id: Id, question: InputRequest, response: JsonObject, release: Release): void {
-    const failure = response[INPUT_FAILURE];
-    if (isObject(failure)) this.replyError(id, Number(failure['code']), String(failure['message']), release);
-    else this.reply(id, encodeInputResponse(question.method, response, this.revision), release);
-  }
-
-  refuse(id: Id, question: InputRequest, reason: string, release: Release): void {
-    const refusal = refusalOf(question.method, reason);
-    if ('result' in refusal) this.reply(id, refusal.result, release);
-    else this.replyError(id, refusal.error.code, refusal.error.message, release);
-  }
 
   cancelUpstream(call: PendingCall, reason: string | undefined): void {
     if (call.call.method === 'tasks/result') {
