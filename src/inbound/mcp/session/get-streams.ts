@@ -66,7 +66,7 @@ export class GetStreams {
     this.tell(WANTED, session, {});
   }
 
-  /** Replicas that have a session follow its key. */
+  /** Only replicas that hold the session can have messages for it, or its GET stream. */
   private tell(subject: string, session: string, more: JsonObject): void {
     if (this.cluster !== ALONE) this.cluster.tell(subject, { session, ...more }, session).catch(() => {});
   }
