@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { callerNamed } from '../../test/support/callers.js';
 import { admitting } from '../interceptors/admission.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
-import { NEWEST } from '../protocol/mcp/revisions/index.js';
 import { SILENT } from '../telemetry/log.js';
 import { type Admission, type AdmissionRequest, type ItemTarget, OpenAdmission } from './admission.js';
 import { Aggregate } from './aggregate.js';
-import { type Caller, GATEWAY, principalOf } from './caller.js';
+import { type Caller, GATEWAY } from './caller.js';
 import { Catalog } from './catalog/catalog.js';
 import { MISSING, Pages } from './catalog/pages.js';
 import { ALONE } from './cluster.js';
@@ -20,13 +20,7 @@ import { Seal } from './seal.js';
 import type { Upstream } from './upstream.js';
 
 const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
-const ada: Caller = {
-  principal: principalOf({ subject: 'ada' }),
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: undefined,
-  session: undefined,
-};
+const ada = callerNamed('ada');
 const withTasks: Caller = { ...ada, capabilities: TASKS };
 const bridge = { roots: true, sampling: true, logging: true, parkTtl: 1_000 };
 const BRIDGE = { ...bridge };

@@ -4,6 +4,7 @@ import { resultOf } from '../protocol/mcp/translate/result.js';
 import { Cancellation } from './caller.js';
 import { complete } from './gateway.js';
 import { NotificationLimiter, type NotificationLimits } from './notification-limiter.js';
+import { sleep } from './timing.js';
 
 const LIMITS: NotificationLimits = {
   events: { burst: 10, second: 100 },
@@ -11,7 +12,6 @@ const LIMITS: NotificationLimits = {
   flood: { burst: 100, second: 1 },
 };
 const DONE = complete(resultOf({ content: [] }));
-const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 const progress = (value: number, message?: string): Notification => ({
   method: 'notifications/progress',

@@ -1,23 +1,16 @@
 import { expect, test } from 'vitest';
+import { callerNamed, toolCall } from '../../test/support/callers.js';
 import type { ItemTarget } from '../core/admission.js';
 import { McpContext, type McpResult } from '../core/call.js';
-import { type Caller, Cancellation, principalOf } from '../core/caller.js';
 import type { CallState } from '../core/era-bridge/call-state.js';
-import { ALL_SERVERS, complete, type Outcome } from '../core/gateway.js';
+import { complete, type Outcome } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
-import { RawObject } from '../protocol/jsonrpc/raw.js';
-import { NEWEST } from '../protocol/mcp/revisions/index.js';
+import { type JsonObject, RawObject } from '../protocol/jsonrpc/raw.js';
 import { approval } from './approval.js';
 
 const KEY = 'parley/approval';
 const YES = { [KEY]: { action: 'accept', content: { approve: true } } };
-const CALLER: Caller = {
-  principal: principalOf({ subject: 'ada' }),
-  revision: NEWEST,
-  capabilities: { elicitation: { form: {} } },
-  clientInfo: undefined,
-  session: undefined,
-};
+const CALLER = callerNamed('ada', { capabilities: { elicitation: { form: {} } } });
 
 /** A gateway with one tool that needs approval; `answers` are the outcomes of its server, in order. */
 function gatewayOf(...answers: Outcome[]) {
@@ -31,21 +24,9 @@ function gatewayOf(...answers: Outcome[]) {
   };
   let runs = 0;
   const pipeline = new Pipeline([approval({ tools: ['*'], destructive: false }, 60_000, used)]);
-  const call = async (state?: CallState, inputResponses: object = {}, server = 'a'): Promise<McpResult> => {
+  const call = async (state?: CallState, inputResponses: JsonObject = {}, server = 'a'): Promise<McpResult> => {
     const target: ItemTarget = { server, kind: 'tool', name: 'wipe' };
-    const asked = {
-      requestId: 'r',
-      id: 1,
-      method: 'tools/call',
-      params: RawObject.from({ name: 'wipe', arguments: {}, inputResponses }),
-      view: ALL_SERVERS,
-      wantsProgress: false,
-      logLevel: undefined,
-      cancellation: new Cancellation(),
-      header: undefined,
-      notify: () => {},
-      ...(state && { state }),
-    };
+    const asked = toolCall({ name: 'wipe', arguments: {}, inputResponses }, state ? { state } : {});
     const forward = async (): Promise<Outcome> => answers[runs++] ?? complete(RawObject.from({ content: [] }));
     return pipeline.run(new McpContext(CALLER, asked, { target, forward }, 0));
   };

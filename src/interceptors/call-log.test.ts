@@ -1,9 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { callerNamed, toolCall } from '../../test/support/callers.js';
 import type { AgentAnswer, AgentCall } from '../core/a2a/gateway.js';
 import type { Target } from '../core/admission.js';
 import { A2aContext, McpContext } from '../core/call.js';
-import { type Caller, Cancellation, GATEWAY, principalOf } from '../core/caller.js';
-import { ALL_SERVERS, type Call, complete, failed, type Outcome } from '../core/gateway.js';
+import { type Caller, Cancellation, GATEWAY } from '../core/caller.js';
+import { type Call, complete, failed, type Outcome } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
@@ -21,28 +22,8 @@ beforeEach(() => {
   lines = [];
 });
 
-const CALLER: Caller = {
-  principal: principalOf({ subject: 'ada' }),
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: { name: 'claude-code', version: '2.1' },
-  session: undefined,
-};
+const CALLER = callerNamed('ada', { clientInfo: { name: 'claude-code', version: '2.1' } });
 const CATALOG = { upstream: () => ({ revisionFor: () => 'older' }) as never };
-
-const callOf = (params: object, more: Partial<Call> = {}): Call => ({
-  requestId: 'made-at-the-edge',
-  id: 7,
-  method: 'tools/call',
-  params: RawObject.from(params as never),
-  view: ALL_SERVERS,
-  wantsProgress: false,
-  logLevel: undefined,
-  cancellation: new Cancellation(),
-  header: undefined,
-  notify: () => {},
-  ...more,
-});
 
 function gatewayOf(outcome: Outcome | Error, target?: Target) {
   const pipeline = new Pipeline([callLog(log, CATALOG)]);
@@ -63,7 +44,7 @@ const PARAMS = { name: 'units__convert', arguments: { password: SECRET } };
 describe('an MCP call', () => {
   test('writes one line: request, caller, method, target, outcome, time, revisions', async () => {
     const outcome = complete(RawObject.from({ content: [SECRET] }));
-    expect(await gatewayOf(outcome, CONVERT).call(CALLER, callOf(PARAMS))).toBe(outcome);
+    expect(await gatewayOf(outcome, CONVERT).call(CALLER, toolCall(PARAMS))).toBe(outcome);
     expect(lines).toEqual([
       {
         event: 'call',
@@ -97,7 +78,7 @@ describe('an MCP call', () => {
     [new Error(SECRET), { outcome: 'error', error: 'internal' }],
   ])('that does not succeed has its outcome, and no text of the error', async (outcome, fields) => {
     await gatewayOf(outcome)
-      .call(CALLER, callOf(PARAMS))
+      .call(CALLER, toolCall(PARAMS))
       .catch(() => {});
     expect(lines).toEqual([expect.objectContaining({ ...fields, tool: 'units__convert' })]);
     expect(JSON.stringify(lines)).not.toContain(SECRET);
@@ -106,7 +87,7 @@ describe('an MCP call', () => {
   test('whose client has left has the outcome "cancelled"', async () => {
     const cancellation = new Cancellation();
     cancellation.cancel('gone');
-    await gatewayOf(complete(RawObject.from({})), CONVERT).call(CALLER, callOf(PARAMS, { cancellation }));
+    await gatewayOf(complete(RawObject.from({})), CONVERT).call(CALLER, toolCall(PARAMS, { cancellation }));
     expect(lines).toEqual([expect.objectContaining({ outcome: 'cancelled' })]);
   });
 
@@ -116,7 +97,7 @@ describe('an MCP call', () => {
       kind: 'resource',
       name: `https://ada:${SECRET}@h/path?key=${SECRET}#${SECRET}`,
     };
-    const call = callOf({ uri: target.name }, { method: 'resources/read' });
+    const call = toolCall({ uri: target.name }, { method: 'resources/read' });
     await gatewayOf(complete(RawObject.from({})), target).call(CALLER, call);
     expect(lines).toEqual([expect.objectContaining({ server: 'db', resource: 'https://h/path' })]);
   });
@@ -126,14 +107,14 @@ describe('an MCP call', () => {
     const caller = { ...CALLER, clientInfo: { name: long, version: long } };
     await gatewayOf(failed(new ProtocolError('tool_not_found', ''))).call(
       caller,
-      callOf({ name: long }, { id: long, method: 'tools/call' }),
+      toolCall({ name: long }, { id: long, method: 'tools/call' }),
     );
     expect(JSON.stringify(lines[0]).length).toBeLessThan(1_000);
   });
 
   test('writes nothing while the level is off, nor for the gateway itself', async () => {
     const outcome = complete(RawObject.from({}));
-    const call = callOf(PARAMS);
+    const call = toolCall(PARAMS);
     const gateway = gatewayOf(outcome);
     expect(await gateway.call(GATEWAY, call)).toBe(outcome);
     enabled = false;

@@ -5,12 +5,14 @@
  *   npm run bench:state [-- --seconds 5] [--only sqlite]
  *   npm run bench:state -- --only expiry [--expired 1000000]
  */
+
 import { execFileSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
+import { sleep } from '../../src/core/timing.js';
 import { newId, openState, START, type State } from '../../src/state/index.js';
 import { CountedServer } from '../cluster/support/upstream.js';
 import { Exchange } from '../era-bridge/support/wire.js';
@@ -131,7 +133,7 @@ function benchSessions(count: number): void {
       }));
     }
     const cpu = process.cpuUsage();
-    await new Promise((resolve) => setTimeout(resolve, 5_000));
+    await sleep(5_000);
     const { user, system } = process.cpuUsage(cpu);
     const mb = (bytes) => (bytes / 1e6).toFixed(0) + ' MB';
     const share = ((user + system) / 5e4).toFixed(1);
@@ -163,7 +165,7 @@ async function benchGatewaySessions(count: number): Promise<void> {
     for (let i = 100; i < count; i += 50) await Promise.all(Array.from({ length: Math.min(50, count - i) }, open));
     const seconds = (performance.now() - began) / 1_000;
     // Wait until the memory of the setup is freed.
-    await new Promise((resolve) => setTimeout(resolve, 10_000));
+    await sleep(10_000);
     console.log(
       `${count} idle sessions in a gateway: RSS ${rss().toFixed(0)} MB, ${before.toFixed(0)} MB with 100 (target: under 150 MB); ` +
         `opened ${(count / seconds).toFixed(0)} per second`,

@@ -1,5 +1,6 @@
 /** Lists come from the catalog: upstreams are queried once, and again when their lists may have changed. */
 import { afterEach, describe, expect, test } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { eventually } from '../era-bridge/support/wire.js';
 import { connectClient, type Endpoint, type EraClient, type Json, type Revision } from '../eras/peers.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
@@ -112,7 +113,7 @@ describe('a list is queried again', () => {
     expect(first['ttlMs']).toBeLessThanOrEqual(4_000);
     const before = lists();
     servers[0]!.tools = ['three'];
-    await new Promise((resolve) => setTimeout(resolve, 4_100));
+    await sleep(4_100);
     const seen = await Promise.all(Array.from({ length: 20 }, () => toolsOf(client)));
     expect(new Set(seen.map((names) => names.join()))).toEqual(new Set(['s0__three']));
     expect(lists()).toBe(before + 1);

@@ -6,6 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { sleep } from '../../src/core/timing.js';
 import type { EraClient, Json } from '../eras/peers.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/catalog/server.mjs', import.meta.url));
@@ -74,6 +75,6 @@ export async function toolsOf(client: EraClient): Promise<string[]> {
     const list = await client.request('tools/list');
     if (missingIn(list).length === 0) return namesIn(list).sort();
     if (Date.now() > end) throw new Error(`some servers stay missing: ${missingIn(list).join(', ')}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
 }

@@ -1,5 +1,6 @@
 /** Tasks with the SDK of 2025-11-25, against servers with the same tasks, with the extension, and without tasks. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { type Fixture, startFixture } from '../conformance/fixture.js';
 import { startGateway } from '../support/gateway.js';
 import { eventually, newTag, textOf } from './cases.js';
@@ -64,7 +65,7 @@ async function until(client: EraClient, taskId: string, ...wanted: string[]): Pr
   for (const end = Date.now() + 10_000; Date.now() < end; ) {
     const { status } = await client.request('tasks/get', { taskId });
     if (wanted.includes(String(status))) return String(status);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
   throw new Error(`the task did not become ${wanted.join(' or ')}`);
 }
@@ -164,7 +165,7 @@ describe('BR-28 a modern client with the extension', () => {
     for (const end = Date.now() + 10_000; Date.now() < end; ) {
       const { answer } = await request(server, 'tasks/get', { taskId });
       if (wanted.includes(String(answer?.result?.['status']))) return answer!.result!;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await sleep(50);
     }
     throw new Error(`the task did not become ${wanted.join(' or ')}`);
   }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { type RunningGateway, startGateway } from '../support/gateway.js';
 
 /** Fails in the gateway's process on a signal, as background work would. */
@@ -45,7 +46,7 @@ async function logged(text: string): Promise<Record<string, unknown>> {
       .split('\n')
       .find((one) => one.includes(text));
     if (line !== undefined) return JSON.parse(line);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
 }
 

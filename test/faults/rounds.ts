@@ -5,4 +5,4 @@ export function rounds(full: number, sample: number): number {
   return process.env['npm_lifecycle_event'] === 'test:faults' ? full : sample;
 }
 
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+export { sleep } from '../../src/core/timing.js';

@@ -7,6 +7,7 @@ import type { AgentRecords, TaskKey, TaskRecord } from '../../src/core/a2a/tasks
 import type { Caller } from '../../src/core/caller.js';
 import { GATEWAY, principalOf } from '../../src/core/caller.js';
 import { Seal } from '../../src/core/seal.js';
+import { sleep } from '../../src/core/timing.js';
 import { Egress, type EgressSettings, type LookupAll } from '../../src/outbound/egress.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import { DeadLetters } from '../../src/outbound/webhooks/dead-letters.js';
@@ -19,7 +20,7 @@ import { Outbox, openState, type State, type StateOptions } from '../../src/stat
 import type { OutboxOptions } from '../../src/state/stores/outbox.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+export { sleep };
 
 export async function until(what: string, holds: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
   const end = Date.now() + ms;

@@ -1,5 +1,6 @@
 /** Invalid bodies (cases 1 to 5 and 7). */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, modernBody, modernCall, modernHeaders, Session } from './support/speak.js';
 import { ask, Wire } from './support/wire.js';
@@ -68,7 +69,7 @@ describe('case 1: a body that is not JSON', () => {
     wire.send(
       `POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"json`,
     );
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
     wire.socket.end();
     await wire.until(() => wire.closed);
     expect(wire.statuses.every((status) => status === 400)).toBe(true);
@@ -235,7 +236,7 @@ describe('case 4: a body over the limit', () => {
     while (!wire.closed && sent < 64 * 1024 * 1024) {
       wire.send(chunk);
       sent += 0x8000;
-      await new Promise((resolve) => setTimeout(resolve, 1));
+      await sleep(1);
     }
     expect(wire.statuses).toEqual([413]);
     expect(wire.closed).toBe(true);

@@ -2,24 +2,17 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { textOf } from './support/message.js';
 import { modernCall, Session, SseClient } from './support/speak.js';
+import { ADA, AUTH, as, BOB } from './support/tokens.js';
 import { eventually } from './support/wire.js';
 import { startWorld, type World } from './support/world.js';
 
-const ADA = 'ada-0123456789-Kj8sLq2vXz7mNw4pRt6y';
-const BOB = 'bob-9876543210-Hf3dGk5bVc1nMq8wZx0e';
-const as = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
 const LONG = 600_000;
 
 let world: World;
 beforeAll(async () => {
   world = await startWorld(
     {
-      auth: {
-        tokens: [
-          { name: 'ada', token: ADA },
-          { name: 'bob', token: BOB },
-        ],
-      },
+      auth: AUTH,
       limits: { callsPerSession: 3, callsPerCaller: 6, callsPerServer: 20 },
       timeouts: { call: '1h', callMax: '1h' },
     },

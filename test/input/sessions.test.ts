@@ -2,24 +2,16 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type Message, textOf } from './support/message.js';
 import { BOTH, LEGACY, modernCall, Session } from './support/speak.js';
+import { ADA, AUTH, as, BOB } from './support/tokens.js';
 import { ask, eventually, readEvents, sleep } from './support/wire.js';
 import { startWorld, type World } from './support/world.js';
-
-const ADA = 'ada-0123456789-Kj8sLq2vXz7mNw4pRt6y';
-const BOB = 'bob-9876543210-Hf3dGk5bVc1nMq8wZx0e';
-const as = (token: string): Record<string, string> => ({ authorization: `Bearer ${token}` });
 
 let world: World;
 let brief: World;
 beforeAll(async () => {
   world = await startWorld(
     {
-      auth: {
-        tokens: [
-          { name: 'ada', token: ADA },
-          { name: 'bob', token: BOB },
-        ],
-      },
+      auth: AUTH,
     },
     { bystander: as(ADA) },
   );

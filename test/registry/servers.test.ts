@@ -8,6 +8,7 @@ import { Runtime } from '../../src/app/runtime.js';
 import { configFrom } from '../../src/config/load.js';
 import { GATEWAY } from '../../src/core/caller.js';
 import { ALL_SERVERS } from '../../src/core/gateway.js';
+import { sleep } from '../../src/core/timing.js';
 import { SILENT } from '../../src/telemetry/log.js';
 import { startFixture } from '../conformance/fixture.js';
 
@@ -35,7 +36,7 @@ async function names(of: Runtime): Promise<string[]> {
 async function eventually<T>(read: () => Promise<T>, wanted: T): Promise<void> {
   for (let tries = 0; tries < 100; tries++) {
     if (JSON.stringify(await read()) === JSON.stringify(wanted)) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
   expect(await read()).toEqual(wanted);
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { textOf } from '../input/support/message.js';
 import { initializeBody, modern, modernCall } from '../input/support/speak.js';
 import { ask, eventually as soon } from '../input/support/wire.js';
@@ -121,7 +122,7 @@ describe('parley serve at SIGHUP', () => {
     gateway.process.stderr?.destroy();
     for (let signal = 0; signal < 100; signal++) {
       gateway.process.kill('SIGHUP');
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await sleep(5);
     }
     expect(await say('kept')).toBe('kept');
     expect(gateway.process.exitCode).toBeNull();

@@ -4,6 +4,7 @@ import http from 'node:http';
 import type { Events, Passed } from '../../src/core/a2a/agent.js';
 import type { AgentAnswer, AgentCall, AgentGateway } from '../../src/core/a2a/gateway.js';
 import type { Caller } from '../../src/core/caller.js';
+import { sleep } from '../../src/core/timing.js';
 import { OPEN } from '../../src/identity/authenticator.js';
 import { type KnownToken, TokenAuthenticator } from '../../src/identity/token-authenticator.js';
 import { A2aHttpEndpoint, type A2aHttpEndpointOptions } from '../../src/inbound/a2a/http-endpoint.js';
@@ -166,7 +167,7 @@ export async function* steps(
 ): AsyncGenerator<Passed<StreamResponse>> {
   for (const step of given) {
     if (step instanceof Error) throw step;
-    if (typeof step === 'number') await new Promise((resolve) => setTimeout(resolve, step));
+    if (typeof step === 'number') await sleep(step);
     else yield { value: step };
   }
 }

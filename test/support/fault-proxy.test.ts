@@ -1,5 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { type FaultProxy, startFaultProxy } from './fault-proxy.js';
 
 let echo: Server;
@@ -79,7 +80,7 @@ test('swallows everything without a word', async () => {
   await expect.poll(() => seen.text).toBe('a');
   proxy.set({ blackHole: true });
   seen.socket.write('b');
-  await new Promise((resolve) => setTimeout(resolve, 150));
+  await sleep(150);
   expect(seen).toMatchObject({ text: 'a', end: 'open' });
 });
 

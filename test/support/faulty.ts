@@ -1,4 +1,5 @@
 /** Wrappers that fail at random, by a seed: before the work, after it (the answer is lost), or late. */
+import { sleep } from '../../src/core/timing.js';
 import { type Bus, type Db, type Row, StateError, type Statement, type Value } from '../../src/state/index.js';
 
 export interface FaultRates {
@@ -29,7 +30,7 @@ function faults({ seed, before = 0.1, after = 0.1, slow = 0.1, delayMs = 20 }: F
   return async <T>(work: () => Promise<T>): Promise<T> => {
     const [kind, much] = [random(), random()];
     if (kind < before) throw new StateError('unavailable', 'injected: nothing was done');
-    if (kind > 1 - slow) await new Promise((resolve) => setTimeout(resolve, much * delayMs));
+    if (kind > 1 - slow) await sleep(much * delayMs);
     const result = await work();
     if (kind < before + after) throw new StateError('unavailable', 'injected: no answer', { outcome: 'unknown' });
     return result;
@@ -130,7 +131,7 @@ export class CutBus implements Bus {
   async #through<T>(work: () => Promise<T>): Promise<T> {
     if (!this.cut) return work();
     this.refused++;
-    while (this.cut === 'silent') await new Promise((resolve) => setTimeout(resolve, 10));
+    while (this.cut === 'silent') await sleep(10);
     throw new StateError('unavailable', 'injected: cut off', { outcome: 'not_executed' });
   }
 

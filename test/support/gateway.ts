@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { sleep } from '../../src/core/timing.js';
 
 export interface GatewayConfig {
   readonly servers?: Readonly<Record<string, object>>;
@@ -64,7 +65,7 @@ async function settle(url: string, { servers, mcp_servers, agents, auth }: Gatew
   for (const end = Date.now() + SETTLING; Date.now() < end; ) {
     const reply = await fetch(`${url}/mcp`, request);
     if (!(await reply.text()).includes('"parley/missing"')) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
   }
 }
 

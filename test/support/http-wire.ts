@@ -1,6 +1,7 @@
 /** The inbound side of HTTP on real sockets, and clients that send what they like. */
 import { connect, type Socket } from 'node:net';
 import { expect } from 'vitest';
+import { sleep } from '../../src/core/timing.js';
 import { Listener, type ListenerSettings } from '../../src/inbound/http/listener.js';
 import type { InboundRequest } from '../../src/inbound/http/request.js';
 import type { InboundResponse } from '../../src/inbound/http/response.js';
@@ -9,8 +10,7 @@ import { SILENT } from '../../src/telemetry/log.js';
 
 export type Handle = (req: InboundRequest, res: InboundResponse) => void;
 
-export const sleep = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, milliseconds));
+export { sleep };
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const open: (() => Promise<void> | void)[] = [];
 

@@ -2,7 +2,9 @@
  * Asks for what standard input names, one after the other, and says what came. A process of its own, because Node reads
  * the authorities it trusts beside its own (`NODE_EXTRA_CA_CERTS`) when it starts.
  */
+
 import { text } from 'node:stream/consumers';
+import { sleep } from '../../src/core/timing.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import { ask, Ear } from './raw-http.js';
 
@@ -40,7 +42,7 @@ for (const { url, hold, hurried } of JSON.parse(await text(process.stdin)) as As
   const outcome = ear.failure ? ear.outcome : { status: ear.status, body: whole.length > 100 ? unitOf(whole) : whole };
   told.push({ outcome, sent: ear.failure?.sent, size: ear.size });
   // Leaves time to come for what the server says after the handshake, such as a ticket for the next one.
-  if (!hurried) await new Promise((resolve) => setTimeout(resolve, 20));
+  if (!hurried) await sleep(20);
 }
 await http.close();
 process.stdout.write(JSON.stringify(told));

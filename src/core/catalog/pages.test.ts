@@ -1,10 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import { callerNamed } from '../../../test/support/callers.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
-import { NEWEST } from '../../protocol/mcp/revisions/index.js';
 import { SILENT } from '../../telemetry/log.js';
-import { type Caller, principalOf } from '../caller.js';
 import { ALL_SERVERS, complete, failed, type Outcome } from '../gateway.js';
 import { Seal } from '../seal.js';
 import type { Upstream, UpstreamCall } from '../upstream.js';
@@ -58,14 +57,8 @@ function upstream(name: string, fake: Fake): Upstream {
   };
 }
 
-const ada: Caller = {
-  principal: principalOf({ subject: 'ada' }),
-  revision: NEWEST,
-  capabilities: {},
-  clientInfo: undefined,
-  session: undefined,
-};
-const bob: Caller = { ...ada, principal: principalOf({ subject: 'bob' }) };
+const ada = callerNamed('ada');
+const bob = callerNamed('bob');
 const key = randomBytes(32);
 const seal = new Seal({ active: { id: 'k', key }, find: () => key });
 

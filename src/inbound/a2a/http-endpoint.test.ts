@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Stand, status, steps, stream } from '../../../test/support/a2a-stand.js';
+import { sleep } from '../../core/timing.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 
@@ -79,9 +80,9 @@ describe('unknown agents', () => {
   it('counts the open requests', async () => {
     stand.answer = () => stream(steps(status('TASK_STATE_WORKING'), 60, status('TASK_STATE_COMPLETED')));
     const under = stand.rpc('SendStreamingMessage', modern);
-    while (stand.calls.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (stand.calls.length === 0) await sleep(5);
     expect(stand.endpoint.busy).toBe(1);
     await under;
-    while (stand.endpoint.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (stand.endpoint.busy > 0) await sleep(5);
   });
 });

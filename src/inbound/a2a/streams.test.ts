@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { artifact, eventsIn, Stand, status, steps, stream, task } from '../../../test/support/a2a-stand.js';
 import type { Passed } from '../../core/a2a/agent.js';
 import type { AgentAnswer } from '../../core/a2a/gateway.js';
+import { sleep } from '../../core/timing.js';
 import type { StreamResponse } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
@@ -273,7 +274,7 @@ describe('open streams', () => {
 
   it('S-45: begin before the agent has answered, and then contain its answer', async () => {
     const late = (how: () => AgentAnswer) => async () => {
-      await new Promise((resolve) => setTimeout(resolve, 600));
+      await sleep(600);
       return how();
     };
     stand.answer = late(() => stream(steps(status('TASK_STATE_COMPLETED')), { createdIn: '0.2' }));
@@ -309,7 +310,7 @@ describe('open streams', () => {
     });
     request.on('error', () => {});
     request.end(JSON.stringify(call('SendStreamingMessage', modern)));
-    while (events.asked === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (events.asked === 0) await sleep(5);
     request.destroy();
     await events.released;
     expect(stand.last.exchange.cancellation.cancelled).toBe(false);
@@ -327,7 +328,7 @@ describe('open streams', () => {
       stand.answer = async ({ exchange }) => {
         exchange.cancellation.onCancel(() => (cancelled = true));
         seen();
-        await new Promise((resolve) => setTimeout(resolve, 150));
+        await sleep(150);
         throw new ProtocolError('cancelled', 'Nobody waits');
       };
       const request = http.request(`${stand.url}/a2a/echo`, {
@@ -339,7 +340,7 @@ describe('open streams', () => {
       request.end(JSON.stringify(call(method, params)));
       await arrived;
       request.destroy();
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await sleep(200);
       expect([method, cancelled]).toEqual([method, dropped]);
     }
   });
@@ -378,6 +379,6 @@ describe('open streams', () => {
     stand.endpoint.endStreams();
     await ended;
     await events.released;
-    while (stand.endpoint.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (stand.endpoint.busy > 0) await sleep(5);
   });
 });

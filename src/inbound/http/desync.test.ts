@@ -1,6 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { sleep } from '../../core/timing.js';
 import { Listener } from './listener.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
@@ -74,7 +75,7 @@ async function answer(req: InboundRequest, res: InboundResponse, how: Plan): Pro
   if (how.reads === 'first') await read();
   if (how.delay === 'microtask') await undefined;
   if (how.delay === 'turn') await new Promise(setImmediate);
-  if (how.delay === 'some') await new Promise((resolve) => setTimeout(resolve, how.size % 4));
+  if (how.delay === 'some') await sleep(how.size % 4);
   if (how.reads === 'later') await read();
   const body = bodyOf(id, how.answerSize);
   const half = body.length >> 1;

@@ -1,9 +1,10 @@
 /** Two callers with credentials of their own at one agent, by every binding. */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
+import { tokenOfCaller } from '../../../test/support/callers.js';
 import { card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
 import { type Caller, GATEWAY, principalOf } from '../../core/caller.js';
-import type { Credential, Credentials } from '../../identity/credentials.js';
+import type { Credentials } from '../../identity/credentials.js';
 import { serviceOf } from '../../protocol/a2a/proto/services.js';
 import { ProtocolError } from '../../protocol/errors.js';
 
@@ -11,13 +12,6 @@ const stage = new Stage();
 afterEach(() => stage.close());
 
 const as = (subject: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject }) });
-
-const tokens = (later: boolean): Credentials => ({
-  for: ({ principal }) => {
-    const credential: Credential = { key: principal.key, headers: ['Authorization', `Bearer ${principal.key}`] };
-    return later ? new Promise((resolve) => setImmediate(() => resolve(credential))) : credential;
-  },
-});
 
 /** One request as the agent saw it: the credential, and the connection. */
 type Seen = readonly [authorization: string | undefined, connection: unknown];
@@ -81,7 +75,7 @@ const CASES = BINDINGS.flatMap((binding) => [[binding, 'at once', false] as cons
 
 it.each(CASES)('%s: credentials that are known %s are never mixed', async (binding, _, later) => {
   const { url, calls, cards } = await serve(binding);
-  const agent = stage.agent(url, {}, { allowPrivate: true, credentials: tokens(later) });
+  const agent = stage.agent(url, {}, { allowPrivate: true, credentials: tokenOfCaller(later) });
   for (const subject of ['ada', 'bob', 'ada', 'bob'])
     expect(await agent.send(as(subject), saying('hi'), exchange())).toMatchObject({ value: { task: { id: TASK.id } } });
   expect(calls.map(([authorization]) => authorization)).toEqual([

@@ -3,6 +3,7 @@ import type { Column, RunningAgent } from '../../../test/fixtures/a2a/agent.js';
 import { COLUMNS, startAgent } from '../../../test/fixtures/a2a/agents.js';
 import { all, CALLER, exchange, Stage, saying } from '../../../test/support/remote-agents.js';
 import type { Agent } from '../../core/a2a/agent.js';
+import { sleep } from '../../core/timing.js';
 import { isTerminal, type StreamResponse, type Task } from '../../protocol/a2a/model.js';
 
 const textsOf = (task: Task | undefined): string[] =>
@@ -89,7 +90,7 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
         const running = (await agent.getTask(CALLER, { id }, exchange())).value;
         expect(isTerminal(running.status.state)).toBe(false);
         const following = agent.subscribe(CALLER, { id }, exchange()).then(all);
-        await new Promise((resolve) => setTimeout(resolve, 100));
+        await sleep(100);
         const cancelled = (await agent.cancelTask(CALLER, { id }, exchange())).value;
         expect(cancelled.status.state).toBe('TASK_STATE_CANCELED');
         expect(statesOf(await following).at(-1)).toBe('TASK_STATE_CANCELED');

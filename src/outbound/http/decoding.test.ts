@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { brotliCompressSync, createGzip, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ask, Ear, rawServer } from '../../../test/support/raw-http.js';
+import { sleep } from '../../core/timing.js';
 import { HttpClient, headerOf } from './index.js';
 
 const closing: (() => unknown)[] = [];
@@ -43,7 +44,7 @@ describe.each(Object.entries(CODED))('a reply in %s', (_, [coding, body]) => {
       expect(headerOf(ear.headers, 'content-encoding')).toBeUndefined();
       expect(headerOf(ear.headers, 'content-length')).toBeUndefined();
       expect(headerOf(ear.headers, 'content-type')).toBe('application/json');
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await sleep(5);
     }
     expect(sockets).toHaveLength(1);
   });
@@ -142,7 +143,7 @@ describe('a reply that is compressed', () => {
     ask(http, url, {}, ear);
     await expect.poll(() => sockets[0]?.destroyed || sockets[0]?.readableEnded, { timeout: 20_000 }).toBe(true);
     const { size } = ear;
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await sleep(100);
     expect(ear.size).toBe(size);
     expect(size).toBeLessThan(2 * 1024 * 1024);
     expect(ear.ends).toBe(0);

@@ -4,6 +4,7 @@ import { createServer as createTls } from 'node:tls';
 import { afterEach, describe, expect, it } from 'vitest';
 import { Authority } from '../../../test/support/certificate.js';
 import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { sleep } from '../../core/timing.js';
 import { Egress } from '../egress.js';
 import { HttpClient, type HttpClientOptions, proxyRule } from './index.js';
 
@@ -181,7 +182,7 @@ describe('through a proxy', () => {
     const ear = ask(client({ proxy: proxyRule(proxy.url) }), 'https://server.example/');
     await ear.over;
     expect(ear.failure).toMatchObject({ sent: false, error: { code: 'HTTP_PROXY', status, proxy: proxy.url } });
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
     expect(proxy.requests).toHaveLength(1);
   });
 

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ask, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { sleep } from '../../core/timing.js';
 import { Egress } from '../egress.js';
 import { HttpClient, headerOf } from './index.js';
 
@@ -156,9 +157,9 @@ describe('a redirect', () => {
     closing.push(() => server.close());
     const ear = ask(client(), at(server, '/mcp'), POST);
     await expect.poll(() => asked.length).toBe(1);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
     ear.exchange!.abort();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await sleep(50);
     expect([ear.ends, asked.length]).toEqual([0, 1]);
   });
 });

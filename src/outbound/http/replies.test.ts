@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ask, Ear, type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { sleep } from '../../core/timing.js';
 import { HttpClient } from './index.js';
 
 const closing: (() => unknown)[] = [];
@@ -122,7 +123,7 @@ describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => 
       const cut = Number(/cut=(\d+)/.exec(request)![1]);
       socket.setNoDelay(true);
       socket.write(text.slice(0, cut), 'latin1');
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await sleep(2);
       if (untilClose) socket.end(text.slice(cut), 'latin1');
       else socket.write(text.slice(cut), 'latin1');
     });

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { tokenOfCaller } from '../../../test/support/callers.js';
 import {
   beginStream,
   type LooseServer,
@@ -82,14 +83,6 @@ async function serve(kind: 'modern' | 'http' | 'sse'): Promise<{ server: LooseSe
   return { server, seen };
 }
 
-/** Each caller has its own token, available either at once or later. */
-const tokens = (later: boolean): Credentials => ({
-  for: ({ principal }) => {
-    const credential: Credential = { key: principal.key, headers: ['Authorization', `Bearer ${principal.key}`] };
-    return later ? new Promise((resolve) => setImmediate(() => resolve(credential))) : credential;
-  },
-});
-
 function connect(
   server: LooseServer,
   revision: string,
@@ -152,7 +145,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
     ['later', true],
   ])('credentials that are known %s are never mixed', async (_, later) => {
     const { server, seen } = await serve(kind);
-    const upstream = connect(server, revision, transport, tokens(later));
+    const upstream = connect(server, revision, transport, tokenOfCaller(later));
     await upstream.describe();
     const era = kind === 'modern' ? NEWEST : legacy;
     for (let round = 0; round < 2; round++) {
@@ -278,7 +271,7 @@ describe.each(CASES)('%s', (_, kind, revision, transport) => {
 
 it('resources are watched with the credential of the caller that subscribes', async () => {
   const { server, seen } = await serve('http');
-  const upstream = connect(server, 'legacy', 'http', tokens(false));
+  const upstream = connect(server, 'legacy', 'http', tokenOfCaller(false));
   const filter = { resourceSubscriptions: ['file:///a'] };
   const watches = await Promise.all(['ada', 'bob'].map((name) => upstream.watch(filter, () => {}, as(name))));
   const subscribed = seen.filter(({ method }) => method === 'resources/subscribe');
@@ -402,7 +395,7 @@ describe.each([
     });
     const server = await startLoose(() => reached());
     closing.push(() => server.close());
-    const upstream = connect(server, revision, transport, tokens(false), 600_000);
+    const upstream = connect(server, revision, transport, tokenOfCaller(false), 600_000);
     const cancellation = new Cancellation();
     const call = { ...gatewayCall('tools/call', { name: 'x' }), cancellation };
     const outcome = upstream.request(as('ada', { revision: legacy, ...more }), call);

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type RawServer, rawServer } from '../../../test/support/raw-http.js';
+import { sleep } from '../../core/timing.js';
 import { HttpClient, httpTarget } from '../http/index.js';
 import { EventStream } from './event-stream.js';
 
@@ -82,7 +83,7 @@ describe('a refused event stream', () => {
     const { heard, stream } = listen(client(), url);
     await expect.poll(() => sockets.length, eventually).toBe(1);
     setTimeout(() => stream.close(), 200);
-    await new Promise((resolve) => setTimeout(resolve, 1_800));
+    await sleep(1_800);
     expect(heard).toEqual([]);
   });
 });

@@ -2,6 +2,7 @@
  * What can only be seen from outside: the memory of a gateway whose children flood it, and what is left of them when it
  * dies. A small gateway made of the compiled room runs in a process of its own.
  */
+
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -11,6 +12,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { sleep } from '../../core/timing.js';
 
 const root = join(import.meta.dirname, '../../..');
 const folder = mkdtempSync(join(realpathSync(tmpdir()), 'parley-compiled-'));
@@ -88,7 +90,7 @@ async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
     if (Date.now() > end) throw new Error(`never came true: ${test}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
   }
 }
 
@@ -193,7 +195,7 @@ describe('no child outlives the gateway', () => {
       return facts.length;
     });
     expect(Math.min(...(await Promise.all(deaths)))).toBeGreaterThan(0);
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await sleep(300);
     await until(() => marked().length === 0);
   }, 30_000);
 

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { sleep } from '../../core/timing.js';
 import { StdioError } from './errors.js';
 import { guard } from './guard.js';
 import { Child, type ChildOptions, type ExitInfo, type StdioCommand, stopAllChildren } from './process.js';
@@ -33,7 +34,7 @@ async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
     if (Date.now() > end) throw new Error(`never came true: ${test}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await sleep(10);
   }
 }
 
@@ -370,7 +371,7 @@ describe('Child: ending', () => {
     const second = start(node(`${READY}${ECHO}`));
     await until(() => second.messages.length === 1);
     await first.child.stop();
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await sleep(400);
     expect(isRunning(second.child.pid)).toBe(true);
     second.child.send('{"still":1}');
     await until(() => second.messages.length === 2);

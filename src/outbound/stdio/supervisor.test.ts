@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { sleep } from '../../core/timing.js';
 import type { StdioError } from './errors.js';
 import type { Clock, Lease, Open, SupervisorOptions } from './lease.js';
 import type { Child, ExitInfo, StdioCommand } from './process.js';
@@ -54,11 +55,11 @@ async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
     if (Date.now() > end) throw new Error(`never came true: ${test}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await sleep(5);
   }
 }
 
-const settle = () => new Promise((resolve) => setTimeout(resolve, 80));
+const settle = () => sleep(80);
 
 function isRunning(pid: number): boolean {
   try {
@@ -365,7 +366,7 @@ describe('Supervisor: the pool', () => {
       using.set(lease.child, others + (exclusive ? 1000 : 1));
       expect(using.get(lease.child)).toBeLessThanOrEqual(1000);
       most = Math.max(most, supervisor.health().children);
-      await new Promise((resolve) => setTimeout(resolve, 5));
+      await sleep(5);
       using.set(lease.child, (using.get(lease.child) ?? 0) - (exclusive ? 1000 : 1));
       lease.release();
     });

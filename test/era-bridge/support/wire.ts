@@ -1,6 +1,7 @@
 /** One HTTP exchange at a time, read as JSON-RPC, over connections that stay open. */
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http';
 import { createParser } from 'eventsource-parser';
+import { sleep } from '../../../src/core/timing.js';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -116,8 +117,7 @@ export class Exchange {
   }
 }
 
-export const sleep = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, milliseconds));
+export { sleep };
 
 /** Waits until something is so. */
 export async function eventually<T>(

@@ -2,6 +2,7 @@
 import { type IncomingMessage, request as open, type RequestOptions } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { createParser } from 'eventsource-parser';
+import { sleep } from '../../../src/core/timing.js';
 import type { Message } from './message.js';
 
 export interface Reply {
@@ -226,8 +227,7 @@ export async function exchange(url: string, bytes: string | Buffer, patience = 1
   return wire;
 }
 
-export const sleep = (milliseconds: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, milliseconds));
+export { sleep };
 
 /** Waits for a condition. */
 export async function eventually<T>(

@@ -16,6 +16,7 @@ import {
 } from '../../../../test/support/scripted-agent.js';
 import { followEngine } from '../../../state/clock.js';
 import { wallMs } from '../../../state/index.js';
+import { sleep } from '../../timing.js';
 
 /** Longer than every claim, every duration, and the hour for which the test gateway keeps tasks. */
 const FAR = 2 * 3_600_000;
@@ -33,7 +34,6 @@ let upstream: Channel;
 const jump = (offset: number): void => {
   vi.spyOn(Date, 'now').mockImplementation(() => RealNow() + offset);
 };
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const follower = async (id: string): Promise<unknown> => {
   const [row] = await rig.state.db.q('SELECT follower FROM agent_tasks WHERE id = $1', [id]);
   return row?.['follower'];

@@ -16,6 +16,7 @@ import { applyEvent } from '../../../protocol/a2a/task-events.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../../caller.js';
+import { sleep } from '../../timing.js';
 import type { PushNotifications } from '../push/push-notifications.js';
 
 let rig: Rig;
@@ -304,10 +305,10 @@ describe('an unavailable database', () => {
     away = true;
     for (let i = 0; i < 600; i++) {
       upstream.push(chunk('t1', 'x', i > 0));
-      if (i % 100 === 99) await new Promise((resolve) => setTimeout(resolve, 60));
+      if (i % 100 === 99) await sleep(60);
     }
     await read(events, 600);
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    await sleep(1_500);
     away = false;
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(events))).toEqual(['COMPLETED']);
@@ -329,7 +330,7 @@ describe('an unavailable database', () => {
     const events = await start();
     upstream.push(chunk('t1', 'a', false));
     await expect.poll(() => unanswered).toBe(false);
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await sleep(700);
     upstream.push(chunk('t1', 'b'));
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
     expect(told(await read(events))).toEqual(['task WORKING', 'a', 'b', 'COMPLETED']);
@@ -350,7 +351,7 @@ describe('an unavailable database', () => {
     away = true;
     for (const text of ['a', 'b']) upstream.push(chunk('t1', text, text === 'b'));
     expect(told(await read(events, 2))).toEqual(['a', 'b']);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await sleep(60);
     expect(await stored('t1')).toMatchObject({ seq: 1 });
     // The end cannot be stored, so it is not sent; after a while readers get that error.
     upstream.push(status('t1', 'TASK_STATE_COMPLETED'));
@@ -561,7 +562,7 @@ describe('several replicas', () => {
     rig.one.onSubscribe = () => theirs;
     theirs.push({ task: task('t1', 'TASK_STATE_WORKING') });
     theirs.push(chunk('t1', 'a', false));
-    await new Promise((resolve) => setTimeout(resolve, 700));
+    await sleep(700);
     const watched = await subscribe(other, 't1');
     expect(told(await read(watched, 2))).toEqual(['task WORKING', 'a']);
     await expect.poll(async () => (await stored('t1'))?.task.artifacts?.length).toBe(1);
