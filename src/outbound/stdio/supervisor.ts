@@ -1,5 +1,6 @@
 import type { OutputLine } from '../../core/upstream.js';
 import type { Log } from '../../telemetry/log.js';
+import { ChildOutput } from './child-output.js';
 import { StdioError } from './errors.js';
 import { type Ending, FailureReport } from './failure.js';
 import {
@@ -11,7 +12,6 @@ import {
   type SupervisorOptions,
   systemClock,
 } from './lease.js';
-import { OutputLog } from './output-log.js';
 import { Child, type ChildEvents, type ExitInfo } from './process.js';
 import { RESTART, RestartPolicy } from './restart-policy.js';
 
@@ -38,8 +38,6 @@ interface Waiter<S> {
 
 /** Pause before the next start after the process had no file descriptors left (EMFILE). */
 const SCARCE_MS = 500;
-/** Output lines of a server that are logged per second, at level debug. */
-const MAX_LOGGED = 200;
 /** Start failures that a retry cannot cure. */
 const MISCONFIGURED: readonly string[] = ['not_found', 'not_executable', 'bad_cwd', 'invalid'];
 
@@ -74,8 +72,7 @@ export class Supervisor<S> {
   #lastError: string | undefined;
   #lastSummary: string | undefined;
   readonly #report: FailureReport;
-  readonly #output = new OutputLog();
-  #logging = { second: 0, lines: 0 };
+  readonly #output: ChildOutput;
   #closed = false;
 
   constructor(options: SupervisorOptions<S>) {
@@ -87,6 +84,12 @@ export class Supervisor<S> {
     this.#policy = new RestartPolicy({ ...RESTART, ...options.restart }, options.random);
     this.#log = options.log;
     this.#report = new FailureReport(options.command);
+    this.#output = new ChildOutput({
+      server: this.name,
+      clock: this.#clock,
+      log: this.#log,
+      hide: (text) => this.#report.hide(text),
+    });
   }
 
   /**
@@ -168,7 +171,7 @@ export class Supervisor<S> {
 
   /** The last output lines of the processes, with secrets hidden. */
   output(): readonly OutputLine[] {
-    return this.#output.lines().map((line) => ({ ...line, text: this.#report.hide(line.text) }));
+    return this.#output.lines();
   }
 
   /** Stops all children and rejects all present and later requests. Resolves when the last process is reaped. */
@@ -344,7 +347,7 @@ export class Supervisor<S> {
       void child.stop().then(() => this.#children.delete(child));
       const failure = ended.expected ? undefined : this.#report.ended(child, ended, starting());
       const info = { ...ended, failure };
-      this.#wrote(child.pid, 'process', `ended with ${info.signal ?? `code ${info.code ?? 'unknown'}`}`);
+      this.#output.add(child.pid, 'process', `ended with ${info.signal ?? `code ${info.code ?? 'unknown'}`}`);
       try {
         events.exit(info);
       } finally {
@@ -356,26 +359,12 @@ export class Supervisor<S> {
       ...this.#options.child,
       log: this.#log,
       server: this.name,
-      output: (stream, line) => this.#wrote(child.pid, stream, line),
+      output: (stream, line) => this.#output.add(child.pid, stream, line),
     });
     this.#children.add(child);
-    this.#wrote(child.pid, 'process', `started: ${this.#report.command}`);
+    this.#output.add(child.pid, 'process', `started: ${this.#report.command}`);
     this.#log?.debug({ server: this.name, pid: child.pid, restarts: this.#restarts }, 'child process started');
     return child;
-  }
-
-  #wrote(pid: number, stream: OutputLine['stream'], text: string): void {
-    this.#output.add({ at: Date.now(), pid, stream, text });
-    if (stream === 'process' || !this.#log?.isLevelEnabled('debug')) return;
-    // A server that floods its stderr must not flood the gateway's log.
-    const second = Math.floor(this.#clock.now() / 1000);
-    if (this.#logging.second !== second) this.#logging = { second, lines: 0 };
-    if (++this.#logging.lines > MAX_LOGGED) return;
-    const left = this.#logging.lines === MAX_LOGGED ? { note: 'omitting further lines of this second' } : {};
-    this.#log?.debug(
-      { server: this.name, pid, [stream]: this.#report.hide(text), ...left },
-      'output of a stdio server',
-    );
   }
 
   #openFailed(slot: Slot<S>, error: unknown): void {
