@@ -42,9 +42,9 @@ async function openPostgres(url: string, { directDb, log, steps }: OpenDbOptions
   const { PostgresDb } = await import('./postgres/postgres.js');
   const { poolerError } = await import('./postgres/errors.js');
   const slow = { max: 1, queryTimeoutMs: MIGRATION_MS, clock: false };
-  const patient = (): Promise<Db> => PostgresDb.open(directDb ?? url, slow);
+  const openSlow = (): Promise<Db> => PostgresDb.open(directDb ?? url, slow);
   const db = await PostgresDb.open(url, { pooled: directDb !== undefined });
-  await migrated(db, { patient, log, steps });
+  await migrated(db, { openSlow, log, steps });
   if (directDb === undefined && (await db.leadsToPooler().catch(() => false))) {
     await db.close();
     throw poolerError();
