@@ -88,7 +88,7 @@ export function approval(
     // A parked call runs already, and its ticket is valid for one answer.
     if (state.kind === 'parked') return goOn(context, next);
     if (state.kind !== 'approval') {
-      // A state from before the tool needed approval contains none.
+      // A state that was issued before the tool needed approval contains no approval.
       return state.approval === undefined ? ask(context, target) : spend(state.approval, context, next);
     }
     if (state.server !== target.server || state.tool !== target.name)

@@ -68,7 +68,7 @@ export async function until<T>(
   for (;;) {
     const found = await find();
     if (found !== undefined) return found;
-    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for ${what}`);
     await sleep(25);
   }
 }
@@ -123,7 +123,7 @@ export async function refused(client: Client, run: () => Promise<unknown>): Prom
   } catch (thrown) {
     return refusalOf(client, thrown as Error);
   }
-  throw new Error(`it should have been refused, and gave ${JSON.stringify(result).slice(0, 300)}`);
+  throw new Error(`expected a refusal, got ${JSON.stringify(result).slice(0, 300)}`);
 }
 
 /** Checks an error in the client's binding. */

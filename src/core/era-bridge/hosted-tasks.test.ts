@@ -115,7 +115,7 @@ describe('the memory of running tasks is bounded in bytes', () => {
 });
 
 describe('changes of tasks at other replicas', () => {
-  test('a change is told by the id of its task, under the key of that task; followers read the record', async () => {
+  test('a message about a change has the id of its task, under the key of that task; followers read the record', async () => {
     const told: [JsonValue, string | undefined][] = [];
     const keys = new Set<string>();
     const listeners: ((payload: JsonValue) => void)[] = [];

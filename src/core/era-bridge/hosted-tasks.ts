@@ -72,7 +72,7 @@ export interface Following {
 
 interface Followers {
   readonly listeners: Set<(record: HostedTaskRecord) => void>;
-  /** There may be a newer record than the one that was read. */
+  /** Whether a newer record may exist than the one that was read. */
   changed?: boolean;
   reading?: boolean;
   seen?: string | undefined;
@@ -186,7 +186,7 @@ export class HostedTasks {
     running.expiry = setTimeout(() => void this.expire(running), Math.max(0, record.ttlMs ?? this.settings.ttl));
     running.expiry.unref();
     this.running.set(record.taskId, running);
-    // Another replica that takes this one for dead ends the task, and says so.
+    // A replica that considers this one dead ends the task and sends the change.
     void this.cluster.follow(taskKey(record.taskId));
     return running;
   }

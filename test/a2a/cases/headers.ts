@@ -44,7 +44,7 @@ export const HEADERS: readonly Case[] = [
       if (column.version !== '1.0') return;
       const { headers } = await client.wire();
       const used = headers[row.version === '1.0' ? 'a2a-extensions' : 'x-a2a-extensions'];
-      assert.ok(used?.includes(EXTENSION), `the client is told ${used}`);
+      assert.ok(used?.includes(EXTENSION), `the answer names the extensions ${used}`);
       client.close();
     },
   },

@@ -88,7 +88,7 @@ export const PUSH: readonly Case[] = [
         assert.equal(headers['authorization'], 'Bearer the-secret');
       }
       for (const secret of [url, 'the-token', 'the-secret'])
-        assert.ok(!agent.seen.some((one) => bodyOf(one).includes(secret)), `the agent was told ${secret}`);
+        assert.ok(!agent.seen.some((one) => bodyOf(one).includes(secret)), `the agent got the secret ${secret}`);
     },
   },
   {
