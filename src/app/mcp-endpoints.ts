@@ -65,7 +65,7 @@ export class McpEndpoints {
   /** Ends streams that wait for events, so that clients reopen them at another replica. */
   endStreams(): void {
     this.modern.endListens();
-    this.httpSessions.comeBack();
+    this.httpSessions.requestReconnect();
   }
 
   close(): void {

@@ -77,7 +77,7 @@ export class HttpCarrier implements Carrier {
     this.gets.wanted(this.session);
   }
 
-  comeBack(): void {
+  requestReconnect(): void {
     if (this.connected) this.log.general.closeForReconnect(RETRY);
   }
 

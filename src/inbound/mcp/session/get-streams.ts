@@ -23,7 +23,7 @@ const MADE_EVERYWHERE =
 
 export const madeEverywhere = (message: string): boolean => MADE_EVERYWHERE.test(message);
 
-/** The messages of a session without a request. */
+/** Messages of a session that belong to no request. */
 export interface GetHolder {
   /** A GET stream is open at this replica. */
   readonly connected: boolean;
@@ -33,7 +33,7 @@ export interface GetHolder {
 }
 
 /**
- * Forwards the messages of a session without a request to the replica where its client has the GET stream open.
+ * Forwards the messages of a session that belong to no request to the replica where its client has the GET stream open.
  * Messages wait at the replica that created them until there is such a replica.
  */
 export class GetStreams {

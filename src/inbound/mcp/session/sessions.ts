@@ -57,7 +57,7 @@ export interface Carrier {
   readonly connected: boolean;
   unsolicited(message: Buffer): void;
   /** The process is about to stop; the client may reconnect to another replica, or after a restart. */
-  comeBack?(): void;
+  requestReconnect?(): void;
   /** A client reads one of its streams at another replica. */
   followed?(stream: string): void;
   /** The session has ended. */
@@ -206,7 +206,7 @@ export class Sessions<C extends Carrier> {
     };
   }
 
-  /** Other replicas may use the session as soon as its id is known: what they tell about it is heard from the beginning. */
+  /** Subscribes to the session's changes before its id is known, because other replicas may use the session at once. */
   private async created(record: SessionRecord): Promise<void> {
     await Promise.all([this.cluster.follow(record.key), this.options.records?.create(record, this.options.idle)]);
   }
@@ -305,7 +305,9 @@ export class Sessions<C extends Carrier> {
   ): Promise<Entry<C> | undefined> {
     const key = this.keyOf(id, principal);
     const entry =
-      key === undefined ? undefined : (this.entries.get(key) ?? (await this.goOn(key, principal, carrierFor)));
+      key === undefined
+        ? undefined
+        : (this.entries.get(key) ?? (await this.restoreSession(key, principal, carrierFor)));
     if (entry && entry.id === undefined) {
       this.opened.set(id, entry);
       entry.id = id;
@@ -325,8 +327,12 @@ export class Sessions<C extends Carrier> {
   /**
    * Continues a session that was opened at another replica or before a restart, with its caller's current permissions.
    */
-  private async goOn(key: string, principal: Principal, carrierFor: (key: string) => C): Promise<Entry<C> | undefined> {
-    // Heard before it is read: an end in between is not missed.
+  private async restoreSession(
+    key: string,
+    principal: Principal,
+    carrierFor: (key: string) => C,
+  ): Promise<Entry<C> | undefined> {
+    // Subscribes before the record is read, so that an end of the session in between is not missed.
     await this.cluster.follow(key);
     try {
       const record = await this.options.records?.load(key);
@@ -334,7 +340,7 @@ export class Sessions<C extends Carrier> {
       if (!record || !revision || record.principal.name !== principal.key) return undefined;
       const room = await this.makeRoom(principal);
       room();
-      // Two requests may come at once; the first has made it meanwhile.
+      // Of two concurrent requests, the first may have created the entry meanwhile.
       const entry = this.entries.get(key) ?? this.begin(record, principal, revision, carrierFor);
       void entry.session.restore(record.progress);
       return entry;
@@ -402,8 +408,8 @@ export class Sessions<C extends Carrier> {
   }
 
   /** Closes the streams without a running call, so that their clients reconnect to another replica. */
-  comeBack(): void {
-    for (const { carrier } of this.entries.values()) carrier.comeBack?.();
+  requestReconnect(): void {
+    for (const { carrier } of this.entries.values()) carrier.requestReconnect?.();
   }
 
   close(): void {
