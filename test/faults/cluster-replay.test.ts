@@ -78,7 +78,8 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
   const replay = async (at: Replica, headers: Headers, last: string): Promise<Event[] | undefined> => {
     const stream = await get(at, headers, last);
     await stream.end();
-    return stream.status === 200 ? stream.events : undefined;
+    const refused = stream.messages.some((message) => (message as Message).error?.data?.reason === 'event_not_found');
+    return stream.status === 200 && !refused ? stream.events : undefined;
   };
 
   /** The ids that are not refused as expected, with the answer to each. */
@@ -113,7 +114,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
   const expireAll = async (): Promise<void> => {
     if (engines.redis) {
       const redis = new Redis(engines.redis.url);
-      const keys = await redis.keys('*s:ev:*');
+      const keys = await redis.keys('*s:{*}ev:*');
       expect(keys).not.toEqual([]);
       for (const key of keys) await redis.pexpire(key, 1);
       redis.disconnect();
@@ -122,7 +123,7 @@ describe.each(CASES)('ids of events at %i replicas over %s', (count, engine) => 
     const client = new pg.Client({ connectionString: engines.db });
     await client.connect();
     const { rowCount } = await client.query(
-      "UPDATE streams SET expires_at = expires_at - ttl WHERE stream LIKE 'ev:%' AND expires_at > ttl",
+      "UPDATE streams SET expires_at = expires_at - ttl WHERE stream LIKE '{replica:%}ev:%' AND expires_at > ttl",
     );
     await client.end();
     expect(rowCount).toBeGreaterThan(0);
