@@ -13,6 +13,8 @@ const IDENTIFIERS: Readonly<Record<string, string>> = {
   House: 'Testbed, or the name of the class that is meant',
   Agency: 'A2aRuntime',
   Hall: 'AgentDispatcher',
+  Wakes: 'Wakeups',
+  Mourner: 'Membership',
   Front: 'AgentRouter',
   FrontDesk: 'RoutingAgent',
   FRONT_DESK: 'ROUTING_AGENT',
@@ -63,7 +65,7 @@ const ENDINGS: readonly (readonly [RegExp, string])[] = [
 const FILES: ReadonlySet<string> = new Set(
   `absence answered ask assumed bucket catalogue doors feed feeds first-contact flow fold follow front front-desk grace habits
    hall hop hops house http-outlets knowledge list-feed lookups minting misfit modern-pipe outlet own-call passing phrases
-   project recent seldom sending served speakers turn turns unless-cancelled url-visits visit waiting watching`.split(
+   project recent seldom sending served speakers turn turns unless-cancelled url-visits visit waiting wakes watching`.split(
     /\s+/,
   ),
 );
