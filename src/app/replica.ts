@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { Mailbox } from '../cluster/mailbox.js';
 import { MEMBERSHIP_TIMES, Membership } from '../cluster/membership.js';
+import { ReplicaMessages } from '../cluster/replica-messages.js';
 import { BusStreams } from '../cluster/shared-streams.js';
 import type { Config } from '../config/schema.js';
 import { ALONE, type Cluster } from '../core/cluster.js';
@@ -24,14 +24,14 @@ export async function joinReplicas({ state: { db } }: Config, { bus }: State, lo
   const membership = await Membership.join(bus, self, MEMBERSHIP_TIMES, () => {
     log.warn({ replica: self }, 'the lease of this replica expired: the other replicas took over its work');
   });
-  const mailbox = await Mailbox.open(bus, membership, log);
+  const messages = await ReplicaMessages.open(bus, membership, log);
   log.info({ replica: self }, 'joined the replicas that share this database');
   return {
     shared: true,
-    cluster: mailbox,
-    streams: new BusStreams(bus, membership, log, mailbox),
+    cluster: messages,
+    streams: new BusStreams(bus, membership, log, messages),
     leave: async () => {
-      mailbox.close();
+      messages.close();
       await membership.leave();
     },
   };

@@ -1,4 +1,4 @@
-/** Letters and streams between replicas, on a bus that fails at random before, after and around what it is told. */
+/** Messages and streams between replicas, on a bus that fails at random before, after and around what it is told. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { Mailbox } from './mailbox.js';
 import { Membership } from './membership.js';
+import { ReplicaMessages } from './replica-messages.js';
 import { BusStreams } from './shared-streams.js';
 
 const LEASE = { lease: 600, renew: 150 };
@@ -38,15 +38,17 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   const bus = (): Bus =>
     kind === 'sound' ? state.bus : new FaultyBus(state.bus, { seed: seed++, before: 0.05, after: 0.05 });
 
-  const replica = async (name: string): Promise<{ membership: Membership; mailbox: Mailbox; streams: BusStreams }> => {
+  const replica = async (
+    name: string,
+  ): Promise<{ membership: Membership; messages: ReplicaMessages; streams: BusStreams }> => {
     const own = bus();
     const membership = await Membership.join(own, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(own, membership, SILENT, { watchEvery: 50 });
+    const messages = await ReplicaMessages.open(own, membership, SILENT, { watchEvery: 50 });
     stops.push(
       () => membership.leave(),
-      () => mailbox.close(),
+      () => messages.close(),
     );
-    return { membership, mailbox, streams: new BusStreams(own, membership, SILENT, mailbox) };
+    return { membership, messages, streams: new BusStreams(own, membership, SILENT, messages) };
   };
 
   /** A question is refused rather than left open when the bus is away; the test asks again, as a client would. */
@@ -62,7 +64,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
 
   test('what is sent ahead of an answer arrives before it, in order and once', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
-    b.mailbox.handle('count', async (payload, asked) => {
+    b.messages.handle('count', async (payload, asked) => {
       for (let i = 1; i <= 20; i++) asked.emit(i);
       return { to: payload };
     });
@@ -71,7 +73,7 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
         let events: JsonValue[] = [];
         const answer = await insist(() => {
           events = [];
-          return a.mailbox.ask('b', 'count', n, { onEvent: (event) => events.push(event) });
+          return a.messages.ask('b', 'count', n, { onEvent: (event) => events.push(event) });
         });
         expect(answer).toEqual({ to: n });
         expect(events).toEqual(Array.from({ length: 20 }, (__, i) => i + 1));
@@ -81,19 +83,19 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
 
   test('an error crosses as what it was, and a cancellation reaches the work', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
-    b.mailbox.handle('refuse', async () => {
+    b.messages.handle('refuse', async () => {
       throw new ProtocolError('task_not_found', 'Unknown task', { data: { taskId: 't' } });
     });
-    await expect(insist(() => a.mailbox.ask('b', 'refuse', null))).rejects.toMatchObject({
+    await expect(insist(() => a.messages.ask('b', 'refuse', null))).rejects.toMatchObject({
       reason: 'task_not_found',
       detail: { data: { taskId: 't' } },
     });
-    b.mailbox.handle(
+    b.messages.handle(
       'wait',
       (_, asked) => new Promise((resolve) => asked.cancellation.onCancel((why) => resolve(why ?? ''))),
     );
     const cancellation = new Cancellation();
-    const answer = insist(() => a.mailbox.ask('b', 'wait', null, { cancellation }));
+    const answer = insist(() => a.messages.ask('b', 'wait', null, { cancellation }));
     await sleep(100);
     cancellation.cancel('enough');
     expect(await answer).toBe('enough');
@@ -102,9 +104,9 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   test('everybody is told once, and nobody of what it said itself', async () => {
     const all = [await replica('a'), await replica('b'), await replica('c')];
     const heard: string[] = [];
-    for (const { mailbox } of all) mailbox.onTold('news', (value) => heard.push(`${mailbox.self} ${value}`));
+    for (const { messages } of all) messages.onTold('news', (value) => heard.push(`${messages.self} ${value}`));
     await sleep(kind === 'sound' ? 0 : 1_000);
-    for (let i = 0; i < 10; i++) await all[0]!.mailbox.tell('news', i);
+    for (let i = 0; i < 10; i++) await all[0]!.messages.tell('news', i);
     await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(20);
     expect(heard.filter((text) => text.startsWith('b'))).toEqual(Array.from({ length: 10 }, (_, i) => `b ${i}`));
   });
@@ -112,19 +114,19 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
   test('what is told under a key reaches the replicas that follow the key, and no others', async () => {
     const [a, b, c] = [await replica('a'), await replica('b'), await replica('c')];
     const heard: string[] = [];
-    for (const { mailbox } of [a, b, c]) mailbox.onTold('news', (value) => heard.push(`${mailbox.self} ${value}`));
-    await b.mailbox.follow('session one');
-    await b.mailbox.follow('session one');
-    await c.mailbox.follow('session two');
+    for (const { messages } of [a, b, c]) messages.onTold('news', (value) => heard.push(`${messages.self} ${value}`));
+    await b.messages.follow('session one');
+    await b.messages.follow('session one');
+    await c.messages.follow('session two');
     await sleep(kind === 'sound' ? 0 : 1_000);
-    for (let i = 0; i < 5; i++) await insist(() => a.mailbox.tell('news', i, 'session one'));
+    for (let i = 0; i < 5; i++) await insist(() => a.messages.tell('news', i, 'session one'));
     await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(5);
-    b.mailbox.unfollow('session one');
-    await insist(() => a.mailbox.tell('news', 5, 'session one'));
+    b.messages.unfollow('session one');
+    await insist(() => a.messages.tell('news', 5, 'session one'));
     await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(6);
-    b.mailbox.unfollow('session one');
-    await insist(() => a.mailbox.tell('news', 6, 'session one'));
-    await insist(() => a.mailbox.tell('news', 7));
+    b.messages.unfollow('session one');
+    await insist(() => a.messages.tell('news', 6, 'session one'));
+    await insist(() => a.messages.tell('news', 7));
     await expect.poll(() => heard.length, { timeout: 10_000 }).toBe(8);
     expect(heard).not.toContain('c 0');
     expect(heard.filter((text) => text.endsWith('7')).sort()).toEqual(['b 7', 'c 7']);
@@ -132,11 +134,11 @@ describe.each(['sound', 'faulty'])('replicas on a %s bus', (kind) => {
 
   test('whoever waits for a replica that is gone hears so', async () => {
     const [a, b] = [await replica('a'), await replica('b')];
-    b.mailbox.handle('wait', () => new Promise(() => {}));
+    b.messages.handle('wait', () => new Promise(() => {}));
     await sleep(2_100);
-    const answer = insist(() => a.mailbox.ask('b', 'wait', null)).catch((error: unknown) => error);
+    const answer = insist(() => a.messages.ask('b', 'wait', null)).catch((error: unknown) => error);
     await sleep(200);
-    b.mailbox.close();
+    b.messages.close();
     await b.membership.leave();
     expect(await answer).toBeInstanceOf(ReplicaGone);
   });
@@ -186,13 +188,13 @@ describe('a stream without a copy on the bus', () => {
 
   const replica = async (name: string): Promise<{ leave(): Promise<void>; streams: BusStreams }> => {
     const membership = await Membership.join(state.bus, name, LEASE, () => {});
-    const mailbox = await Mailbox.open(state.bus, membership, SILENT, { watchEvery: 50 });
+    const messages = await ReplicaMessages.open(state.bus, membership, SILENT, { watchEvery: 50 });
     const leave = async (): Promise<void> => {
-      mailbox.close();
+      messages.close();
       await membership.leave();
     };
     stops.push(leave);
-    return { leave, streams: new BusStreams(state.bus, membership, SILENT, mailbox) };
+    return { leave, streams: new BusStreams(state.bus, membership, SILENT, messages) };
   };
 
   const read = (stream: Resumable, after: number): { heard: string[]; ended: Promise<unknown>; sink: EventSink } => {
@@ -261,27 +263,30 @@ describe('a stream without a copy on the bus', () => {
 test('replicas that are gone leave nothing behind at those that stay', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'parley-cluster-'));
   const state = await openState({ data: folder, sweepMs: 0, pollMs: 100 });
-  const enter = async (name: string): Promise<{ membership: Membership; mailbox: Mailbox }> => {
+  const enter = async (name: string): Promise<{ membership: Membership; messages: ReplicaMessages }> => {
     const membership = await Membership.join(state.bus, name, LEASE, () => {});
-    const idle = { boxIdle: 500, senderIdle: 500 };
-    return { membership, mailbox: await Mailbox.open(state.bus, membership, SILENT, { watchEvery: 50, ...idle }) };
+    const idle = { outgoingIdle: 500, senderIdle: 500 };
+    return {
+      membership,
+      messages: await ReplicaMessages.open(state.bus, membership, SILENT, { watchEvery: 50, ...idle }),
+    };
   };
   const stays = await enter('stays');
-  stays.mailbox.handle('greet', async (name) => name);
+  stays.messages.handle('greet', async (name) => name);
   for (let i = 0; i < 20; i++) {
-    const { membership, mailbox } = await enter(`brief-${i}`);
-    expect(await mailbox.ask('stays', 'greet', i)).toBe(i);
-    await mailbox.tell('news', i);
-    mailbox.close();
+    const { membership, messages } = await enter(`brief-${i}`);
+    expect(await messages.ask('stays', 'greet', i)).toBe(i);
+    await messages.tell('news', i);
+    messages.close();
     await membership.leave();
   }
-  await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
+  await expect.poll(() => stays.messages.remembered, { timeout: 10_000 }).toEqual({ outgoing: 0, senders: 0 });
   // Whoever was forgotten is heard again.
-  const { membership, mailbox } = await enter('late');
-  expect(await mailbox.ask('stays', 'greet', 'one')).toBe('one');
-  await expect.poll(() => stays.mailbox.remembered, { timeout: 10_000 }).toEqual({ boxes: 0, senders: 0 });
-  expect(await mailbox.ask('stays', 'greet', 'two')).toBe('two');
-  for (const one of [mailbox, stays.mailbox]) one.close();
+  const { membership, messages } = await enter('late');
+  expect(await messages.ask('stays', 'greet', 'one')).toBe('one');
+  await expect.poll(() => stays.messages.remembered, { timeout: 10_000 }).toEqual({ outgoing: 0, senders: 0 });
+  expect(await messages.ask('stays', 'greet', 'two')).toBe('two');
+  for (const one of [messages, stays.messages]) one.close();
   await Promise.all([membership.leave(), stays.membership.leave()]);
   await state.close();
   rmSync(folder, { recursive: true, force: true });

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ReplicaGone } from '../core/cluster.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { Mailbox } from './mailbox.js';
 import { type Fence, Membership, type MembershipTimes } from './membership.js';
+import { ReplicaMessages } from './replica-messages.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 /** Long enough that no lease lapses on a slow machine. */
@@ -44,31 +44,31 @@ function counted(): { bus: Bus; counts: Map<string, number> } {
 
 interface Replica {
   readonly membership: Membership;
-  readonly mailbox: Mailbox;
+  readonly messages: ReplicaMessages;
   readonly counts: Map<string, number>;
 }
 
 async function replica(name: string, times = TIMES): Promise<Replica> {
   const { bus, counts } = counted();
   const membership = await Membership.join(bus, name, times, () => {});
-  const mailbox = await Mailbox.open(bus, membership, SILENT, { watchEvery: 50 });
+  const messages = await ReplicaMessages.open(bus, membership, SILENT, { watchEvery: 50 });
   stops.push(
     () => membership.leave(),
-    () => mailbox.close(),
+    () => messages.close(),
   );
-  return { membership, mailbox, counts };
+  return { membership, messages, counts };
 }
 
 test('ten replicas that wait for each other read one list each, and no single lease', async () => {
   const replicas: Replica[] = [];
   for (let i = 0; i < 10; i++) replicas.push(await replica(`r${i}`));
-  for (const { mailbox, membership } of replicas) {
-    mailbox.handle('wait', () => new Promise(() => {}));
+  for (const { messages, membership } of replicas) {
+    messages.handle('wait', () => new Promise(() => {}));
     for (let i = 0; i < 10; i++) membership.whenGone(`r${i}`, () => {});
   }
-  for (const { mailbox } of replicas)
+  for (const { messages } of replicas)
     for (let i = 0; i < 10; i++)
-      if (mailbox.self !== `r${i}`) mailbox.ask(`r${i}`, 'wait', null).catch((error: unknown) => error);
+      if (messages.self !== `r${i}`) messages.ask(`r${i}`, 'wait', null).catch((error: unknown) => error);
   // Every list names all of them by then.
   await sleep(4 * TIMES.renew);
   for (const { counts } of replicas) counts.clear();
@@ -86,12 +86,12 @@ test('ten replicas that wait for each other read one list each, and no single le
 
 test('a replica that leaves is gone at once for those that wait for it', async () => {
   const [a, b] = [await replica('a'), await replica('b')];
-  b.mailbox.handle('wait', () => new Promise(() => {}));
+  b.messages.handle('wait', () => new Promise(() => {}));
   await sleep(2_100);
-  const answer = a.mailbox.ask('b', 'wait', null).catch((error: unknown) => error);
+  const answer = a.messages.ask('b', 'wait', null).catch((error: unknown) => error);
   await sleep(100);
   const left = performance.now();
-  b.mailbox.close();
+  b.messages.close();
   await b.membership.leave();
   expect(await answer).toBeInstanceOf(ReplicaGone);
   // Long before its lease would have lapsed.

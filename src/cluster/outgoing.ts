@@ -3,15 +3,15 @@ import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
 
-/** Letters that were sent together. `n` rises with every envelope of a sender, so that one sent twice is read once. */
+/** Messages that were sent together. `n` rises with every envelope of a sender, so that one sent twice is read once. */
 export interface Envelope<L> {
   readonly from: string;
   readonly n: number;
-  readonly letters: readonly L[];
+  readonly messages: readonly L[];
 }
 
 interface Waiting<L> {
-  readonly letter: L;
+  readonly message: L;
   readonly size: number;
   readonly until: number;
   /** It was part of an append nobody knows the end of. */
@@ -20,15 +20,15 @@ interface Waiting<L> {
   reject(error: StateError): void;
 }
 
-/** Boxes are read at once; what is kept is for a reader that has to catch up after the bus was away. */
+/** Inboxes are read at once; what is kept is for a reader that has to catch up after the bus was away. */
 const KEPT = { maxLen: 10_000, maxBytes: 64 * 1024 * 1024, ttlMs: 24 * 3_600_000 };
-const LETTERS = 500;
+const MESSAGES = 500;
 const BYTES = 1024 * 1024;
 const PAUSE = 200;
-/** What may wait for a bus that is away; then new letters are refused at once. */
+/** What may wait for a bus that is away; then new messages are refused at once. */
 const MOST_WAITING = 10_000;
 
-/** One box others read, and the letters on their way to it: in order, many in one append, repeated until they arrive. */
+/** One stream others read, and the messages on their way to it: in order, many in one append, repeated until they arrive. */
 export class Outgoing<L> {
   private readonly queue: Waiting<L>[] = [];
   private sending = false;
@@ -43,19 +43,19 @@ export class Outgoing<L> {
     private readonly number: () => number,
   ) {}
 
-  /** How long ago the last letter left; 0 while one is on its way. */
+  /** How long ago the last message left; 0 while one is on its way. */
   get idle(): number {
     return this.sending ? 0 : performance.now() - this.used;
   }
 
-  /** Resolves once the letter is in the box. Rejects when that took longer than `patience`. */
-  post(letter: L, patience: number): Promise<void> {
+  /** Resolves once the message is in the stream. Rejects when that took longer than `patience`. */
+  post(message: L, patience: number): Promise<void> {
     if (this.closed || this.queue.length >= MOST_WAITING)
-      return Promise.reject(new StateError('overloaded', 'too many letters to other replicas are waiting'));
+      return Promise.reject(new StateError('overloaded', 'too many messages to other replicas are waiting'));
     return new Promise((resolve, reject) => {
-      const size = JSON.stringify(letter).length;
+      const size = JSON.stringify(message).length;
       const until = performance.now() + patience;
-      this.queue.push({ letter, size, until, doubtful: false, resolve, reject });
+      this.queue.push({ message, size, until, doubtful: false, resolve, reject });
       if (!this.sending) void this.send();
     });
   }
@@ -72,7 +72,7 @@ export class Outgoing<L> {
     let count = 0;
     for (const waiting of this.queue) {
       size += waiting.size;
-      if (count > 0 && (size > BYTES || count >= LETTERS)) break;
+      if (count > 0 && (size > BYTES || count >= MESSAGES)) break;
       count++;
     }
     return this.queue.splice(0, count);
@@ -82,7 +82,7 @@ export class Outgoing<L> {
     let left = batch;
     while (left.length > 0) {
       try {
-        const envelope: Envelope<L> = { from: this.from, n, letters: left.map(({ letter }) => letter) };
+        const envelope: Envelope<L> = { from: this.from, n, messages: left.map(({ message }) => message) };
         await this.bus.append(this.stream, JSON.stringify(envelope), KEPT);
         for (const { resolve } of left) resolve();
         return;

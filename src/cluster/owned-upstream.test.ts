@@ -12,9 +12,9 @@ import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../protocol/mcp/revisions/index.js';
 import { openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { Mailbox } from './mailbox.js';
 import { Membership } from './membership.js';
 import { OwnedUpstream } from './owned-upstream.js';
+import { ReplicaMessages } from './replica-messages.js';
 
 /** No replica is taken for dead here, however slow the machine. */
 const LEASE = { lease: 30_000, renew: 1_000 };
@@ -87,13 +87,13 @@ interface Replica {
 async function replica(name: string, resume: () => Promise<Outcome>, heldFor?: number): Promise<Replica> {
   const bus = new CutBus(state.bus);
   const membership = await Membership.join(bus, name, LEASE, () => {});
-  const mailbox = await Mailbox.open(bus, membership, SILENT, { watchEvery: 50 });
+  const messages = await ReplicaMessages.open(bus, membership, SILENT, { watchEvery: 50 });
   const process = new AskingProcess(resume, name);
-  const options = { build: () => process, cluster: mailbox, bus, ...(heldFor !== undefined && { heldFor }) };
+  const options = { build: () => process, cluster: messages, bus, ...(heldFor !== undefined && { heldFor }) };
   const upstream = new OwnedUpstream(options);
   stops.push(
     () => membership.leave(),
-    () => mailbox.close(),
+    () => messages.close(),
     () => upstream.close(),
   );
   return { upstream, process, bus };

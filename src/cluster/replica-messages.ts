@@ -13,7 +13,7 @@ import type { Membership } from './membership.js';
 import { type Envelope, Outgoing } from './outgoing.js';
 import { unreachable } from './unreachable.js';
 
-type Letter =
+type ReplicaMessage =
   | { readonly k: 'ask'; readonly id: string; readonly subject: string; readonly payload: JsonValue }
   | { readonly k: 'answer'; readonly id: string; readonly value: JsonValue }
   | { readonly k: 'fault'; readonly id: string; readonly fault: JsonObject }
@@ -43,25 +43,25 @@ const toldStream = (key: string): string => `${EVERYBODY}:${bucketOf(key, TOLD_S
 const ASK_PATIENCE = 2_000;
 const ANSWER_PATIENCE = 60_000;
 
-export interface MailboxOptions {
+export interface ReplicaMessagesOptions {
   /** How often the replicas that calls wait for are looked for. */
   readonly watchEvery?: number;
   /** A stream that nothing was sent to for this long is forgotten. */
-  readonly boxIdle?: number;
+  readonly outgoingIdle?: number;
   /** A sender that nothing was heard of for this long is forgotten: longer than it repeats an envelope. */
   readonly senderIdle?: number;
 }
 
 /**
- * Letters between replicas over the Bus: each has a box of its own, there is one that everybody reads, and a number of
- * boxes for what is told under keys, of which a replica reads those of the keys it follows.
+ * Messages between replicas over the Bus: each replica has an inbox, all read one stream, and there is a number of
+ * streams for what is told under keys, of which a replica reads those of the keys it follows.
  */
-export class Mailbox implements Cluster {
+export class ReplicaMessages implements Cluster {
   private readonly pending = new Map<string, Pending>();
   private readonly serving = new Map<string, Serving>();
   private readonly handlers = new Map<string, Handler>();
   private readonly listeners = new Map<string, Set<(payload: JsonValue) => void>>();
-  private readonly boxes = new Map<string, Outgoing<Letter>>();
+  private readonly outgoing = new Map<string, Outgoing<ReplicaMessage>>();
   /** The last envelope of each sender in each stream. */
   private readonly read = new Map<string, { readonly n: number; readonly at: number }>();
   private readonly incoming: Incoming[];
@@ -71,30 +71,35 @@ export class Mailbox implements Cluster {
   private next = 0;
   private sent = 0;
   private watching = false;
-  private readonly boxIdle: number;
+  private readonly outgoingIdle: number;
   private readonly senderIdle: number;
 
   private constructor(
     private readonly bus: Bus,
     private readonly membership: Membership,
     private readonly log: Log,
-    { watchEvery = 500, boxIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: MailboxOptions,
+    { watchEvery = 500, outgoingIdle = 60_000, senderIdle = 10 * ANSWER_PATIENCE }: ReplicaMessagesOptions,
   ) {
-    this.boxIdle = boxIdle;
+    this.outgoingIdle = outgoingIdle;
     this.senderIdle = senderIdle;
-    this.incoming = [this.open(boxOf(membership.self), 'start'), this.open(EVERYBODY, 'end')];
+    this.incoming = [this.open(inboxOf(membership.self), 'start'), this.open(EVERYBODY, 'end')];
     this.timer = setInterval(() => void this.watch(), watchEvery).unref();
   }
 
-  static async open(bus: Bus, membership: Membership, log: Log, options: MailboxOptions = {}): Promise<Mailbox> {
-    const mailbox = new Mailbox(bus, membership, log, options);
-    await within(Promise.all(mailbox.incoming.map(({ ready }) => ready)), ASK_PATIENCE);
-    return mailbox;
+  static async open(
+    bus: Bus,
+    membership: Membership,
+    log: Log,
+    options: ReplicaMessagesOptions = {},
+  ): Promise<ReplicaMessages> {
+    const messages = new ReplicaMessages(bus, membership, log, options);
+    await within(Promise.all(messages.incoming.map(({ ready }) => ready)), ASK_PATIENCE);
+    return messages;
   }
 
   /** Replicas that something is remembered of. */
-  get remembered(): { readonly boxes: number; readonly senders: number } {
-    return { boxes: this.boxes.size, senders: this.read.size };
+  get remembered(): { readonly outgoing: number; readonly senders: number } {
+    return { outgoing: this.outgoing.size, senders: this.read.size };
   }
 
   get self(): string {
@@ -114,51 +119,51 @@ export class Mailbox implements Cluster {
       bus: this.bus,
       stream,
       from,
-      receive: (text) => this.unpack(stream, JSON.parse(text) as Envelope<Letter>),
+      receive: (text) => this.unpack(stream, JSON.parse(text) as Envelope<ReplicaMessage>),
       missed: () => {
-        this.log.warn({ stream }, 'letters of other replicas were cut off before they were read');
+        this.log.warn({ stream }, 'messages of other replicas were cut off before they were read');
         // An answer may have been among them.
-        if (stream === boxOf(this.self))
+        if (stream === inboxOf(this.self))
           for (const id of [...this.pending.keys()]) this.settle(id)?.reject(unreachable('unknown'));
       },
       failed: (error) =>
-        this.log.warn({ stream, why: error.message }, 'letters of other replicas cannot be read at the moment'),
+        this.log.warn({ stream, why: error.message }, 'messages of other replicas cannot be read at the moment'),
     });
   }
 
-  private unpack(stream: string, { from, n, letters }: Envelope<Letter>): void {
+  private unpack(stream: string, { from, n, messages }: Envelope<ReplicaMessage>): void {
     const sender = `${stream} ${from}`;
     if (n <= (this.read.get(sender)?.n ?? 0)) return;
     this.read.set(sender, { n, at: performance.now() });
-    for (const letter of letters) {
+    for (const message of messages) {
       try {
-        this.receive(letter, from);
+        this.receive(message, from);
       } catch (error) {
-        this.log.warn({ err: error }, 'a letter of another replica was not understood');
+        this.log.warn({ err: error }, 'ignored a message from another replica: it was not understood');
       }
     }
   }
 
-  private receive(letter: Letter, from: string): void {
-    switch (letter.k) {
+  private receive(message: ReplicaMessage, from: string): void {
+    switch (message.k) {
       case 'ask':
-        void this.serve(letter, from);
+        void this.serve(message, from);
         break;
       case 'answer':
-        this.settle(letter.id)?.resolve(letter.value);
+        this.settle(message.id)?.resolve(message.value);
         break;
       case 'fault':
-        this.settle(letter.id)?.reject(readFault(letter.fault));
+        this.settle(message.id)?.reject(readFault(message.fault));
         break;
       case 'event':
-        this.pending.get(letter.id)?.onEvent?.(letter.value);
+        this.pending.get(message.id)?.onEvent?.(message.value);
         break;
       case 'cancel':
-        this.serving.get(letter.id)?.cancellation.cancel(letter.reason);
+        this.serving.get(message.id)?.cancellation.cancel(message.reason);
         break;
       case 'told':
         if (from === this.self) return;
-        for (const listener of [...(this.listeners.get(letter.subject) ?? [])]) listener(letter.payload);
+        for (const listener of [...(this.listeners.get(message.subject) ?? [])]) listener(message.payload);
     }
   }
 
@@ -168,11 +173,11 @@ export class Mailbox implements Cluster {
     return pending;
   }
 
-  private async serve({ id, subject, payload }: Letter & { k: 'ask' }, from: string): Promise<void> {
+  private async serve({ id, subject, payload }: ReplicaMessage & { k: 'ask' }, from: string): Promise<void> {
     const cancellation = new Cancellation();
     this.serving.set(id, { from, cancellation });
-    const send = (letter: Letter): void =>
-      void this.post(from, letter, ANSWER_PATIENCE).catch((error: Error) =>
+    const send = (message: ReplicaMessage): void =>
+      void this.post(from, message, ANSWER_PATIENCE).catch((error: Error) =>
         this.log.warn({ subject, why: error.message }, 'an answer did not reach the replica that asked'),
       );
     try {
@@ -193,17 +198,17 @@ export class Mailbox implements Cluster {
     }
   }
 
-  private post(replica: string, letter: Letter, patience: number): Promise<void> {
-    return this.box(boxOf(replica)).post(letter, patience);
+  private post(replica: string, message: ReplicaMessage, patience: number): Promise<void> {
+    return this.outgoingTo(inboxOf(replica)).post(message, patience);
   }
 
-  private box(stream: string): Outgoing<Letter> {
-    let box = this.boxes.get(stream);
-    if (!box) {
-      box = new Outgoing(this.bus, stream, this.self, () => ++this.sent);
-      this.boxes.set(stream, box);
+  private outgoingTo(stream: string): Outgoing<ReplicaMessage> {
+    let outgoing = this.outgoing.get(stream);
+    if (!outgoing) {
+      outgoing = new Outgoing(this.bus, stream, this.self, () => ++this.sent);
+      this.outgoing.set(stream, outgoing);
     }
-    return box;
+    return outgoing;
   }
 
   async ask(replica: string, subject: string, payload: JsonValue, options: AskOptions = {}): Promise<JsonValue> {
@@ -212,7 +217,7 @@ export class Mailbox implements Cluster {
     const answer = new Promise<JsonValue>((resolve, reject) => {
       this.pending.set(id, { replica, resolve, reject, onEvent: options.onEvent });
     });
-    // It may be given up before the letter is even in the box.
+    // It may be given up before the message is even in the stream.
     answer.catch(() => {});
     const cancel = (reason: string | undefined): void =>
       void this.post(replica, { k: 'cancel', id, ...(reason !== undefined && { reason }) }, ANSWER_PATIENCE).catch(
@@ -250,7 +255,7 @@ export class Mailbox implements Cluster {
 
   /** Replicas come and go under ever new names: nothing may be kept for each of them. */
   private prune(): void {
-    for (const [stream, box] of this.boxes) if (box.idle > this.boxIdle) this.boxes.delete(stream);
+    for (const [stream, { idle }] of this.outgoing) if (idle > this.outgoingIdle) this.outgoing.delete(stream);
     const heard = performance.now() - this.senderIdle;
     for (const [sender, { at }] of this.read) if (at < heard) this.read.delete(sender);
   }
@@ -264,7 +269,7 @@ export class Mailbox implements Cluster {
 
   async tell(subject: string, payload: JsonValue, key?: string): Promise<void> {
     try {
-      await this.box(key === undefined ? EVERYBODY : toldStream(key)).post(
+      await this.outgoingTo(key === undefined ? EVERYBODY : toldStream(key)).post(
         { k: 'told', subject, payload },
         ASK_PATIENCE,
       );
@@ -301,9 +306,9 @@ export class Mailbox implements Cluster {
     clearInterval(this.timer);
     for (const incoming of this.incoming) incoming.close();
     for (const { incoming } of this.followed.values()) incoming.close();
-    for (const box of this.boxes.values()) box.close();
+    for (const outgoing of this.outgoing.values()) outgoing.close();
     for (const [id, { replica }] of [...this.pending]) this.settle(id)?.reject(new ReplicaGone(replica, true));
   }
 }
 
-const boxOf = (replica: string): string => `inbox:${replica}`;
+const inboxOf = (replica: string): string => `inbox:${replica}`;
