@@ -209,7 +209,7 @@ it('a flood on the standalone stream closes it for a while, with a log line', as
 });
 
 it('a process that sends endless messages is ended, and restarted after a pause', async () => {
-  const ended = (): number => world.gateway.log().split('a child process is ended').length;
+  const ended = (): number => world.gateway.log().split('ending a child process').length;
   const before = ended();
   expect(textOf((await modernCall(world.mcp, 'stormy__storm')).json)).toBe('here it comes');
   await eventually(ended, (count) => count > before, 60_000);

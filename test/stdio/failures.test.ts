@@ -163,22 +163,22 @@ const FAILURES: readonly (readonly [string, () => string, string])[] = [
     'done',
     () =>
       `\`${NODE} ${inFolder('done.mjs')}\` exited with code 0 while it was starting: nothing to do; check that it is an ` +
-      'MCP server on stdio, and not a program that does its work and ends',
+      'MCP server on stdio and keeps running',
     'its process exited with code 0 while it was starting',
   ],
   [
     'chatty',
     () =>
-      `\`${NODE} ${inFolder('chatty.mjs')}\` did not answer within 10 s of its start, and wrote to stdout what is no MCP ` +
-      'message: "Listening on http://localhost:3000"; check that the command starts a server for stdio: it writes its ' +
-      'log to stderr and nothing else to stdout',
-    'its process did not answer within 10 s of its start, and wrote to stdout what is no MCP message',
+      `\`${NODE} ${inFolder('chatty.mjs')}\` did not answer within 10 s of its start, and wrote to stdout a line ` +
+      'that is not an MCP message: "Listening on http://localhost:3000"; check that the command starts a stdio server, ' +
+      'which writes its log to stderr and only messages to stdout',
+    'its process did not answer within 10 s of its start, and wrote to stdout a line that is not an MCP message',
   ],
   [
     'hanging',
     () =>
       `\`${NODE} ${inFolder('hanging.mjs')}\` did not answer within 10 s of its start: connecting to the database; check ` +
-      'that it is an MCP server on stdio; where its first start takes longer, because npx or uvx fetches it, raise ' +
+      'that it is an MCP server on stdio; if its first start takes longer because npx or uvx downloads it, raise ' +
       '"timeouts.connect"',
     'its process did not answer within 10 s of its start',
   ],
@@ -186,7 +186,7 @@ const FAILURES: readonly (readonly [string, () => string, string])[] = [
     'killed',
     () =>
       `\`${NODE} ${inFolder('killed.mjs')}\` was killed by SIGKILL while it was starting and wrote nothing to stderr; it ` +
-      'may have run out of memory: look at the limits of this machine or container',
+      'may have run out of memory: check the limits of this machine or container',
     'its process was killed by SIGKILL while it was starting',
   ],
   [

@@ -1,4 +1,4 @@
-/** A program and how it is started. */
+/** A program with its arguments, environment and working directory. */
 export interface StdioCommand {
   command: string;
   args?: readonly string[] | undefined;

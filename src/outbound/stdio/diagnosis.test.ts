@@ -25,7 +25,7 @@ npm error A complete log of this run can be found in: /root/.npm/_logs/x-debug-0
     });
   });
 
-  it('npm: scoped packages, and the words of older versions', () => {
+  it('npm: scoped packages and the messages of older versions', () => {
     const stderr = `npm ERR! code E404
 npm ERR! 404 Not Found - GET https://registry.npmjs.org/@x%2fy - Not found
 npm ERR! 404
@@ -33,7 +33,7 @@ npm ERR! 404  '@x/y@1.2.3' is not in this registry.`;
     expect(of(stderr).advice).toBe('npm has no package "@x/y": correct the name in "args"');
   });
 
-  it('npm: the words of a newer version', () => {
+  it('npm: the messages of a newer version', () => {
     const stderr = `npm error code E404
 npm error 404 Not Found - GET https://registry.npmjs.org/no-such-server
 npm error 404
@@ -99,7 +99,7 @@ WARNING: You are using pip version 21`;
       of('Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?'),
     ).toMatchObject({
       cause: 'Docker could not run the container',
-      advice: 'start Docker, and let this user use it',
+      advice: 'start Docker and give this user access to it',
     });
   });
 });
@@ -118,7 +118,7 @@ ${error}
 
 Node.js v20.20.2
 `;
-  it('a script that is not there, a package that is not installed, a file that was not built', () => {
+  it('a missing script, a package that is not installed, a file that was not built', () => {
     const script = "Error: Cannot find module '/srv/files/server.mjs'";
     expect(of(stack(script), ['server.mjs'])).toEqual({
       lines: [script],
@@ -132,7 +132,7 @@ Node.js v20.20.2
       advice: 'run "npm install zod" in the folder of the server',
     });
     expect(of(stack("Error: Cannot find module './dist/index.js'"), ['/srv/files/server.mjs']).advice).toBe(
-      'install or build the server again: a file of it is missing',
+      'install or build the server again: one of its files is missing',
     );
   });
 
@@ -157,7 +157,7 @@ Node.js v22.1.0`;
     });
   });
 
-  it('a syntax error with its place', () => {
+  it('a syntax error with its location', () => {
     const stderr = `/srv/server.js:7
 const = 3;
       ^
@@ -169,7 +169,7 @@ Node.js v20.20.2`;
     expect(of(stderr).lines).toEqual(['/srv/server.js:7', "SyntaxError: Unexpected token '='"]);
   });
 
-  it('a variable that is missing', () => {
+  it('a missing variable', () => {
     const stderr = `Error: BRAVE_API_KEY environment variable is required
     at file:///srv/server.mjs:3:7
 
@@ -181,7 +181,7 @@ Node.js v20.20.2`;
     });
   });
 
-  it('a code in an error is no variable', () => {
+  it('does not take an error code for a variable', () => {
     const stderr = `TypeError [ERR_INVALID_ARG_TYPE]: The "path" argument must be of type string. Received undefined
     at x (y:1:1)`;
     expect(of(stderr).cause).toBe('an error in the program ended it');
@@ -206,7 +206,7 @@ ${end}
       unrunnable: true,
     });
     expect(of(traceback("ImportError: cannot import name 'x' from 'y' (/srv/y.py)")).cause).toBe(
-      'the versions of its Python packages do not fit together',
+      'the versions of its Python packages are incompatible',
     );
     const long = `pydantic_core._pydantic_core.ValidationError: 2 validation errors for ClientRequest
 PingRequest.method
@@ -264,7 +264,7 @@ Caused by: java.io.IOException: no such file
 });
 
 describe('everything else', () => {
-  it('the last lines that are no noise', () => {
+  it('the last lines without noise', () => {
     const stderr = `(node:4711) ExperimentalWarning: SQLite is an experimental feature
 (Use \`node --trace-warnings ...\` to show where the warning was created)
 one
@@ -282,19 +282,19 @@ WARN deprecated
     });
   });
 
-  it('noise where there is nothing else, stdout where stderr is empty, nothing where there is nothing', () => {
+  it('noise if there are no other lines, stdout if stderr is empty, no lines without output', () => {
     expect(of('Node.js v20.20.2\n').lines).toEqual(['Node.js v20.20.2']);
     expect(of('\n \n', [], ['Usage: server']).lines).toEqual(['Usage: server']);
     expect(of('').lines).toEqual([]);
   });
 
-  it('colours and lines that were written over are gone, and long lines are cut', () => {
+  it('removes colours and overwritten text, and cuts long lines', () => {
     expect(cleanLines('\u001b[31mred\u001b[0m\n10%\r50%\r100%\r\nnext\r\n')).toEqual(['red', '100%', 'next', '']);
     const [line] = of('x'.repeat(5000)).lines;
     expect(line).toHaveLength(300);
   });
 
-  it('64 kB of hostile text are read in no time', () => {
+  it('reads 64 kB of hostile text quickly', () => {
     for (const text of [
       'a-',
       'key',

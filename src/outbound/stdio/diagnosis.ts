@@ -1,22 +1,22 @@
-/** Finds the lines that matter in the output of a program that ended, and what to do about them. Pure: text in, text out. */
+/** Finds the relevant lines in the output of an ended program, the cause and an advice. Pure functions on text. */
 import { stripVTControlCharacters } from 'node:util';
 
 export interface Output {
   /** The end of stderr. */
   readonly stderr: string;
-  /** Lines on stdout that are no messages: the only output of programs that log there. */
+  /** Lines on stdout that are not messages: programs that log to stdout have no other output. */
   readonly stdout: readonly string[];
   readonly args: readonly string[];
 }
 
 export interface Diagnosis {
-  /** The telling lines, oldest first; none where the program wrote nothing. */
+  /** The relevant lines, oldest first. Empty where the program wrote nothing. */
   readonly lines: readonly string[];
-  /** The cause in fixed words, which quote nothing of the output; undefined where it is not recognised. */
+  /** The cause in fixed words without quotes of the output. Undefined where no cause is recognised. */
   readonly cause: string | undefined;
-  /** What the operator can do. */
+  /** Advice for the operator. */
   readonly advice: string | undefined;
-  /** The program could not run at all: how it was spoken to has nothing to do with it. */
+  /** Whether the program could not run at all, independent of the messages it got. */
   readonly unrunnable: boolean;
 }
 
@@ -27,12 +27,12 @@ interface Recognised {
   readonly unrunnable?: true;
 }
 
-/** Recognises one way to fail; `lines` are clean and not empty. */
+/** Recognises one kind of failure. `lines` is not empty and has no control characters. */
 type Recogniser = (lines: readonly string[], args: readonly string[]) => Recognised | undefined;
 
 const MAX_LINES = 3;
 const MAX_LENGTH = 300;
-/** So much of the output is looked at: the last lines, and the beginning of each. */
+/** Limits on the examined output: the number of last lines, and the length of each. */
 const MAX_READ = 200;
 const MAX_WIDTH = 1000;
 
@@ -56,7 +56,7 @@ export function diagnose({ stderr, stdout, args }: Output): Diagnosis {
   };
 }
 
-/** Terminals colour lines and write over them: only the last state of each counts. */
+/** Removes colours and overwritten text: keeps each line as a terminal shows it in the end. */
 export function cleanLines(text: string): string[] {
   return stripVTControlCharacters(text)
     .split('\n')
@@ -96,7 +96,7 @@ const NAMED = /\b[A-Z][A-Z0-9_]{2,} (?:is |was |must be )?(?:not set|required|mi
 const lacksVariable = (line: string): boolean => NAMED.test(line) || (VARIABLE.test(line) && LACKING.test(line));
 const SET_VARIABLE = 'set it in "env" of this server, because the environment of the gateway is not passed on';
 
-/** In this order: launchers before the languages they are written in. */
+/** The order matters: launchers come before the languages they are written in. */
 const RECOGNISERS: readonly Recogniser[] = [
   npm,
   python,
@@ -154,7 +154,7 @@ function npm(lines: readonly string[], args: readonly string[]): Recognised | un
       unrunnable: true,
     };
   }
-  // What follows npm's errors is often what the program itself wrote before.
+  // The program's own output often follows the errors of npm.
   const own = node(
     lines.filter((line) => !NPM.test(line)),
     args,
@@ -168,10 +168,10 @@ function python(lines: readonly string[], args: readonly string[]): Recognised |
   const module = lines.find((line) => /^\S*python[\d.]*(\.exe)?: No module named /.test(line));
   if (module !== undefined) return { ...MISSING_PYTHON, lines: [module] };
   if (!lines.some((line) => /Traceback \(most recent call last\):$/.test(line))) return undefined;
-  // Groups of exceptions are drawn as a tree; the innermost one is the cause, and it is written last.
+  // Python prints exception groups as a tree. The innermost exception is the cause and comes last.
   const plain = lines.map((line) => line.replace(/^[\s|+-]+/, ''));
   const raised = plain.filter((line) => PYTHON_ERROR.test(line) && !/\b(?:Base)?ExceptionGroup\b/.test(line));
-  // Some messages go on over several lines, and some exceptions are named like anything else.
+  // Some messages have several lines, and not every exception name ends in Error or Exception.
   const exception = raised.at(-1) ?? plain.findLast((line) => /^[A-Za-z_][\w.]*: /.test(line));
   if (exception === undefined) return undefined;
   if (/^ImportError: cannot import name/.test(exception)) return { ...UNFIT_PYTHON, lines: [exception] };
@@ -194,15 +194,15 @@ const MISSING_PYTHON = {
   unrunnable: true,
 } as const;
 const UNFIT_PYTHON = {
-  cause: 'the versions of its Python packages do not fit together',
-  advice: 'install the versions that the server asks for, or start it with uvx or uv run',
+  cause: 'the versions of its Python packages are incompatible',
+  advice: 'install the versions that the server requires, or start it with uvx or uv run',
   unrunnable: true,
 } as const;
 
 function uv(lines: readonly string[]): Recognised | undefined {
   const at = lines.findIndex((line) => /No solution found when resolving/.test(line));
   if (at >= 0) {
-    // uv breaks its sentences into lines of the terminal's width.
+    // uv wraps its sentences at the width of the terminal.
     const told = lines.slice(at, at + 8).map((line) => line.replace(/^[\s×╰─▶│]+/, ''));
     return { ...UNRESOLVED, lines: [told.join(' ')] };
   }
@@ -253,7 +253,7 @@ function docker(lines: readonly string[]): Recognised | undefined {
   return {
     lines: [line],
     cause: 'Docker could not run the container',
-    advice: away ? 'start Docker, and let this user use it' : 'correct the image and the options in "args"',
+    advice: away ? 'start Docker and give this user access to it' : 'correct the image and the options in "args"',
     unrunnable: true,
   };
 }
@@ -288,7 +288,7 @@ function missingModule(line: string, args: readonly string[]): Recognised {
   )
     return { ...MISSING_SCRIPT, lines: [line] };
   const advice = /^[./\\]|^[A-Za-z]:|^file:/.test(name)
-    ? 'install or build the server again: a file of it is missing'
+    ? 'install or build the server again: one of its files is missing'
     : `run "npm install ${name}" in the folder of the server`;
   return { lines: [line], cause, advice, unrunnable: true };
 }

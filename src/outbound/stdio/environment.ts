@@ -1,7 +1,7 @@
 /**
- * What a child sees of the gateway's environment: enough to find programs, a home and a language, and nothing that may
- * hold a secret (reliability S1). Proxy variables are left out on purpose, as they often carry credentials; a server that
- * needs one names it in its own `env`.
+ * The variables that a child inherits from the gateway: those needed to find programs, the home directory and the
+ * language, and none that may hold a secret (reliability S1). Proxy variables are excluded, because they often contain
+ * credentials; a server that needs one sets it in its own `env`.
  */
 const INHERITED =
   process.platform === 'win32'
@@ -29,7 +29,7 @@ const INHERITED =
       ]
     : ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TERM', 'TMPDIR', 'TZ'];
 
-/** Marks a child and all it starts, so that strays can be told from other people's processes. */
+/** The variable that marks a child and its descendants, so that the guard recognises processes it has to end. */
 export const TAG = 'PARLEY_CHILD';
 
 export function childEnvironment(own: Readonly<Record<string, string>> = {}, tag?: string): Record<string, string> {
@@ -39,7 +39,7 @@ export function childEnvironment(own: Readonly<Record<string, string>> = {}, tag
     if (value !== undefined) env[name] = value;
   }
   for (const [name, value] of Object.entries(own)) {
-    // Names are case-insensitive on Windows: `Path` must replace PATH, not stand beside it.
+    // Names are case-insensitive on Windows: `Path` must replace PATH.
     const key = process.platform === 'win32' ? name.toUpperCase() : name;
     env[key] = value;
   }

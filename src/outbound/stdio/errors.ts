@@ -1,9 +1,10 @@
 import type { ExitInfo } from './exit-info.js';
 
 /**
- * `not_found`, `not_executable`, `bad_cwd`, `invalid`: the configuration is wrong; `resources`: the machine is out of
- * processes, files or memory; `exited`: it went away while it was being opened; `timeout`: it was not opened in time;
- * `failed`: it was given up on for a while; `busy`: too much is queued for it; `closed`: it is gone or going.
+ * `not_found`, `not_executable`, `bad_cwd`, `invalid`: the configuration is wrong. `resources`: the machine has no
+ * processes, files or memory left. `exited`: the process ended while its session was being opened. `timeout`: the
+ * session was not open in time. `failed`: the command failed repeatedly and is not restarted for a while. `busy`: the
+ * process does not read its input. `closed`: the process ended or is being stopped.
  */
 export type StdioReason =
   | 'not_found'
@@ -17,15 +18,15 @@ export type StdioReason =
   | 'busy'
   | 'closed';
 
-/** The message is for the operator (it names commands and paths); what a client may see is `summary`, or made from `reason`. */
+/** The message is for operators, because it names commands and paths. Clients get `summary`, or a text for `reason`. */
 export class StdioError extends Error {
   override readonly name = 'StdioError';
   readonly reason: StdioReason;
   readonly exit: ExitInfo | undefined;
   readonly retryAfterMs: number | undefined;
-  /** The same in words that quote nothing. */
+  /** The message without commands, paths and output. */
   readonly summary: string | undefined;
-  /** The program could not run at all, whatever it would have been asked. */
+  /** Whether the program could not run at all, independent of the messages it got. */
   readonly unrunnable: boolean;
 
   constructor(

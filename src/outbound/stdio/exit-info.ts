@@ -1,14 +1,14 @@
 import type { Failure } from './failure.js';
 
 export interface ExitInfo {
-  /** Exactly one of the two is set, unless the process could not even be killed: then neither is. */
+  /** Exactly one of `code` and `signal` is set; neither where the process could not be killed. */
   code: number | null;
   signal: NodeJS.Signals | null;
-  /** True when `stop()` asked for it. */
+  /** Whether `stop()` ended the process. */
   expected: boolean;
   uptimeMs: number;
-  /** Wall-clock time, for people. */
+  /** Wall-clock time, for display. */
   at: Date;
-  /** Why, where it ended on its own. */
+  /** The cause, where the process ended on its own. */
   failure?: Failure | undefined;
 }

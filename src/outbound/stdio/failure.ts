@@ -2,18 +2,18 @@ import { hideTokens, hiding, maskArguments, secretsIn } from '../../identity/sec
 import type { StdioCommand } from './command.js';
 import { diagnose } from './diagnosis.js';
 
-/** A failure in two forms: for operators with commands, paths and output, for callers in fixed words (S25). */
+/** A failure in two texts: `problem` with commands, paths and output for operators, `summary` for callers (S25). */
 export interface Failure {
   readonly problem: string;
   readonly summary: string;
-  /** The program could not run at all, whatever it would have been asked. */
+  /** Whether the program could not run at all, independent of the messages it got. */
   readonly unrunnable: boolean;
 }
 
-/** The part of a child that says how it fared. */
-export interface Witness {
+/** The output of a child that explains its failure. */
+export interface ChildOutput {
   readonly stderrTail: string;
-  /** The last lines on stdout that were no messages. */
+  /** The last lines on stdout that were not messages. */
   readonly strayLines: readonly string[];
 }
 
@@ -24,7 +24,10 @@ export interface Ending {
 
 const MAX_COMMAND = 200;
 
-/** Explains how the processes of one command fail. Values of its environment and what looks like a token are hidden. */
+/**
+ * Explains failures of the processes of one command. Hides the values of its environment and texts that look like
+ * tokens.
+ */
 export class FailureReport {
   readonly #command: string;
   readonly #args: readonly string[];
@@ -38,23 +41,23 @@ export class FailureReport {
     this.#command = `\`${written.length > MAX_COMMAND ? `${written.slice(0, MAX_COMMAND)}…` : written}\``;
   }
 
-  /** The command as it may be shown. */
+  /** The command line without secrets. */
   get command(): string {
     return this.#command;
   }
 
-  /** Hides secrets in a line of bounded length. */
+  /** Hides secrets in a line. */
   hide(line: string): string {
     return this.#hide(line);
   }
 
-  /** The process is gone. */
-  ended(witness: Witness, { code, signal }: Ending, starting: boolean): Failure {
+  /** Describes the end of a process. */
+  ended(output: ChildOutput, { code, signal }: Ending, starting: boolean): Failure {
     const how = signal === null ? `exited with code ${code ?? 'unknown'}` : `was killed by ${signal}`;
     const when = starting ? 'while it was starting' : 'while it was serving';
-    // A program that explains itself on stdout does so at its start; later there are only messages, or halves of them.
-    const { stderrTail } = witness;
-    const { lines, cause, advice, unrunnable } = this.#diagnose(starting ? witness : { stderrTail, strayLines: [] });
+    // Programs explain a failed start on stdout. Later, stdout has only messages, or parts of them.
+    const { stderrTail } = output;
+    const { lines, cause, advice, unrunnable } = this.#diagnose(starting ? output : { stderrTail, strayLines: [] });
     const wrote = written(lines);
     const todo = advice ?? adviceFor(code, signal, starting, lines.length > 0);
     return {
@@ -64,30 +67,30 @@ export class FailureReport {
     };
   }
 
-  /** The process runs, and was not ready in time. */
-  silent(witness: Witness | undefined, milliseconds: number): Failure {
+  /** Describes a process that runs and was not ready in time. */
+  silent(output: ChildOutput | undefined, milliseconds: number): Failure {
     const summary = `its process did not answer within ${milliseconds / 1000} s of its start`;
     const problem = `${this.#command} did not answer within ${milliseconds / 1000} s of its start`;
-    const stray = witness?.strayLines.at(-1);
+    const stray = output?.strayLines.at(-1);
     if (stray !== undefined) {
       const quoted = JSON.stringify(this.#hide(stray));
       const todo =
-        'check that the command starts a server for stdio: it writes its log to stderr and nothing else to stdout';
+        'check that the command starts a stdio server, which writes its log to stderr and only messages to stdout';
       return {
-        problem: `${problem}, and wrote to stdout what is no MCP message: ${quoted}; ${todo}`,
-        summary: `${summary}, and wrote to stdout what is no MCP message`,
+        problem: `${problem}, and wrote to stdout a line that is not an MCP message: ${quoted}; ${todo}`,
+        summary: `${summary}, and wrote to stdout a line that is not an MCP message`,
         unrunnable: false,
       };
     }
-    const { lines } = witness ? this.#diagnose(witness) : { lines: [] };
+    const { lines } = output ? this.#diagnose(output) : { lines: [] };
     const wrote = written(lines);
     const todo =
-      'check that it is an MCP server on stdio; where its first start takes longer, because npx or uvx fetches it, ' +
+      'check that it is an MCP server on stdio; if its first start takes longer because npx or uvx downloads it, ' +
       'raise "timeouts.connect"';
     return { problem: `${problem}${wrote}; ${todo}`, summary, unrunnable: false };
   }
 
-  #diagnose({ stderrTail, strayLines }: Witness) {
+  #diagnose({ stderrTail, strayLines }: ChildOutput) {
     const found = diagnose({ stderr: stderrTail, stdout: strayLines, args: this.#args });
     return { ...found, lines: found.lines.map((line) => this.#hide(line)) };
   }
@@ -100,11 +103,11 @@ function adviceFor(
   wrote: boolean,
 ): string | undefined {
   if (signal === 'SIGKILL' || code === 137)
-    return 'it may have run out of memory: look at the limits of this machine or container';
+    return 'it may have run out of memory: check the limits of this machine or container';
   if (signal === 'SIGTERM' || signal === 'SIGINT' || signal === 'SIGHUP') return 'another process ended it';
   if (signal !== null) return 'the program itself crashed: install it again, for this machine and its architecture';
   if (!starting) return undefined;
-  if (code === 0) return 'check that it is an MCP server on stdio, and not a program that does its work and ends';
+  if (code === 0) return 'check that it is an MCP server on stdio and keeps running';
   return wrote ? undefined : 'run the command in a terminal to see why';
 }
 

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 const windows = process.platform === 'win32';
 
-/** The process group a child leads. Windows has no groups: there it is the child's process tree. */
+/** The process group of a child. Windows has no groups; there it is the child's process tree. */
 export class Group {
   readonly #id: number;
   #members: number[];
@@ -22,13 +22,13 @@ export class Group {
     try {
       process.kill(-this.#id, signal);
     } catch {
-      // ESRCH: all gone already. EPERM: they changed their user, and nothing here may end them.
+      // ESRCH: no process is left. EPERM: the processes changed their user, and the gateway may not end them.
     }
   }
 
   /**
-   * True while any process of the group runs. To the kernel a zombie still belongs to its group, and where the first
-   * process of a container is slow to reap orphans, or never does, it stays there: on Linux it is told from the living.
+   * Whether any process of the group runs. To the kernel a zombie still belongs to its group, and it stays in a
+   * container whose first process does not reap orphans. On Linux this method ignores zombies.
    */
   alive(): boolean {
     try {
@@ -37,7 +37,7 @@ export class Group {
       if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
     }
     if (process.platform !== 'linux') return true;
-    // The whole of /proc is read only when everybody known is gone.
+    // Reads all of /proc only when all known members have ended.
     if (!this.#members.some((pid) => livesIn(this.#id, pid))) this.#members = this.#list();
     return this.#members.length > 0;
   }
@@ -55,7 +55,7 @@ export class Group {
 
 function livesIn(group: number, pid: number): boolean {
   try {
-    // `pid (name) state ppid pgrp …`, where the name may hold anything, brackets included.
+    // Format: `pid (name) state ppid pgrp …`. The name may contain any character, brackets included.
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     const [state, , pgrp] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return Number(pgrp) === group && state !== 'Z' && state !== 'X';

@@ -5,15 +5,17 @@ import { TAG } from './environment.js';
 import { Group } from './group.js';
 
 /**
- * No child outlives the gateway, not even one that was killed with -9. A closed stdin is not enough: children ignore it,
- * and what they started never saw it. So one small guard process per gateway holds the other end of a pipe. It is told of
- * every child, and when the pipe closes, for whatever reason, it ends their process groups and then itself.
+ * No child outlives the gateway, even after `kill -9` of the gateway. The end of stdin is not enough: some children
+ * ignore it, and their descendants do not see it. One small guard process per gateway therefore holds the other end of
+ * a pipe. It gets the pid of every child. When the pipe closes, for any reason, it ends their process groups and then
+ * itself.
  *
- * On Linux it also ends what left its group: a child and its descendants carry a tag in their environment, which
- * /proc shows. That covers servers that start a browser or a daemon in a session of its own, and the instant between
- * the start of a child and its registration. A process meant to survive has to drop the variable from its environment.
+ * On Linux the guard also ends processes that left their group: a child and its descendants carry a tag in their
+ * environment, which /proc shows. That covers servers that start a browser or a daemon in another session, and the time
+ * between the start of a child and its registration. A process that must survive has to remove the variable from its
+ * environment.
  *
- * The guard is code in a string, run by `node -e`, because it has to work from compiled and from uncompiled sources alike.
+ * The guard is code in a string, run by `node -e`, because it must work from compiled and from uncompiled sources.
  */
 const GUARD = String.raw`
 'use strict';
@@ -22,7 +24,7 @@ const { spawnSync } = require('node:child_process');
 const [tagName, token] = process.argv.slice(1);
 const windows = process.platform === 'win32';
 process.title = 'parley-guard';
-// It must live until the gateway is gone, also when a signal is sent to everybody.
+// The guard must outlive the gateway, also when a signal is sent to both.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']) process.on(signal, () => {});
 
 const groups = new Set();
@@ -36,7 +38,7 @@ function signalGroup(pid, signal) {
   if (signal === 'SIGKILL') spawnSync('taskkill', ['/PID', String(pid), '/T', '/F'], { stdio: 'ignore', windowsHide: true });
   return kill(pid, 0);
 }
-// A zombie still belongs to its group, but has nothing left to end.
+// Ignores zombies: they still belong to their group, but need no signal.
 function empty() {
   for (const group of groups) if (!kill(windows ? group : -group, 0)) groups.delete(group);
   if (process.platform !== 'linux') return groups.size === 0;
@@ -51,7 +53,7 @@ function empty() {
 function processes() {
   try { return fs.readdirSync('/proc').map(Number).filter((pid) => pid > 0 && pid !== process.pid); } catch { return []; }
 }
-// An entry of environ ends with NUL, so a full tag cannot match a longer one.
+// An entry of environ ends with NUL, so a tag cannot match a longer one.
 function tagged(entries) {
   const found = [];
   if (process.platform !== 'linux') return found;
@@ -63,7 +65,7 @@ function tagged(entries) {
   return found;
 }
 
-// Children that ended while the gateway lives: whatever they left outside their group.
+// Ends the processes that a child left outside its group, after the child ended and while the gateway runs.
 let sweeping = false;
 function sweep() {
   if (sweeping || strayTags.size === 0) return;
@@ -82,13 +84,13 @@ function sweep() {
 function line(text) {
   const [id, tag] = text.slice(1).split(' ');
   const pid = Number(id);
-  // 0 and 1 would mean the guard's own group, and everybody.
+  // 0 means the guard's own group, and 1 means all processes.
   if (!Number.isInteger(pid) || pid < 2) return;
   if (text[0] === '+') groups.add(pid);
   if (text[0] === '-') { groups.delete(pid); strayTags.add(tag); sweep(); }
 }
 
-// The gateway is gone. Its children have just seen the end of stdin, so they get a moment before they are told to go.
+// The gateway ended. Its children have just seen the end of stdin, so they get a short time before the signals.
 let ending = false;
 function end() {
   if (ending) return;
@@ -102,7 +104,7 @@ function end() {
       if (empty() && all().length === 0) process.exit(0);
       if (left-- > 0) return setTimeout(wait, 100);
       signal('SIGKILL');
-      // Again, for what was being forked meanwhile.
+      // A second time, for processes that were being forked.
       setTimeout(() => { signal('SIGKILL'); process.exit(0); }, 200);
     };
     setTimeout(wait, 100);
@@ -128,7 +130,7 @@ interface Watched {
   tag: string;
 }
 
-/** Tells the guard process what to watch, and keeps one running as long as there is something to watch. */
+/** Informs the guard process about children, and keeps a guard running while there are children. */
 export class Guard {
   readonly #token = randomBytes(12).toString('hex');
   readonly #watched = new Map<number, Watched>();
@@ -136,12 +138,12 @@ export class Guard {
   #count = 0;
   #log: Log | undefined;
 
-  /** The guard process, once there is one. */
+  /** The pid of the guard process, if it runs. */
   get pid(): number | undefined {
     return this.#process?.pid;
   }
 
-  /** Starts the guard if need be, and gives the tag for the next child's environment. */
+  /** Starts the guard if it does not run. Returns the tag for the next child's environment. */
   prepare(log?: Log): string {
     if (log !== undefined) this.#log = log;
     this.#ensure();
@@ -154,7 +156,7 @@ export class Guard {
     this.#write(`+${pid} ${tag}\n`);
   }
 
-  /** The child's group is empty; what it left elsewhere is the guard's to find. */
+  /** The child's group is empty. The guard looks for processes that the child left outside the group. */
   forget(pid: number): void {
     const watched = this.#watched.get(pid);
     if (watched === undefined) return;
@@ -163,7 +165,7 @@ export class Guard {
     this.#write(`-${pid} ${watched.tag}\n`);
   }
 
-  /** An orderly exit of the gateway that did not stop its children: the guard does the rest, if it is there. */
+  /** The gateway exits without having stopped its children. The guard ends them, if it runs. */
   readonly #onExit = (): void => {
     const signal = this.#process === undefined ? 'SIGKILL' : 'SIGTERM';
     for (const { pid } of this.#watched.values()) new Group(pid).signal(signal);
@@ -171,8 +173,8 @@ export class Guard {
 
   #ensure(): void {
     if (this.#process !== undefined) return;
-    // Its own session, so that Ctrl-C and a signal to the gateway's group pass it by; its own environment, so that a
-    // gateway that is itself somebody's child does not hand its tag, or NODE_OPTIONS, to its guard.
+    // A separate session, so that Ctrl-C and signals to the gateway's group do not reach the guard. A separate
+    // environment, so that a gateway that is itself a tagged child does not pass its tag or NODE_OPTIONS to the guard.
     const systemRoot = process.env['SYSTEMROOT'];
     let guard: ChildProcess;
     try {
@@ -184,15 +186,15 @@ export class Guard {
         windowsHide: true,
       });
     } catch (error) {
-      // The children are more use without a guard than not at all; the next start tries again.
-      this.#log?.warn({ error }, 'the guard of the child processes could not be started');
+      // Children work without a guard too. The next start of a child tries to start the guard again.
+      this.#log?.warn({ error }, 'could not start the guard of the child processes; children run without it');
       return;
     }
     guard.on('error', (error) => this.#lost(guard, error.message));
     guard.on('exit', (code, signal) => this.#lost(guard, `it ended with ${signal ?? code}`));
     if (guard.pid === undefined) return;
     guard.stdin?.on('error', () => {});
-    // Neither the process nor the pipe may keep the gateway running.
+    // Neither the guard process nor its pipe may keep the gateway running.
     guard.unref();
     (guard.stdin as unknown as { unref?(): void } | null)?.unref?.();
     this.#process = guard;
@@ -202,14 +204,14 @@ export class Guard {
   #lost(guard: ChildProcess, why: string): void {
     if (this.#process !== guard && this.#process !== undefined) return;
     this.#process = undefined;
-    this.#log?.warn({ why }, 'the guard of the child processes is gone and is started again');
+    this.#log?.warn({ why }, 'the guard of the child processes ended; starting it again');
     if (this.#watched.size === 0) return;
     setTimeout(() => {
       if (this.#watched.size > 0) this.#ensure();
     }, RESTART_MS).unref();
   }
 
-  /** Small writes to a pipe leave the process at once, so a line is on its way even if the next instruction is the last. */
+  /** A small write to a pipe is synchronous, so the guard gets the line even if the gateway ends right after it. */
   #write(text: string): void {
     this.#process?.stdin?.write(text);
   }

@@ -1,6 +1,6 @@
 /**
- * What can only be seen from outside: the memory of a gateway whose children flood it, and what is left of them when it
- * dies. A small gateway made of the compiled room runs in a process of its own.
+ * Tests from outside of the gateway's process: its memory while children flood it, and the processes left after it is
+ * killed. A small gateway, made of the compiled stdio folder, runs in a separate process.
  */
 
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
@@ -37,7 +37,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Starts a child for every argument, reports what they say and their ends, one JSON text per line. */
+/** Starts one child per argument. Reports their messages and exits, one JSON text per line. */
 const GATEWAY = `
 import { Child } from './outbound/stdio/process.js';
 import { guard } from './outbound/stdio/guard.js';
@@ -89,7 +89,7 @@ function gateway(...codes: string[]): { process: ChildProcess; facts: Fact[] } {
 async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
-    if (Date.now() > end) throw new Error(`never came true: ${test}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for: ${test}`);
     await sleep(20);
   }
 }
@@ -97,7 +97,7 @@ async function until(test: () => boolean): Promise<void> {
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie that nobody has collected yet does not count.
+    // A zombie does not count.
     return process.platform !== 'linux' || !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'latin1'));
   } catch {
     return false;
@@ -111,8 +111,8 @@ const write = (fd: number, megabytes: number) => `
 `;
 
 describe('memory', () => {
-  // What passes through a stream is garbage until it is collected: some 40 MB of it up to Node 22, 80 MB in Node 24. It
-  // must not depend on the amount.
+  // Uncollected garbage of the streams takes about 40 MB up to Node 22, and 80 MB in Node 24. It must not grow with the
+  // amount of output.
   const LIMIT = 96 * MB;
 
   it('100 MB on stderr leave 64 kB', async () => {
@@ -132,7 +132,7 @@ describe('memory', () => {
     expect(facts.at(-1)?.grownBytes).toBeLessThan(LIMIT);
   });
 
-  it('50 MB of garbage lines and empty lines are counted and gone', async () => {
+  it('50 MB of garbage lines and empty lines are counted and not kept', async () => {
     const code = `
       const fs = require('fs');
       const garbage = Buffer.from('not a message, just words to skip\\n\\n'.repeat(30000));
@@ -154,7 +154,7 @@ describe('no child outlives the gateway', () => {
       .split('\n')
       .filter((line) => line.includes(mark) && !line.startsWith('Z'));
 
-  /** Ignores everything that can be ignored, and has a child of its own that does the same. */
+  /** A program that ignores all signals it can ignore and starts a child that does the same. */
   const stubborn = (options: string) => `
     // ${mark}
     process.stdin.resume(); process.on('SIGTERM', () => {}); process.on('SIGHUP', () => {}); process.on('SIGINT', () => {});
@@ -165,7 +165,7 @@ describe('no child outlives the gateway', () => {
   `;
   const polite = `/* ${mark} */ process.stdin.resume(); console.log(JSON.stringify({ pids: [process.pid] }))`;
   const codes = [stubborn(''), stubborn(''), polite];
-  // Only Linux shows whose child a process was that left its group.
+  // Only on Linux can the guard recognise a process that left its group.
   if (process.platform === 'linux') codes.push(stubborn('detached: true'));
 
   async function running() {
@@ -178,7 +178,7 @@ describe('no child outlives the gateway', () => {
     return { parent, pids, guard };
   }
 
-  it('after kill -9, and its guard goes too', async () => {
+  it('after kill -9, and the guard ends too', async () => {
     const { parent, pids, guard } = await running();
     parent.kill('SIGKILL');
     await until(() => pids.every((pid) => !isRunning(pid)));
@@ -200,7 +200,7 @@ describe('no child outlives the gateway', () => {
   }, 30_000);
 
   it.each(['exit', 'throw'])(
-    'after process.%s without a goodbye',
+    'after process.%s without stopping its children',
     async (how) => {
       const { parent, pids, guard } = await running();
       parent.send(how);
@@ -210,7 +210,7 @@ describe('no child outlives the gateway', () => {
     30_000,
   );
 
-  it('after a signal to everybody, the guard included', async () => {
+  it('after a signal to all processes, including the guard', async () => {
     const { parent, pids, guard } = await running();
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(guard, signal);
     parent.kill('SIGTERM');
@@ -218,7 +218,7 @@ describe('no child outlives the gateway', () => {
     await until(() => !isRunning(guard));
   }, 30_000);
 
-  it('while a gateway that has nothing left to do ends by itself', async () => {
+  it('and neither guard nor children keep an idle gateway running', async () => {
     const { process: parent, facts } = gateway('');
     expect(await once(parent, 'exit')).toEqual([0, null]);
     expect(facts.at(-1)?.exit).toBe(0);

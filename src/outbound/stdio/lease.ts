@@ -3,17 +3,17 @@ import type { Child, ChildEvents, ChildOptions, ExitInfo, StdioCommand } from '.
 import type { RestartOptions } from './restart-policy.js';
 
 export interface StartOptions {
-  /** The opening goes on when this child ends, and may start another one, which has as much time. */
+  /** The end of this child does not fail the opening. `open` may then start another child with a new time limit. */
   readonly expendable?: boolean;
 }
 
-/** Starts the child whose output goes to `events`. A session has one at a time. */
+/** Starts a child with `events` as its listener. A session has one child at a time. */
 export type Start = (events: ChildEvents, options?: StartOptions) => Child;
 
 /**
- * Makes a session out of a child: starts it, does the handshake. Its rejection counts as a failed start. `key` is what
- * the session was asked for with; sessions of different keys never share a child. `signal` fires when it takes too long.
- * `become` changes the key once the session is open, where it could not be known before.
+ * Starts a child and opens a session on it. A rejection counts as a failed start. `key` is the key of the request;
+ * sessions of different keys never share a child. `signal` fires when the time limit is over. `become` changes the key
+ * of the session, where the right key becomes known only during the opening.
  */
 export type Open<S> = (
   start: Start,
@@ -23,7 +23,7 @@ export type Open<S> = (
 export interface Clock {
   /** Monotonic milliseconds. */
   now(): number;
-  /** Runs once, later; returns what cancels it. A `background` timer keeps no process running. */
+  /** Starts a timer and returns a function that cancels it. A `background` timer does not keep the process running. */
   after(ms: number, run: () => void, background?: boolean): () => void;
 }
 
@@ -32,15 +32,15 @@ export interface SupervisorOptions<S> {
   command: StdioCommand;
   open: Open<S>;
   child: Omit<ChildOptions, 'log' | 'output'>;
-  /** Processes of this command at most. Exclusive leases leave one of them to shared use, if there is more than one. */
+  /** Maximum number of processes. If it is more than one, exclusive leases leave one process for shared use. */
   max?: number | undefined;
-  /** Exclusive leases at most, where that is less than `max` leaves. */
+  /** Maximum number of exclusive leases, where `max` allows more. */
   maxExclusive?: number | undefined;
-  /** A child nobody uses is stopped after this time; 0 keeps it. */
+  /** An unused child is stopped after this time. 0 means never. */
   idleMs?: number | undefined;
-  /** So many unused children stay all the same. */
+  /** Number of unused children that are kept running. */
   keep?: number | undefined;
-  /** Time for `open`. The first start of an npx server downloads it. */
+  /** Time limit of `open`. The first start of an npx server includes its download. */
   openMs?: number | undefined;
   restart?: Partial<RestartOptions> | undefined;
   clock?: Clock | undefined;
@@ -50,7 +50,7 @@ export interface SupervisorOptions<S> {
 
 export interface AcquireOptions {
   key?: string | undefined;
-  /** Nobody else uses the child until the lease is released. */
+  /** Whether no other lease shares the child. */
   exclusive?: boolean | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -58,26 +58,26 @@ export interface AcquireOptions {
 export interface Lease<S> {
   readonly session: S;
   readonly child: Child;
-  /** Gives the child back; it stays warm. Further calls do nothing. */
+  /** Returns the child, which keeps running. Further calls do nothing. */
   release(): void;
-  /** Gives it back as unusable: it is stopped, and the next lease gets another one. */
+  /** Returns the child as unusable: the child is stopped, and the next lease gets another one. */
   discard(): void;
 }
 
 export interface SupervisorHealth {
   state: 'idle' | 'starting' | 'running' | 'backoff' | 'failed';
-  /** Of the child started last, while it runs. */
+  /** The pid of the child started last, while it runs. */
   pid: number | undefined;
   children: number;
   leases: number;
   waiting: number;
-  /** Starts that replaced a child which had ended on its own. */
+  /** Number of starts after a child had ended on its own. */
   restarts: number;
   lastExit: ExitInfo | undefined;
   lastError: string | undefined;
-  /** The same in words that callers may read. */
+  /** The same error in a text that callers may read. */
   lastSummary: string | undefined;
-  /** In `backoff` and `failed`: time until the next attempt is allowed. */
+  /** In the states `backoff` and `failed`: time until the next start is allowed. */
   retryInMs: number | undefined;
   badLines: number;
   stderrTail: string;

@@ -3,7 +3,7 @@ import { OutputLog, TextLines } from './output-log.js';
 
 const line = (text: string) => ({ at: 0, pid: 1, stream: 'stderr' as const, text });
 
-it('keeps the last lines, bounded in number and size', () => {
+it('keeps the last lines, limited in number and size', () => {
   const log = new OutputLog();
   for (let n = 0; n < 10_000; n++) log.add(line(`line ${n}`));
   expect(log.lines()).toHaveLength(500);
@@ -22,14 +22,14 @@ function cut(...chunks: Buffer[]): string[] {
   return lines;
 }
 
-it('cuts at line breaks wherever the chunks end', () => {
+it('splits at line breaks, independent of chunk boundaries', () => {
   const bytes = Buffer.from('one\ntwö\n\nthree');
   for (let at = 0; at <= bytes.length; at++)
     expect(cut(bytes.subarray(0, at), bytes.subarray(at))).toEqual(['one', 'twö', '', 'three']);
   expect(cut(...Array.from(bytes, (byte) => Buffer.from([byte])))).toEqual(['one', 'twö', '', 'three']);
 });
 
-it('cuts an endless line and goes on after it', () => {
+it('cuts an endless line and continues with the next one', () => {
   const long = 'x'.repeat(100_000);
   const short = `${'x'.repeat(2000)}…`;
   expect(cut(Buffer.from(long), Buffer.from(long), Buffer.from('\nnext\n'))).toEqual([short, 'next']);

@@ -3,7 +3,7 @@ import type { OutputLine } from '../../core/upstream.js';
 const MAX_LINES = 500;
 const MAX_CHARACTERS = 64 * 1024;
 
-/** The last lines of all processes of one server, bounded in number and size. */
+/** The last output lines of all processes of one server, limited in number and size. */
 export class OutputLog {
   readonly #lines: OutputLine[] = [];
   #characters = 0;
@@ -21,12 +21,12 @@ export class OutputLog {
 }
 
 const LF = 0x0a;
-/** A longer line is cut, and its rest skipped. */
+/** Longer lines are cut. */
 const MAX_BYTES = 2000;
 
 /**
- * Cuts an endless stream of text into lines. Memory is bounded whatever arrives, and no line is a slice of its chunk, which
- * would keep the whole chunk in memory.
+ * Splits an endless stream of text into lines with limited memory. Lines are copies, because a slice would keep its
+ * whole chunk in memory.
  */
 export class TextLines {
   readonly #line: (text: string) => void;
@@ -53,7 +53,7 @@ export class TextLines {
     }
   }
 
-  /** The stream ended: what is held is its last line. */
+  /** Emits the last line at the end of the stream. */
   end(): void {
     if (this.#held.length > 0) this.#finish(Buffer.alloc(0));
   }
@@ -63,7 +63,7 @@ export class TextLines {
     const bytes =
       this.#held.length === 0 ? rest.subarray(0, room) : Buffer.concat([this.#held, rest.subarray(0, room)]);
     this.#held = Buffer.alloc(0);
-    // The cut may go through a character.
+    // The cut may split a character.
     const text = bytes.toString('utf8');
     this.#line(rest.length > room ? `${text.replace(/\uFFFD+$/, '')}…` : text);
   }

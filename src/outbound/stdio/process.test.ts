@@ -33,12 +33,12 @@ function start(command: StdioCommand, options: Partial<ChildOptions> = {}) {
 async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
-    if (Date.now() > end) throw new Error(`never came true: ${test}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for: ${test}`);
     await sleep(10);
   }
 }
 
-/** A zombie that nobody has collected yet does not count. */
+/** A zombie does not count as running. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -60,7 +60,7 @@ function startError(command: StdioCommand): StdioError {
     if (error instanceof StdioError) return error;
     throw error;
   }
-  throw new Error('it started');
+  throw new Error('the command started');
 }
 
 afterEach(async () => {
@@ -71,7 +71,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe('Child: talking', () => {
+describe('Child: messages', () => {
   it('sends and receives one message per line', async () => {
     const { child, messages, exits } = start(node(ECHO));
     expect(child.alive).toBe(true);
@@ -109,7 +109,7 @@ describe('Child: talking', () => {
     expect(drains()).toBeGreaterThan(0);
   });
 
-  it('refuses to queue without end for a child that does not read', async () => {
+  it('limits the queue for a child that does not read', async () => {
     const { child } = start(node('setInterval(() => {}, 1000)'), {
       maxQueue: 1_000_000,
       grace: { eofMs: 10, termMs: 500 },
@@ -122,7 +122,7 @@ describe('Child: talking', () => {
     expect(child.alive).toBe(true);
   });
 
-  it('counts and skips what is no message, and carries on', async () => {
+  it('counts and skips lines that are not messages, and continues', async () => {
     const garbage = `console.log('Listening...\\n[info] [x]\\n\\u0000\\u0001\\n\\n{half'); console.log('\\ufeff{"a":1}\\r');`;
     const { child, messages } = start(node(garbage + ECHO));
     child.send('{"id":1}');
@@ -133,7 +133,7 @@ describe('Child: talking', () => {
     expect(child.badLines).toBe(5);
   });
 
-  it('skips a line over the limit and carries on', async () => {
+  it('skips a line over the limit and continues', async () => {
     const { child, messages } = start(node(`console.log('{"a":"' + 'x'.repeat(5000) + '"}'); console.log('{"b":1}')`), {
       maxLine: 1000,
     });
@@ -167,8 +167,8 @@ describe('Child: talking', () => {
   });
 });
 
-describe('Child: surroundings', () => {
-  it('S1: sees only the named part of the environment, and its own', async () => {
+describe('Child: environment', () => {
+  it('S1: inherits only the listed variables, and gets its own', async () => {
     process.env['PARLEY_TEST_SECRET'] = 'secret';
     process.env['HTTPS_PROXY'] = 'http://user:pass@proxy';
     try {
@@ -177,7 +177,7 @@ describe('Child: surroundings', () => {
       await until(() => messages.length === 1);
       const env = JSON.parse(messages[0] ?? '') as Record<string, string>;
       const allowed = 'PATH HOME USER LOGNAME SHELL LANG LC_ALL LC_CTYPE TERM TMPDIR TZ OWN PARLEY_CHILD'.split(' ');
-      // macOS adds this one to every process.
+      // macOS adds this variable to every process.
       expect(Object.keys(env).filter((name) => !allowed.includes(name) && !name.startsWith('__CF'))).toEqual([]);
       expect(env).toMatchObject({ PATH: process.env['PATH'], OWN: 'mine', LANG: 'xx' });
     } finally {
@@ -186,7 +186,7 @@ describe('Child: surroundings', () => {
     }
   });
 
-  it('S1: no shell looks at the arguments', async () => {
+  it('S1: no shell interprets the arguments', async () => {
     const args = [
       '-e',
       'console.log(JSON.stringify({ args: process.argv.slice(1) }))',
@@ -207,7 +207,7 @@ describe('Child: surroundings', () => {
     expect(JSON.parse(messages[0] ?? '')).toEqual({ cwd: folder });
   });
 
-  it('says what is wrong with a command that cannot start', () => {
+  it('explains why a command cannot start', () => {
     const plain = join(folder, 'plain.txt');
     writeFileSync(plain, 'hello');
     const missing = startError({ command: 'no-such-command-x' });
@@ -239,7 +239,7 @@ describe('Child: surroundings', () => {
 });
 
 describe('Child: ending', () => {
-  it('reports an exit on its own, after everything that was said', async () => {
+  it('reports an unexpected exit after all messages', async () => {
     const { child, messages, exits } = start(
       node(`console.log('{"a":1}'); process.stdout.write('{"b":2}'); process.exitCode = 3`),
     );
@@ -251,7 +251,7 @@ describe('Child: ending', () => {
     expect(await child.stop()).toBe(exits[0]);
   });
 
-  it('loses nothing that was said just before the end', async () => {
+  it('loses no message that was sent just before the exit', async () => {
     const { messages, exits } = start(
       node(`for (let id = 0; id < 3000; id++) console.log(JSON.stringify({ id, text: 'x'.repeat(300) }))`),
     );
@@ -259,7 +259,7 @@ describe('Child: ending', () => {
     expect(messages.map((message) => JSON.parse(message).id)).toEqual(Array.from({ length: 3000 }, (_, id) => id));
   });
 
-  it('never passes on half a message', async () => {
+  it('never delivers a partial message', async () => {
     const { child, messages, exits } = start(node(`process.stdout.write('{"a":{"b":2}'); process.exitCode = 1`));
     await until(() => exits.length === 1);
     expect(messages).toEqual([]);
@@ -310,7 +310,7 @@ describe('Child: ending', () => {
     one.stdout.once('data', () => console.log(JSON.stringify([{ pids: [one.pid, two.pid] }])));
   `;
 
-  it('takes the whole group along', async () => {
+  it('ends the whole group', async () => {
     const { child, messages } = start(node(GRANDCHILDREN), { grace: { eofMs: 200, termMs: 300 } });
     await until(() => messages.length === 1);
     const [{ pids }] = JSON.parse(messages[0] ?? '') as [{ pids: number[] }];
@@ -319,7 +319,7 @@ describe('Child: ending', () => {
     expect([child.pid, ...pids].map(isRunning)).toEqual([false, false, false]);
   });
 
-  it('takes the group along also when the child dies on its own, without waiting to say so', async () => {
+  it('ends the group also after an unexpected exit, and reports the exit without waiting', async () => {
     const { child, messages, exits } = start(node(GRANDCHILDREN), { grace: { eofMs: 200, termMs: 1500 } });
     await until(() => messages.length === 1);
     const [{ pids }] = JSON.parse(messages[0] ?? '') as [{ pids: number[] }];
@@ -355,7 +355,7 @@ describe('Child: ending', () => {
     expect(isRunning(child.pid)).toBe(false);
   });
 
-  it('what left the group with a session of its own is found by its tag', async () => {
+  it('finds processes outside the group by their tag', async () => {
     const code = `const c = require('child_process').spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' }); c.unref(); console.log(JSON.stringify({ pid: c.pid })); ${ECHO}`;
     const { child, messages } = start(node(code));
     await until(() => messages.length === 1);
@@ -366,7 +366,7 @@ describe('Child: ending', () => {
     else process.kill(pid, 'SIGKILL');
   });
 
-  it('does not touch what another child left running', async () => {
+  it('does not end processes that another child left running', async () => {
     const first = start(node(ECHO));
     const second = start(node(`${READY}${ECHO}`));
     await until(() => second.messages.length === 1);
@@ -377,7 +377,7 @@ describe('Child: ending', () => {
     await until(() => second.messages.length === 2);
   });
 
-  it('replaces its guard when that is killed', async () => {
+  it('replaces a guard that was killed', async () => {
     start(node(ECHO));
     const before = guard.pid ?? 0;
     process.kill(before, 'SIGKILL');
@@ -385,7 +385,7 @@ describe('Child: ending', () => {
     expect(isRunning(guard.pid ?? 0)).toBe(true);
   });
 
-  it('leaves nothing open behind: 40 starts and stops', async () => {
+  it('leaks no descriptors in 40 starts and stops', async () => {
     const open = () => process.getActiveResourcesInfo().filter((kind) => /Pipe|Process|Socket/.test(kind)).length;
     await start({ command: 'cat' }).child.stop();
     const before = open();

@@ -19,43 +19,43 @@ export type { ExitInfo } from './exit-info.js';
 export interface ChildEvents {
   /** One JSON text as bytes, without its newline. */
   message(line: Buffer): void;
-  /** Called once, when the child is gone and all it said has been delivered. */
+  /** Called once, after the child ended and all its messages were delivered. */
   exit(info: ExitInfo): void;
-  /** `send` returned false before, and the queue is empty now. */
+  /** The queue is empty again after `send` had returned false. */
   drain?(): void;
 }
 
 export interface ChildOptions {
   /** A longer line on stdout is skipped and counted. */
   maxLine: number;
-  /** Bytes that may wait for a child that does not read its stdin; beyond, `send` refuses. */
+  /** Maximum number of queued bytes for a child that does not read its stdin. Beyond it, `send` throws. */
   maxQueue?: number | undefined;
-  /** How long a child has after the end of its stdin, and again after SIGTERM (STD-07). */
+  /** Time for a child to exit after the end of its stdin, and again after SIGTERM (STD-07). */
   grace?: { eofMs: number; termMs: number } | undefined;
-  /** Hears every line on stderr, and on stdout every line that is no message. */
+  /** Receives each line on stderr, and each line on stdout that is not a message. */
   output?: ((stream: 'stderr' | 'stdout', line: string) => void) | undefined;
   log?: Log | undefined;
-  /** The server that the process is, as its log lines name it. */
+  /** The name of the server, for log lines. */
   server?: string | undefined;
 }
 
 const GRACE = { eofMs: 2000, termMs: 5000 };
 const STDERR_TAIL = 64 * 1024;
 const STRAY_LINES = 5;
-/** After the process is gone its last output is waited for this long; a stray that inherited the pipe may keep it open. */
+/** Time to wait for the last output after the exit. A descendant that inherited the pipe may keep it open. */
 const DRAIN_MS = 500;
-/** SIGKILL cannot be refused, but a process in a dead file system may not come back from the kernel. */
+/** Time to wait after SIGKILL. A process that is blocked in the kernel, for example by a dead file system, stays. */
 const KILL_MS = 5000;
-/** Pauses between two looks whether the processes of a group are gone. */
-const LOOKS = { first: 2, longest: 50 };
+/** Pauses between two checks whether the processes of a group have ended. */
+const GROUP_CHECKS = { first: 2, longest: 50 };
 
-// On Windows `npx` is a script that only cmd.exe runs; cross-spawn finds it and quotes for it. Elsewhere it adds nothing.
+// On Windows `npx` is a script for cmd.exe. cross-spawn finds such scripts and quotes their arguments.
 const spawn: typeof nodeSpawn =
   process.platform === 'win32' ? createRequire(import.meta.url)('cross-spawn') : nodeSpawn;
 
 const running = new Set<Child>();
 
-/** One child process that speaks newline-delimited JSON on stdin and stdout. Knows lines, not protocols. */
+/** A child process with newline-delimited JSON on stdin and stdout. It handles lines and knows no protocol. */
 export class Child {
   readonly pid: number;
   readonly #process: ChildProcess;
@@ -79,7 +79,7 @@ export class Child {
   #expected = false;
   #windingDown: Promise<ExitInfo> | undefined;
 
-  /** Starts the command, without a shell, in a process group of its own. Throws a `StdioError` if that is impossible. */
+  /** Starts the command without a shell, in a new process group. Throws a `StdioError` if the start fails. */
   static start(command: StdioCommand, events: ChildEvents, options: ChildOptions): Child {
     const tag = guard.prepare(options.log);
     const env = childEnvironment(command.env, tag);
@@ -91,7 +91,7 @@ export class Child {
         stdio: ['pipe', 'pipe', 'pipe'],
         shell: false,
         windowsHide: true,
-        // The group is what gets signalled; on Windows this would only open a console window.
+        // Makes the child the leader of a group, to which signals are sent. On Windows it would open a console window.
         detached: process.platform !== 'win32',
       });
     } catch (error) {
@@ -100,7 +100,7 @@ export class Child {
     if (child.pid === undefined) {
       child.on('error', () => {});
       for (const stream of child.stdio ?? []) stream?.on('error', () => {}).destroy();
-      // Without descriptors Node makes no streams at all; the error itself comes too late to be thrown.
+      // Without file descriptors Node creates no streams. Its error event would come too late to be thrown here.
       const error = child.stdio ? undefined : Object.assign(new Error('too many files are open'), { code: 'EMFILE' });
       throw startFailure(command, env, error);
     }
@@ -140,31 +140,31 @@ export class Child {
       this.#log?.warn({ server: this.#server, pid, error: error.message }, 'child process error'),
     );
     child.stdin?.on('error', () => {});
-    child.stdin?.on('close', () => this.#deaf('it closed its stdin'));
+    child.stdin?.on('close', () => this.#disconnected('it closed its stdin'));
     child.stdin?.on('drain', () => this.#call(() => this.#events.drain?.()));
   }
 
-  /** False once the process is gone or was asked to go: nothing can be sent any more. */
+  /** Whether messages can be sent: the process runs, and it is not being stopped. */
   get alive(): boolean {
     return this.#exit === undefined && this.#windingDown === undefined && this.#process.stdin?.writable === true;
   }
 
-  /** The last 64 kB of stderr. It may hold whatever the server logs, so it is for operators. */
+  /** The last 64 kB of stderr. For operators only, because it may contain secrets. */
   get stderrTail(): string {
     return this.#stderr.toString();
   }
 
-  /** The beginnings of the last lines on stdout that were no messages. */
+  /** The beginnings of the last lines on stdout that were not messages. */
   get strayLines(): readonly string[] {
     return this.#strayLines;
   }
 
-  /** Lines on stdout that were no messages, those over the limit included. */
+  /** Number of lines on stdout that were not messages, including lines over the limit. */
   get badLines(): number {
     return this.#badLines;
   }
 
-  /** Those of them that were skipped for their length. */
+  /** Number of lines that were skipped because of their length. */
   get longLines(): number {
     return this.#longLines;
   }
@@ -173,14 +173,14 @@ export class Child {
     return this.#exit?.uptimeMs ?? performance.now() - this.#startedAt;
   }
 
-  /** For the reader above: a delivered line turned out to be no JSON after all. */
+  /** Counts a delivered line that the listener could not parse as JSON. */
   countBadLine(): void {
     this.#bad('(not JSON)');
   }
 
   /**
-   * Sends one message; its newline is added. False means it is queued but the child is not reading: wait for `drain`.
-   * Throws `closed` after the end, and `busy` when more is waiting than a child may owe.
+   * Sends one message and adds its newline. Returns false where the message is queued because the child does not read:
+   * wait for `drain`. Throws `closed` after the end of the process, and `busy` when the queue is full.
    */
   send(message: Buffer | string): boolean {
     const stdin = this.#process.stdin;
@@ -188,7 +188,10 @@ export class Child {
       throw new StdioError('closed', `process ${this.pid} is no longer running`, { exit: this.#exit });
     }
     if (stdin.writableLength > 0 && stdin.writableLength + message.length > this.#maxQueue) {
-      throw new StdioError('busy', `process ${this.pid} does not read its stdin: ${stdin.writableLength} bytes wait`);
+      throw new StdioError(
+        'busy',
+        `process ${this.pid} does not read its stdin: ${stdin.writableLength} bytes are queued`,
+      );
     }
     const line = oneLine(message);
     if (typeof line === 'string') return stdin.write(`${line}\n`);
@@ -201,17 +204,17 @@ export class Child {
 
   /**
    * Ends the child and its group: end of stdin, SIGTERM, SIGKILL, with a pause before each of the last two (STD-07).
-   * Resolves when the child is reaped and its group is empty; repeated calls share one ending.
+   * Resolves when the child is reaped and its group is empty. Repeated calls return the same promise.
    */
   stop(): Promise<ExitInfo> {
     if (this.#exit === undefined) this.#expected = true;
     return this.#windDown();
   }
 
-  /** Ends the child for its own fault: whoever supervises it counts this like a crash. */
+  /** Ends a child that misbehaves. The supervisor counts this as a crash. */
   giveUp(why: string): void {
     if (this.#windingDown !== undefined) return;
-    this.#log?.warn({ server: this.#server, pid: this.pid, why }, 'a child process is ended');
+    this.#log?.warn({ server: this.#server, pid: this.pid, why }, 'ending a child process');
     void this.#windDown();
   }
 
@@ -224,11 +227,11 @@ export class Child {
     const { pid } = this;
     this.#process.stdin?.end();
     await within(this.#exited, this.#grace.eofMs);
-    // From here on the whole group counts: a launcher such as npx may be gone while the server it started cleans up.
+    // Wait for the whole group: a launcher such as npx may end while the server that it started still cleans up.
     if (this.#group.alive()) {
       this.#group.signal('SIGTERM');
       if (!(await this.#groupGone(this.#grace.termMs))) {
-        this.#log?.warn({ server: this.#server, pid }, 'a child process ignored SIGTERM and is killed');
+        this.#log?.warn({ server: this.#server, pid }, 'killing a child process that ignored SIGTERM');
         this.#group.signal('SIGKILL');
         await within(this.#exited, KILL_MS);
         await this.#groupGone(1000);
@@ -249,7 +252,7 @@ export class Child {
       if (this.#exit !== undefined && !this.#group.alive()) return true;
       const left = deadline - performance.now();
       if (left <= 0) return false;
-      await sleep(Math.min(backoff(looks, LOOKS), left));
+      await sleep(Math.min(backoff(looks, GROUP_CHECKS), left));
     }
   }
 
@@ -257,7 +260,7 @@ export class Child {
     const { stdout, stderr } = this.#process;
     stdout?.on('data', (chunk: Buffer) => this.#lines.push(chunk));
     stdout?.on('error', () => {});
-    stdout?.on('end', () => this.#deaf('it closed its stdout'));
+    stdout?.on('end', () => this.#disconnected('it closed its stdout'));
     const errors = new TextLines((line) => this.#call(() => this.#output?.('stderr', line)));
     stderr?.on('data', (chunk: Buffer) => {
       this.#stderr.push(chunk);
@@ -267,7 +270,7 @@ export class Child {
     const closed = new Promise<void>((resolve) => this.#process.once('close', () => resolve()));
     await this.#exited;
     await within(closed, DRAIN_MS);
-    // If the event loop was held up, the time is over before the output was looked at: one round of reading is due.
+    // After a blocked event loop, the timer may fire before available output was read. This allows one more read.
     await new Promise((resolve) => setImmediate(resolve));
     stdout?.removeAllListeners('data').destroy();
     stderr?.removeAllListeners('data').destroy();
@@ -282,12 +285,12 @@ export class Child {
     return info;
   }
 
-  /** A child without stdin or stdout can serve nobody. When it is simply exiting, this changes nothing. */
-  #deaf(why: string): void {
+  /** Ends a child that closed its stdin or stdout, because it can serve no request. No effect on a child that exits. */
+  #disconnected(why: string): void {
     if (this.#windingDown !== undefined) return;
     this.#log?.debug(
       { server: this.#server, pid: this.pid, why },
-      'a child process no longer communicates and is ended',
+      'ending a child process that closed its stdin or stdout',
     );
     void this.#windDown();
   }
@@ -301,11 +304,11 @@ export class Child {
 
   #bad(line: string): void {
     const count = ++this.#badLines;
-    // 1, 2, 4, 8 …: a server that logs to stdout must not fill the gateway's log as well (STD-02).
+    // Logs the lines 1, 2, 4, 8 …: a server that logs to stdout must not fill the gateway's log (STD-02).
     if ((count & (count - 1)) !== 0) return;
     this.#log?.warn(
       { server: this.#server, pid: this.pid, count, line },
-      'a line on stdout that is no message was skipped',
+      'skipped a line on stdout that is not a message',
     );
   }
 
@@ -324,7 +327,7 @@ export class Child {
   }
 }
 
-/** Stops every child of this process, for an orderly exit. */
+/** Stops all children of this process, for an orderly exit. */
 export async function stopAllChildren(): Promise<void> {
   await Promise.all([...running].map((child) => child.stop()));
 }

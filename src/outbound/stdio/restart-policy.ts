@@ -1,20 +1,20 @@
 import { backoff } from '../../core/timing.js';
 
 export interface RestartOptions {
-  /** The first pause; it doubles with every failure in a row. */
+  /** The first pause. It doubles with every failure in a row. */
   initialMs: number;
   maxMs: number;
-  /** A pause varies by up to this part of itself, so that many servers do not come back at the same instant. */
+  /** A pause varies randomly by up to this fraction, so that many servers do not restart at the same moment. */
   jitter: number;
-  /** So many quick failures in a row, and the command is left alone for `maxMs`. */
+  /** After this many quick failures in a row, the command is not restarted for `maxMs`. */
   failAfter: number;
-  /** A child that served this long, and longer than the pause before it, was no quick failure. */
+  /** A child that served at least this long, and longer than the pause before it, does not count as a quick failure. */
   stableMs: number;
 }
 
 export const RESTART: RestartOptions = { initialMs: 1000, maxMs: 60_000, jitter: 0.2, failAfter: 5, stableMs: 10_000 };
 
-/** When a command may be started again after it ended on its own. Counts and computes; keeps no time itself. */
+/** Decides when a command may be restarted after it ended on its own. Has no timers. */
 export class RestartPolicy {
   #failures = 0;
   #pause = 0;
@@ -26,12 +26,14 @@ export class RestartPolicy {
     this.#random = random;
   }
 
-  /** Quick failures in a row. */
+  /** Number of quick failures in a row. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** A child ended unexpectedly after serving for `servedMs` (0: it never came up). Returns the pause before the next. */
+  /**
+   * A child ended unexpectedly after `servedMs` of service (0: failed start). Returns the pause before the next start.
+   */
   ended(servedMs: number): { pauseMs: number; failed: boolean } {
     const { initialMs, maxMs, jitter, failAfter, stableMs } = this.#options;
     this.#failures = servedMs >= Math.max(stableMs, this.#pause) ? 1 : this.#failures + 1;

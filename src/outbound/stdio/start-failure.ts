@@ -4,8 +4,8 @@ import type { StdioCommand } from './command.js';
 import { StdioError } from './errors.js';
 
 /**
- * Why a command did not start, in words that say what to do. The operating system answers ENOENT for a missing
- * command, a missing directory and a missing interpreter alike, so the three are told apart by looking.
+ * Explains why a command did not start, and what to do. The operating system reports ENOENT for a missing command, a
+ * missing directory and a missing interpreter, so this function checks the file system to distinguish them.
  */
 export function startFailure(
   command: StdioCommand,

@@ -5,7 +5,7 @@ import type { Clock, Lease, Open, SupervisorOptions } from './lease.js';
 import type { Child, ExitInfo, StdioCommand } from './process.js';
 import { Supervisor } from './supervisor.js';
 
-/** Time that passes only when told to. The processes are real, so `settle` waits for them. */
+/** A clock that advances only by hand. The processes are real, so `settle` waits for them. */
 class FakeClock implements Clock {
   time = 0;
   #timers: { at: number; run: () => void }[] = [];
@@ -42,7 +42,7 @@ class Session {
 const READY = `console.log('{"ready":1}');`;
 const ECHO = `${READY} process.stdin.pipe(process.stdout);`;
 
-/** Ready when the child has said its first word. */
+/** Ready after the first message of the child. */
 const open: Open<Session> = async (start, { key, signal }) => {
   const session = new Session(key);
   session.child = start(session);
@@ -54,7 +54,7 @@ const open: Open<Session> = async (start, { key, signal }) => {
 async function until(test: () => boolean): Promise<void> {
   const end = Date.now() + 20_000;
   while (!test()) {
-    if (Date.now() > end) throw new Error(`never came true: ${test}`);
+    if (Date.now() > end) throw new Error(`timed out waiting for: ${test}`);
     await sleep(5);
   }
 }
@@ -100,10 +100,10 @@ async function failure(promise: Promise<unknown>): Promise<StdioError> {
   } catch (error) {
     return error as StdioError;
   }
-  throw new Error('it succeeded');
+  throw new Error('expected a rejection');
 }
 
-/** Resolved, or still waiting? */
+/** Whether the promise is still pending. */
 async function pending(promise: Promise<unknown>): Promise<boolean> {
   await settle();
   return Promise.race([promise.then(() => false), Promise.resolve(true)]);
@@ -114,7 +114,7 @@ afterEach(async () => {
 });
 
 describe('Supervisor: on demand', () => {
-  it('starts when asked, shares, and tells its state', async () => {
+  it('starts a child on demand, shares it, and reports its state', async () => {
     const { supervisor, starts, state } = supervise(node(ECHO));
     expect(supervisor.health()).toMatchObject({ state: 'idle', pid: undefined, children: 0, restarts: 0 });
     const both = [supervisor.acquire(), supervisor.acquire()];
@@ -132,7 +132,7 @@ describe('Supervisor: on demand', () => {
     expect(supervisor.health().leases).toBe(0);
   });
 
-  it('stops what nobody uses, and starts it again when asked', async () => {
+  it('stops an unused child and starts it again on demand', async () => {
     const { supervisor, clock, state } = supervise(node(ECHO), { idleMs: 1000 });
     const first = await supervisor.acquire();
     clock.advance(5000);
@@ -152,7 +152,7 @@ describe('Supervisor: on demand', () => {
     expect(supervisor.health().restarts).toBe(0);
   });
 
-  it('keeps as many unused children as it was told', async () => {
+  it('keeps the configured number of unused children', async () => {
     const { supervisor, clock } = supervise(node(ECHO), { idleMs: 1000, keep: 1 });
     const leases = await Promise.all([
       supervisor.acquire({ exclusive: true }),
@@ -166,7 +166,7 @@ describe('Supervisor: on demand', () => {
     expect(supervisor.health()).toMatchObject({ state: 'running', children: 1 });
   });
 
-  it('a start that ends in an exit gives the reason', async () => {
+  it('explains a start that ends with an exit', async () => {
     const { supervisor } = supervise(node(`console.error('KEY is not set'); process.exit(2)`));
     const error = await failure(supervisor.acquire());
     expect(error).toMatchObject({ reason: 'exited', exit: { code: 2 } });
@@ -187,7 +187,7 @@ describe('Supervisor: on demand', () => {
     });
   });
 
-  it('a child that is expendable may end while it is opened, and another takes its place', async () => {
+  it('an expendable child may end during the opening, and another one replaces it', async () => {
     const opened: number[] = [];
     const { supervisor, clock, state } = supervise(node(`${ECHO} process.stdin.on('data', () => process.exit(3))`), {
       openMs: 5000,
@@ -214,17 +214,17 @@ describe('Supervisor: on demand', () => {
     expect(new Set(opened).size).toBe(2);
     expect(lease.child.pid).toBe(opened[1]);
     expect(supervisor.health()).toMatchObject({ state: 'running', children: 1, restarts: 0, lastError: undefined });
-    // It goes by its new key from here on.
+    // The session now has its new key.
     const shared = await supervisor.acquire({ key: 'other' });
     expect(shared.child).toBe(lease.child);
     shared.release();
     lease.release();
-    // Its end is the end of the session now.
+    // The end of the second child ends the session.
     lease.child.send('{"id":1}');
     await until(() => state() === 'backoff');
   });
 
-  it('an expendable child has as long as any other', async () => {
+  it('an expendable child has the full time limit', async () => {
     const { supervisor, clock } = supervise(node('process.stdin.resume()'), {
       openMs: 5000,
       open: async (start, { key, signal }) => {
@@ -238,14 +238,14 @@ describe('Supervisor: on demand', () => {
     expect(await failure(supervisor.acquire())).toMatchObject({ reason: 'timeout' });
   });
 
-  it('a command that is not there is named', async () => {
+  it('names a missing command', async () => {
     const { supervisor, state } = supervise({ command: 'no-such-command-x' });
     expect(await failure(supervisor.acquire())).toMatchObject({ reason: 'not_found' });
     expect(state()).toBe('backoff');
     expect(supervisor.health().lastError).toContain('no-such-command-x');
   });
 
-  it('an opening that takes too long is ended, its child too', async () => {
+  it('ends an opening that takes too long, and its child', async () => {
     const { supervisor, clock, state } = supervise(node('setInterval(() => {}, 1000)'), { openMs: 5000 });
     const lease = failure(supervisor.acquire());
     await until(() => supervisor.health().pid !== undefined);
@@ -256,7 +256,7 @@ describe('Supervisor: on demand', () => {
     expect(state()).toBe('backoff');
   });
 
-  it('waiting ends with the signal, and leaves no trace', async () => {
+  it('the signal ends the wait and removes the waiter', async () => {
     const { supervisor } = supervise(node(ECHO), { max: 1 });
     const first = await supervisor.acquire({ exclusive: true });
     const abort = new AbortController();
@@ -275,7 +275,7 @@ describe('Supervisor: on demand', () => {
 });
 
 describe('Supervisor: the pool', () => {
-  it('an exclusive lease is alone; released children stay warm', async () => {
+  it('an exclusive lease shares its child with no other; released children keep running', async () => {
     const { supervisor, starts } = supervise(node(ECHO), { max: 3 });
     const shared = await supervisor.acquire();
     const one = await supervisor.acquire({ exclusive: true });
@@ -307,7 +307,7 @@ describe('Supervisor: the pool', () => {
     expect((await two).child).toBe(one.child);
   });
 
-  it('with one child, shared and exclusive take turns in order', async () => {
+  it('with one child, shared and exclusive leases are granted in order', async () => {
     const { supervisor, starts } = supervise(node(ECHO), { max: 1 });
     const order: string[] = [];
     const shared = await supervisor.acquire();
@@ -354,7 +354,7 @@ describe('Supervisor: the pool', () => {
     expect(state()).toBe('running');
   });
 
-  it('never more than its limit, whatever is asked for at once', async () => {
+  it('never starts more children than its limit', async () => {
     const { supervisor, starts } = supervise(node(ECHO), { max: 3 });
     let most = 0;
     const using = new Map<Child, number>();
@@ -376,7 +376,7 @@ describe('Supervisor: the pool', () => {
     expect(supervisor.health()).toMatchObject({ leases: 0, waiting: 0 });
   });
 
-  it('a sibling is a process of its own, and ends with the question', async () => {
+  it('a sibling is a separate process and ends after its use', async () => {
     const { supervisor, starts } = supervise(node(ECHO));
     const session = new Session('');
     const pid = await supervisor.sibling(async (start) => {
@@ -397,7 +397,7 @@ describe('Supervisor: the pool', () => {
 });
 
 describe('Supervisor: restarts', () => {
-  it('STD-09: brings back a child that died in use, after a pause', async () => {
+  it('STD-09: restarts a child that ended in use, after a pause', async () => {
     const { supervisor, clock, state, starts } = supervise(node(ECHO));
     const first = await supervisor.acquire();
     process.kill(first.child.pid, 'SIGKILL');
@@ -421,7 +421,7 @@ describe('Supervisor: restarts', () => {
     expect(supervisor.health().leases).toBe(0);
   });
 
-  it('does not bring back what died unused', async () => {
+  it('does not restart a child that ended unused', async () => {
     const { supervisor, clock, state, starts } = supervise(node(ECHO));
     const lease = await supervisor.acquire();
     lease.release();
@@ -433,7 +433,7 @@ describe('Supervisor: restarts', () => {
     expect(starts()).toBe(1);
   });
 
-  it('a child that served its time starts over with the shortest pause', async () => {
+  it('the shortest pause follows a child that served long enough', async () => {
     const { supervisor, clock } = supervise(node(ECHO));
     for (let round = 0; round < 7; round++) {
       const lease = await supervisor.acquire();
@@ -444,7 +444,7 @@ describe('Supervisor: restarts', () => {
     }
   });
 
-  it('50 restarts: the pauses grow to a minute, and no process is left', async () => {
+  it('50 restarts: the pauses grow to a minute, and no process remains', async () => {
     const { supervisor, clock, starts } = supervise(node(`${READY} process.stdin.resume()`), {
       restart: { failAfter: 100 },
     });
@@ -465,7 +465,7 @@ describe('Supervisor: restarts', () => {
     expect(pids.filter(isRunning)).toEqual([]);
   }, 60_000);
 
-  it('a child that cannot stay up is left alone after five times, however often it is asked for', async () => {
+  it('a child is not restarted during the pause after five failures, whatever the number of requests', async () => {
     const { supervisor, clock, state, starts } = supervise(node('process.exitCode = 1'));
     const reasons: string[] = [];
     for (let call = 0; call < 50; call++) {
@@ -489,7 +489,7 @@ describe('Supervisor: restarts', () => {
     expect(starts()).toBe(6);
   });
 
-  it('leaves the failed state with the first start that works', async () => {
+  it('leaves the failed state with the first successful start', async () => {
     let works = false;
     const { supervisor, clock, state } = supervise(node(ECHO), {
       open: (start, context) => {
@@ -508,7 +508,7 @@ describe('Supervisor: restarts', () => {
     expect(supervisor.health()).toMatchObject({ state: 'running', lastError: undefined });
   });
 
-  it('an eager restart that keeps failing ends in the failed state by itself', async () => {
+  it('automatic restarts that keep failing lead to the failed state', async () => {
     let works = true;
     const { supervisor, clock, state, starts } = supervise(node(ECHO), {
       open: (start, context) => {
@@ -530,7 +530,7 @@ describe('Supervisor: restarts', () => {
     expect(starts()).toBe(5);
   });
 
-  it('one child dying does not disturb the others', async () => {
+  it('the end of one child does not affect the others', async () => {
     const { supervisor, state } = supervise(node(ECHO));
     const shared = await supervisor.acquire();
     const exclusive = await supervisor.acquire({ exclusive: true });
@@ -543,7 +543,7 @@ describe('Supervisor: restarts', () => {
 });
 
 describe('Supervisor: close', () => {
-  it('stops everything, refuses everybody, and is done when the last process is', async () => {
+  it('stops all children, rejects all requests, and resolves after the last process ended', async () => {
     const { supervisor } = supervise(node(ECHO), { max: 2 });
     const one = await supervisor.acquire();
     const two = await supervisor.acquire({ exclusive: true });
@@ -556,7 +556,7 @@ describe('Supervisor: close', () => {
     expect(supervisor.health()).toMatchObject({ children: 0, waiting: 0 });
   });
 
-  it('also in the middle of a start', async () => {
+  it('also during a start', async () => {
     const { supervisor } = supervise(node('setInterval(() => {}, 1000)'));
     const waiting = failure(supervisor.acquire());
     await until(() => supervisor.health().pid !== undefined);

@@ -94,8 +94,8 @@ export class Supervisor<S> {
 
   /**
    * Leases a session on a running child. Waits while a child starts, during the pause after a failure, and while all
-   * children are leased; `signal` ends the wait. Rejects with the cause when the awaited start fails. Rejects at once in
-   * the state `failed` and where the command cannot be started as configured.
+   * children are leased; `signal` ends the wait. Rejects with the cause when the awaited start fails. Rejects at once
+   * in the state `failed` and where the command cannot be started as configured.
    */
   acquire({ key = '', exclusive = false, signal }: AcquireOptions = {}): Promise<Lease<S>> {
     return new Promise((resolve, reject) => {
@@ -495,9 +495,9 @@ export class Supervisor<S> {
   }
 
   #exitedError(info: ExitInfo | Ending, child: Child | undefined): StdioError {
-    const witness = child ?? { stderrTail: '', strayLines: [] };
+    const output = child ?? { stderrTail: '', strayLines: [] };
     const failure = 'failure' in info ? info.failure : undefined;
-    const { problem, summary, unrunnable } = failure ?? this.#report.ended(witness, info, true);
+    const { problem, summary, unrunnable } = failure ?? this.#report.ended(output, info, true);
     return new StdioError('exited', problem, { ...('at' in info && { exit: info }), summary, unrunnable });
   }
 

@@ -1,4 +1,4 @@
-/** The last `size` bytes of an endless stream, in a buffer that is allocated once. */
+/** Keeps the last `size` bytes of an endless stream, in a buffer that is allocated once. */
 export class Tail {
   #ring: Buffer | undefined;
   #at = 0;
@@ -23,7 +23,7 @@ export class Tail {
     if (this.#ring === undefined) return '';
     if (!this.#full) return this.#ring.toString('utf8', 0, this.#at);
     const bytes = Buffer.concat([this.#ring.subarray(this.#at), this.#ring.subarray(0, this.#at)]);
-    // The cut may have gone through a character: begin at the next one.
+    // The cut may have split a character: start at the next one.
     let start = 0;
     while (start < 4 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start++;
     return bytes.toString('utf8', start);
