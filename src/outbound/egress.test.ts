@@ -7,12 +7,12 @@ import { HttpClient, type HttpFailure, httpTarget } from './http/index.js';
 const closed = new Egress({ allowPrivate: false, ports: [] });
 const open = new Egress({ allowPrivate: true, ports: [] });
 
-describe('what a URL says of itself', () => {
+describe('the check of a URL', () => {
   it.each([
     ['ftp://example.com/', /http or https/],
     ['unix:/run/agent.sock', /http or https/],
     ['javascript:alert(1)', /http or https/],
-    ['nonsense', /no URL/],
+    ['nonsense', /not a URL/],
     ['https://user:secret@example.com/', /user name/],
     ['https://user@example.com/', /user name/],
     ['https://example.com:22/', /port 22/],
@@ -35,7 +35,7 @@ describe('what a URL says of itself', () => {
     expect(() => closed.checkUrl(url)).toThrow(why);
   });
 
-  it('lets ordinary URLs through, and the ports an operator has named', () => {
+  it('allows ordinary URLs and the configured ports', () => {
     closed.checkUrl('https://example.com/hook?x=1');
     closed.checkUrl('http://example.com/');
     closed.checkUrl('https://93.184.216.34/');
@@ -43,7 +43,7 @@ describe('what a URL says of itself', () => {
     new Egress({ allowPrivate: false, ports: [8443] }).checkUrl('https://example.com:8443/');
   });
 
-  it('lets private addresses through where that was allowed, and metadata services never', () => {
+  it('allows private addresses where configured, but never metadata services', () => {
     for (const url of [
       'http://localhost:4000/',
       'http://127.0.0.1:9/',
@@ -58,7 +58,7 @@ describe('what a URL says of itself', () => {
   });
 });
 
-describe('the addresses that are dialled', () => {
+describe('dialled addresses', () => {
   let server: Server;
   let port = 0;
   let reached = 0;
@@ -82,7 +82,7 @@ describe('the addresses that are dialled', () => {
     await closed;
   });
 
-  /** What came of a GET: the status, or why there is none. */
+  /** The result of a GET: the status or the error message. */
   const get = (client: HttpClient, url: string): Promise<number | string> =>
     new Promise((resolve) => {
       let status = 0;
@@ -134,7 +134,7 @@ describe('the addresses that are dialled', () => {
     'LOCALHOST',
   ];
 
-  it('reach the listener in none of 28 spellings', async () => {
+  it('reach the listener in none of 28 notations', async () => {
     expect(SPELLINGS).toHaveLength(28);
     const client = guarded();
     reached = 0;
@@ -151,7 +151,7 @@ describe('the addresses that are dialled', () => {
     expect(reached).toBe(0);
   });
 
-  it('are the ones that were checked: a name that changes its mind gains nothing', async () => {
+  it('are the checked ones, even if the name resolves differently later', async () => {
     const answers: LookupAddress[][] = [
       [{ address: '93.184.216.34', family: 4 }],
       [{ address: '127.0.0.1', family: 4 }],
@@ -161,7 +161,7 @@ describe('the addresses that are dialled', () => {
       asked++;
       done(null, answers.shift() ?? [{ address: '127.0.0.1', family: 4 }]);
     });
-    // The check of the URL asks nobody; the first answer is the one for the connection.
+    // The check of the URL does not use DNS. The first answer is for the connection.
     new Egress({ allowPrivate: false, ports: [port] }).checkUrl(`http://rebind.example:${port}/`);
     expect(asked).toBe(0);
     answers.shift();
@@ -172,7 +172,7 @@ describe('the addresses that are dialled', () => {
     await client.close();
   });
 
-  it('are refused together where one of several is private', async () => {
+  it('are all refused where one of them is private', async () => {
     const client = guarded((_, __, done) =>
       done(null, [
         { address: '93.184.216.34', family: 4 },
@@ -185,7 +185,7 @@ describe('the addresses that are dialled', () => {
     await client.close();
   });
 
-  it('are reached where that is allowed', async () => {
+  it('are reached where they are allowed', async () => {
     const client = new HttpClient({ connectTimeout: 2_000, egress: open });
     expect(await get(client, `http://127.0.0.1:${port}/`)).toBe(200);
     expect(await get(client, `http://localhost:${port}/`)).toBe(200);

@@ -1,16 +1,16 @@
 /**
- * Where the gateway lets itself be sent. Webhooks, the interfaces of a card, `jku`: these URLs are a caller's or an
- * agent's words. Each is checked when it is given, without asking the DNS, and again by the addresses that are really
- * dialled, so a name that resolves differently the second time gains nothing. Servers and agents of the configuration do
- * not pass here; the operator may well mean a private address.
+ * Protects against server-side request forgery. The URLs of webhooks, of the interfaces of a card and of `jku` come
+ * from a caller or an agent. Each URL is checked when it is received, without DNS, and again by the addresses that are
+ * dialled, so a name that resolves differently later (DNS rebinding) has no effect. Configured servers and agents are
+ * not checked: an operator may use a private address.
  */
 import { type LookupAddress, type LookupOptions, lookup as systemLookup } from 'node:dns';
 import { BlockList, isIP, isIPv4 } from 'node:net';
 
 export interface EgressSettings {
-  /** Lets private and loopback addresses through, for tests and closed networks. Metadata services stay out of reach. */
+  /** Allows private and loopback addresses, for tests and closed networks. Metadata services stay blocked. */
   readonly allowPrivate: boolean;
-  /** Ports beside 80 and 443. With `allowPrivate` an empty list means every port. */
+  /** Allowed ports in addition to 80 and 443. With `allowPrivate` an empty list allows every port. */
   readonly ports: readonly number[];
 }
 
@@ -40,15 +40,17 @@ function blockList(family: 'ipv4' | 'ipv6', ranges: readonly string[]): BlockLis
   return list;
 }
 
-/** What `allowPrivate` opens. */
+/** Private ranges, which `allowPrivate` allows. */
 const PRIVATE_V4 = blockList('ipv4', ['10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16']);
 const PRIVATE_V6 = blockList('ipv6', ['::1/128', 'fc00::/7']);
 
-/** Metadata services inside the ranges above, or at an address that looks public. */
+/** Metadata services inside the private ranges, or at a public address. */
 const METADATA_V4 = blockList('ipv4', ['100.100.100.200/32', '168.63.129.16/32']);
 const METADATA_V6 = blockList('ipv6', ['fd00:ec2::254/128', 'fd20:ce::254/128']);
 
-/** No destination at all: this network, link-local (metadata services), documentation, tests, multicast, reserved. */
+/**
+ * Never a valid destination: this network, link-local (metadata services), documentation, tests, multicast, reserved.
+ */
 const NOWHERE_V4 = blockList('ipv4', [
   '0.0.0.0/8',
   '169.254.0.0/16',
@@ -61,7 +63,7 @@ const NOWHERE_V4 = blockList('ipv4', [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ]);
-/** Of IPv6 only global unicast is let through: IPv4-compatible, NAT64 and link-local forms all lie outside of it. */
+/** IPv6 allows only global unicast. IPv4-compatible, NAT64 and link-local addresses are outside of this range. */
 const GLOBAL_V6 = blockList('ipv6', ['2000::/3']);
 const NOWHERE_V6 = blockList('ipv6', ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '5f00::/16']);
 
@@ -95,22 +97,22 @@ export class Egress {
     return this.settings.allowPrivate;
   }
 
-  /** Throws `EgressRefused`. Says what is wrong with the URL itself; a name is judged when it is dialled. */
+  /** Checks the URL without DNS. Host names are checked again when they are dialled. Throws `EgressRefused`. */
   checkUrl(text: string): URL {
     let url: URL;
     try {
       url = new URL(text);
     } catch {
-      throw new EgressRefused('is no URL');
+      throw new EgressRefused('is not a URL');
     }
     if (url.protocol !== 'https:' && url.protocol !== 'http:') throw new EgressRefused('must be an http or https URL');
-    if (url.username !== '' || url.password !== '') throw new EgressRefused('must not carry a user name or password');
+    if (url.username !== '' || url.password !== '') throw new EgressRefused('must not contain a user name or password');
     this.checkPort(url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port));
     this.checkHost(url.hostname);
     return url;
   }
 
-  /** The same for a `host:port`, as gRPC interfaces are written. */
+  /** The same check for `host:port`, the form of gRPC interfaces. */
   checkAuthority(host: string, port: number): void {
     this.checkPort(port);
     this.checkHost(host);
@@ -120,7 +122,7 @@ export class Egress {
     if (this.ports && !this.ports.has(port)) throw new EgressRefused(`names port ${port}, which is not allowed`);
   }
 
-  /** A literal address, in whichever spelling, or a name that is known to mean this machine or its cloud. */
+  /** Refuses forbidden addresses in any notation, and names of this machine or of cloud metadata services. */
   checkHost(hostname: string): void {
     const host = hostname
       .replace(/^\[|\]$/g, '')
@@ -133,7 +135,7 @@ export class Egress {
     }
     if (METADATA_NAMES.has(host)) throw new EgressRefused('names a host that is not allowed');
     if (this.settings.allowPrivate) return;
-    // A name without a dot is one of this network's own.
+    // A name without a dot belongs to the local network.
     if (LOCAL_NAMES.has(host) || !host.includes('.') || LOCAL_SUFFIXES.some((suffix) => host.endsWith(suffix)))
       throw new EgressRefused('names a host that is not allowed');
   }
@@ -150,14 +152,14 @@ export class Egress {
     return GLOBAL_V6.check(ip, 'ipv6') && !NOWHERE_V6.check(ip, 'ipv6');
   }
 
-  /** Resolves a name for a connection, which then goes to the addresses that were looked at and to no other. */
+  /** Resolves a name for a connection. The connection uses exactly the checked addresses. */
   readonly lookup = (hostname: string, options: LookupOptions, done: LookupDone): void => {
     this.resolve(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) {
         done(error, []);
         return;
       }
-      // One private answer among public ones is an attempt, not an accident.
+      // A mix of private and public addresses is probably an attack: refuse all.
       if (addresses.length === 0 || !addresses.every(({ address }) => this.allows(address))) {
         done(new EgressRefused('resolves to an address that is not allowed'), []);
         return;
@@ -168,7 +170,7 @@ export class Egress {
   };
 }
 
-/** `::ffff:127.0.0.1` and `::ffff:7f00:1` are 127.0.0.1. */
+/** Converts an IPv4-mapped address: `::ffff:127.0.0.1` and `::ffff:7f00:1` become 127.0.0.1. */
 function mappedToV4(address: string): string {
   if (isIPv4(address)) return address;
   let canonical: string;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { RequestIds } from './request-ids.js';
 
-it('ids are whole numbers of 31 bits, none of which comes twice', () => {
+it('ids are integers of 31 bits without repetition', () => {
   const ids = new RequestIds();
   const seen = new Set<number>();
   for (let i = 0; i < 200_000; i++) {
@@ -12,7 +12,7 @@ it('ids are whole numbers of 31 bits, none of which comes twice', () => {
   expect(seen.size).toBe(200_000);
 });
 
-it('an id says nothing of the next', () => {
+it('an id does not reveal the next one', () => {
   const ids = new RequestIds();
   const steps = new Map<number, number>();
   let before = ids.next();
@@ -21,7 +21,7 @@ it('an id says nothing of the next', () => {
     steps.set(id - before, (steps.get(id - before) ?? 0) + 1);
     before = id;
   }
-  // Of steps between two numbers below 2^16 none is common.
+  // No difference between two successive ids is common.
   expect(Math.max(...steps.values())).toBeLessThan(20);
   expect(new RequestIds().next()).not.toBe(new RequestIds().next());
 });

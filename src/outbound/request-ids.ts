@@ -1,19 +1,19 @@
 import { randomFillSync, randomInt } from 'node:crypto';
 
-/** Ids come in blocks of this size, each block in an order of its own. */
+/** Size of a block of ids. Each block has its own random order. */
 const BLOCK = 2 ** 16;
-/** Blocks there are: ids stay below 2^31, because some servers read them as 32-bit integers. */
+/** Number of blocks. Ids stay below 2^31, because some servers read them as 32-bit integers. */
 const BLOCKS = 2 ** 15;
 
 /**
- * Ids of requests: whole numbers that nobody can guess, and that do not come twice before all 2^31 were used (BASE-02). A
- * reply that was made up in advance, for the next request on a connection, has no id to carry.
+ * Generates request ids: unpredictable integers without repetition until all 2^31 are used (BASE-02). A peer cannot
+ * prepare a reply to the next request on a connection, because it cannot guess the id.
  */
 export class RequestIds {
-  /** What is left of the block: the last entries were taken. */
+  /** The ids of the current block. Ids are taken from the end. */
   private readonly order = new Uint16Array(BLOCK);
   private left = 0;
-  /** Never 0, so that no id is 0: some programs take that for none. */
+  /** Never 0, so that no id is 0: some programs treat the id 0 as a missing id. */
   private block = randomInt(1, BLOCKS);
   private readonly random = new Uint32Array(1024);
   private drawn = this.random.length;
@@ -43,5 +43,5 @@ export class RequestIds {
 
 const ids = new RequestIds();
 
-/** The id of a request of the gateway, to whichever server or agent. */
+/** The id of the next request of the gateway to any server or agent. */
 export const nextId = (): number => ids.next();

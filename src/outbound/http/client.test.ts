@@ -69,14 +69,14 @@ describe('the client for connections', () => {
     expect(heard).toMatchObject({ status: 302, location: 'http://127.0.0.1:1/', over: 'end' });
   });
 
-  it('says nothing more after it was aborted', async () => {
+  it('reports nothing after an abort', async () => {
     const url = await serve((_, response) => response.write('x'));
     const heard = get(client(), url, ({ exchange }) => exchange.abort());
     await sleep(300);
     expect(heard).toMatchObject({ size: 1, over: undefined });
   });
 
-  it('reads no further while it is held up', async () => {
+  it('stops reading while it is paused', async () => {
     let blocked = false;
     const url = await serve((_, response) => {
       let left = 1_000;
@@ -106,7 +106,7 @@ describe('the client for connections', () => {
     expect(heard).toMatchObject({ over: 'end', size: 50_000_000 });
   });
 
-  it('keeps no connection to each of endless origins that strangers name', async () => {
+  it('limits the connections to origins that strangers name', async () => {
     const url = await serve((_, response) => response.end('hi'));
     const http = client({
       egress: new Egress({ allowPrivate: true, ports: [] }, (_, __, answer) =>

@@ -6,16 +6,19 @@ import type { ProxyRule } from './proxy.js';
 import { type Route, routeTo } from './route.js';
 
 export interface HttpClientOptions extends ConnectOptions {
-  /** Which proxy each origin is reached through; none where this is left out. */
+  /** Chooses the proxy for each origin. Without it, no proxy is used. */
   readonly proxy?: ProxyRule | undefined;
 }
 
-/** Pools that are kept open for origins which callers and cards name, and for lanes. */
-const MOST_ORIGINS = 256;
-/** How often connections that were needed once are forgotten. */
+/** Maximum number of connection pools. Callers and cards may name any number of origins. */
+const MAX_POOLS = 256;
+/** Interval of removing unused pools. */
 const SWEEP_EVERY = 60_000;
 
-/** Keep-alive connections per origin; no pipelining, no retries. Time and size are bounded by the caller. */
+/**
+ * An HTTP client with keep-alive connections per origin, without pipelining or retries. The caller limits time and
+ * size.
+ */
 export class HttpClient {
   private readonly routes = new Map<string, Route>();
   private readonly connector: Connector;
@@ -37,7 +40,7 @@ export class HttpClient {
     return exchange;
   }
 
-  /** How many origins, and lanes of them, connections are kept to. */
+  /** Number of connection pools, one per origin and lane. */
   get origins(): number {
     return this.routes.size;
   }
@@ -46,13 +49,13 @@ export class HttpClient {
     if (this.closed) throw new HttpError('ECONNRESET', 'the client is closed');
     const { proxy, egress } = this.options;
     const route = routeTo(origin, this.connector, proxy?.(origin), egress !== undefined);
-    if ((egress || key !== origin) && this.routes.size >= MOST_ORIGINS) this.retire();
+    if ((egress || key !== origin) && this.routes.size >= MAX_POOLS) this.retire();
     this.routes.set(key, route);
     this.sweeping ??= setInterval(() => this.sweep(), SWEEP_EVERY).unref();
     return route;
   }
 
-  /** Closes the oldest pool that nobody uses. */
+  /** Closes the oldest unused pool. */
   private retire(): void {
     for (const [origin, route] of this.routes) {
       if (route.pool.stats.size > 0) continue;
@@ -61,7 +64,9 @@ export class HttpClient {
     }
   }
 
-  /** A pool remembers as many connections as were ever open at once. */
+  /**
+   * Drops idle pools, to free memory: a pool keeps an object for each connection that was ever open at the same time.
+   */
   private sweep(): void {
     for (const [origin, route] of this.routes) {
       const { size, connected } = route.pool.stats;
@@ -74,7 +79,7 @@ export class HttpClient {
     void pool.destroy();
   }
 
-  /** Whatever is under way fails. */
+  /** Closes all connections. Requests under way fail. */
   async close(): Promise<void> {
     this.closed = true;
     clearInterval(this.sweeping);

@@ -1,4 +1,4 @@
-/** How connections are made: which addresses are allowed, through which proxy, with which certificates, and in which time. */
+/** Opens connections: checks addresses, uses a proxy and certificates as configured, and limits the time. */
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { buildConnector } from 'undici';
@@ -9,9 +9,9 @@ import { type ForwardProxy, openTunnel } from './proxy.js';
 import { TlsMaterial, type TlsSettings } from './tls.js';
 
 export interface ConnectOptions {
-  /** Milliseconds a connection may take, TLS and proxy included. */
+  /** Time limit for opening a connection, in milliseconds, including TLS and proxy. */
   readonly connectTimeout: number;
-  /** Checks every address before it is dialled: for URLs that come from a caller or from an agent's card. */
+  /** Checks every address before it is dialled. Set for URLs that come from a caller or from an agent's card. */
   readonly egress?: Egress | undefined;
   readonly tls?: TlsSettings | undefined;
 }
@@ -19,7 +19,7 @@ export interface ConnectOptions {
 type Destination = buildConnector.Options;
 type Dial = buildConnector.connector;
 
-/** Makes the connections of a client, and gives up those that are under way when the client is closed. */
+/** Opens the connections of a client. Aborts unfinished attempts when the client closes. */
 export class Connector {
   private readonly pending = new Set<(error: Error) => void>();
   private readonly material: TlsMaterial | undefined;
@@ -37,7 +37,7 @@ export class Connector {
       this.secured(to, attempt);
     });
 
-  /** Dials the proxy as it is: neither checks nor certificates of the target are meant for it. */
+  /** Dials the proxy. The address checks and certificates of the target do not apply to the proxy. */
   readonly toProxy: Dial = (to, done) => this.within(done, (attempt) => attempt.dial(plainDial, named(to)));
 
   /** Dials the target through a tunnel of the proxy. */
@@ -56,7 +56,7 @@ export class Connector {
     else attempt.finish(undefined, socket);
   }
 
-  /** What the proxy is asked to dial: an address that was checked, where addresses are, and otherwise the name. */
+  /** The authority for the proxy's tunnel: a checked address where addresses are checked, otherwise the host name. */
   private async authorityOf(to: Destination): Promise<string> {
     const { egress } = this.options;
     const port = portOf(to);
@@ -73,13 +73,13 @@ export class Connector {
     return `${bracketed(address)}:${port}`;
   }
 
-  /** Dials, or speaks TLS on a tunnel, with the settings of this client. */
+  /** Dials, or starts TLS on a tunnel, with the settings of this client. */
   private secured(to: Destination, attempt: Attempt): void {
     const { tls, egress } = this.options;
     const context = to.protocol === 'https:' ? this.material?.current : undefined;
     if (!this.dialing || this.dialing.context !== context) {
       const dial = buildConnector({
-        // The time is kept by `Attempt`: undici looks at its own timers only twice a second.
+        // `Attempt` limits the time: the timers of undici have a resolution of only half a second.
         timeout: 0,
         ...(egress && { lookup: egress.lookup as LookupFunction }),
         ...(context && { secureContext: context }),
@@ -103,7 +103,7 @@ export class Connector {
   }
 }
 
-/** One connection that is being made. It ends once: with a socket, or with the reason why there is none. */
+/** One attempt to open a connection. It ends once, with a socket or with an error. */
 class Attempt {
   private socket: Socket | undefined;
   private over = false;
@@ -122,7 +122,10 @@ class Attempt {
     private readonly pending: Set<(error: Error) => void>,
     private readonly done: buildConnector.Callback,
   ) {
-    this.timer = setTimeout(() => this.give(new HttpError('ETIMEDOUT', 'no connection within the time for one')), time);
+    this.timer = setTimeout(
+      () => this.give(new HttpError('ETIMEDOUT', 'no connection within the connect timeout')),
+      time,
+    );
     pending.add(this.give);
   }
 
@@ -131,12 +134,12 @@ class Attempt {
   }
 
   dial(dial: Dial, to: Destination): void {
-    // It returns the socket, which its types do not say.
+    // `dial` returns the socket, which its type omits.
     const socket = dial(to, (error, made) => this.finish(error ?? undefined, made ?? undefined)) as unknown as Socket;
     this.holds(socket);
   }
 
-  /** The socket that goes when the attempt is given up. */
+  /** Sets the socket that is destroyed when the attempt fails. */
   holds(socket: Socket): void {
     this.socket = socket;
     if (this.given) socket.on('error', () => {}).destroy();
@@ -154,7 +157,7 @@ class Attempt {
 
 const plainDial = buildConnector({ timeout: 0 });
 
-/** TLS asks for the host of the URL, whatever the `Host` header says, or for the name that is configured. */
+/** Sets the TLS server name: the configured name, or the host of the URL. The `Host` header has no influence. */
 const named = (to: Destination, serverName?: string): Destination => ({
   ...to,
   servername: serverName ?? (isIP(to.hostname) === 0 ? to.hostname : ''),

@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher } from 'undici';
 
-/** A handler that wants to know which connection carries its request. */
+/** A handler that is informed which connection carries its request. */
 export interface Carried extends Dispatcher.DispatchHandler {
   connection: Connection | undefined;
 }
 
-const DROPPED = new Error('nobody waits for the reply any more');
+const DROPPED = new Error('the request was aborted');
 
-/** One connection of a pool, with what undici does not tell and cannot do. */
+/** One connection of a pool, with functions that undici lacks. */
 export class Connection extends Client {
   private socket: Socket | undefined;
 
@@ -30,40 +30,43 @@ export class Connection extends Client {
   }
 
   /**
-   * Stops reading, so that the socket's buffer fills up and the server has to wait. undici's own way, a paused parser, ends
-   * the process with a failed assertion where the server closes the connection meanwhile.
+   * Stops reading, so that the socket's buffer fills up and the server has to wait. The method of undici, a paused
+   * parser, ends the process with a failed assertion where the server closes the connection during the pause.
    */
   hold(): void {
     if (this.socket) this.socket.read = () => null;
   }
 
-  /** The next read works again; undici makes it by itself when it is called from within one. */
+  /** Allows reading again, without starting a read: undici continues by itself when this is called during a read. */
   release(): void {
     if (this.socket) delete (this.socket as Partial<Socket>).read;
   }
 
-  /** Reads on after `hold`. */
+  /** Allows reading again and starts a read. */
   readOn(): void {
     this.release();
     this.socket?.emit('readable');
   }
 
   /**
-   * The connection was reset: undici takes a body without a length for complete then. To be asked at the end of such a body
-   * only, because the socket remembers the address it was asked for.
+   * Whether the connection was reset. undici then treats a body without a length as complete. Use this only at the end
+   * of such a body, because the socket caches its address.
    */
   get broken(): boolean {
     const { socket } = this;
-    // A reset that comes with the last bytes is reported as an end; only a real end leaves the address of the other side.
+    // Node reports a reset together with the last bytes as an end. Only after a real end the remote address is known.
     return socket !== undefined && (socket.errored !== null || socket.remoteAddress === undefined);
   }
 
-  /** Ends the exchange under way. undici's own way would dial the server once more, for nobody. */
+  /** Ends the exchange under way. The method of undici would open another connection without need. */
   drop(): void {
     this.socket?.destroy(DROPPED);
   }
 
-  /** A request that was answered before all of it was written must not run into the next one. */
+  /**
+   * Closes a connection whose request is answered before it is completely sent: its rest must not mix with the next
+   * one.
+   */
   dropIfWriting(): void {
     if (this.socket && this.socket.writableLength > 0) this.socket.destroy();
   }

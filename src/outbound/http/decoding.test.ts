@@ -26,12 +26,12 @@ const CODED: Record<string, [string, Buffer]> = {
   gzip: ['gzip', gzipSync(TEXT)],
   'x-gzip in capitals': ['X-GZIP', gzipSync(TEXT)],
   deflate: ['deflate', deflateSync(TEXT)],
-  'deflate without its envelope': ['deflate', deflateRawSync(TEXT)],
+  'deflate without the zlib format': ['deflate', deflateRawSync(TEXT)],
   br: ['br', brotliCompressSync(TEXT)],
 };
 
 describe.each(Object.entries(CODED))('a reply in %s', (_, [coding, body]) => {
-  it('is read decoded, one after the other on a connection, without the length of what was sent', async () => {
+  it('is decoded, several in a row on one connection, without the length of the encoded body', async () => {
     const { http, url, sockets } = await serving((socket) => {
       socket.write(head(coding, `content-length: ${body.length}`));
       socket.write(body);
@@ -91,7 +91,7 @@ describe('a reply that is compressed', () => {
     expect(ear.outcome).toEqual({ status: 200, body: '' });
   });
 
-  it('comes event by event where the server writes it so', async () => {
+  it('delivers each event as soon as the server writes it', async () => {
     const { http, url } = await serving((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n');
       const gzip = createGzip();
@@ -104,7 +104,7 @@ describe('a reply that is compressed', () => {
     ear.exchange!.abort();
   });
 
-  it.each(['identity', '', 'IDENTITY'])('is not where its coding is %j', async (coding) => {
+  it.each(['identity', '', 'IDENTITY'])('is not decoded where its coding is %j', async (coding) => {
     const { http, url } = await serving((socket) => socket.write(`${head(coding, 'content-length: 2')}hi`));
     const ear = ask(http, url);
     await ear.over;
@@ -122,8 +122,8 @@ describe('a reply that is compressed', () => {
     await expect.poll(() => sockets[0]!.destroyed || sockets[0]!.readableEnded).toBe(true);
   });
 
-  it('is not decoded further than its reader wants it', async () => {
-    // A gigabyte in a megabyte.
+  it('is decoded only as far as its reader reads', async () => {
+    // One gigabyte, compressed to one megabyte.
     const bomb = createGzip();
     const parts: Buffer[] = [];
     bomb.on('data', (part: Buffer) => parts.push(part));
@@ -150,7 +150,7 @@ describe('a reply that is compressed', () => {
     expect(process.memoryUsage.rss() - before).toBeLessThan(100 * 1024 * 1024);
   });
 
-  it('is what its reader throws', async () => {
+  it('fails with the error that its reader throws', async () => {
     const body = gzipSync(TEXT);
     const { http, url } = await serving((socket) => {
       socket.write(head('gzip', `content-length: ${body.length}`));

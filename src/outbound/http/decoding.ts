@@ -1,4 +1,4 @@
-/** Replies that come compressed: gzip, deflate and br. The decoded bytes are what their readers count and bound. */
+/** Decodes compressed replies: gzip, deflate and br. Size limits apply to the decoded bytes. */
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from 'node:zlib';
 import type { HttpHeaders } from '../../protocol/http/headers.js';
@@ -6,15 +6,15 @@ import { HttpError, type HttpReply } from './exchange.js';
 
 /** The exchange whose reply is decoded. */
 export interface Encoded {
-  /** The decoder has enough for now. */
+  /** Stops reading, because the decoder's buffer is full. */
   hold(): void;
-  /** The decoder takes more. */
+  /** Continues reading. */
   unhold(): void;
   ended(): void;
   failed(error: Error): void;
 }
 
-/** The low nibble of the first byte of the zlib format, which "deflate" means; some servers send the bare data. */
+/** Low nibble of the first byte of the zlib format. "deflate" means zlib, but some servers send raw deflate data. */
 const ZLIB = 8;
 
 const DECODERS: Readonly<Record<string, (first: number) => Transform>> = {
@@ -24,7 +24,7 @@ const DECODERS: Readonly<Record<string, (first: number) => Transform>> = {
   br: () => createBrotliDecompress(),
 };
 
-/** The coding of a body, in lower case; undefined where it stands as it is. */
+/** The content coding of a body, in lower case. Undefined where the body is not encoded. */
 export function codingOf(headers: HttpHeaders): string | undefined {
   let coding: string | undefined;
   for (let i = 0; i < headers.length; i += 2) {
@@ -35,24 +35,25 @@ export function codingOf(headers: HttpHeaders): string | undefined {
   return coding;
 }
 
-/** Stands between a compressed reply and its reader. */
+/** Passes the decoded body of a compressed reply to its reader. */
 export class Decoding implements Omit<HttpReply, 'fail'> {
   private readonly create: (first: number) => Transform;
   private stream: Transform | undefined;
   private paused = false;
 
-  /** Throws where the coding is not known. */
+  /** Throws for an unknown coding. */
   constructor(
     private readonly coding: string,
     private readonly reply: HttpReply,
     private readonly exchange: Encoded,
   ) {
     const create = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
-    if (!create) throw new HttpError('HTTP_ENCODING', `the reply has the content coding ${JSON.stringify(coding)}`);
+    if (!create)
+      throw new HttpError('HTTP_ENCODING', `the reply has the unknown content coding ${JSON.stringify(coding)}`);
     this.create = create;
   }
 
-  /** Length and coding are those of the compressed body. */
+  /** Removes the headers for length and coding, because they describe the compressed body. */
   start(status: number, headers: HttpHeaders): void {
     const decoded: string[] = [];
     for (let i = 0; i < headers.length; i += 2) {
@@ -73,7 +74,7 @@ export class Decoding implements Omit<HttpReply, 'fail'> {
     stream.on('drain', () => this.exchange.unhold());
     stream.on('end', () => this.trying(() => this.exchange.ended()));
     stream.on('error', () =>
-      this.exchange.failed(new HttpError('HTTP_ENCODING', `the body of the reply is not ${this.coding}`)),
+      this.exchange.failed(new HttpError('HTTP_ENCODING', `the body of the reply is not valid ${this.coding}`)),
     );
     if (this.paused) stream.pause();
     return stream;

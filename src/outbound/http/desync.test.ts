@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { ask, Ear, rawServer } from '../../../test/support/raw-http.js';
 import { HttpClient } from './index.js';
 
-/** How the server answers one exchange, and what the client does meanwhile. */
+/** How the server answers one exchange, and how the client behaves. */
 interface Plan {
   readonly framing: 'length' | 'chunked' | 'close' | 'empty' | '1.0';
   readonly size: number;
@@ -12,9 +12,9 @@ interface Plan {
   readonly cuts: readonly number[];
   readonly ending: 'keep' | 'close' | 'fin' | 'reset' | 'excess' | 'garbage';
   readonly pauses: readonly number[];
-  /** The client leaves when so much has come. */
+  /** The client aborts after this many bytes. */
   readonly abort: number | undefined;
-  /** The next exchange begins within the end of this one. */
+  /** The next exchange starts in the `end` callback of this one. */
   readonly chained: boolean;
 }
 
@@ -30,7 +30,7 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   chained: fc.boolean(),
 });
 
-/** Bytes that nobody else's body has. */
+/** A body that differs from those of all other exchanges. */
 const bodyOf = (id: number, size: number): string => `<${id}>`.repeat(size / 3 + 1).slice(0, size);
 
 function replyOf(id: number, { framing, size, early, ending }: Plan): { text: string; body: string; ends: boolean } {
@@ -73,7 +73,7 @@ async function answer(socket: Socket, id: number, how: Plan): Promise<void> {
     return;
   }
   const broken = how.ending === 'fin' || how.ending === 'reset';
-  // What lies behind a reply must be there with it: what comes later is later.
+  // Excess bytes must be in the same write as the reply. Later bytes are another case.
   const excess = how.ending === 'excess' && !ends && how.size <= SMALL;
   for (const [i, piece] of pieces.entries()) {
     const last = i === pieces.length - 1;
@@ -124,7 +124,7 @@ class Ask {
     ask(http, `${url}${id}`, { method: 'POST', body: Buffer.from(`${id}`) }, this.ear);
   }
 
-  /** Its own body, or one failure, or nothing after it was aborted. */
+  /** Expects the body of this exchange, or one failure, or nothing after an abort. */
   check(id: number): void {
     const { ear, how } = this;
     const { body } = replyOf(id, how);
@@ -136,7 +136,7 @@ class Ask {
     expect(ear.ends).toBe(1);
     if (how.ending === 'fin' || how.ending === 'reset' || how.ending === 'garbage') {
       expect(body.startsWith(ear.body)).toBe(true);
-      // Where only the end of the connection ends a reply, nobody can tell that it came too early.
+      // Where the end of the connection ends the reply, a premature end cannot be detected.
       if (how.framing === 'close' && how.ending === 'fin' && ear.starts > 0) expect(ear.failure).toBeUndefined();
       else expect(ear.failure).toMatchObject({ sent: true });
       return;
@@ -146,7 +146,7 @@ class Ask {
   }
 }
 
-it('gives every exchange its own reply or one failure, whatever happens on its connection before', async () => {
+it('gives every exchange its own reply or one failure, whatever happened on its connection before', async () => {
   const plans = new Map<number, Plan>();
   let ids = 100_000;
   const server = await rawServer((socket, request) => {
@@ -160,7 +160,7 @@ it('gives every exchange its own reply or one failure, whatever happens on its c
     await fc.assert(
       fc.asyncProperty(fc.array(line, { minLength: 1, maxLength: 3 }), async (lines) => {
         const asked: [number, Ask][] = [];
-        // Each line is one caller that asks one thing after the other.
+        // Each line is one caller with sequential requests.
         await Promise.all(
           lines.map(
             (all) =>

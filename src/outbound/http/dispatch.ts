@@ -1,6 +1,7 @@
 /**
- * One request and its reply, as undici's `dispatch` runs it. The handler has undici's older form (`onConnect`,
- * `onHeaders`, …): undici 7 wraps the newer form in two more objects for each request and makes an object of its headers.
+ * One request and its reply over undici's `dispatch`. The handler uses undici's older interface (`onConnect`,
+ * `onHeaders`, …), which is faster: for the newer one, undici 7 creates two more objects per request and an object for
+ * the headers.
  */
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 import type { Carried, Connection } from './connection.js';
@@ -9,11 +10,11 @@ import { replyError } from './errors.js';
 import { type Abortable, HttpError, type HttpReply, type HttpRequest } from './exchange.js';
 import type { Route } from './route.js';
 
-/** Above this many bytes of request a server may well answer before it has read everything. */
+/** A server may answer a request of more bytes than this before it has read all of it. */
 const LARGE_REQUEST = 64 * 1024;
 
-/** The most that is read of a redirect for the sake of its connection. */
-const MOST_UNREAD = 64 * 1024;
+/** Maximum bytes of a redirect's body that are read to keep the connection usable. */
+const REDIRECT_BODY_LIMIT = 64 * 1024;
 
 const ABORTED = new Error('the request was aborted before it was sent');
 
@@ -23,21 +24,22 @@ export class Exchange implements Abortable, Carried, Encoded {
   private sent = false;
   private over = false;
   private held = false;
-  /** True while `dispatch` runs: a failure is reported later, when the caller has the exchange in hand. */
+  /** True while `dispatch` runs. A failure is reported later, when the caller has the exchange object. */
   private starting = true;
-  /** Whether the connection is this exchange's: from the first byte of the request to the last one of the reply. */
+  /** Whether the connection serves this exchange: from the first byte of the request to the last byte of the reply. */
   private running = false;
   private begun = false;
-  /** The body has no other end than that of the connection. */
+  /** Whether only the end of the connection ends the body. */
   private untilClose = false;
-  /** What had been read when the reply was paused, in its order: at most one read of the socket. */
+  /** Events that arrived while the reply was paused, in order: at most those of one read of the socket. */
   private waiting: (() => void)[] | undefined;
   private decoding: Decoding | undefined;
   private route: Route | undefined;
-  /** The path as it was given, and the one that is asked for. */
+  /** The path that the caller gave. */
   private path = '';
+  /** The path in the request, which a remembered redirect may change. */
   private asked = '';
-  /** Whether the path was changed by a redirect, which happens once. */
+  /** Whether a redirect was followed. At most one is. */
   private followed = false;
 
   constructor(
@@ -87,18 +89,18 @@ export class Exchange implements Abortable, Carried, Encoded {
   hold(): void {
     if (this.over || this.held) return;
     this.held = true;
-    // Before the request is sent the connection is not this one's, or still busy with its handshake.
+    // Before the request is sent, the connection may serve another exchange or be in its TLS handshake.
     if (this.running) this.connection?.hold();
   }
 
   unhold(): void {
     if (!this.held) return;
     this.held = false;
-    // Later: undici must not read on while it hands over what another connection read.
+    // In a microtask: undici must not read from this connection while it delivers data of another one.
     queueMicrotask(() => this.deliver());
   }
 
-  /** Hands over what waited for `unhold`, and reads on. */
+  /** Delivers the events that arrived during the pause, and continues reading. */
   private deliver(): void {
     try {
       while (this.waiting && !this.held) {
@@ -116,9 +118,9 @@ export class Exchange implements Abortable, Carried, Encoded {
     this.waiting.push(run);
   }
 
-  /** The request is about to be written to a connection that is open, its TLS handshake included. */
+  /** The connection is open, including TLS, and the request is about to be written. */
   onConnect(): void {
-    // Thrown, not stopped: nothing is wrong with the connection.
+    // An exception instead of an abort, because an abort would close the connection.
     if (this.over) throw ABORTED;
     this.sent = true;
     this.running = true;
@@ -126,7 +128,7 @@ export class Exchange implements Abortable, Carried, Encoded {
   }
 
   onHeaders(status: number, raw: Buffer[]): boolean {
-    // Interim replies are of no use here.
+    // Ignores interim replies.
     if (status < 200 || this.over) return true;
     this.begun = true;
     const headers = readHeaders(raw);
@@ -156,7 +158,9 @@ export class Exchange implements Abortable, Carried, Encoded {
     this.decoding.start(status, headers);
   }
 
-  /** Asks for the same once more where the path has moved by a slash: the redirect proves that nothing was done. */
+  /**
+   * Repeats the request where a redirect only changes a trailing slash: the redirect shows that nothing was executed.
+   */
   private follows(status: number, headers: HttpHeaders): boolean {
     if (this.followed) return false;
     const path = this.route?.moved?.next(this.path, this.asked, status, headers);
@@ -176,7 +180,7 @@ export class Exchange implements Abortable, Carried, Encoded {
       start: () => {},
       data: (chunk) => {
         unread += chunk.length;
-        if (unread > MOST_UNREAD) this.connection?.drop();
+        if (unread > REDIRECT_BODY_LIMIT) this.connection?.drop();
       },
       end: again,
       fail: again,
@@ -191,12 +195,12 @@ export class Exchange implements Abortable, Carried, Encoded {
     return true;
   }
 
-  /** Where this throws, undici calls `onError`. */
+  /** If this throws, undici calls `onError`. */
   onComplete(): void {
     if (this.over) return;
     const { connection, request } = this;
     const broken = this.untilClose && connection?.broken;
-    // From here on the connection may carry another exchange.
+    // The connection may now serve another exchange.
     this.running = false;
     if (this.held) connection?.release();
     if (request.body && request.body.length > LARGE_REQUEST) connection?.dropIfWriting();
@@ -211,12 +215,12 @@ export class Exchange implements Abortable, Carried, Encoded {
     else this.ended();
   }
 
-  /** All of the reply was handed over. */
+  /** The whole reply was delivered. */
   ended(): void {
     if (this.over) return;
     const { reply } = this;
     reply.end();
-    // The end of a redirect is the beginning of another request.
+    // After a followed redirect, the exchange continues with another request.
     if (this.reply === reply) this.over = true;
   }
 
@@ -250,7 +254,7 @@ function readHeaders(raw: Buffer[]): HttpHeaders {
     headers[i] = raw[i]!.toString('latin1').toLowerCase();
     const value = raw[i + 1]!;
     let end = value.length;
-    // The blanks before a value are cut off by then, those behind it are not.
+    // undici removes blanks before a value, but not those after it.
     while (end > 0 && (value[end - 1] === SPACE || value[end - 1] === TAB)) end--;
     headers[i + 1] = value.toString('latin1', 0, end);
   }

@@ -1,9 +1,9 @@
-/** Errors of undici and of the connections under it, in the words of this client. */
+/** Converts errors of undici and of its connections to errors of this client. */
 import { HttpError } from './exchange.js';
 
 /**
- * Why no connection came about. undici does not see the cause: it would dial again and again where a connection was closed
- * on it, and fail only the requests of one server name where a certificate is wrong.
+ * Wraps the error of a failed connection attempt, to hide its code from undici. With the code, undici would dial again
+ * without end after a closed connection, and fail only the requests of one server name after a certificate error.
  */
 export class Unconnected extends Error {
   override readonly name = 'Unconnected';
@@ -13,9 +13,9 @@ export class Unconnected extends Error {
   }
 }
 
-const cut = (): HttpError => new HttpError('ECONNRESET', 'the connection ended before the reply did');
+const cut = (): HttpError => new HttpError('ECONNRESET', 'the connection ended before the reply was complete');
 
-/** The error a user of the client sees. `begun` says whether the head of the reply had come. */
+/** The error for users of the client. `begun` is true where the head of the reply had arrived. */
 export function replyError(error: Error, begun: boolean): Error {
   if (error instanceof Unconnected) return error.cause;
   const { code } = error as NodeJS.ErrnoException;
@@ -25,7 +25,7 @@ export function replyError(error: Error, begun: boolean): Error {
         ? new HttpError('HTTP_INVALID', 'the reply does not belong to the request')
         : cut();
     case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
-      // undici's error for whatever goes wrong once a length was given, be it in the head.
+      // undici reports this error for any problem after a length was given, also for problems in the head.
       return begun ? cut() : new HttpError('HTTP_INVALID', 'the head of the reply is malformed');
     case 'ECONNRESET':
     case 'EPIPE':

@@ -4,11 +4,11 @@ import type { HttpHeaders } from '../../protocol/http/headers.js';
 export interface HttpTarget {
   readonly origin: string;
   readonly path: string;
-  /** Connections of one lane carry no requests of another; undefined for the lane that most requests use. */
+  /** Requests of different lanes never share a connection. Undefined for the default lane. */
   readonly lane?: string;
 }
 
-/** The same target by the connections of a credential. */
+/** The same target in the lane of a credential, which has its own connections. */
 export const inLane = (target: HttpTarget, key: string): HttpTarget =>
   key === '' ? target : { origin: target.origin, path: target.path, lane: key };
 
@@ -31,8 +31,8 @@ export interface HttpFailure {
 }
 
 /**
- * Receives one reply. `end` or `fail` comes last, exactly once, unless the exchange was aborted. Where one of the others
- * throws, the exchange fails with that error.
+ * Receives one reply. Exactly one call of `end` or `fail` comes last, unless the exchange was aborted. An exception in
+ * one of the other methods fails the exchange with that error.
  */
 export interface HttpReply {
   start(status: number, headers: HttpHeaders): void;
@@ -43,7 +43,7 @@ export interface HttpReply {
 
 export interface Abortable {
   abort(): void;
-  /** Stops reading until `resume`, so that the server has to wait. A reply that is complete by then still ends. */
+  /** Stops reading until `resume`, so that the server has to wait. A reply that is already complete still ends. */
   pause?(): void;
   resume?(): void;
 }
@@ -59,9 +59,9 @@ export type HttpErrorCode =
   | 'HTTP_INVALID'
   /** The body of the reply cannot be decoded. */
   | 'HTTP_ENCODING'
-  /** The proxy opened no way to the server. */
+  /** The proxy opened no connection to the server. */
   | 'HTTP_PROXY'
-  /** Certificates or keys that are configured cannot be used. */
+  /** A configured certificate or key cannot be used. */
   | 'TLS_SETTINGS';
 
 export class HttpError extends Error {

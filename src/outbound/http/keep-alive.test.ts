@@ -8,7 +8,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** Closes a connection that was idle for so long; `hint` is what it says of that. */
+/** Closes connections that were idle for the given time. `hint` is the header that announces it. */
 async function closingAfter(milliseconds: number, hint = ''): Promise<RawServer> {
   const timers = new Map<object, NodeJS.Timeout>();
   const server = await rawServer((socket) => {
@@ -32,14 +32,14 @@ function client(): HttpClient {
   return http;
 }
 
-it('no call of 400 fails where the server closes idle connections after 5 s without saying so', async () => {
+it('none of 400 calls fails where the server closes idle connections after 5 s without an announcement', async () => {
   const { url, sockets } = await closingAfter(5_000);
   const http = client();
   const outcomes = await Promise.all(
     Array.from({ length: 200 }, async (_, i) => {
       const first = ask(http, url, { method: 'POST', body: Buffer.from('{}') });
       await first.over;
-      // From a second before to a second after the server closes.
+      // From one second before to one second after the server closes.
       await sleep(4_000 + i * 10);
       const second = ask(http, url, { method: 'POST', body: Buffer.from('{}') });
       await second.over;
@@ -47,11 +47,11 @@ it('no call of 400 fails where the server closes idle connections after 5 s with
     }),
   );
   expect(outcomes.flat()).toEqual(Array.from({ length: 400 }, () => ({ status: 200, body: 'hi' })));
-  // The connections were there, and were not used again so late.
+  // Connections were kept, but not used again after that time.
   expect(sockets.length).toBeGreaterThan(200);
 });
 
-it('a connection is kept for as long as the server says', async () => {
+it('a connection is kept for the time that the server announces', async () => {
   const { url, sockets } = await closingAfter(60_000, 'keep-alive: timeout=20\r\n');
   const http = client();
   for (let i = 0; i < 2; i++) {

@@ -45,8 +45,8 @@ async function byByte(socket: Socket, text: string): Promise<void> {
   }
 }
 
-describe('connections that are kept', () => {
-  it('are not used again before what came while the reply was held up was seen', async () => {
+describe('idle connections', () => {
+  it('are not used again before data that arrived during a pause is examined', async () => {
     const { url, sockets } = await raw((socket, _, nth) => {
       socket.write(
         nth === 0 ? 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n' : OK,
@@ -71,7 +71,7 @@ describe('connections that are kept', () => {
     await held;
     await new Promise((resolve) => sockets[0]!.write(OK.replace('hi', 'no'), resolve));
     await sleep(50);
-    // Goes on as something else is read: what waits on the connection is looked for only when that is done.
+    // Resumes during another read: data on the connection is examined only after that read.
     const next = new Promise<Ear>((resolve) => {
       listening.once('data', () => {
         ear.exchange!.resume!();
@@ -88,7 +88,7 @@ describe('connections that are kept', () => {
   it.each([
     ['a length', OK],
     ['chunks', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;x\r\nh\r\n1\r\ni\r\n0\r\na: b\r\n\r\n'],
-    ['something before it', `HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 103 Early\r\n\r\n${OK}`],
+    ['interim replies', `HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 103 Early\r\n\r\n${OK}`],
     ['HTTP/1.0', 'HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nhi'],
   ])('carry one reply after the other, byte by byte, with %s', async (_, reply) => {
     const { url, sockets } = await raw((socket) => void byByte(socket, reply));
@@ -120,7 +120,7 @@ describe('connections that are kept', () => {
     await expect.poll(() => sockets.every((socket) => socket.destroyed || socket.readableEnded)).toBe(true);
   });
 
-  it('are closed by what comes while nobody asked', async () => {
+  it('are closed by data that arrives without a request', async () => {
     const { url, sockets } = await raw((socket) => {
       socket.write(OK);
       setTimeout(() => socket.write('HTTP/1.1 408 Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n'), 20);
@@ -135,7 +135,7 @@ describe('connections that are kept', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  it('are given up when the server half-closes them', async () => {
+  it('are closed when the server half-closes them', async () => {
     const { url, sockets } = await raw((socket) => {
       socket.write(OK);
       setTimeout(() => socket.end(), 10);
@@ -150,20 +150,20 @@ describe('connections that are kept', () => {
     expect(sockets).toHaveLength(2);
   });
 
-  it('are used again for the one that is asked for a moment after the other', async () => {
+  it('are used again for a request soon after the last one', async () => {
     const { url, sockets } = await raw((socket) => socket.write(OK));
     const http = client();
     for (let i = 0; i < 5; i++) {
       const ear = ask(http, url);
       await ear.over;
       expect(ear.outcome).toEqual(HI);
-      // What lies behind a reply is looked for first.
+      // Excess data after a reply is examined first.
       await new Promise(setImmediate);
     }
     expect(sockets).toHaveLength(1);
   });
 
-  it('do not take what lies behind a large body for the next reply', async () => {
+  it('do not take data after a large body for the next reply', async () => {
     const body = 'x'.repeat(200_000);
     const stolen = 'HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen';
     const { url } = await raw((socket, _, nth) =>
@@ -186,7 +186,7 @@ describe('connections that are kept', () => {
 });
 
 describe('a request', () => {
-  it('arrives as it was given, large or small', async () => {
+  it('arrives unchanged, large or small', async () => {
     const url = await node((request, response) => {
       const parts: Buffer[] = [];
       request.on('data', (part: Buffer) => parts.push(part));
@@ -211,7 +211,7 @@ describe('a request', () => {
     }
   });
 
-  it('may be answered before it was all sent', async () => {
+  it('may be answered before it is completely sent', async () => {
     const server = createServer((socket) => {
       socket.on('error', () => {});
       socket.once('data', () => {
@@ -230,7 +230,7 @@ describe('a request', () => {
       await ear.over;
       expect(ear.outcome).toEqual({ status: 413, body: 'no' });
     }
-    // What was left of the first request must not be read as the second one.
+    // The rest of the first request must not be read as the second one.
     expect(sockets).toHaveLength(2);
   });
 
@@ -246,7 +246,7 @@ describe('a request', () => {
 });
 
 describe('a failure', () => {
-  it('says that nothing was sent where there was no connection', async () => {
+  it('reports that nothing was sent where there was no connection', async () => {
     const { url, close } = await raw(() => {});
     await close();
     closing.pop();
@@ -261,13 +261,13 @@ describe('a failure', () => {
   });
 
   it.each([
-    ['without a word', ''],
+    ['without a reply', ''],
     ['in the head', 'HTTP/1.1 200 OK\r\nconten'],
     ['in the body', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhi'],
     ['in a chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhi'],
     ['before the last chunk', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n'],
     ['before the last line', 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n'],
-  ])('is a server that leaves %s, politely or not', async (_, text) => {
+  ])('is a connection that ends %s, closed or reset', async (_, text) => {
     const { url } = await raw((socket, request) => {
       if (request.startsWith('DELETE')) socket.write(text, () => setTimeout(() => socket.resetAndDestroy(), 5));
       else socket.end(text);
@@ -280,7 +280,7 @@ describe('a failure', () => {
     }
   });
 
-  it('is a reply without a length that was broken off, whenever that is noticed', async () => {
+  it('is a reset of a reply without a length, at any time', async () => {
     const { url } = await raw((socket, _, nth) => {
       socket.write('HTTP/1.1 200 OK\r\n\r\nhi');
       if (nth % 2 === 0) setImmediate(() => socket.resetAndDestroy());
@@ -294,21 +294,21 @@ describe('a failure', () => {
     }
   });
 
-  it('comes in time where TLS is never answered, and nothing was sent', async () => {
+  it('comes within the time limit where TLS is never answered, and nothing was sent', async () => {
     const { port } = await raw(() => {});
     const ear = ask(client({ connectTimeout: 100 }), `https://127.0.0.1:${port}/`);
     await ear.over;
     expect(ear.failure).toMatchObject({ sent: false, error: { code: 'ETIMEDOUT' } });
   });
 
-  it('comes in time where a name is never resolved', async () => {
+  it('comes within the time limit where a name is never resolved', async () => {
     const egress = new Egress({ allowPrivate: true, ports: [] }, () => {});
     const ear = ask(client({ connectTimeout: 100, egress }), 'http://example.test/');
     await ear.over;
     expect(ear.failure).toMatchObject({ sent: false, error: { code: 'ETIMEDOUT' } });
   });
 
-  it('is what the consumer throws, and concerns nobody else', async () => {
+  it('is an exception of the consumer, and affects no other exchange', async () => {
     const { url } = await raw((socket) => void byByte(socket, OK));
     const http = client();
     const others = [ask(http, url), ask(http, url)];
@@ -344,8 +344,8 @@ describe('a failure', () => {
   });
 });
 
-describe('a client that is closed', () => {
-  it('fails what runs, and says whether it was sent', async () => {
+describe('a closed client', () => {
+  it('fails requests under way, and reports whether they were sent', async () => {
     const { url, sockets } = await raw((socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhi'));
     const { port } = await raw(() => {});
     const http = client();
@@ -362,7 +362,7 @@ describe('a client that is closed', () => {
     await expect.poll(() => sockets.every(({ destroyed, readableEnded }) => destroyed || readableEnded)).toBe(true);
   });
 
-  it('sends nothing more, not even for those it failed', async () => {
+  it('sends nothing more, not even for failed requests', async () => {
     const { url, sockets } = await raw(() => {});
     const http = client();
     const ear = ask(http, url);
@@ -377,8 +377,8 @@ describe('a client that is closed', () => {
   });
 });
 
-describe('an exchange that is aborted', () => {
-  it('while it connects sends nothing', async () => {
+describe('an aborted exchange', () => {
+  it('sends nothing if it was aborted while connecting', async () => {
     const asked: string[] = [];
     const { url } = await raw((_, request) => void asked.push(request));
     const http = client();
@@ -404,7 +404,7 @@ describe('an exchange that is aborted', () => {
     await expect.poll(() => sockets[0]!.destroyed || sockets[0]!.readableEnded).toBe(true);
   });
 
-  it.each(['onStart', 'onData', 'onEnd'] as const)('in its own %s hears nothing more', async (where) => {
+  it.each(['onStart', 'onData', 'onEnd'] as const)('in its own %s gets no more callbacks', async (where) => {
     const { url } = await raw((socket) => socket.write(OK));
     const http = client();
     const ear = new Ear();
@@ -418,8 +418,8 @@ describe('an exchange that is aborted', () => {
   });
 });
 
-describe('an exchange that is held up', () => {
-  it('before there is a connection waits with its reply', async () => {
+describe('a paused exchange', () => {
+  it('delays its reply if it was paused before the connection', async () => {
     const { url } = await raw((socket) => socket.write(OK));
     const ear = ask(client(), url);
     ear.exchange!.pause!();
@@ -430,7 +430,7 @@ describe('an exchange that is held up', () => {
     expect(ear.outcome).toEqual(HI);
   });
 
-  it('leaves a connection that the next one can use', async () => {
+  it('leaves a connection that the next exchange can use', async () => {
     const reply = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nh\r\n1\r\ni\r\n0\r\n\r\n';
     const { url, sockets } = await raw((socket) => socket.write(reply));
     const http = client();

@@ -54,7 +54,7 @@ describe('the proxy for an origin', () => {
     expect(through(undefined, { ...env, no_proxy: list, NO_PROXY: 'other' }, origin) === undefined).toBe(exempt);
   });
 
-  it('is the one of the setting, whatever the environment says', () => {
+  it('comes from the setting, independent of the environment', () => {
     expect(through('http://own:1', { ...env, NO_PROXY: '*' }, 'http://a.example')).toBe('http://own:1');
     expect(through('none', env, 'http://a.example')).toBeUndefined();
   });
@@ -66,8 +66,8 @@ describe('the proxy for an origin', () => {
     });
   });
 
-  it.each(['socks5://a:1', 'nonsense:// x'])('is none like %s', (text) => {
-    expect(() => proxyRule(undefined, { HTTP_PROXY: text })).toThrow('HTTP_PROXY is no http or https URL');
+  it.each(['socks5://a:1', 'nonsense:// x'])('cannot be %s', (text) => {
+    expect(() => proxyRule(undefined, { HTTP_PROXY: text })).toThrow('HTTP_PROXY is not an http or https URL');
   });
 });
 
@@ -82,7 +82,7 @@ interface Seen {
   readonly requests: string[];
 }
 
-/** A proxy that opens tunnels to a port of this machine, whatever host it was asked for. */
+/** A proxy that opens all tunnels to a port of this machine, whatever the requested host. */
 async function tunnelling(answer = 'HTTP/1.1 200 OK\r\n\r\n'): Promise<Seen> {
   const requests: string[] = [];
   const sockets = new Set<Socket>();
@@ -129,7 +129,7 @@ async function raw(): Promise<RawServer> {
 }
 
 describe('through a proxy', () => {
-  it('http is asked for by its whole URL, with the credentials of the proxy, on kept connections', async () => {
+  it('http requests carry the whole URL and the credentials of the proxy, on kept connections', async () => {
     const heard: string[] = [];
     const proxy = await rawServer((socket, request) => {
       heard.push(request);
@@ -174,10 +174,10 @@ describe('through a proxy', () => {
 
   it.each([
     ['refuses the tunnel', 'HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n', 403],
-    ['wants credentials', 'HTTP/1.1 407 Proxy Authentication Required\r\n\r\n', 407],
+    ['requires credentials', 'HTTP/1.1 407 Proxy Authentication Required\r\n\r\n', 407],
     ['closes the connection', '', undefined],
     ['speaks another protocol', 'SSH-2.0-OpenSSH_9.6\r\n', undefined],
-  ])('that %s nothing is sent, and it is asked once', async (_, answer, status) => {
+  ])('that %s nothing is sent, and the proxy gets one request', async (_, answer, status) => {
     const proxy = await tunnelling(answer);
     const ear = ask(client({ proxy: proxyRule(proxy.url) }), 'https://server.example/');
     await ear.over;
@@ -186,7 +186,7 @@ describe('through a proxy', () => {
     expect(proxy.requests).toHaveLength(1);
   });
 
-  it('that is not there, or never answers, nothing is sent', async () => {
+  it('that cannot be reached or never answers nothing is sent', async () => {
     const gone = await raw();
     await gone.close();
     const refused = ask(client({ proxy: proxyRule(`http://127.0.0.1:${gone.port}`) }), 'https://server.example/');
@@ -208,7 +208,7 @@ describe('URLs of strangers through a proxy', () => {
       done(null, [{ address, family: address.includes(':') ? 6 : 4 }]),
     );
 
-  it.each(['http', 'https'])('%s: the proxy is given an address that was checked, and no name', async (scheme) => {
+  it.each(['http', 'https'])('%s: the proxy gets a checked address instead of the name', async (scheme) => {
     const proxy = await tunnelling('HTTP/1.1 502 Bad Gateway\r\n\r\n');
     const http = client({ proxy: proxyRule(proxy.url), egress: policy('93.184.216.34') });
     await ask(http, `${scheme}://server.example/`).over;
@@ -226,7 +226,7 @@ describe('URLs of strangers through a proxy', () => {
     ['https://server.example:22/', '93.184.216.34'],
     ['https://rebound.example/', '127.0.0.1'],
     ['http://rebound.example/', '::ffff:10.0.0.1'],
-  ])('%s is not asked for where names mean %s', async (url, address) => {
+  ])('%s is not requested where names resolve to %s', async (url, address) => {
     const proxy = await tunnelling();
     const ear = ask(client({ proxy: proxyRule(proxy.url), egress: policy(address) }), url);
     await ear.over;
@@ -234,7 +234,7 @@ describe('URLs of strangers through a proxy', () => {
     expect(proxy.requests).toEqual([]);
   });
 
-  it('the answer of the server comes through', async () => {
+  it('the answer of the server arrives', async () => {
     const host = createHttp((request, response) => response.end(`hi ${request.headers.host}`));
     const address = await listen(host);
     const proxy = await tunnelling();

@@ -1,4 +1,4 @@
-/** Forward proxies: which one a request goes through, and the tunnels through it. */
+/** Forward proxies: choosing the proxy of a request, and opening tunnels through it. */
 import type { Socket } from 'node:net';
 import { type buildConnector, Client } from 'undici';
 import { Unconnected } from './errors.js';
@@ -6,19 +6,20 @@ import { HttpError } from './exchange.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A proxy, and the credentials its URL carried. */
+/** A proxy with the credentials of its URL. */
 export interface ForwardProxy {
   readonly origin: string;
   /** Flat name/value pairs for the proxy itself. */
   readonly headers: readonly string[];
 }
 
-/** The proxy for an origin; undefined where it is reached directly. */
+/** The proxy for an origin; undefined for a direct connection. */
 export type ProxyRule = (origin: string) => ForwardProxy | undefined;
 
 /**
- * The rule of one server: `setting` is the URL of a proxy, `none`, or undefined, where `HTTP_PROXY`, `HTTPS_PROXY` and
- * `NO_PROXY` decide, in lower case first. As in undici, https goes through `HTTP_PROXY` where `HTTPS_PROXY` is not set.
+ * The proxy rule of one server. `setting` is the URL of a proxy, `none`, or undefined. If undefined, `HTTP_PROXY`,
+ * `HTTPS_PROXY` and `NO_PROXY` decide; their lower-case forms come first. As in undici, https uses `HTTP_PROXY` where
+ * `HTTPS_PROXY` is not set.
  */
 export function proxyRule(setting: string | undefined, env: Environment = process.env): ProxyRule {
   if (setting === NO_PROXY) return () => undefined;
@@ -37,20 +38,21 @@ export function proxyRule(setting: string | undefined, env: Environment = proces
   };
 }
 
-/** The setting of a server that is reached directly, whatever the environment says. */
+/** The setting for direct connections, independent of the environment. */
 const NO_PROXY = 'none';
 
 function fromEnvironment(env: Environment, name: string): ForwardProxy | undefined {
   const value = env[name] ?? env[name.toUpperCase()];
   if (!value) return undefined;
-  // `proxy.example:3128` is how many write it.
+  // Allows the common form without a scheme: `proxy.example:3128`.
   const text = /^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`;
   return readProxy(text, name.toUpperCase());
 }
 
 function readProxy(text: string, from = 'proxy'): ForwardProxy {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') throw new TypeError(`${from} is no http or https URL`);
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
+    throw new TypeError(`${from} is not an http or https URL`);
   const { origin, username, password } = url;
   const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   const headers =
@@ -58,10 +60,10 @@ function readProxy(text: string, from = 'proxy'): ForwardProxy {
   return { origin, headers };
 }
 
-/** `NO_PROXY`: names with all that ends in them, addresses, each with or without a port, or `*` for everything. */
+/** `NO_PROXY`: host names (which include their subdomains) and addresses, with or without a port, or `*` for all. */
 function exemptions(list: string): (url: URL) => boolean {
   const entries = list.split(/[,\s]+/).flatMap((entry) => {
-    // An address of IPv6 without brackets has no port.
+    // An IPv6 address without brackets has no port.
     const match = /^(\[[^\]]+\]|[^:]*)(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [entry, entry.toLowerCase()];
     const host = match[1]?.replace(/^\*?\./, '').replace(/^\[|\]$/g, '') ?? '';
     return host === '' ? [] : [{ host, port: match[2] }];
@@ -77,11 +79,11 @@ function exemptions(list: string): (url: URL) => boolean {
   };
 }
 
-/** Why a proxy opened no tunnel. */
+/** A proxy refused a tunnel or could not be reached. */
 export class ProxyRefused extends HttpError {
   constructor(
     readonly proxy: string,
-    /** The status it answered; undefined where it could not be reached. */
+    /** The HTTP status of the proxy; undefined where it could not be reached. */
     readonly status: number | undefined,
     override readonly cause?: Error,
   ) {
@@ -89,14 +91,14 @@ export class ProxyRefused extends HttpError {
   }
 }
 
-/** A connection to `authority`, a host and port as they stand in a URL, through a proxy. Rejects with `ProxyRefused`. */
+/** Opens a tunnel to `authority` (host and port) through a proxy. Rejects with `ProxyRefused`. */
 export async function openTunnel(
   { origin, headers }: ForwardProxy,
   authority: string,
   connect: buildConnector.connector,
   signal: AbortSignal,
 ): Promise<Socket> {
-  // A tunnel takes its connection with it, so there is nothing to pool.
+  // A tunnel keeps its connection, so a pool would have no use.
   const client = new Client(origin, { connect, headersTimeout: 0, bodyTimeout: 0 });
   const stop = (): void => void client.destroy();
   signal.addEventListener('abort', stop);

@@ -14,7 +14,7 @@ interface Moving extends RawServer {
   readonly asked: string[];
 }
 
-/** Answers a request for `from` with a redirect, and every other with its first line and body. */
+/** Answers a request for `from` with a redirect, and other requests with their first line and body. */
 async function moving(
   from: string,
   to: (server: RawServer) => string,
@@ -63,7 +63,7 @@ describe('a redirect', () => {
     expect([ear.starts, ear.ends]).toEqual([1, 1]);
   });
 
-  it('is remembered, and the connection used again', async () => {
+  it('is remembered, and the connection is used again', async () => {
     const server = await moving('/mcp', () => '/mcp/');
     const http = client();
     for (let i = 0; i < 3; i++) {
@@ -86,7 +86,7 @@ describe('a redirect', () => {
     ['itself', 307, () => '/mcp'],
     ['nothing', 307, () => ''],
     ['nonsense', 307, () => 'http://['],
-  ])('to %s is handed to whoever asked', async (_, status, to) => {
+  ])('to %s is passed to the caller', async (_, status, to) => {
     const server = await moving('/mcp', to, status);
     const ear = ask(client(), at(server, '/mcp'), POST);
     await ear.over;
@@ -120,7 +120,7 @@ describe('a redirect', () => {
     expect(ear.status).toBe(307);
   });
 
-  it('is followed though its connection breaks, and read no further than needed', async () => {
+  it('is followed although its connection breaks, and read no further than needed', async () => {
     for (const rest of [
       (socket: Socket) => void socket.end('x'.repeat(3)),
       (socket: Socket) => void socket.resetAndDestroy(),
@@ -148,7 +148,7 @@ describe('a redirect', () => {
     expect(ear.outcome).toEqual({ status: 200, body: 'hi' });
   });
 
-  it('leads nowhere once nobody waits', async () => {
+  it('is not followed after an abort', async () => {
     const asked: string[] = [];
     const server = await rawServer((socket, request) => {
       asked.push(request);

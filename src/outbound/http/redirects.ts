@@ -1,38 +1,38 @@
-/** Redirects that only add or drop a trailing slash: the one kind that is followed. */
+/** Redirects that only add or remove a trailing slash. No other redirects are followed. */
 import { type HttpHeaders, headerOf } from '../../protocol/http/headers.js';
 
-/** Answers that say where to ask again. 303 is none of them: it asks for another method. */
-const ELSEWHERE: ReadonlySet<number> = new Set([301, 302, 307, 308]);
+/** Status codes of redirects that keep the method. 303 changes the method. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308]);
 
-/** More than any server has endpoints. */
-const MOST = 64;
+/** Maximum number of remembered paths per origin. */
+const MAX_PATHS = 64;
 
-/** Where the paths of one origin have moved to, so that not every call has to find out again. */
+/** Remembers the redirected paths of one origin, so that later calls need no redirect. */
 export class SlashRedirects {
   private readonly paths = new Map<string, string>();
 
   constructor(private readonly origin: string) {}
 
-  /** The path to ask for. */
+  /** The path to request. */
   now(path: string): string {
     return this.paths.get(path) ?? path;
   }
 
-  /** The path to ask for instead of `asked`, which was refused, where the same was asked for as `path` at first. */
+  /** The path to request after `asked` was answered with a redirect. `path` is the original path. */
   next(path: string, asked: string, status: number, headers: HttpHeaders): string | undefined {
-    // What was remembered is not good for ever.
+    // The remembered path is no longer valid.
     if (asked !== path) this.paths.delete(path);
     const to = slashMoved(status, headers, this.origin, asked);
     if (to === undefined || to === path) return to;
-    if (this.paths.size >= MOST) this.paths.clear();
+    if (this.paths.size >= MAX_PATHS) this.paths.clear();
     this.paths.set(path, to);
     return to;
   }
 }
 
-/** The path a reply leads to, where that is at the same origin and differs in a trailing slash alone. */
+/** The target path of a redirect, where it has the same origin and differs only in a trailing slash. */
 function slashMoved(status: number, headers: HttpHeaders, origin: string, path: string): string | undefined {
-  const location = ELSEWHERE.has(status) ? headerOf(headers, 'location') : undefined;
+  const location = REDIRECTS.has(status) ? headerOf(headers, 'location') : undefined;
   const asked = origin + path;
   if (location === undefined || !URL.canParse(location, asked)) return undefined;
   const from = new URL(asked);

@@ -1,4 +1,4 @@
-/** What a server may write, byte by byte, and what the client makes of it: on real sockets. */
+/** Replies of servers, byte by byte, and how the client reads them: on real sockets. */
 import type { Socket } from 'node:net';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -26,7 +26,7 @@ function client(): HttpClient {
 const lines = (...all: string[]): string => `${all.join('\r\n')}\r\n\r\n`;
 
 describe('the head of a reply', () => {
-  it('gives names in lower case and values without the blanks around them, in their order', async () => {
+  it('has names in lower case and values without surrounding blanks, in order', async () => {
     const { url } = await raw((socket) =>
       socket.end(
         lines('HTTP/1.1 404 Not Found', 'Set-Cookie: a', 'X-Empty:', 'set-cookie: \t b c\t ', 'X-Latin: \u00e9'),
@@ -65,7 +65,7 @@ describe('the head of a reply', () => {
     [['HTTP/1.1 200 OK', 'x: a\n']],
     [['HTTP/1.1 200 OK', 'x: a\0b']],
     [['HTTP/1.1 200 OK', 'x: a\x7f']],
-    // Lengths that could be read in two ways.
+    // Ambiguous lengths.
     [['HTTP/1.1 200 OK', 'content-length: 5', 'content-length: 6']],
     [['HTTP/1.1 200 OK', 'content-length: 5', 'Content-Length: 5']],
     [['HTTP/1.1 200 OK', 'content-length: 5, 5']],
@@ -80,7 +80,7 @@ describe('the head of a reply', () => {
     [['HTTP/1.1 204 OK', 'content-length: 5', 'transfer-encoding: chunked']],
     [['HTTP/1.1 101 Switching Protocols', 'upgrade: x', 'connection: upgrade']],
     [['HTTP/1.1 200 OK', `x: ${'a'.repeat(40_000)}`]],
-  ])('is refused at once where it says %j', async (head) => {
+  ])('is refused at once where it is %j', async (head) => {
     const { url, sockets } = await raw((socket) => socket.write(lines(...head), 'latin1'));
     const ear = ask(client(), url);
     await ear.over;
@@ -88,7 +88,7 @@ describe('the head of a reply', () => {
     await expect.poll(() => sockets[0]!.destroyed || sockets[0]!.readableEnded).toBe(true);
   });
 
-  it('may be long, and come in many pieces', async () => {
+  it('may be long and arrive in many pieces', async () => {
     const text = `HTTP/1.1 200 OK\r\nx: ${'a'.repeat(30_000)}\r\ncontent-length: 2\r\n\r\nhi`;
     const { url } = await raw(async (socket) => {
       socket.setNoDelay(true);
@@ -103,7 +103,7 @@ describe('the head of a reply', () => {
   });
 });
 
-/** Replies that are in order, in every framing. */
+/** Valid replies in every framing. */
 const VALID = {
   length: 'HTTP/1.1 200 OK\r\ncontent-length: 12\r\n\r\nH\r\n\r\n0\r\n\xff ab',
   chunks:
@@ -118,7 +118,7 @@ const BODY = 'H\r\n\r\n0\r\n\xff ab';
 describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => {
   const untilClose = framing === 'the end of the connection';
 
-  it('reads the same wherever it was cut, and wherever it was paused', async () => {
+  it('reads the same wherever it is split or paused', async () => {
     const { url } = await raw(async (socket, request) => {
       const cut = Number(/cut=(\d+)/.exec(request)![1]);
       socket.setNoDelay(true);
@@ -145,7 +145,7 @@ describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => 
     }
   });
 
-  it.each(['closes', 'resets'])('fails once where the server %s the connection in it, anywhere', async (how) => {
+  it.each(['closes', 'resets'])('fails once where the server %s the connection at any byte', async (how) => {
     const { url } = await raw((socket, request) => {
       const cut = Number(/cut=(\d+)/.exec(request)![1]);
       if (how === 'closes') socket.end(text.slice(0, cut), 'latin1');
@@ -161,14 +161,14 @@ describe.each(Object.entries(VALID))('a reply framed by %s', (framing, text) => 
     for (const [cut, ear] of asked) {
       expect(ear.ends).toBe(1);
       expect(BODY.startsWith(ear.body)).toBe(true);
-      // Where only the end of the connection ends a reply, nobody can tell that it came too early.
+      // Where the end of the connection ends the reply, a premature end cannot be detected.
       if (untilClose && how === 'closes' && cut >= head) expect(ear.failure).toBeUndefined();
       else expect(ear.failure).toMatchObject({ sent: true, error: { code: 'ECONNRESET' } });
     }
   });
 });
 
-it('a reply to nobody, or garbage in any pieces, fails one request and never the process', async () => {
+it('a reply without a request, or garbage in any pieces, fails one request and never the process', async () => {
   const bit = fc.constantFrom(
     'HTTP/1.1 200 OK',
     'HTTP/1.1 ',

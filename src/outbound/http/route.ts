@@ -1,4 +1,4 @@
-/** The way to one origin: connections to it, or to the proxy in front of it. */
+/** The route to one origin: connections to the origin, or to its proxy. */
 import { type buildConnector, Pool } from 'undici';
 import type { Connector } from './connect.js';
 import { Connection } from './connection.js';
@@ -8,18 +8,20 @@ import { SlashRedirects } from './redirects.js';
 
 export interface Route {
   readonly pool: Pool;
-  /** What stands before the path in a request. */
+  /** The text before the path in a request line: the origin, for a proxy. */
   readonly prefix: string;
-  /** Where paths have moved to; undefined where no redirect is followed at all. */
+  /** The remembered redirects; undefined where no redirect is followed. */
   readonly moved: SlashRedirects | undefined;
-  /** The headers of a request, where the way needs some of its own. */
+  /** Adds headers that the route needs, such as credentials for a proxy. */
   headers?(given: readonly string[]): readonly string[];
 }
 
-/** Milliseconds an idle connection is kept, unless the server names a longer time: many servers close after 5 s. */
+/**
+ * Milliseconds that an idle connection is kept, unless the server names a longer time. Many servers close after 5 s.
+ */
 const KEEP_ALIVE = 4_000;
 const KEEP_ALIVE_MAX = 600_000;
-/** Longer heads are refused, so that nobody can make us collect one without end. */
+/** Maximum size of a reply's head, so that a server cannot send one without end. */
 const HEAD_LIMIT = 32 * 1024;
 
 function poolOf(origin: string, connect: buildConnector.connector): Pool {
@@ -36,9 +38,9 @@ function poolOf(origin: string, connect: buildConnector.connector): Pool {
 }
 
 /**
- * Through a proxy, http is asked for by its whole URL and https through a tunnel. A `stranger` is an origin that a caller or
- * a card named: a tunnel is asked for in any case, so that the gateway and not the proxy decides which address is dialled,
- * and no redirect is followed.
+ * Creates the route. Through a proxy, http requests carry the whole URL, and https uses a tunnel. A `stranger` is an
+ * origin that a caller or a card named. It always uses a tunnel, so that the gateway and not the proxy chooses the
+ * address, and no redirect is followed.
  */
 export function routeTo(
   origin: string,

@@ -45,7 +45,7 @@ const file = (name: string, text: string): string => {
 };
 
 describe('the TLS settings of a server', () => {
-  it('trust an authority of its own, and then no other', async () => {
+  it('trust only a configured authority', async () => {
     expect(await asked({ ca: authority.cert, ...ada })).toBe('ada');
     expect(await asked({ ca: stranger.cert })).toMatchObject({
       sent: false,
@@ -57,7 +57,7 @@ describe('the TLS settings of a server', () => {
     });
   });
 
-  it('name files as well as texts', async () => {
+  it('may be files or texts', async () => {
     const ca = file('ca.pem', authority.cert);
     const cert = file('cert.pem', ada.cert);
     const key = file('key.pem', ada.key);
@@ -65,7 +65,7 @@ describe('the TLS settings of a server', () => {
     expect(await asked({ ca, cert: ada.cert, key })).toBe('ada');
   });
 
-  it('say which name the certificate has to carry', async () => {
+  it('set the required name in the certificate', async () => {
     expect(await asked({ ca: authority.cert, ...ada, serverName: 'server.example' })).toBe('ada');
     expect(await asked({ ca: authority.cert, serverName: 'other.example' })).toMatchObject({
       sent: false,
@@ -73,7 +73,7 @@ describe('the TLS settings of a server', () => {
     });
   });
 
-  it('follow files that change, and stay as they were where a change cannot be used', async () => {
+  it('follow changed files, and ignore an invalid change', async () => {
     const cert = file('turns.pem', ada.cert);
     const key = file('turns-key.pem', ada.key);
     const http = new HttpClient({ connectTimeout: 5_000, tls: { ca: authority.cert, cert, key } });
@@ -85,7 +85,7 @@ describe('the TLS settings of a server', () => {
     expect(await who()).toBe('ada');
     writeFileSync(cert, bob.cert);
     utimesSync(cert, new Date(), new Date(Date.now() + 1_000));
-    // Its key has not changed yet.
+    // The key file has not changed yet, so it does not match.
     expect(await who()).toBe('ada');
     writeFileSync(key, bob.key);
     utimesSync(key, new Date(), new Date(Date.now() + 1_000));
@@ -95,7 +95,7 @@ describe('the TLS settings of a server', () => {
     await http.close();
   });
 
-  it('are reported where they cannot be used', async () => {
+  it('are reported where they are invalid', async () => {
     const missing = path.join(folder, 'missing.pem');
     expect(await asked({ ca: missing })).toMatchObject({
       sent: false,

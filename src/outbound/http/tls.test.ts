@@ -19,7 +19,7 @@ const elsewhere = selfSigned('elsewhere.example');
 const unknown = selfSigned('localhost', '127.0.0.1');
 const SIZE = 700_000;
 const closing: (() => unknown)[] = [];
-/** What the servers saw of each handshake. */
+/** The handshakes as seen by the servers. */
 const handshakes: { alpn: unknown; name: unknown; reused: boolean }[] = [];
 let told: Told[];
 let connections = 0;
@@ -47,7 +47,7 @@ function https(certificate: Certificate): Server {
   return server;
 }
 
-/** Passes on what a server says, with all that it says at once in one segment. */
+/** Forwards a server's output, and joins its successive writes into one segment. */
 function gluing(port: number): Server {
   return createTcp((near) => {
     const far = connect(port, '127.0.0.1');
@@ -120,7 +120,7 @@ beforeAll(async () => {
         socket.end('i there');
       } else if (request.startsWith('GET /excess')) socket.write(`${reply}HTTP/1.1 200 OK\r\n\r\nstolen`);
       else if (request.startsWith('GET /two')) {
-        // Each is a record of its own.
+        // Each write becomes a separate TLS record.
         socket.write(reply);
         socket.write('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nstolen');
       } else socket.write(reply);
@@ -161,39 +161,39 @@ describe('over TLS', () => {
     expect(connections).toBeGreaterThan(2);
   });
 
-  it('an address is checked against the certificate, and is no server name', () => {
+  it('an address is checked against the certificate, and is not sent as server name', () => {
     expect(of('by address').outcome).toEqual({ status: 200, body: 'hi 127.0.0.1' });
     expect(handshakes[2]).toEqual({ alpn: 'http/1.1', name: false, reused: false });
   });
 
-  it.each(['large', 'large and held up', 'chunks', 'chunks and held up'])('%s comes whole', (name) => {
+  it.each(['large', 'large and held up', 'chunks', 'chunks and held up'])('%s arrives complete', (name) => {
     expect(of(name)).toMatchObject({ outcome: { status: 200, body: 'abcdefg' }, size: SIZE });
   });
 
-  it.each(['to the end', 'to the end and held up'])('a reply %s comes whole', (name) => {
+  it.each(['to the end', 'to the end and held up'])('a reply %s arrives complete', (name) => {
     expect(of(name).outcome).toEqual({ status: 200, body: 'hi there' });
   });
 
-  it('nobody gets what lies behind a reply', () => {
+  it('no exchange gets excess data after a reply', () => {
     expect(of('excess').outcome).toEqual({ status: 200, body: 'hi' });
     expect(of('after the excess').outcome).toEqual({ status: 200, body: 'hi' });
   });
 
-  it('nobody gets what lies behind a reply in a record of its own', () => {
+  it('no exchange gets excess data in a separate record', () => {
     expect(of('two in one segment').outcome).toEqual({ status: 200, body: 'hi' });
     expect(of('after the two').outcome).toEqual({ status: 200, body: 'hi' });
   });
 
-  it('a handshake goes on while the reply is held up', () => {
+  it('a handshake continues while the reply is paused', () => {
     expect(of('held up from the beginning').outcome).toEqual({ status: 200, body: 'hi 127.0.0.1' });
   });
 
-  it('a server is refused for the name in its certificate, each time, before anything is sent', () => {
+  it('a server with the wrong name in its certificate is refused each time, before anything is sent', () => {
     for (const name of ['another name', 'another name again'])
       expect(of(name)).toMatchObject({ outcome: 'ERR_TLS_CERT_ALTNAME_INVALID', sent: false });
   });
 
-  it('a server is refused for an authority that nobody knows', () => {
+  it('a server with an unknown authority is refused', () => {
     expect(of('unknown authority')).toMatchObject({ outcome: 'DEPTH_ZERO_SELF_SIGNED_CERT', sent: false });
   });
 });

@@ -2,27 +2,27 @@ import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext, type SecureContext } from 'node:tls';
 import { HttpError } from './exchange.js';
 
-/** How TLS is spoken to one server. `ca`, `cert` and `key` are PEM texts, or files that hold one. */
+/** TLS settings of one server. `ca`, `cert` and `key` are PEM texts or paths of PEM files. */
 export interface TlsSettings {
-  /** The authorities that are trusted, instead of the system's. */
+  /** Trusted certificate authorities, instead of those of the system. */
   readonly ca?: string | undefined;
-  /** What the gateway identifies itself with. */
+  /** The client certificate of the gateway. */
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
-  /** The name the server's certificate has to carry, where it is not the host of the URL. */
+  /** The required name in the server's certificate, where it is not the host of the URL. */
   readonly serverName?: string | undefined;
 }
 
 export const isPem = (value: string): boolean => value.includes('-----BEGIN ');
 
-/** Certificates and keys of one server; files that change are read again for the next connection. */
+/** Certificates and keys for one server. Changed files are read again for the next connection. */
 export class TlsMaterial {
   private stamp = '';
   private context: SecureContext | undefined;
 
   constructor(private readonly settings: TlsSettings) {}
 
-  /** Throws an `HttpError` where there is nothing that can be used. A change that cannot be used is left alone. */
+  /** Throws an `HttpError` for invalid settings. If a changed file is invalid, the last valid settings stay in use. */
   get current(): SecureContext {
     try {
       const stamp = this.look();

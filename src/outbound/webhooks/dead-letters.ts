@@ -1,7 +1,7 @@
 import type { PushNotifications, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import type { DeadLetter, Outbox } from '../../state/index.js';
 
-/** A notification that was given up. Neither its content nor where exactly it should have gone is told. */
+/** A notification that could not be delivered. Its content and its full URL are not included. */
 export interface LostNotification {
   readonly id: string;
   readonly agent: string;
@@ -18,13 +18,13 @@ export interface LostNotification {
 
 export interface LostPage {
   readonly notifications: LostNotification[];
-  /** Ask for what comes after this; undefined where nothing does. */
+  /** The cursor of the next page; undefined on the last page. */
   readonly next: string | undefined;
 }
 
 const LOOK_AT = 200;
 
-/** What could not be delivered, to be seen and to be tried again. */
+/** Undelivered notifications: lists them and queues them again. */
 export class DeadLetters {
   constructor(
     private readonly outbox: Pick<Outbox<QueuedPush>, 'dead' | 'replay' | 'depth'>,
@@ -32,7 +32,7 @@ export class DeadLetters {
     private readonly queued: () => void = () => {},
   ) {}
 
-  /** Those of one owner, or of everybody. */
+  /** The undelivered notifications of one owner, or of all owners. */
   async deadLetters(owner?: string, page: { after?: string; limit?: number } = {}): Promise<LostPage> {
     const limit = Math.min(Math.max(page.limit ?? 100, 1), 1_000);
     const notifications: LostNotification[] = [];
@@ -50,7 +50,7 @@ export class DeadLetters {
     }
   }
 
-  /** Queues it again under its old id, and its configuration is used again. False where there is no such letter. */
+  /** Queues a notification again under its old id and enables its configuration. False where the id is unknown. */
   async replay(id: string, owner?: string): Promise<boolean> {
     const letter = await this.find(id);
     if (!letter || (owner !== undefined && letter.value.owner !== owner)) return false;
@@ -60,7 +60,7 @@ export class DeadLetters {
     return replayed;
   }
 
-  /** How many wait, how many were given up, and since when the oldest waits. */
+  /** Number of queued and of undelivered notifications, and the time since when the oldest is queued. */
   depth(): Promise<{ waiting: number; dead: number; oldestAt: number | null }> {
     return this.outbox.depth();
   }

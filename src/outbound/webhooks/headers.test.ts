@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { notificationHeaders, SIGNATURE_HEADER, webhookSignature } from './headers.js';
 
-test('G-51: signs as standard-webhooks does', () => {
+test('G-51: signs as defined by standard-webhooks', () => {
   const key = Buffer.from('MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw', 'base64');
   const body = Buffer.from('{"test": 2432232314}');
   expect(webhookSignature(key, 'msg_p5jXN8AQM9LWM0D4loKWxJek', 1_614_265_330, body)).toBe(
@@ -10,7 +10,7 @@ test('G-51: signs as standard-webhooks does', () => {
   );
 });
 
-test('S-52: only what was configured goes along', async () => {
+test('S-52: sends only configured headers', async () => {
   const push = { task: 't1', contentType: 'application/json' } as QueuedPush;
   const target: PushTarget = {
     ...{ url: 'https://hooks.example/a', token: undefined, authorization: undefined, failures: 0 },

@@ -1,24 +1,24 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 
-/** Makes a compact JWT of these claims, with a key that the gateway publishes. */
+/** Signs a compact JWT with these claims. The gateway publishes the key. */
 export type SignClaims = (claims: Readonly<Record<string, string | number>>) => Promise<string>;
 
 export interface Signing {
   readonly sign: SignClaims;
-  /** The gateway, as receivers know it. */
+  /** The issuer name of the gateway. */
   readonly issuer: string;
 }
 
 /**
- * The gateway's own proof, beside whatever the client configured: a JWT over the body's digest. It has a header to itself,
- * since `Authorization` is the client's.
+ * The header with the gateway's signature: a JWT over the digest of the body. It is a separate header, because
+ * `Authorization` holds the credentials that the client configured.
  */
 export const SIGNATURE_HEADER = 'X-A2A-Signature';
 const PROOF_SECONDS = 300;
 
 export interface Envelope {
-  /** The same at every attempt. */
+  /** The same for all attempts. */
   readonly id: string;
   readonly attempt: number;
   readonly push: QueuedPush;
@@ -48,10 +48,10 @@ export async function notificationHeaders(
       aud: new URL(target.url).origin,
       iat: seconds,
       exp: seconds + PROOF_SECONDS,
-      // A token is used once; the notification's own id is in `webhook-id`.
+      // Unique for each attempt. The id of the notification is in `webhook-id`.
       jti: `${id}.${attempt}.${seconds}`,
       taskId: push.task,
-      // Named as the first receivers of signed notifications know it, in hexadecimal.
+      // Name and hexadecimal format are those that existing receivers of signed notifications expect.
       request_body_sha256: createHash('sha256').update(body).digest('hex'),
     });
     headers.push(SIGNATURE_HEADER, proof);
@@ -59,7 +59,7 @@ export async function notificationHeaders(
   return headers;
 }
 
-/** As standard-webhooks has it. */
+/** The signature as defined by standard-webhooks. */
 export function webhookSignature(key: Buffer, id: string, seconds: number, body: Buffer): string {
   const mac = createHmac('sha256', key).update(`${id}.${seconds}.`).update(body).digest('base64');
   return `v1,${mac}`;

@@ -17,7 +17,7 @@ function setUp() {
 }
 
 describe('hosts', () => {
-  test('take so many at once; the others wait in line, and no other host with them', async () => {
+  test('take a limited number of deliveries at once; waiting deliveries do not delay other hosts', async () => {
     const { hosts } = setUp();
     expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
     expect(hosts.busy()).toEqual([A]);
@@ -30,7 +30,7 @@ describe('hosts', () => {
     expect(hosts.busy()).toEqual([]);
   });
 
-  test('are left alone after failures in a row, whoever waits is sent away', async () => {
+  test('are paused after failures in a row, and waiting deliveries are refused', async () => {
     const { clock, hosts, fail } = setUp();
     fail(2);
     expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
@@ -44,7 +44,7 @@ describe('hosts', () => {
     expect(hosts.busy()).toEqual([]);
   });
 
-  test('are asked once after a rest, and rest longer each time', () => {
+  test('get one delivery after a pause, and pauses grow', () => {
     const { clock, hosts, fail } = setUp();
     fail(3);
     for (const rest of [100, 200, 250, 250]) {
@@ -61,7 +61,7 @@ describe('hosts', () => {
     expect([hosts.enter(A), hosts.enter(A)]).toEqual([true, true]);
   });
 
-  test('a success in between starts the count anew', () => {
+  test('start the count again after a success', () => {
     const { hosts, fail } = setUp();
     fail(2);
     expect(hosts.enter(A)).toBe(true);
@@ -70,7 +70,7 @@ describe('hosts', () => {
     expect(hosts.busy()).toEqual([]);
   });
 
-  test('send everybody away when the sender closes', async () => {
+  test('refuse all waiting deliveries when the sender closes', async () => {
     const { hosts } = setUp();
     await hosts.enter(A);
     await hosts.enter(A);

@@ -1,15 +1,15 @@
 import { backoff } from '../../core/timing.js';
 
 /**
- * How much each receiving host is asked at once, and whether it is asked at all. A host that answers nothing but errors is
- * left alone for a while, then asked once; its neighbours in the queue never wait for it.
+ * Limits concurrent deliveries per receiving host. After repeated errors a host is paused; after the pause one delivery
+ * tests it. Deliveries to other hosts never wait for it.
  */
 export interface HostLimits {
   /** Deliveries to one host at the same time. */
   readonly perHost: number;
-  /** Failures in a row after which a host is left alone … */
+  /** Failures in a row after which a host is paused. */
   readonly failures: number;
-  /** … for so long at first, and twice as long each time it fails again. */
+  /** The first pause. It doubles with each further failure. */
   readonly restMs: number;
   readonly longestRestMs: number;
 }
@@ -19,12 +19,12 @@ interface Host {
   readonly waiting: ((entered: boolean) => void)[];
   /** Failures in a row. */
   failures: number;
-  /** How often in a row it was left alone. */
+  /** Pauses in a row. */
   rests: number;
   restsUntil: number;
 }
 
-/** Hosts that are remembered for having failed; the oldest is forgotten. */
+/** Maximum number of remembered hosts. The oldest is forgotten first. */
 const MOST_REMEMBERED = 10_000;
 
 export class Hosts {
@@ -35,14 +35,14 @@ export class Hosts {
     private readonly now: () => number,
   ) {}
 
-  /** Those that cannot take anything now. */
+  /** Hosts that accept no delivery at the moment. */
   busy(): string[] {
     const busy: string[] = [];
     for (const [origin, host] of this.known) if (host.active >= this.room(host) || this.rests(host)) busy.push(origin);
     return busy;
   }
 
-  /** Waits for a place; false when the host is to be left alone. */
+  /** Waits for a free place. False while the host is paused. */
   enter(origin: string): Promise<boolean> | boolean {
     let host = this.known.get(origin);
     if (!host) {
@@ -58,7 +58,7 @@ export class Hosts {
     return new Promise((resolve) => host.waiting.push(resolve));
   }
 
-  /** `answered` says whether the host did its part; undefined where it was not even asked. */
+  /** `answered` is true after a proper answer, false after a failure, and undefined where nothing was sent. */
   leave(origin: string, answered: boolean | undefined): void {
     const host = this.known.get(origin);
     if (!host) return;
@@ -82,7 +82,7 @@ export class Hosts {
     if (host.active === 0 && host.waiting.length === 0 && host.failures === 0) this.known.delete(origin);
   }
 
-  /** Nobody waits any more. */
+  /** Refuses all waiting deliveries. */
   close(): void {
     for (const host of this.known.values()) for (const resolve of host.waiting.splice(0)) resolve(false);
   }
@@ -91,7 +91,7 @@ export class Hosts {
     return host.restsUntil > this.now();
   }
 
-  /** After a rest one delivery finds out whether it has helped. */
+  /** The number of allowed deliveries. After a pause it is one, to test the host. */
   private room(host: Host): number {
     return host.failures >= this.limits.failures ? 1 : this.limits.perHost;
   }

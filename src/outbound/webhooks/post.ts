@@ -6,19 +6,19 @@ export interface Answered {
 }
 
 export interface Post {
-  /** The receiver's word, or why there is none. Its body is no part of it. */
+  /** The receiver's answer without its body, or the error. */
   readonly answer: Promise<Answered | { readonly error: string }>;
-  /** Resolves when the connection has nothing more to bring. */
+  /** Resolves when the body of the answer is read or the connection is closed. */
   readonly over: Promise<void>;
   abort(): void;
 }
 
-/** Of an answer's body so much is read for the sake of the connection, and then no more. */
+/** Maximum bytes of an answer's body that are read to keep the connection usable. */
 const BODY_LIMIT = 64 * 1024;
-/** … and for no longer than this. */
+/** Time limit for reading that body. */
 const DRAIN_MS = 1_000;
 
-/** Posts once, within `budgetMs` from the first look at the name to the status line. Follows nothing. */
+/** Posts once. `budgetMs` limits the time from name resolution to the status line. Follows no redirect. */
 export function post(
   client: Pick<HttpClient, 'request'>,
   url: string,
@@ -64,32 +64,32 @@ export function post(
           if (size > BODY_LIMIT) end('');
         },
         end: () => settle(''),
-        fail: ({ error }) => settle(said(error)),
+        fail: ({ error }) => settle(describeError(error)),
       },
     );
   } catch (error) {
-    settle(said(error));
+    settle(describeError(error));
   }
   return result;
 }
 
-/** The code alone where there is one: a message may tell of addresses that are nobody's business. */
-function said(error: unknown): string {
+/** The error code, where there is one: the message may contain internal addresses. */
+function describeError(error: unknown): string {
   if (!(error instanceof Error)) return 'the request could not be sent';
   const { code, name } = error as NodeJS.ErrnoException;
   if (name === 'EgressRefused') return `the host ${error.message}`;
   return typeof code === 'string' ? code : name;
 }
 
-/** Milliseconds, from seconds or a date; 0 where it says nothing. */
+/** Converts `Retry-After` (seconds or a date) to milliseconds; 0 for other values. */
 export function retryAfterMs(value: string | undefined, now: number): number {
   if (value === undefined) return 0;
   const given = value.trim();
-  // What is neither is nothing: the parser would make a date of almost any number.
+  // Checks the format first, because `Date.parse` accepts almost any number as a date.
   const date = /^[A-Z][a-z]+,? .*GMT$/.test(given) ? Date.parse(given) : Number.NaN;
   const ms = /^\d{1,9}$/.test(given) ? Number(given) * 1_000 : date - now;
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), LONGEST_WAIT) : 0;
 }
 
-/** Whatever a receiver asks for, it is asked again twice a day. */
+/** Maximum wait, whatever the receiver asks for. */
 const LONGEST_WAIT = 12 * 60 * 60 * 1000;

@@ -11,21 +11,21 @@ import { type Post, post, retryAfterMs } from './post.js';
 export interface WebhookSenderOptions {
   readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'giveUp' | 'release' | 'leaseMs'>;
   readonly pushes: Pick<PushNotifications, 'target' | 'attempted' | 'disable'>;
-  /** Refuses private addresses at the moment it connects; not the client that configured agents are reached with. */
+  /** An HTTP client that refuses private addresses when it connects. Not the client for configured agents. */
   readonly client: Pick<HttpClient, 'request'>;
-  /** Without it notifications carry no proof of the gateway's own. */
+  /** Without it, notifications carry no signature of the gateway. */
   readonly signing?: Signing;
   readonly log: Log;
-  /** The time of day that the queue goes by, and that receivers are told; that of this machine unless given. */
+  /** The clock of the queue, also used in headers. By default the clock of this machine. */
   readonly now?: () => number;
 }
 
 export interface WebhookLimits extends Partial<HostLimits> {
-  /** How often the queue is looked at when nobody says that there is something in it. */
+  /** Polling interval of the queue without a `nudge`. */
   readonly pollMs?: number;
-  /** From the connection to the status line. */
+  /** Time limit of a delivery, up to the status line. */
   readonly budgetMs?: number;
-  /** Deliveries at the same time, to all hosts. */
+  /** Maximum number of concurrent deliveries, to all hosts. */
   readonly atOnce?: number;
   /** How long `close` waits for deliveries that are under way. */
   readonly graceMs?: number;
@@ -45,8 +45,9 @@ const DEFAULTS = {
 } as const;
 
 /**
- * Delivers what is queued: at least once, in order per task and configuration, no host at the cost of another. Any
- * number of replicas may run one; what a dead one had claimed comes back when its lease ends.
+ * Delivers queued notifications at least once, in order per task and configuration. A slow host does not delay other
+ * hosts. Any number of replicas may run a sender. Notifications that a dead replica had claimed return to the queue
+ * when its lease ends.
  */
 export class WebhookSender {
   private readonly limits: Required<WebhookLimits>;
@@ -54,9 +55,9 @@ export class WebhookSender {
   private readonly now: () => number;
   private readonly underWay = new Set<Promise<void>>();
   private readonly posts = new Set<Post>();
-  /** What is claimed of each target, delivered or in line. */
+  /** Number of claimed notifications per target, waiting or being delivered. */
   private readonly claimed = new Map<string, number>();
-  /** Failures that are being written down, by lane. */
+  /** Failures that are being stored, by lane. */
   private readonly failing = new Map<string, Promise<void>>();
   private running: Promise<void> | undefined;
   private stopped = false;
@@ -76,13 +77,13 @@ export class WebhookSender {
     this.running ??= this.run();
   }
 
-  /** Something was queued. */
+  /** A notification was queued: look at the queue now. */
   nudge(): void {
     this.nudged = true;
     this.wake?.();
   }
 
-  /** Takes nothing new and lets what is under way come to its end; what takes too long is given back. */
+  /** Claims no more notifications and waits for those under way. Returns the rest to the queue after a time limit. */
   async close(): Promise<void> {
     this.stopped = true;
     this.wake?.();
@@ -111,7 +112,7 @@ export class WebhookSender {
     this.wake = undefined;
   }
 
-  /** Claims as much as there is room for, and begins to deliver it. */
+  /** Claims as many notifications as there are free places, and starts to deliver them. */
   private async take(): Promise<number> {
     const room = this.limits.atOnce - this.underWay.size;
     if (room <= 0) return 0;
@@ -124,12 +125,12 @@ export class WebhookSender {
       for (const delivery of claimed) this.begin(delivery, claimedAt);
       return claimed.length;
     } catch (error) {
-      this.options.log.warn({ err: error }, 'queued notifications could not be looked up; trying again');
+      this.options.log.warn({ err: error }, 'could not read the queue of notifications; trying again');
       return 0;
     }
   }
 
-  /** Targets that have enough in line: what waits too long would outlive its lease. */
+  /** Targets with enough waiting notifications. The lease of more notifications would end while they wait. */
   private full(): string[] {
     return [...this.claimed].flatMap(([target, count]) => (count >= this.limits.perHost ? [target] : []));
   }
@@ -139,16 +140,16 @@ export class WebhookSender {
     this.claimed.set(to, (this.claimed.get(to) ?? 0) + 1);
     const work = this.deliver(delivery, claimedAt)
       .catch((error: unknown) => {
-        // What is not settled comes back when its lease ends.
+        // The notification returns to the queue when its lease ends.
         const { id, target } = delivery;
-        this.options.log.warn({ err: error, notification: id, target }, 'a notification could not be settled');
+        this.options.log.warn({ err: error, notification: id, target }, 'could not store the result of a notification');
       })
       .finally(() => {
         this.underWay.delete(work);
         const left = this.claimed.get(to)! - 1;
         if (left > 0) this.claimed.set(to, left);
         else this.claimed.delete(to);
-        // The next of its lane has come first.
+        // The next notification of the lane can be claimed now.
         this.nudge();
       });
     this.underWay.add(work);
@@ -166,12 +167,12 @@ export class WebhookSender {
         await outbox.release(delivery, this.now() + this.limits.pollMs);
         return;
       }
-      // It has waited in line, and the configuration may be gone meanwhile.
+      // The configuration may have been deleted while the notification waited.
       target = await this.lookUp(delivery);
     }
     let answered: boolean | undefined;
     try {
-      // Somebody else may take it over while it is sent, and send the next one before this one arrives.
+      // With a lease that ends during the delivery, another replica could send the next notification before this one.
       const late = performance.now() - claimedAt > outbox.leaseMs - this.limits.budgetMs;
       if (target && (late || this.stopped)) await outbox.release(delivery);
       else if (target) answered = await this.send(delivery, target);
@@ -192,7 +193,7 @@ export class WebhookSender {
     return undefined;
   }
 
-  /** True where the host did its part, whatever it thinks of this notification. */
+  /** Returns true where the host works, even if it refuses this notification. */
   private async send(delivery: Delivery, target: PushTarget): Promise<boolean | undefined> {
     const { id, attempt, value } = delivery;
     const body = Buffer.from(value.body);
@@ -200,7 +201,7 @@ export class WebhookSender {
     try {
       headers = await notificationHeaders({ id, attempt, push: value, body }, target, this.now(), this.options.signing);
     } catch (error) {
-      this.options.log.warn({ err: error, notification: id }, 'a notification could not be signed');
+      this.options.log.warn({ err: error, notification: id }, 'could not sign a notification');
       await this.failed(delivery, 'the notification could not be signed', 0);
       return undefined;
     }
@@ -215,7 +216,7 @@ export class WebhookSender {
       }
       await this.settle(delivery, target, answer.status, answer.retryAfter);
       await sent.over;
-      // What is wrong with one URL says nothing about its neighbours on the same host.
+      // A 4xx status concerns one URL and not the host.
       return answer.status < 500;
     } finally {
       this.posts.delete(sent);
@@ -227,22 +228,22 @@ export class WebhookSender {
     if (status >= 200 && status < 300) {
       await outbox.ack(delivery.id);
       if (target.failures > 0) await pushes.attempted(delivery.value, true);
-      // The next of its lane need not wait until this connection is through with its body.
+      // The next notification of the lane need not wait for the body of this answer.
       this.nudge();
       return;
     }
     if (status === 410) {
-      // In this order: once this one is buried, the next of its lane can be claimed, and is sent unless it is disabled.
+      // Disable first: after `giveUp`, the next notification of the lane can be claimed and would be sent.
       await pushes.disable(delivery.value);
       await outbox.giveUp(delivery.id, 'HTTP 410: the receiver is gone');
       return;
     }
     const waits = status === 429 || status === 503;
-    // A redirect is a failure like any other: where it leads nobody has checked.
+    // A redirect counts as a failure, because its target is not checked.
     await this.failed(delivery, `HTTP ${status}`, waits ? retryAfterMs(after, this.now()) : 0);
   }
 
-  /** The next of its lane can be claimed before it is known what this failure means for it, and waits for that. */
+  /** Stores a failure. The next notification of the lane may be claimed meanwhile; it waits for the result. */
   private async failed(delivery: Delivery, error: string, wait: number): Promise<void> {
     const { lane } = delivery;
     const settled = this.fail(delivery, error, wait);
@@ -258,9 +259,9 @@ export class WebhookSender {
     const { outbox, pushes, log } = this.options;
     const { id, target, attempt, value } = delivery;
     const became = await outbox.fail(delivery, { error, retryAfterMs: wait });
-    log.warn({ notification: id, target, attempt, error, became }, 'a notification was not delivered');
+    log.warn({ notification: id, target, attempt, error, became }, 'could not deliver a notification');
     if (became !== 'lost') await pushes.attempted(value, false);
-    // All this time without a single success: whoever registered it has gone (S-53).
+    // No success in all attempts: the receiver no longer exists (S-53).
     if (became === 'dead') await pushes.disable(value);
   }
 }
