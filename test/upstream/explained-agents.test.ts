@@ -9,7 +9,7 @@ import { freePort } from '../support/services.js';
 type Answer = (req: IncomingMessage, res: ServerResponse) => unknown;
 
 const CARD = /\/\.well-known\/agent(-card)?\.json$/;
-const CHECK = 'check its URL, which is that of the agent or of its card';
+const CHECK = 'check its URL, which must be that of the agent or of its card';
 
 /** Shows a card, and answers messages as it is told. */
 const withCard =
@@ -32,8 +32,8 @@ const status =
 
 const FAILURES: Readonly<Record<string, { readonly answer?: Answer; readonly message: string }>> = {
   absent: { message: 'cannot be reached: connection refused; check that it runs, and the host and port of its URL' },
-  'not-found': { answer: status(404), message: `shows no agent card (HTTP 404); ${CHECK}` },
-  page: { answer: status(200, '<html>Welcome</html>'), message: `shows no agent card (no card); ${CHECK}` },
+  'not-found': { answer: status(404), message: `has no agent card (HTTP 404); ${CHECK}` },
+  page: { answer: status(200, '<html>Welcome</html>'), message: `has no agent card (no card); ${CHECK}` },
   unauthorized: {
     answer: withCard(status(401)),
     message: 'did not accept the gateway\'s credentials (HTTP 401); check "headers" of the agent in the configuration',
@@ -49,7 +49,7 @@ const FAILURES: Readonly<Record<string, { readonly answer?: Answer; readonly mes
   silent: { answer: withCard(() => {}), message: 'did not answer within 2 s; it may be busy or stuck' },
   'no-json': {
     answer: withCard(status(200, 'hello')),
-    message: 'answered with something that is no JSON-RPC response',
+    message: 'sent an answer that is not a JSON-RPC response',
   },
 };
 

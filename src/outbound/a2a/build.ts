@@ -19,17 +19,17 @@ import { RemoteAgent } from './remote-agent.js';
 import { type KeySetting, Signatures } from './signatures.js';
 import { WIRES } from './wires.js';
 
-/** One agent as configured. */
+/** The configuration of one agent. */
 export interface AgentSettings {
-  /** Its base URL, or the URL of its card. */
+  /** The base URL of the agent, or the URL of its card. */
   readonly url: string;
   readonly version: VersionSetting;
   readonly binding: BindingSetting;
-  /** The gateway's credentials for it. */
+  /** Headers with the gateway's credentials for the agent. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The URL of a forward proxy, or `none`; undefined where the environment decides. */
+  /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
   readonly proxy?: string | undefined;
-  /** TLS toward the configured origin; other origins that its card names see nothing of it. */
+  /** TLS settings for the configured origin. They are not used for other origins that the card names. */
   readonly tls: TlsSettings;
   readonly signatures: SignaturePolicy;
   /** A JSON Web Key Set: inline, a file, or a URL. */
@@ -38,18 +38,18 @@ export interface AgentSettings {
 }
 
 export interface AgentBuildOptions {
-  /** For URLs that a card supplies; it checks the addresses it dials. */
+  /** The HTTP client for URLs of a card. It checks the addresses that it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
-  /** Chooses the credential of every request; the headers of the configuration where it is left out. */
+  /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
-  /** Whether callers may read the URL of the agent in its failures. */
+  /** Whether errors for callers contain the URL of the agent. */
   readonly explains: boolean;
   readonly log: Log;
 }
 
-/** So many of an agent's largest events may wait for a slow reader. */
+/** Size of the buffer for a slow reader, as a multiple of the maximum size of an event. */
 const WAITING_EVENTS = 2;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentBuildOptions): Agent {

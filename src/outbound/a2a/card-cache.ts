@@ -13,7 +13,7 @@ export type SignaturePolicy = 'ignore' | 'verify' | 'require';
 export interface KnownCard {
   readonly fetched: FetchedCard;
   readonly facts: AgentFacts;
-  /** Extensions whose support the agent demands. */
+  /** Extensions that the agent requires. */
   readonly required: readonly string[];
 }
 
@@ -22,24 +22,24 @@ export interface CardCacheOptions {
   readonly source: Pick<CardSource, 'fetch'>;
   readonly signatures: Signatures;
   readonly policy: SignaturePolicy;
-  /** Stands in for a card where an agent has none but its version and binding are configured. */
+  /** Used instead of a card where the agent has none and its version and binding are configured. */
   readonly assumed: JsonObject | undefined;
 }
 
 export const UP: AgentHealth = { status: 'up' };
 
-/** Milliseconds between attempts to get a card: of a caller's, of our own, and at the least. */
+/** Milliseconds between attempts to fetch a card: for a caller, in the background, and the minimum. */
 const CALLER_WAIT = 5_000;
 const WAITS = { first: 250, longest: 30_000 };
 const LEAST_REFRESH = 30_000;
-/** A card just fetched is not fetched again because a call failed. */
+/** After a failed call, a card younger than this is not fetched again. */
 const JUST_NOW = 2_000;
 const RENEWAL = 3_000;
 
-/** What is known of an agent, asked for once however many want to know it, and kept up to date. */
+/** Caches the card of an agent. Concurrent requests share one fetch. Refreshes the card when it expires. */
 export class CardCache {
   current: KnownCard | undefined;
-  /** As of the last word from the agent, of whichever kind. */
+  /** The health of the agent after its last answer or failure of any kind. */
   health: AgentHealth = { status: 'unknown' };
   private loading: Promise<KnownCard> | undefined;
   private fetchedAt = 0;
@@ -51,12 +51,12 @@ export class CardCache {
 
   constructor(private readonly options: CardCacheOptions) {}
 
-  /** What is known, where it needs no look at the clock of the card's owner. */
+  /** The cached card, if it has not expired. */
   get fresh(): KnownCard | undefined {
     return this.current && this.current.fetched.staleAt > Date.now() ? this.current : undefined;
   }
 
-  /** What is known, if need be after asking. What is stale is still told, and asked for anew meanwhile (C-5). */
+  /** The card, fetched if unknown. An expired card is still returned, and refreshed in the background (C-5). */
   async get(): Promise<KnownCard> {
     if (this.current) {
       if (!this.fresh && !(this.failure && this.failure.until > Date.now())) this.load().catch(() => {});
@@ -66,10 +66,10 @@ export class CardCache {
     return this.load();
   }
 
-  /** Asks anew, because the agent seems to be another than it was; undefined where that was just done, or failed. */
+  /** Fetches the card again, because the agent seems to have changed. Undefined after a recent fetch or a failure. */
   async renew(): Promise<KnownCard | undefined> {
     if (Date.now() - this.fetchedAt < JUST_NOW && !this.loading) return undefined;
-    // A caller who has waited for a connection does not wait as long again for a card.
+    // A short time limit: the caller has already waited for a connection.
     return within(
       this.load().catch(() => undefined),
       RENEWAL,
@@ -108,7 +108,10 @@ export class CardCache {
       const wait = this.waits.next();
       this.failure = { error, until: Date.now() + Math.min(CALLER_WAIT, wait) };
       this.health = { status: 'down', detail: error instanceof Error ? error.message : String(error) };
-      this.options.context.log.debug({ agent: this.options.context.name, error }, 'no card of the agent');
+      this.options.context.log.debug(
+        { agent: this.options.context.name, error },
+        'could not fetch the card of the agent',
+      );
       this.later(wait);
       throw error;
     }
@@ -163,7 +166,7 @@ export class CardCache {
   private async verify(card: JsonObject): Promise<Verified> {
     if (this.options.policy !== 'ignore') return this.options.signatures.verify(card);
     return Array.isArray(card['signatures']) && card['signatures'].length > 0
-      ? { verdict: 'unverified', why: 'signatures are not looked at' }
+      ? { verdict: 'unverified', why: 'signatures are not checked' }
       : { verdict: 'unsigned' };
   }
 
@@ -173,11 +176,11 @@ export class CardCache {
       card = dialect(cardDialect(fetched.card)).readCard(fetched.card);
     } catch (error) {
       if (error instanceof ProtocolError) throw error;
-      throw invalidReply(this.options.context, 'shows a card that cannot be read');
+      throw invalidReply(this.options.context, 'has a card that cannot be read');
     }
     if (verdict === 'invalid') {
       const { name, log } = this.options.context;
-      log.warn({ agent: name, why }, "the signature of the agent's card is not good");
+      log.warn({ agent: name, why }, "the signature of the agent's card is not valid");
     }
     const { streaming, pushNotifications, extensions } = card.capabilities;
     const stream = streaming === true;

@@ -5,37 +5,37 @@ import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { connectionProblem } from '../mcp/context.js';
 
-/** What every exchange with one configured agent shares. */
+/** Shared by all exchanges with one configured agent. */
 export interface AgentContext {
   readonly name: string;
-  /** The URL of the configuration without secrets, where callers may read it (S25). */
+  /** The configured URL without secrets, where callers may see it (S25). */
   readonly place?: string | undefined;
   /** The credential of a caller's requests to this agent. */
   credential(caller: Caller): Credential | Promise<Credential>;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
-  /** Bytes of one event or whole reply, and of what of a stream waits to be read. */
+  /** Maximum bytes of one event or whole reply, and of the buffer of a stream. */
   readonly limits: { readonly event: number; readonly waiting: number };
   readonly log: Log;
 }
 
-/** The agent that an error is about. */
+/** The agent that an error names. */
 export type AgentRef = Pick<AgentContext, 'name' | 'place'>;
 
 /** The agent as the subject of a sentence. */
 export const subject = ({ name, place }: AgentRef): string =>
   `Agent "${name}"${place === undefined ? '' : ` at ${place}`}`;
 
-/** JSON that nests deeper than this stalls the parser before it says anything. */
+/** Maximum depth of JSON. Deeper JSON blocks the parser for too long. */
 export const DEPTH = 256;
 
-/** Nobody there, or nobody that may be reached: nothing was done. */
+/** The agent cannot be reached. Nothing was executed. */
 export const unavailable = (agent: AgentRef, why: string): ProtocolError =>
   new ProtocolError('upstream_unavailable', `${subject(agent)} cannot be reached: ${why}`, {
     outcome: 'not_executed',
     data: { agent: agent.name },
   });
 
-/** The credential of a caller's next request: at once, where it is at hand. Nothing is sent where there is none. */
+/** The credential of a caller's next request, without a delay where it is known. Without one, nothing is sent. */
 export function credentialOf(context: AgentContext, caller: Caller): Credential | Promise<Credential> {
   try {
     const given = context.credential(caller);
@@ -55,7 +55,7 @@ const withoutCredential = (name: string, error: unknown): ProtocolError =>
         data: { agent: name },
       });
 
-/** It was there when the request left, and then no more. */
+/** The connection broke after the request was sent. */
 export const lost = (agent: AgentRef, why: string): ProtocolError =>
   new ProtocolError('upstream_unavailable', `${subject(agent)} did not finish its answer: ${why}`, {
     outcome: 'unknown',
@@ -78,7 +78,7 @@ export const invalidReply = (agent: AgentRef, why: string): ProtocolError =>
 export const untrusted = (agent: AgentRef, verdict: SignatureVerdict, why: string | undefined): ProtocolError =>
   new ProtocolError(
     'upstream_unavailable',
-    `${subject(agent)} is refused: its card must be signed, and is ${verdict}${why === undefined ? '' : ` (${why})`}`,
+    `${subject(agent)} is refused: its card must have a valid signature, but is ${verdict}${why === undefined ? '' : ` (${why})`}`,
     { outcome: 'not_executed', data: { agent: agent.name } },
   );
 
@@ -87,7 +87,7 @@ export const problemOf = (error: Error): string =>
   error.name === 'EgressRefused' ? `its address ${error.message}` : connectionProblem(error);
 
 /**
- * The endpoint is not where, or not what, the card says: nothing was done, and another interface or a newer card may
- * help (C-4, C-5).
+ * The URL of the card has no A2A endpoint, or one of another kind. Nothing was executed, and another interface or a
+ * newer card may work (C-4, C-5).
  */
 export class Misplaced extends ProtocolError {}

@@ -1,4 +1,4 @@
-/** Two callers with credentials of their own at one agent, by every binding. */
+/** Two callers with different credentials at one agent, over every binding. */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
 import { tokenOfCaller } from '../../../test/support/callers.js';
@@ -13,10 +13,10 @@ afterEach(() => stage.close());
 
 const as = (subject: string): Caller => ({ ...GATEWAY, principal: principalOf({ subject }) });
 
-/** One request as the agent saw it: the credential, and the connection. */
+/** One request as received by the agent: its credential and its connection. */
 type Seen = readonly [authorization: string | undefined, connection: unknown];
 
-/** An agent of one binding that remembers its requests. */
+/** An agent with one binding that records its requests. */
 async function serve(
   binding: 'JSONRPC' | 'HTTP+JSON' | 'GRPC',
 ): Promise<{ url: string; calls: Seen[]; cards: Seen[] }> {
@@ -96,7 +96,7 @@ it.each([
     'Link your account first',
   ],
   ['any other error', new Error('connect ECONNREFUSED 10.0.0.1'), 'no credential could be obtained'],
-])('a caller without a credential hears of it: %s', async (_, error, words) => {
+])('a caller without a credential gets an error: %s', async (_, error, words) => {
   const { url, calls } = await serve('JSONRPC');
   const credentials: Credentials = {
     for: ({ principal }, { configured }) => {

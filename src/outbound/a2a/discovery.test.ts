@@ -6,7 +6,7 @@ import { baseOf, cardPlaces } from './discovery.js';
 const stage = new Stage();
 afterEach(() => stage.close());
 
-describe('C-6 where a card is looked for', () => {
+describe('C-6 the search for a card', () => {
   it('takes a base URL or the URL of a card', () => {
     expect(baseOf('https://a.example/x/.well-known/agent-card.json')).toBe('https://a.example/x');
     expect(baseOf('https://a.example/.well-known/agent.json')).toBe('https://a.example');
@@ -14,7 +14,7 @@ describe('C-6 where a card is looked for', () => {
     expect(baseOf('https://a.example/x/')).toBe('https://a.example/x');
   });
 
-  it('asks the given URL first, then beneath it, then at its origin', () => {
+  it('tries the given URL first, then paths below it, then paths at its origin', () => {
     expect(cardPlaces('https://a.example/x')).toEqual([
       'https://a.example/x',
       'https://a.example/x/.well-known/agent-card.json',
@@ -38,7 +38,7 @@ describe('C-6 where a card is looked for', () => {
     ['/team/one', '/.well-known/agent-card.json'],
     ['/cards/mine.json', '/cards/mine.json'],
     ['/cards/mine', '/cards/mine'],
-  ])('finds the card of %s at %s, and comes back to it', async (given, place) => {
+  ])('finds the card of %s at %s, and remembers the URL', async (given, place) => {
     const server = await stage.server(({ path }, response, { url }) => {
       if (path === place) json(response, card([{ url: `${url}/rpc` }]), 200, { 'cache-control': 'max-age=0' });
       else json(response, { hello: 'world' }, path.endsWith('agent.json') ? 200 : 404);
@@ -50,14 +50,14 @@ describe('C-6 where a card is looked for', () => {
     expect(agent.health().status).toBe('up');
   });
 
-  it('C-1 names the newest version and sends the credentials of the configuration', async () => {
+  it('C-1 sends the newest version and the configured credentials', async () => {
     const server = await stage.server((_, response, { url }) => json(response, card([{ url }])));
     await stage.agent(server.url, { headers: { 'X-API-Key': 'k' } }).facts();
     expect(server.asked[0]!.headers['a2a-version']).toBe('1.0');
     expect(server.asked[0]!.headers['x-api-key']).toBe('k');
   });
 
-  it('is not led elsewhere', async () => {
+  it('follows no redirect', async () => {
     const other = await stage.server((_, response, { url }) => json(response, card([{ url }])));
     const server = await stage.server((_, response) => response.writeHead(302, { location: other.url }).end());
     await expect(stage.agent(server.url).facts()).rejects.toMatchObject({ reason: 'upstream_unavailable' });
@@ -72,8 +72,8 @@ describe('C-6 where a card is looked for', () => {
   });
 });
 
-describe('C-5 a card that is known', () => {
-  it('is asked for anew with its ETag, and tells when it has changed', async () => {
+describe('C-5 a known card', () => {
+  it('is fetched again with its ETag, and a change is detected', async () => {
     let version = 'one';
     const server = await stage.server(({ path, headers }, response, { url }) => {
       if (path === '/rpc') return json(response, { jsonrpc: '2.0', id: 1, result: { task: TASK } });
@@ -89,7 +89,7 @@ describe('C-5 a card that is known', () => {
     await agent.facts();
     expect(changes).toBe(1);
     await sleep(2_100);
-    // The endpoint is gone: the card is asked again, which has not changed, so there is nothing to be done.
+    // The endpoint no longer exists. The card is fetched again and has not changed, so the call fails.
     await expect(agent.send(CALLER, saying('a'), exchange())).rejects.toMatchObject({ reason: 'upstream_unavailable' });
     expect(server.cards.at(-1)!.headers['if-none-match']).toBe('"one"');
     expect(changes).toBe(1);
@@ -100,7 +100,7 @@ describe('C-5 a card that is known', () => {
     expect(changes).toBe(2);
   });
 
-  it('is fetched once for many who ask at the same time', async () => {
+  it('is fetched once for concurrent requests', async () => {
     const server = await stage.server(async (_, response, { url }) => {
       await sleep(30);
       json(response, card([{ url }]));
@@ -111,7 +111,7 @@ describe('C-5 a card that is known', () => {
   });
 });
 
-describe('C-16 cards that are not quite right', () => {
+describe('C-16 cards with mistakes', () => {
   it.each([
     [
       "an SDK's own classes",
@@ -128,7 +128,7 @@ describe('C-16 cards that are not quite right', () => {
   });
 
   it.each([
-    ['a version that is not named means 0.2', { capabilities: {} }, 'message/send'],
+    ['a missing version means 0.2', { capabilities: {} }, 'message/send'],
     [
       'authentication without schemes means 0.1',
       { capabilities: {}, authentication: { schemes: ['Bearer'] } },
@@ -145,7 +145,7 @@ describe('C-16 cards that are not quite right', () => {
       'SendMessage',
     ],
     [
-      'bindings that nobody knows come after',
+      'unknown bindings come last',
       {
         supportedInterfaces: [
           { url: 'x:1', protocolBinding: 'https://b.example/quic', protocolVersion: '1.0' },

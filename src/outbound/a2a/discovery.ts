@@ -10,17 +10,17 @@ import { tryJson } from './reply.js';
 const CARD = '/.well-known/agent-card.json';
 const OLD_CARD = '/.well-known/agent.json';
 
-/** Milliseconds for one address, and for all of them: a caller is told within 15 s that an agent is not there. */
+/** Time limits for one address and for all of them. A caller learns within 15 s that an agent cannot be reached. */
 const ONE_FETCH = 5_000;
 const ALL_FETCHES = 12_000;
 const CARD_LIMIT = 1024 * 1024;
 
-/** How long a card is good that does not say, and the least and most that one may say. */
+/** Default, minimum and maximum lifetime of a card. */
 const MAX_AGE = 300_000;
 const LEAST_AGE = 10_000;
 const MOST_AGE = 24 * 3_600_000;
 
-/** A card as it came. */
+/** A card as received. */
 export interface FetchedCard {
   readonly url: string;
   readonly text: string;
@@ -30,10 +30,10 @@ export interface FetchedCard {
   readonly staleAt: number;
 }
 
-/** No card at any of the addresses, though somebody answers there. */
+/** A server answers, but has no card at any of the addresses. */
 export class NoCard extends ProtocolError {}
 
-/** The URL beneath which an agent's interfaces and cards stand, whether it was given as that or as the card's own. */
+/** The base URL of an agent, from its base URL or from the URL of its card. */
 export function baseOf(url: string): string {
   const base = new URL(url);
   base.hash = '';
@@ -49,8 +49,8 @@ export function baseOf(url: string): string {
 }
 
 /**
- * Where a card may be (C-6): the URL as it was given, then the well-known places beneath it and those of its origin.
- * The root of an origin is a card least likely of all, so it comes last.
+ * The URLs where a card may be (C-6): the given URL, then the well-known paths below it and those of its origin. The
+ * root of an origin comes last, because it is the least likely place.
  */
 export function cardPlaces(url: string): string[] {
   const given = new URL(url);
@@ -63,7 +63,7 @@ export function cardPlaces(url: string): string[] {
   return [...new Set(places)];
 }
 
-/** Finds an agent's card and keeps to the place where it was found. */
+/** Finds an agent's card and remembers its URL. */
 export class CardSource {
   private found: string | undefined;
 
@@ -73,7 +73,7 @@ export class CardSource {
     private readonly url: string,
   ) {}
 
-  /** The card, or the one before where it has not changed (C-5). Throws `upstream_unavailable`. */
+  /** Fetches the card. Returns `before` if the card has not changed (C-5). Throws `upstream_unavailable`. */
   async fetch(before?: FetchedCard): Promise<FetchedCard> {
     const until = Date.now() + ALL_FETCHES;
     if (this.found !== undefined) {
@@ -83,7 +83,8 @@ export class CardSource {
     const answers: string[] = [];
     for (const place of cardPlaces(this.url)) {
       if (place === this.found) continue;
-      if (Date.now() >= until) throw unavailable(this.context, 'its card took too long; it may be busy or stuck');
+      if (Date.now() >= until)
+        throw unavailable(this.context, 'fetching its card took too long; it may be busy or stuck');
       const card = await this.tryPlace(place, undefined, until, answers);
       if (!card) continue;
       this.found = place;
@@ -91,8 +92,8 @@ export class CardSource {
     }
     throw new NoCard(
       'upstream_unavailable',
-      `${subject(this.context)} shows no agent card (${[...new Set(answers)].join(', ') || 'nothing was found'}); ` +
-        'check its URL, which is that of the agent or of its card',
+      `${subject(this.context)} has no agent card (${[...new Set(answers)].join(', ') || 'nothing was found'}); ` +
+        'check its URL, which must be that of the agent or of its card',
       { outcome: 'not_executed', data: { agent: this.context.name } },
     );
   }
@@ -108,7 +109,7 @@ export class CardSource {
       reply = await this.get(place, before, until);
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
-      // Who cannot be reached at one address cannot at the next; who hangs or talks nonsense at one may not.
+      // A failed connection fails for all addresses. A timeout or an invalid answer may concern only this address.
       if (error.detail.outcome === 'not_executed') throw error;
       answers.push(error.reason === 'upstream_timeout' ? 'no answer' : 'no card');
       return undefined;
@@ -150,7 +151,7 @@ export class CardSource {
   }
 }
 
-/** JSON with a name is not yet a card. */
+/** Requires more than a name, because other JSON documents have one too. */
 const isCard = (card: JsonObject): boolean =>
   typeof card['name'] === 'string' &&
   ['supportedInterfaces', 'supported_interfaces', 'url', 'skills', 'capabilities'].some(

@@ -1,8 +1,8 @@
 import type { Abortable } from '../http/index.js';
 
 /**
- * Events between an agent's stream and whoever reads them. A reader that is slower than the agent holds the agent up
- * instead of filling memory; one that leaves lets go of the stream.
+ * A bounded queue between an agent's stream and its reader. A slow reader pauses the stream instead of filling memory.
+ * A reader that stops closes the stream.
  */
 export class EventQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefined> {
   private readonly waiting: { readonly item: T; readonly bytes: number }[] = [];
@@ -13,7 +13,7 @@ export class EventQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefin
   private stream: Abortable | undefined;
   private paused = false;
 
-  /** `limit` bounds the bytes that wait to be read. */
+  /** `limit` is the maximum number of unread bytes. */
   constructor(private readonly limit: number) {}
 
   open(stream: Abortable): void {
@@ -32,7 +32,7 @@ export class EventQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefin
     this.tell();
   }
 
-  /** No more comes; what waits can still be read. */
+  /** Ends the queue. Unread events can still be read. */
   end(): void {
     this.over = true;
     this.tell();
@@ -57,7 +57,7 @@ export class EventQueue<T> implements AsyncIterable<T>, AsyncIterator<T, undefin
     });
   }
 
-  /** Resolves once there is a first event, with true, or none will come; throws what kept it from coming. */
+  /** Resolves with true at the first event and with false at an end without events. Throws the error of the stream. */
   async started(): Promise<boolean> {
     while (this.waiting.length === 0) {
       if (this.failure) throw this.failure;

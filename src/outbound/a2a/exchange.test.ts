@@ -17,13 +17,15 @@ function callTo(url: string): HttpCall {
 }
 
 describe('the reply of an agent', () => {
-  it('weighs little more than its bytes where each is a chunk, and comes whole', { timeout: 60_000 }, async () => {
+  it('needs little more memory than its bytes with one byte per chunk, and arrives complete', {
+    timeout: 60_000,
+  }, async () => {
     const size = 500_000;
     let held = 0;
     const server = await rawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n');
       byteByByte(socket, 'x'.repeat(size), () => {
-        // All but what is still in the system's hands was read by now.
+        // By now all bytes are read except those in buffers of the operating system.
         setTimeout(() => {
           held = bytesHeld() - empty;
           socket.write('0\r\n\r\n');
@@ -37,7 +39,7 @@ describe('the reply of an agent', () => {
     expect(reply?.body.toString()).toBe('x'.repeat(size));
   });
 
-  it('is a stream also where its type is written large', async () => {
+  it('is a stream also where its content type has capital letters', async () => {
     const server = await rawServer((socket) =>
       socket.end('HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream\r\n\r\ndata: 1\n\n'),
     );

@@ -15,16 +15,16 @@ import {
 import { Deadline } from '../mcp/deadline.js';
 import { type AgentRef, invalidReply, lost, problemOf, timedOut, unavailable } from './context.js';
 
-/** One request as it goes on the wire, and how long and how much its reply may be. */
+/** One HTTP request, with the limits for the time and the size of its reply. */
 export interface HttpCall extends HttpRequest {
   readonly http: HttpClient;
   readonly target: HttpTarget;
-  /** The agent, as its errors name it. */
+  /** The agent, for errors. */
   readonly agent: AgentRef;
-  /** Milliseconds of silence, and milliseconds at all. */
+  /** Maximum milliseconds without data, and in total. */
   readonly idle: number;
   readonly total: number;
-  /** Bytes of one event or of the whole reply. */
+  /** Maximum bytes of one event or of the whole reply. */
   readonly limit: number;
   readonly cancellation?: Cancellation;
 }
@@ -35,9 +35,9 @@ export interface WholeReply {
   readonly body: Buffer;
 }
 
-/** Hears of an event stream. `end` or `fail` comes last. */
+/** Receives an event stream. `end` or `fail` comes last. */
 export interface EventSink {
-  /** Called before anything else, with how to let go of the stream. */
+  /** Called first, with the handle that closes the stream. */
   open(stream: Abortable): void;
   event(name: string, data: Buffer): void;
   end(): void;
@@ -46,7 +46,8 @@ export interface EventSink {
 
 /**
  * Sends a request. Resolves with the whole reply or, where it is an event stream and there is a `sink` for one, with
- * undefined as soon as the stream begins. Rejects with a `ProtocolError` that says whether anything may have been done.
+ * undefined as soon as the stream begins. Rejects with a `ProtocolError` that says whether anything may have been
+ * executed.
  */
 export function exchange(call: HttpCall, sink?: EventSink): Promise<WholeReply | undefined> {
   if (call.cancellation?.cancelled) return Promise.reject(cancelled('not_executed'));
@@ -80,7 +81,7 @@ class Running implements HttpReply, Abortable {
     if (this.over) this.finish();
   }
 
-  /** Nobody reads on. What the agent does goes on. */
+  /** Stops reading. The task of the agent continues. */
   abort(): void {
     if (this.over) return;
     this.finish();
@@ -112,7 +113,7 @@ class Running implements HttpReply, Abortable {
     if (status >= 300 || !isEventStream(headerOf(headers, 'content-type'))) return;
     const { sink } = this;
     if (!sink) {
-      this.stop(invalidReply(this.call.agent, 'answered with a stream where there is none to be had'));
+      this.stop(invalidReply(this.call.agent, 'answered with a stream to a request that allows none'));
       return;
     }
     this.reader = new SseReader(
@@ -138,7 +139,7 @@ class Running implements HttpReply, Abortable {
       }
       return;
     }
-    // Most replies come in one piece and are over then.
+    // Most replies have only one chunk and need no extension.
     if (this.size > 0) this.deadline.extend();
     this.size += chunk.length;
     if (this.size > this.call.limit) this.stop(this.tooLarge());
@@ -164,7 +165,7 @@ class Running implements HttpReply, Abortable {
   }
 
   pause(): void {
-    // The agent is not silent, it is held up.
+    // The stream is paused, so the silence is not that of the agent.
     this.deadline.clear();
     this.http.pause?.();
   }

@@ -4,26 +4,26 @@ import { type ChannelCredentials, credentials } from '@grpc/grpc-js';
 import type { Egress } from '../egress.js';
 import { type HttpClientOptions, isPem, type ProxyRule } from '../http/index.js';
 
-/** Where a gRPC interface is, from what a card writes: `host:port`, or a URL in older cards. */
+/** The address of a gRPC interface. Cards have `host:port`, older cards a URL. */
 export interface GrpcTarget {
   readonly host: string;
   readonly port: number;
   readonly secure: boolean;
 }
 
-/** Throws where the text names no host: schemes of resolvers, such as `unix:` or `xds:`, are not for cards to choose. */
+/** Throws where the text has no host and port. Cards may not use resolver schemes such as `unix:` or `xds:`. */
 export function grpcTarget(text: string): GrpcTarget {
   const scheme = /^(https?|grpcs?):\/\//i.exec(text)?.[1]?.toLowerCase();
   const rest = scheme === undefined ? text : text.slice(text.indexOf('://') + 3);
   const match = /^(?:\[([0-9a-f:.%]+)\]|([a-z0-9._-]+))(?::(\d{1,5}))?\/?$/i.exec(rest);
   const host = match?.[1] ?? match?.[2];
-  if (host === undefined) throw new TypeError(`"${text}" names no host and port`);
+  if (host === undefined) throw new TypeError(`"${text}" has no host and port`);
   const named = scheme === undefined ? undefined : scheme === 'https' || scheme === 'grpcs';
   const port = match?.[3] === undefined ? (named === false ? 80 : 443) : Number(match[3]);
   return { host, port, secure: named ?? !isNear(host) };
 }
 
-/** A bare address says nothing of TLS: it is expected of everything but machines of one's own network. */
+/** Whether an address without a scheme is in the local network. All other addresses must use TLS. */
 function isNear(host: string): boolean {
   if (isIP(host) === 0) return host === 'localhost' || !host.includes('.');
   return /^(127\.|10\.|192\.168\.|172\.(1[6-9]|2\d|3[01])\.|::1$|f[cd])/i.test(host);
@@ -36,8 +36,8 @@ export interface Dial {
 }
 
 /**
- * The address to dial: with an egress policy, one that was checked, under the name it was found by. TLS and proxy are
- * those of the HTTP client for the same place.
+ * Prepares the address to dial. With an egress policy it is a checked address, with the original name for TLS. TLS and
+ * proxy settings are those of the HTTP client for the same address.
  */
 export async function dial(
   target: GrpcTarget,
@@ -72,7 +72,7 @@ function secureChannel(tls: HttpClientOptions['tls']): ChannelCredentials {
   return credentials.createSsl(pem(tls?.ca), pem(tls?.key), pem(tls?.cert));
 }
 
-/** The library speaks plain HTTP to a proxy, and nothing else. */
+/** The gRPC library supports only proxies with plain HTTP. */
 function tunnelBy(
   rule: ProxyRule | undefined,
   origin: string,
@@ -80,7 +80,7 @@ function tunnelBy(
   const proxy = rule?.(origin);
   if (!proxy) return undefined;
   const { protocol, hostname, port } = new URL(proxy.origin);
-  if (protocol !== 'http:') throw new TypeError('gRPC goes through proxies with an http:// URL only');
+  if (protocol !== 'http:') throw new TypeError('gRPC supports only proxies with an http:// URL');
   const [, basic] = /^Basic (.*)$/.exec(proxy.headers[1] ?? '') ?? [];
   return {
     address: `${hostname}:${port || 80}`,

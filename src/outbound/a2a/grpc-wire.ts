@@ -20,10 +20,10 @@ import type { Wire, WireOptions } from './wire.js';
 
 const asIs = (bytes: Buffer): Buffer => bytes;
 
-/** Connections to one agent that are kept for credentials; the one that was not used for longest is left. */
-const MOST_CLIENTS = 64;
+/** Maximum number of connections to one agent, one per credential. The least recently used one is closed. */
+const MAX_CLIENTS = 64;
 
-/** Statuses as HTTP has them, for errors that say no more than their status. */
+/** The HTTP statuses of gRPC statuses, for errors without details. */
 const HTTP_STATUS: Readonly<Record<number, number>> = {
   [status.INVALID_ARGUMENT]: 400,
   [status.NOT_FOUND]: 404,
@@ -37,11 +37,11 @@ const HTTP_STATUS: Readonly<Record<number, number>> = {
   [status.UNAUTHENTICATED]: 401,
 };
 
-/** gRPC, in both protos. */
+/** gRPC, for both versions of the protocol buffers. */
 export class GrpcWire implements Wire {
   private readonly service: GrpcService;
   private readonly dialect: Dialect;
-  /** The connections, by the keys of the credentials that use them; the one used last stands last. */
+  /** The connections by credential key, in order of their last use. */
   private readonly clients = new Map<string, Promise<Client>>();
 
   constructor(private readonly options: WireOptions) {
@@ -60,18 +60,18 @@ export class GrpcWire implements Wire {
       });
     this.clients.set(key, client);
     const [oldest] = this.clients.keys();
-    if (this.clients.size > MOST_CLIENTS && oldest !== undefined) this.leave(oldest);
+    if (this.clients.size > MAX_CLIENTS && oldest !== undefined) this.leave(oldest);
     return client;
   }
 
-  /** No more calls begin on a connection; those that run may end. */
+  /** Closes a connection after its running calls. */
   private leave(key: string): void {
     const client = this.clients.get(key);
     this.clients.delete(key);
     void client?.then((each) => each.close()).catch(() => {});
   }
 
-  /** `apart` where no other client may use the same connection: the library shares connections between its clients. */
+  /** `apart` gives the client its own connection. By default the library shares connections between clients. */
   private async connect(apart: boolean): Promise<Client> {
     const { url, egress, context, http } = this.options;
     const { address, credentials, options } = await dial(grpcTarget(url), egress, http.options);
@@ -82,7 +82,7 @@ export class GrpcWire implements Wire {
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc.enable_http_proxy': 0,
-      // Nothing is sent twice by the transport: whether a call may be is not its to know (rule 6).
+      // The transport must not repeat calls: it does not know which calls may be repeated (rule 6).
       'grpc.enable_retries': 0,
     });
   }
@@ -194,7 +194,7 @@ export class GrpcWire implements Wire {
       return this.service.codec.decode(response, bytes);
     } catch (error) {
       if (error instanceof ProtoSyntaxError)
-        throw invalidReply(this.options.context, `answered with something unreadable: ${error.message}`);
+        throw invalidReply(this.options.context, `sent an answer that cannot be read: ${error.message}`);
       throw error;
     }
   }
@@ -215,7 +215,7 @@ export class GrpcWire implements Wire {
       if (code === status.DEADLINE_EXCEEDED) return timedOut(context, context.timeouts.call);
       if (code === status.CANCELLED)
         return new ProtocolError('cancelled', 'The request was cancelled', { outcome: 'unknown' });
-      // Whether anything was sent stands only in the words.
+      // Only the text of the error shows whether anything was sent.
       if (code === status.UNAVAILABLE) {
         return /no connection established|ECONNREFUSED|ENOTFOUND|name resolution/i.test(message)
           ? unavailable(context, problemOf(Object.assign(new Error(message), { code: refusedCode(message) })))
@@ -233,6 +233,6 @@ export class GrpcWire implements Wire {
   }
 }
 
-/** The library tells the cause of a failed connection in words only. */
+/** Finds the cause of a failed connection in the text of the error: the library has no code for it. */
 const refusedCode = (message: string): string =>
   /ENOTFOUND|name resolution/i.test(message) ? 'ENOTFOUND' : 'ECONNREFUSED';

@@ -2,8 +2,10 @@ import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/credentials.js';
 import type { RequestFormat } from '../../protocol/a2a/request-format.js';
 
-/** What of a caller's request never goes to an agent, whoever may have put it among the headers to forward (§3.11). */
-const KEPT_BACK = new Set([
+/**
+ * Headers of a caller's request that are never forwarded to an agent, whatever the list of forwarded headers (§3.11).
+ */
+const NEVER_FORWARDED = new Set([
   'authorization',
   'proxy-authorization',
   'cookie',
@@ -23,7 +25,7 @@ const KEPT_BACK = new Set([
   'x-a2a-extensions',
 ]);
 
-/** What every request of one kind with one credential to one interface has: flat pairs, made once. */
+/** The constant headers of requests of one kind, with one credential, to one interface. Flat pairs, built once. */
 export function standingHeaders(
   credential: Credential,
   format: RequestFormat,
@@ -32,7 +34,7 @@ export function standingHeaders(
   return [...own, ...credential.headers, ...(format.named === undefined ? [] : ['A2A-Version', format.named])];
 }
 
-/** The headers of one request: those of the credential win over what is forwarded. */
+/** The headers of one request. Headers of the credential win over forwarded headers. */
 export function withExchange(
   standing: readonly string[],
   credential: Credential,
@@ -45,7 +47,8 @@ export function withExchange(
   if (exchange.extensions.length > 0) headers.push(format.extensions, exchange.extensions.join(', '));
   for (const name of names) {
     const lower = name.toLowerCase();
-    if (KEPT_BACK.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(credential.headers, lower)) continue;
+    if (NEVER_FORWARDED.has(lower) || lower.startsWith('x-forwarded-') || isConfigured(credential.headers, lower))
+      continue;
     headers.push(name, exchange.forward[name]!);
   }
   return headers;

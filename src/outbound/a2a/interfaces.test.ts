@@ -19,8 +19,8 @@ const shown = (found: ReturnType<typeof candidates>): string[] =>
 
 const RPC = { jsonrpc: '2.0', id: 1, result: { task: TASK } };
 
-describe('C-2 C-3 which interface is called', () => {
-  it('is the first of the card that there is a wire for', () => {
+describe('C-2 C-3 the called interface', () => {
+  it('is the first one of the card with a supported binding', () => {
     const both = card([
       { url: '10.0.0.5:5000', protocolBinding: 'GRPC' },
       { url: 'http://10.0.0.5:4000/rest', protocolBinding: 'HTTP+JSON' },
@@ -33,7 +33,7 @@ describe('C-2 C-3 which interface is called', () => {
     expect(shown(candidates(both, choice({ binding: 'jsonrpc' })))).toEqual(['JSONRPC 1.0 http://10.0.0.5:4000/rpc']);
   });
 
-  it('is what the configuration says, card or no card', () => {
+  it('is the configured one, with or without a card', () => {
     const one = card([{ url: 'http://10.0.0.5:4000/rpc' }]);
     expect(shown(candidates(one, choice({ version: '0.3' })))).toEqual(['JSONRPC 0.3 http://10.0.0.5:4000/rpc']);
     expect(shown(candidates(one, choice({ binding: 'rest' })))).toEqual(['HTTP+JSON 1.0 http://10.0.0.5:4000/agent']);
@@ -46,11 +46,11 @@ describe('C-2 C-3 which interface is called', () => {
     ['http://192.168.1.1/admin', 'http://10.0.0.5:4000/admin'],
     ['http://169.254.169.254/latest', 'http://10.0.0.5:4000/latest'],
     ['file:///etc/passwd', 'http://10.0.0.5:4000/etc/passwd'],
-  ])('C-16 takes %s for the configured origin', (url, meant) => {
+  ])('C-16 replaces %s by the configured origin', (url, meant) => {
     expect(shown(candidates(card([{ url }]), choice()))).toEqual([`JSONRPC 1.0 ${meant}`]);
   });
 
-  it('is a public one only after it was checked, and never in the clear where https was configured', () => {
+  it('is a public one only after a check, and never unencrypted where https is configured', () => {
     expect(shown(candidates(card([{ url: 'https://api.example/x' }]), choice()))).toEqual([
       'JSONRPC 1.0 https://api.example/x (checked)',
       'JSONRPC 1.0 http://10.0.0.5:4000/x',
@@ -60,7 +60,7 @@ describe('C-2 C-3 which interface is called', () => {
     ).toEqual(['JSONRPC 1.0 https://agent.example/x']);
   });
 
-  it('C-2 goes with the tenant of the interface and no other', async () => {
+  it('C-2 gets the tenant of the interface and no other', async () => {
     const server = await stage.server(({ path }, response, { url }) =>
       path.startsWith('/.well-known')
         ? json(response, card([{ url: `${url}/rpc`, tenant: 'acme' }]))
@@ -107,7 +107,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls.map(({ path }) => path)).toEqual(['/gone', '/rpc', '/rpc']);
   });
 
-  it('where one turns out to resolve to a private address', async () => {
+  it('where the name of one resolves to a private address', async () => {
     const server = await stage.server(({ path }, response) =>
       path.startsWith('/.well-known')
         ? json(response, card([{ url: 'https://public.example/rpc' }]))
@@ -122,7 +122,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls.map(({ path }) => path)).toEqual(['/rpc']);
   });
 
-  it('where the agent does not speak the version that its card says', async () => {
+  it('where the agent does not support the version of its card', async () => {
     const server = await stage.server(({ path, body }, response, { url }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/rpc` }]));
       const { id, method } = body;
@@ -150,7 +150,7 @@ describe('C-4 another interface is tried', () => {
     expect(value.message?.messageId).toBe('m');
   });
 
-  it('never where the agent may have begun', async () => {
+  it('never where the agent may have executed the call', async () => {
     const server = await stage.server(({ path }, response, { url }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/a` }, { url: `${url}/b` }]));
       response.destroy();
@@ -162,7 +162,7 @@ describe('C-4 another interface is tried', () => {
     expect(server.calls).toHaveLength(1);
   });
 
-  it('not even the same one, unless the call only reads', async () => {
+  it('only for reading calls at the same interface', async () => {
     const server = await stage.server(({ path, body }, response, { url, calls }) => {
       if (path.startsWith('/.well-known')) return json(response, card([{ url: `${url}/a` }]));
       if (calls.length % 2 === 1) response.destroy();

@@ -15,25 +15,25 @@ export const BINDINGS: Record<Exclude<BindingSetting, 'auto'>, Binding> = {
   grpc: 'GRPC',
 };
 
-/** An interface that can be called, and whether its URL is the operator's word or the card's. */
+/** An interface that can be called, and whether its URL comes from the operator or from the card. */
 export interface Candidate extends OfferedInterface {
   readonly key: string;
   readonly trusted: boolean;
 }
 
 export interface Choice {
-  /** As configured. */
+  /** The configured URL. */
   readonly url: string;
   readonly version: VersionSetting;
   readonly binding: BindingSetting;
   readonly egress: Egress;
-  /** The bindings there is a wire for. */
+  /** The supported bindings. */
   readonly bindings: readonly Binding[];
 }
 
 /**
- * The interfaces of a card that can be called, in the card's order (C-2, C-3). A URL that may not be dialled, such as
- * `http://[::]:8080` or one inside the agent's own network, is taken to mean the configured origin.
+ * The usable interfaces of a card, in the card's order (C-2, C-3). A URL that may not be dialled, such as
+ * `http://[::]:8080` or one inside the agent's own network, is replaced by the same path at the configured origin.
  */
 export function candidates(card: JsonObject, choice: Choice): Candidate[] {
   const found: Candidate[] = [];
@@ -47,7 +47,7 @@ export function candidates(card: JsonObject, choice: Choice): Candidate[] {
     const place = placeOf(each, choice);
     if (place) add({ ...each, url: place.url }, place.trusted);
   }
-  // What a name resolves to shows only when it is dialled: the same path at the configured origin is the last resort.
+  // A name may turn out to resolve to a forbidden address. The same path at the configured origin is then the fallback.
   for (const each of offered) {
     const url = atOrigin(each, choice.url);
     if (url !== undefined) add({ ...each, url }, true);
@@ -56,8 +56,8 @@ export function candidates(card: JsonObject, choice: Choice): Candidate[] {
 }
 
 /**
- * Interfaces that no card names: the endpoint of the configuration in every version that the agent may be of after all.
- * Asked only where what the card names was refused for its version.
+ * Interfaces that the card does not name: the configured endpoint in each other version. Tried only after all
+ * interfaces of the card were refused because of their version.
  */
 export function guesses(known: readonly Candidate[], { version }: Choice): Candidate[] {
   if (version !== 'auto') return [];
@@ -72,7 +72,7 @@ export function guesses(known: readonly Candidate[], { version }: Choice): Candi
   return found;
 }
 
-/** What the configuration asks for, whether or not the card offers it. */
+/** The interfaces that the configuration selects, whether or not the card offers them. */
 function wanted(offered: readonly OfferedInterface[], { url, version, binding }: Choice): OfferedInterface[] {
   const named = binding === 'auto' ? undefined : BINDINGS[binding];
   const ofBinding = offered.filter((each) => named === undefined || each.binding === named);
@@ -97,7 +97,7 @@ function placeOf(
   const own = new URL(configured);
   if (!resolved) return undefined;
   if (resolved.origin === own.origin) return { url: resolved.href, trusted: true };
-  // Credentials that were meant for https do not go out in the clear because a card says so.
+  // A card must not make the gateway send credentials for https without encryption.
   if (own.protocol === 'https:' && resolved.protocol !== 'https:') return undefined;
   try {
     egress.checkUrl(resolved.href);
@@ -109,7 +109,7 @@ function placeOf(
 
 function grpcPlace(url: string, configured: string, egress: Egress): { url: string; trusted: boolean } | undefined {
   const bare = url.replace(/^(?:https?|grpcs?):\/\//i, '').replace(/\/.*$/, '');
-  // Anything with a scheme left, such as unix: or xds:, is no address of an agent.
+  // A text with another scheme, such as unix: or xds:, is not a valid address.
   const address = /^(?:\[[0-9a-f:.]+\]|[^:[\]/]+):\d+$/i.test(bare) ? new URL(`http://${bare}`) : undefined;
   if (!address) return undefined;
   const own = new URL(configured);
@@ -124,7 +124,7 @@ function grpcPlace(url: string, configured: string, egress: Egress): { url: stri
   }
 }
 
-/** The same path at the origin of the configuration. */
+/** The same path at the configured origin. */
 function atOrigin({ url, binding }: OfferedInterface, configured: string): string | undefined {
   if (binding === 'GRPC' || !URL.canParse(url, configured)) return undefined;
   const { pathname, search } = new URL(url, configured);

@@ -16,7 +16,7 @@ const statesOf = (events: readonly StreamResponse[]): string[] =>
 const piecesOf = (events: readonly StreamResponse[]): string =>
   events.map(({ artifactUpdate }) => artifactUpdate?.artifact.parts.map(({ text }) => text).join('') ?? '').join('');
 
-/** A 0.1 agent is told the id of a task by its client. */
+/** In version 0.1 the client chooses the id of a task. */
 const named = ({ version }: Column): { taskId?: string } => (version === '0.1' ? { taskId: crypto.randomUUID() } : {});
 
 describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) => [column.name, column] as const))(
@@ -33,7 +33,7 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
     });
     afterAll(() => stage.close());
 
-    it('C-3 C-6 is found and known', async () => {
+    it('C-3 C-6 is found, and its card is read', async () => {
       const { card, can } = await agent.facts();
       expect(card.name).toBe(`fixture ${column.name}`);
       expect(card.skills.map(({ id }) => id)).toEqual(['echo', 'story']);
@@ -49,18 +49,18 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
     });
 
     if (column.version !== '0.1')
-      it('or directly', async () => {
+      it('answers a message directly', async () => {
         const { value } = await agent.send(CALLER, saying('hello you'), exchange());
         expect(value.message?.role).toBe('ROLE_AGENT');
       });
 
-    it('C-9 knows no task that there is not', async () => {
+    it('C-9 reports an unknown task', async () => {
       await expect(agent.getTask(CALLER, { id: 'nothing' }, exchange())).rejects.toMatchObject({
         reason: 'task_not_found',
       });
     });
 
-    it('goes on with a task that waits', async () => {
+    it('continues a task that waits for input', async () => {
       const first = (await agent.send(CALLER, saying('ask me', named(column)), exchange())).value.task!;
       expect(first.status.state).toBe('TASK_STATE_INPUT_REQUIRED');
       const more = { taskId: first.id, ...(first.contextId !== undefined && { contextId: first.contextId }) };
@@ -81,7 +81,7 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
       });
 
     if (column.streaming)
-      it('C-14 is let go of, followed again, and cancelled only when asked', async () => {
+      it('C-14 a closed stream can be followed again, and only tasks/cancel cancels the task', async () => {
         let id = '';
         for await (const { value } of await agent.stream(CALLER, saying('wait long', named(column)), exchange())) {
           id = value.task?.id ?? value.statusUpdate?.taskId ?? '';
@@ -97,7 +97,7 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
       });
 
     if (column.push)
-      it('takes a callback', async () => {
+      it('sets a callback', async () => {
         const task = (await agent.send(CALLER, saying('ask me', named(column)), exchange())).value.task!;
         const config = { id: 'ours', taskId: task.id, url: 'http://127.0.0.1:9/push', token: 'secret' };
         await agent.setCallback(CALLER, config, exchange());
@@ -114,7 +114,7 @@ describe.each(COLUMNS.filter(({ binding }) => binding !== 'grpc').map((column) =
         expect(`${what} ${JSON.stringify(body)}`).toContain('acme');
       });
 
-    it('tells its version from its card alone', () => {
+    it('has its version detected from its card alone', () => {
       expect(peer.seen.find(({ what }) => what.startsWith('POST'))?.headers['a2a-version']).toBe(
         { '1.0': '1.0', '0.3': '0.3', '0.2': undefined, '0.1': undefined }[column.version],
       );

@@ -21,16 +21,16 @@ import type { Wire, WireOptions } from './wire.js';
 const JSON_TYPE = 'application/json';
 const NO_CREDENTIAL = configuredCredential({});
 const ASKS_JSON = ['content-type', JSON_TYPE, 'accept', JSON_TYPE];
-/** Some agents answer a streaming call with a single result (C-10). */
+/** Accepts JSON too, because some agents answer a streaming call with a single result (C-10). */
 const ASKS_EVENTS = ['content-type', JSON_TYPE, 'accept', `text/event-stream, ${JSON_TYPE}`];
 
-/** JSON-RPC over HTTP, in every version that has it. */
+/** JSON-RPC over HTTP, for all versions with this binding. */
 export class JsonRpcWire implements Wire {
   private readonly context: AgentContext;
   private readonly format: RequestFormat;
   private readonly dialect: Dialect;
   private readonly target: HttpTarget;
-  /** The headers of requests with the credential that was used last. */
+  /** The headers for the credential that was used last. */
   private standing: { readonly of: Credential; readonly json: readonly string[]; readonly events: readonly string[] };
 
   constructor(private readonly options: WireOptions) {
@@ -129,7 +129,7 @@ export class JsonRpcWire implements Wire {
     return reply;
   }
 
-  /** The result inside a response, or the error it carries, thrown. */
+  /** Returns the result of a response, or throws its error. */
   private unwrap(body: Buffer, mayBeEmpty: boolean): Passed<JsonValue> {
     const { context } = this;
     if (body.length === 0 && mayBeEmpty) return { value: null };
@@ -145,7 +145,7 @@ export class JsonRpcWire implements Wire {
         wire = { text, value: JSON.parse(text) as JsonValue };
       }
     } catch {
-      throw invalidReply(context, 'answered with something that is no JSON-RPC response');
+      throw invalidReply(context, 'sent an answer that is not a JSON-RPC response');
     }
     if (error !== undefined) throw this.dialect.readError(error);
     if (wire) return wire;
@@ -153,7 +153,7 @@ export class JsonRpcWire implements Wire {
     throw invalidReply(context, 'answered with neither a result nor an error');
   }
 
-  /** `{url}/../agent/authenticatedExtendedCard`: before it was a method it was a page. */
+  /** Fetches `{url}/../agent/authenticatedExtendedCard`: older versions have this page instead of a method. */
   private async cardPage<O extends Operation>(
     operation: O,
     exchange: Exchange,

@@ -9,13 +9,13 @@ import { invalidReply } from './context.js';
 import { EventQueue } from './event-queue.js';
 import type { EventSink } from './exchange.js';
 
-/** What came from the wire, and what a dialect made of it: where that is the same thing, its text is still true. */
+/** Pairs a decoded value with its text. The text is kept only where decoding changed nothing. */
 export function passed<T>(value: T, wire: Passed<JsonValue>, plain: boolean): Passed<T> {
   if (!plain || wire.text === undefined || (value as unknown) !== wire.value) return { value };
   return { value, text: onOneLine(wire.text) };
 }
 
-/** The request with the tenant of the interface, and with no other (C-2). */
+/** The request with the tenant of the interface and no other tenant (C-2). */
 export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tenant: string | undefined): Passed<T> {
   const { value, text } = request;
   if (value.tenant === tenant) return request;
@@ -28,10 +28,10 @@ export function tenanted<T extends { tenant?: string }>(request: Passed<T>, tena
   return { value: changed, text: edited.bytes().toString('utf8') };
 }
 
-/** How long an agent that has said its last word may take to hang up: a closed stream leaves its connection usable. */
-const FAREWELL = 250;
+/** Time for an agent to end its stream after the last event. A stream that ends leaves its connection usable. */
+const END_GRACE = 250;
 
-/** Turns the events of a stream into the model's. `read` takes the envelope off, and throws what stands there instead. */
+/** Decodes the events of a stream. `read` removes the envelope, and throws an error that the envelope contains. */
 export class StreamSink implements EventSink {
   readonly queue: EventQueue<Passed<StreamResponse>>;
   private stream: Abortable | undefined;
@@ -55,13 +55,13 @@ export class StreamSink implements EventSink {
     this.take(this.read(name, data), data.length);
   }
 
-  /** One event without its envelope. */
+  /** Handles one event without its envelope. */
   take(wire: Passed<JsonValue>, bytes: number): void {
     for (const event of this.reader.read(wire.value)) this.queue.push(passed(event, wire, this.plain), bytes);
     if (!this.reader.ended) return;
     this.queue.end();
     const { stream } = this;
-    if (stream) setTimeout(() => stream.abort(), FAREWELL).unref();
+    if (stream) setTimeout(() => stream.abort(), END_GRACE).unref();
   }
 
   end(): void {
@@ -72,7 +72,7 @@ export class StreamSink implements EventSink {
     this.queue.fail(error);
   }
 
-  /** The events, once the first of them is there. */
+  /** Resolves with the events when the first one has arrived. */
   async events(): Promise<EventQueue<Passed<StreamResponse>>> {
     if (!(await this.queue.started())) throw invalidReply(this.context, 'ended its stream before the first event');
     return this.queue;

@@ -20,7 +20,7 @@ import { isConnectionLost, isVersionMismatch, mayTryNextInterface } from './inte
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
 import type { Wire } from './wire.js';
 
-/** No other interface is tried after this long: a caller is told within 15 s that an agent is not there. */
+/** After this time no other interface is tried: a caller learns within 15 s that an agent cannot be reached. */
 const PATIENCE = 8_000;
 
 export interface RemoteAgentOptions {
@@ -29,19 +29,19 @@ export interface RemoteAgentOptions {
   readonly cards: CardCache;
   readonly choice: Choice;
   readonly wire: (candidate: Candidate) => Wire;
-  /** Closes the connections that are this agent's own. */
+  /** Closes the connections to this agent. */
   readonly close: () => Promise<void>;
 }
 
-/** An agent somewhere on the network, called by whichever of its interfaces works. */
+/** A remote agent. Calls use one of its working interfaces. */
 export class RemoteAgent implements Agent {
   readonly name: string;
   private readonly wires = new Map<string, Wire>();
-  /** The interfaces of the card that `of` is. */
+  /** The interfaces of the card with the text `of`. */
   private offered: { readonly of: string; readonly all: readonly Candidate[] } | undefined;
-  /** What worked last is tried first (C-4). */
+  /** The interface that worked last. It is tried first (C-4). */
   private preferred: string | undefined;
-  /** Interfaces that have answered as an agent of their version does. */
+  /** Interfaces that have given a valid answer of their version. */
   private readonly proven = new Set<string>();
 
   constructor(private readonly options: RemoteAgentOptions) {
@@ -88,7 +88,7 @@ export class RemoteAgent implements Agent {
   }
 
   async setCallback(caller: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void> {
-    if (!(await this.facts()).can.push) throw this.cannot('push_not_supported', 'post news of its tasks');
+    if (!(await this.facts()).can.push) throw this.cannot('push_not_supported', 'send push notifications');
     await this.call(caller, 'CreateTaskPushNotificationConfig', { value: config }, exchange);
   }
 
@@ -132,7 +132,7 @@ export class RemoteAgent implements Agent {
     return new ProtocolError(reason, `Agent "${this.name}" does not ${what}`, { outcome: 'not_executed' });
   }
 
-  /** What an agent demands of its clients is for the client to declare, not for us in its stead (C-15). */
+  /** Checks that the client declares the extensions which the agent requires. The gateway does not add them (C-15). */
   private checkExtensions({ required }: KnownCard, { extensions }: Exchange): void {
     for (const uri of required) {
       if (extensions.includes(uri)) continue;
@@ -144,8 +144,9 @@ export class RemoteAgent implements Agent {
   }
 
   /**
-   * Calls by the interface that worked last, or by the next one where it is certain that nothing was done; where none
-   * is left the card may have changed (C-4, C-5). What only reads is asked once more where its connection broke.
+   * Tries the interface that worked last, then the next one if the call was certainly not executed. After the last one,
+   * fetches the card again, because it may have changed (C-4, C-5). A reading call is repeated once after a broken
+   * connection.
    */
   private async through<T>(begun: KnownCard, reading: boolean, use: (wire: Wire) => Promise<T>): Promise<T> {
     const began = Date.now();
@@ -201,7 +202,7 @@ export class RemoteAgent implements Agent {
     return possible.find(({ key }) => !tried.has(key));
   }
 
-  /** The interfaces of a card that is new to us; what was open of the one before and is not in it is closed. */
+  /** Reads the interfaces of a new card. Closes open interfaces that are not in it. */
   private read({ fetched: { text, card } }: KnownCard): { readonly all: readonly Candidate[] } {
     const all = candidates(card, this.options.choice);
     this.offered = { of: text, all };
@@ -213,7 +214,7 @@ export class RemoteAgent implements Agent {
     return this.offered;
   }
 
-  /** What worked last may be nothing that the card offers. */
+  /** The interface that worked last, where the card does not offer it. */
   private guessed(all: readonly Candidate[]): Candidate | undefined {
     return guesses(all, this.options.choice).find(({ key }) => key === this.preferred);
   }
@@ -241,7 +242,7 @@ export class RemoteAgent implements Agent {
 
 const READING: ReadonlySet<Operation> = new Set<Operation>(['GetTask', 'SubscribeToTask']);
 
-/** Errors that are ours: the agent has not said anything. */
+/** Errors of the gateway, without an answer of the agent. */
 const NO_ANSWER: ReadonlySet<string> = new Set([
   'upstream_unavailable',
   'upstream_timeout',

@@ -16,11 +16,11 @@ export function readJson(agent: AgentRef, body: Buffer): Required<Passed<JsonVal
   try {
     return { text, value: JSON.parse(text) as JsonValue };
   } catch {
-    throw invalidReply(agent, 'answered with something that is no JSON');
+    throw invalidReply(agent, 'sent an answer that is not JSON');
   }
 }
 
-/** The same where it may be something else. */
+/** Parses JSON. Undefined for other content. */
 export function tryJson(body: Buffer): JsonValue | undefined {
   if (body.length === 0 || !depthWithin(body, DEPTH)) return undefined;
   try {
@@ -30,7 +30,7 @@ export function tryJson(body: Buffer): JsonValue | undefined {
   }
 }
 
-/** What a status other than 2xx means: as the agent explains it, else by itself. */
+/** Converts a status other than 2xx to an error: the agent's own error, or one for the status. */
 export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): Error {
   const { status, headers } = reply;
   const body = tryJson(reply.body);
@@ -63,23 +63,23 @@ export function refusal(agent: AgentRef, dialect: Dialect, reply: WholeReply): E
   }
   if (status >= 502 && status <= 504) return lost(agent, `it answered HTTP ${status}`);
   if (isObject(body)) return dialect.readError(body, status);
-  return invalidReply(agent, `answered HTTP ${status} and did not say why`);
+  return invalidReply(agent, `answered HTTP ${status} without an explanation`);
 }
 
-/** The target of a redirect, where callers may read URLs. */
+/** The target of a redirect, where callers may see URLs. */
 function redirectedTo({ place }: AgentRef, headers: HttpHeaders): string {
   const target = place === undefined ? undefined : redirectTarget(headers);
   return target === undefined ? '' : ` to ${target}`;
 }
 
-/** An answer that says no more than its status does: a framework's words, say, for a path it does not have. */
+/** Whether an error says no more than its status, such as a framework's text for an unknown path. */
 const isVague = (error: Error): boolean =>
   (error instanceof UpstreamRpcError && error.code === UNNAMED) ||
   (error instanceof ProtocolError && BY_STATUS.has(error.reason));
 
-/** What an error is that has neither a reason nor a code of its own. */
+/** The code of an error without a reason or a specific code. */
 const UNNAMED = -32603;
-/** Reasons that only a status gives; what can be done about them is told by its headers. */
+/** Reasons that come only from a status. The headers of the reply have the details. */
 const BY_STATUS: ReadonlySet<string> = new Set([
   'upstream_unauthorized',
   'upstream_rate_limited',

@@ -21,7 +21,7 @@ import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
 import type { Wire, WireOptions } from './wire.js';
 
-/** One way to write a request: some agents of a version read one, some another. */
+/** One form of a request. Agents of one version differ in the form that they accept. */
 interface Form {
   readonly key: string;
   readonly dialect: Dialect;
@@ -31,16 +31,16 @@ interface Form {
 const ACCEPT_JSON = 'application/json, application/a2a+json';
 const ACCEPT_EVENTS = 'text/event-stream, application/json';
 
-/** HTTP+JSON, of 1.0 and of the versions before it that have it. */
+/** HTTP+JSON, for all versions with this binding. */
 export class RestWire implements Wire {
   private readonly context: AgentContext;
   private readonly format: RequestFormat;
   private readonly rest: RestFormat;
   private readonly target: HttpTarget;
   private readonly dialects: readonly Dialect[];
-  /** The form in which each operation was read last; it is tried first. */
+  /** The form of each operation that the agent accepted last. It is tried first. */
   private readonly understood = new Map<Operation, string>();
-  /** How the agent seems to write. */
+  /** The dialect of the agent's last readable answer. */
   private spoken: Dialect;
   private subscribeBy: 'POST' | 'GET' = 'POST';
 
@@ -101,7 +101,9 @@ export class RestWire implements Wire {
     });
   }
 
-  /** The proto subscribes by GET and the prose by POST: whichever the agent has is remembered (§1.5). */
+  /**
+   * The proto file defines subscription with GET, the text of the specification with POST. Remembers what works (§1.5).
+   */
   private async open(
     operation: Streaming,
     route: RestRoute,
@@ -129,8 +131,8 @@ export class RestWire implements Wire {
   }
 
   /**
-   * Tries the forms of a request until one is read. Only a refusal of the body itself leads to the next: such a request
-   * has been read by nobody, so it is not sent twice.
+   * Tries the forms of a request until the agent accepts one. Only a refusal of the body leads to the next form: such a
+   * request was not executed.
    */
   private async inSomeForm<O extends Operation, T>(
     operation: O,
@@ -146,7 +148,7 @@ export class RestWire implements Wire {
         return result;
       } catch (error) {
         if (!isBodyRefusal(error)) {
-          // An error about the request's meaning says that the form was read.
+          // An error about the content of the request shows that the agent accepts the form.
           if (!(error instanceof Misplaced)) this.remember(operation, form);
           throw error;
         }
@@ -161,7 +163,7 @@ export class RestWire implements Wire {
     this.spoken = dialect;
   }
 
-  /** Every form of a request, the one that is known to be read first. */
+  /** All forms of a request, starting with the form that the agent is known to accept. */
   private forms<O extends Operation>(operation: O, route: RestRoute, { value, text }: Passed<RequestOf<O>>): Form[] {
     const { spoken } = this;
     if (route.body !== 'request')
@@ -171,7 +173,8 @@ export class RestWire implements Wire {
     for (const each of this.dialects) {
       const written = each.writeRequest(operation, value);
       forms.push({ key: each.id, dialect: each, body: JSON.stringify(written) });
-      // The proto's HTTP rule makes the configuration alone the body; the servers in the field read the whole request.
+      // By the HTTP rule of the proto file, the body is only the configuration. Existing servers expect the whole
+      // request.
       const inner = written['config'];
       if (operation === 'CreateTaskPushNotificationConfig' && isObject(inner))
         forms.push({ key: `${each.id} config`, dialect: each, body: JSON.stringify(inner) });
@@ -180,7 +183,7 @@ export class RestWire implements Wire {
     return forms.sort((a, b) => Number(b.key === known) - Number(a.key === known));
   }
 
-  /** An agent may read one dialect and write the other. */
+  /** Reads an answer in either dialect: an agent may accept one dialect and answer in the other. */
   private understand<T>(by: Dialect, read: (by: Dialect) => T): T {
     try {
       return read(by);
@@ -215,7 +218,9 @@ export class RestWire implements Wire {
     return reply;
   }
 
-  /** An event's data; an error travels as an event of that name, or in the place of one. */
+  /**
+   * Returns the data of an event. Throws an error, which is an event named `error` or an object with an `error` member.
+   */
   private unwrap(by: Dialect, name: string, data: Buffer): Passed<JsonValue> {
     const wire = readJson(this.context, data);
     const { value } = wire;

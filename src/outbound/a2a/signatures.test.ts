@@ -28,7 +28,7 @@ async function sign(unsigned: JsonObject, header: JsonObject = {}, form = 0): Pr
   return { ...unsigned, signatures: [{ protected: head!, signature }] };
 }
 
-/** An agent whose card is made when its URL is known; its keys are at `/keys`. */
+/** An agent whose card is built when its URL is known. Its keys are at `/keys`. */
 const showing = (
   make: (url: string) => Promise<JsonObject> | JsonObject,
   keys: () => unknown = () => ({ keys: [jwk] }),
@@ -46,7 +46,7 @@ const keys = (): JsonObject => ({ keys: [jwk] }) as unknown as JsonObject;
 const plain = (url: string): JsonObject => card([{ url }]);
 
 describe('C-7 signatures of a card', () => {
-  it('are verified with the keys of the configuration: inline, from a file, from a URL', async () => {
+  it('are verified with configured keys: inline, from a file, from a URL', async () => {
     const server = await showing((url) => sign(plain(url)));
     expect(await verdict(server, { keys: keys() })).toMatchObject({ signature: 'verified' });
     expect(await verdict(server, { keys: `${server.url}/keys` })).toMatchObject({ signature: 'verified' });
@@ -78,7 +78,7 @@ describe('C-7 signatures of a card', () => {
     expect(await verdict(server, { signatures: 'require' })).toMatchObject({ signature: 'verified' });
   });
 
-  it('lead to no address that is not allowed', async () => {
+  it('do not make the gateway dial a forbidden address', async () => {
     const elsewhere = await stage.server((_, response) => json(response, keys()));
     const server = await showing((url) => sign(plain(url), { jku: `${elsewhere.url}/keys` }));
     expect(await verdict(server)).toMatchObject({ signature: 'unverified', why: expect.any(String) });
@@ -105,7 +105,7 @@ describe('C-7 signatures of a card', () => {
     expect(await verdict(server, { keys: keys() })).toMatchObject({ signature: 'invalid' });
   });
 
-  it('made with a key that is expired, withdrawn or unknown do not count', async () => {
+  it('made with an expired, revoked or unknown key are not accepted', async () => {
     const server = await showing((url) => sign(plain(url)));
     for (const bad of [{ exp: 1 }, { revoked: { revoked_at: 1 } }, { kid: 'k2' }]) {
       const set = { keys: [{ ...jwk, ...bad }] } as unknown as JsonObject;
@@ -113,7 +113,7 @@ describe('C-7 signatures of a card', () => {
     }
   });
 
-  it('may be missing unless they are required, and are not looked at where that was said', async () => {
+  it('may be missing unless they are required, and are not checked where the check is off', async () => {
     const server = await showing(plain);
     expect(await verdict(server)).toMatchObject({ signature: 'unsigned' });
     await expect(verdict(server, { signatures: 'require' })).rejects.toThrow(/unsigned/);

@@ -8,16 +8,16 @@ import { type HttpClient, httpTarget } from '../http/index.js';
 import { exchange as exchangeHttp } from './exchange.js';
 import { tryJson } from './reply.js';
 
-/** Asymmetric ones alone: with `none` or HS* anybody could sign who can read the public key. */
+/** Only asymmetric algorithms: with `none` or HS*, everyone who knows the public key could sign. */
 const ALGORITHMS = ['ES256', 'ES384', 'ES512', 'RS256', 'PS256', 'EdDSA', 'Ed25519'];
 
 const KEYS_LIMIT = 256 * 1024;
 const KEYS_TIME = 5_000;
 const KEYS_AGE = 600_000;
-/** A card is signed once or twice; each signature more is work for us. */
-const MOST_SIGNATURES = 8;
+/** Maximum number of signatures to check. Cards have one or two; each one costs time. */
+const MAX_SIGNATURES = 8;
 
-/** A key set given inline, by file or by URL. */
+/** A key set: inline, a file or a URL. */
 export type KeySetting = string | JsonObject;
 
 export interface Verified {
@@ -27,17 +27,17 @@ export interface Verified {
 
 export interface SignatureOptions {
   readonly agent: string;
-  /** The origin of the configuration: keys that stand there are as good as the agent's own address. */
+  /** The configured origin. Keys at this origin are trusted as much as the agent's own address. */
   readonly origin: string;
   readonly keys: KeySetting | undefined;
-  /** `jku` of other origins proves nothing where a signature is required. */
+  /** Whether a signature is required. Then keys from `jku` at other origins are not accepted. */
   readonly strict: boolean;
   readonly trusted: HttpClient;
   readonly guarded: HttpClient;
   readonly egress: Egress;
 }
 
-/** Checks who signed an agent's card (C-7). */
+/** Checks the signatures of an agent's card (C-7). */
 export class Signatures {
   private readonly sets = new Map<string, { readonly keys: JSONWebKeySet; readonly staleAt: number }>();
 
@@ -48,7 +48,7 @@ export class Signatures {
     if (!Array.isArray(signatures) || signatures.length === 0) return { verdict: 'unsigned' };
     const payloads = canonicalForms(card).map((form) => Buffer.from(form, 'utf8').toString('base64url'));
     let worst: Verified = { verdict: 'unverified', why: 'no signature could be read' };
-    for (const signature of signatures.slice(0, MOST_SIGNATURES)) {
+    for (const signature of signatures.slice(0, MAX_SIGNATURES)) {
       const found = await this.verifyOne(signature, payloads);
       if (found.verdict === 'verified') return found;
       if (worst.verdict !== 'invalid') worst = found;
@@ -85,23 +85,23 @@ export class Signatures {
       } catch (error) {
         const code = (error as { code?: string }).code;
         if (code === 'ERR_JWKS_NO_MATCHING_KEY')
-          return { verdict: 'unverified', why: 'none of the known keys is the one it was signed with' };
+          return { verdict: 'unverified', why: 'it was signed with an unknown key' };
         if (code !== 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') why = 'it cannot be checked';
       }
     }
     return { verdict: 'invalid', why };
   }
 
-  /** The keys of the configuration; where there are none, those that the signature points to, if it may. */
+  /** The configured keys. Without them, the keys at the `jku` of the signature, where that is allowed. */
   private async keySet(jku: unknown): Promise<JSONWebKeySet> {
     const { keys, origin, strict, trusted, guarded, egress } = this.options;
     if (isObject(keys as JsonValue)) return asKeySet(keys as JsonObject);
     if (typeof keys === 'string') return this.cached(keys, () => this.configured(keys, trusted));
     if (typeof jku !== 'string') throw new Error('no keys are configured for this agent');
     if (URL.canParse(jku) && new URL(jku).origin === origin) return this.cached(jku, () => this.fetch(jku, trusted));
-    if (strict) throw new Error('its keys are those of another origin; configure the ones to trust');
+    if (strict) throw new Error('its keys are at another origin; configure the keys to trust');
     const url = egress.checkUrl(jku);
-    if (url.protocol !== 'https:' && !egress.allowPrivate) throw new Error('its keys must be fetched by https');
+    if (url.protocol !== 'https:' && !egress.allowPrivate) throw new Error('the URL of its keys must be https');
     return this.cached(jku, () => this.fetch(jku, guarded));
   }
 
@@ -114,13 +114,13 @@ export class Signatures {
     const known = this.sets.get(name);
     if (known && known.staleAt > Date.now()) return known.keys;
     const keys = await load();
-    // A card may name another URL each time it is fetched.
-    if (this.sets.size >= MOST_SIGNATURES) this.sets.clear();
+    // Limits the cache: a card may name a different URL each time.
+    if (this.sets.size >= MAX_SIGNATURES) this.sets.clear();
     this.sets.set(name, { keys, staleAt: Date.now() + KEYS_AGE });
     return keys;
   }
 
-  /** Without our credentials: keys are public. */
+  /** Fetches a key set without credentials, because keys are public. */
   private async fetch(url: string, http: HttpClient): Promise<JSONWebKeySet> {
     const reply = await exchangeHttp({
       http,
@@ -139,11 +139,11 @@ export class Signatures {
 
 function asKeySet(value: JsonValue | undefined): JSONWebKeySet {
   const keys = isObject(value) ? value['keys'] : undefined;
-  if (!Array.isArray(keys)) throw new Error('its keys are no JSON Web Key Set');
+  if (!Array.isArray(keys)) throw new Error('its keys are not a JSON Web Key Set');
   return { keys: keys.filter(isObject) as unknown as JWK[] };
 }
 
-/** No secret keys, none that is not valid yet or any more, none that was withdrawn (C-7). */
+/** Removes secret keys, keys outside of their validity period and revoked keys (C-7). */
 function usable({ keys }: JSONWebKeySet): JSONWebKeySet {
   const now = Date.now() / 1000;
   const time = (value: unknown, otherwise: number): number => (typeof value === 'number' ? value : otherwise);

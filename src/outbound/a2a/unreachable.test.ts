@@ -6,8 +6,8 @@ import { CALLER, card, exchange, json, Stage, saying, TASK } from '../../../test
 const stage = new Stage();
 afterEach(() => stage.close());
 
-describe('an agent that is not there', () => {
-  it('fails at once with what it is, and is found when it comes', async () => {
+describe('an agent that cannot be reached', () => {
+  it('fails at once with a clear error, and is found when it starts', async () => {
     const gone = new Stage();
     const { url } = await gone.server((_, response) => response.end());
     await gone.close();
@@ -27,7 +27,7 @@ describe('an agent that is not there', () => {
     expect(agent.health().status).toBe('up');
   });
 
-  it('is told of within 15 s where it only hangs', { timeout: 20_000 }, async () => {
+  it('is reported within 15 s where it never answers', { timeout: 20_000 }, async () => {
     const server = await stage.server(() => {});
     const began = Date.now();
     await expect(stage.agent(server.url).send(CALLER, saying('a'), exchange())).rejects.toMatchObject({
@@ -37,7 +37,7 @@ describe('an agent that is not there', () => {
     expect(Date.now() - began).toBeLessThan(15_000);
   });
 
-  it('can be called without a card where the configuration says how', async () => {
+  it('can be called without a card where version and binding are configured', async () => {
     const server = await stage.server(({ method }, response) => {
       if (method === 'GET') response.writeHead(404).end();
       else json(response, { jsonrpc: '2.0', id: 1, result: { task: TASK } });

@@ -8,8 +8,8 @@ import type { AgentContext } from './context.js';
 
 /**
  * One interface of an agent, in one binding and one version. Both methods throw a `ProtocolError` or an
- * `UpstreamRpcError`; an outcome of `not_executed` on `upstream_unavailable`, or a `Misplaced`, lets the agent try its
- * next interface. Nothing is sent twice in here unless the agent has refused it unread.
+ * `UpstreamRpcError`. After `upstream_unavailable` with the outcome `not_executed`, or a `Misplaced`, the next
+ * interface may be tried. A wire sends a request twice only if the agent refused the first one without executing it.
  */
 export interface Wire {
   call<O extends Operation>(
@@ -18,28 +18,29 @@ export interface Wire {
     exchange: Exchange,
     credential: Credential,
   ): Promise<Passed<ResultOf<O>>>;
-  /** Resolves when the first event is there. Leaving the events, or cancelling, closes the stream and nothing else. */
+  /**
+   * Resolves at the first event. Ending the iteration, or cancelling, closes the stream but does not cancel the task.
+   */
   stream(
     operation: Streaming,
     request: Passed<RequestOf<Streaming>>,
     exchange: Exchange,
     credential: Credential,
   ): Promise<Events>;
-  /** No more calls begin; those that run may end. */
+  /** Accepts no more calls. Running calls may finish. */
   close?(): void;
 }
 
-/** Where a wire ends. */
 export interface WireOptions {
   readonly context: AgentContext;
-  /** The interface's URL; for gRPC it may be a bare `host:port`. */
+  /** The interface's URL. For gRPC it may be `host:port`. */
   readonly url: string;
   readonly version: Version;
-  /** Goes with every request where the interface declares one, and never otherwise (C-2). */
+  /** The tenant that the interface declares. All requests carry it, and no other tenant (C-2). */
   readonly tenant: string | undefined;
-  /** The client for this URL: the guarded one, unless the URL is of the configured origin. */
+  /** The client for this URL: the one that checks addresses, except for the configured origin. */
   readonly http: HttpClient;
-  /** For wires that dial by themselves; undefined where the URL needs no check. */
+  /** The egress policy for wires that dial by themselves. Undefined where the URL needs no check. */
   readonly egress: Egress | undefined;
 }
 

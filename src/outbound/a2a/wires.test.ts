@@ -22,7 +22,7 @@ import { JsonRpcWire } from './jsonrpc-wire.js';
 const stage = new Stage();
 afterEach(() => stage.close());
 
-/** An agent with one interface, whose calls are answered so. */
+/** An agent with one interface that answers all calls with `answer`. */
 const agentOf = (answer: Answer, offer: { protocolBinding?: string; protocolVersion?: string } = {}, more = {}) =>
   stage.server((asked, response, script) =>
     asked.path.startsWith('/.well-known')
@@ -109,7 +109,7 @@ describe("C-9 what an agent's error means", () => {
     expect(await failing(server)).toMatchObject({ reason: 'invalid_agent_response', detail: { outcome: 'unknown' } });
   });
 
-  it('an answer that is too large is cut off', async () => {
+  it('reading an answer stops at the size limit', async () => {
     const server = await agentOf((_, response) => response.end(`"${'x'.repeat(200_000)}"`));
     const agent = stage.agent(server.url, {}, { limit: 100_000 });
     await expect(agent.getTask(CALLER, { id: 'x' }, exchange())).rejects.toMatchObject({
@@ -122,7 +122,7 @@ describe('C-10 streams', () => {
   const status = (state: string) => ({ statusUpdate: { taskId: 'task-1', contextId: 'c', status: { state } } });
   const rpc = (result: unknown): string => JSON.stringify({ jsonrpc: '2.0', id: 1, result });
 
-  it('are read in every framing: several lines, CRLF, comments, broken anywhere', async () => {
+  it('are read in every framing: several lines, CRLF, comments, split at any byte', async () => {
     const text = [
       ': hello\r\n\r\n',
       `id: 1\r\ndata: ${rpc({ task: TASK })}\r\n\r\n`,
@@ -182,7 +182,7 @@ describe('C-10 streams', () => {
     await expect(all(stream)).rejects.toThrow('broke');
   });
 
-  it('end when an event is too large, or never begins', async () => {
+  it('end when an event is too large, or when there is none', async () => {
     const large = await agentOf((_, response) => events(response).write(`data: ${'x'.repeat(200_000)}`));
     await expect(
       stage.agent(large.url, {}, { limit: 100_000 }).stream(CALLER, saying('a'), exchange()),
@@ -193,7 +193,7 @@ describe('C-10 streams', () => {
     });
   });
 
-  it('break with the connection', async () => {
+  it('fail when the connection breaks', async () => {
     const server = await agentOf((_, response) => {
       events(response).write(`data: ${rpc({ task: TASK })}\n\n`);
       setTimeout(() => response.destroy(), 20);
@@ -202,7 +202,7 @@ describe('C-10 streams', () => {
     await expect(all(stream)).rejects.toMatchObject({ reason: 'upstream_unavailable', detail: { outcome: 'unknown' } });
   });
 
-  it('hold the agent up where nobody reads', async () => {
+  it('pause the agent where the reader is slow', async () => {
     let written = 0;
     let drained = true;
     const piece = `data: ${rpc({ ...status('TASK_STATE_WORKING'), pad: 'x'.repeat(20_000) })}\n\n`;
@@ -230,10 +230,10 @@ describe('C-10 streams', () => {
   });
 });
 
-describe('C-14 time', () => {
+describe('C-14 time limits', () => {
   const short = { timeouts: { connect: 1_000, call: 150, callMax: 600 } };
 
-  it('runs out for a call, whose outcome is then unknown', async () => {
+  it('end a call, whose outcome is then unknown', async () => {
     const server = await agentOf(() => {});
     await expect(stage.agent(server.url, short).send(CALLER, saying('a'), exchange())).rejects.toMatchObject({
       reason: 'upstream_timeout',
@@ -242,7 +242,7 @@ describe('C-14 time', () => {
     expect(server.calls).toHaveLength(1);
   });
 
-  it('begins anew with each event, and ends at its cap', async () => {
+  it('restart with each event, up to a maximum', async () => {
     const server = await agentOf(async (_, response) => {
       events(response);
       while (!response.destroyed) {
@@ -262,7 +262,7 @@ describe('C-14 time', () => {
     expect(Date.now() - began).toBeGreaterThan(300);
   });
 
-  it('is no longer spent where the caller has gone; the task is not cancelled', async () => {
+  it('do not matter after the caller cancelled; the task is not cancelled', async () => {
     let closed = 0;
     const cancellation = new Cancellation();
     const server = await agentOf(({ body }, response) => {
@@ -279,8 +279,8 @@ describe('C-14 time', () => {
   });
 });
 
-describe('what goes along', () => {
-  it('1.0 text passes as it was written, both ways', async () => {
+describe('forwarded data', () => {
+  it('1.0 text passes unchanged in both directions', async () => {
     const result = `{ "task": ${JSON.stringify(TASK)} , "future" : 1.50 }`;
     const server = await agentOf(({ body }, response) =>
       response.end(`{"jsonrpc":"2.0","id":${String(body['id'])},\n "result":${result}\n}`),
@@ -293,7 +293,7 @@ describe('what goes along', () => {
     expect(value['future']).toBe(1.5);
   });
 
-  it('and over HTTP+JSON', async () => {
+  it('1.0 text passes unchanged over HTTP+JSON', async () => {
     const result = `{"task":${JSON.stringify(TASK)},"n":1.0}`;
     const server = await agentOf((_, response) => response.end(result), rest);
     const request = saying('a');
@@ -342,7 +342,7 @@ describe('what goes along', () => {
     expect(server.calls[0]!.headers['a2a-extensions']).toBe('urn:must');
   });
 
-  it('C-8 what an agent cannot do is not asked of it', async () => {
+  it('C-8 an operation that an agent does not support is not sent', async () => {
     const server = await agentOf(() => {}, {}, { capabilities: {} });
     const agent = stage.agent(server.url);
     const not = { reason: 'unsupported_operation', detail: { outcome: 'not_executed' } };
@@ -354,7 +354,7 @@ describe('what goes along', () => {
     expect(server.calls).toHaveLength(0);
   });
 
-  it('the extended card of 0.2, which is a page beside the endpoint', async () => {
+  it('the extended card of 0.2 is a page beside the endpoint', async () => {
     const server = await stage.server(({ path }, response, { url }) =>
       json(response, { name: path, description: 'd', url, version: '1', capabilities: {}, skills: [] }),
     );
@@ -391,7 +391,7 @@ describe('what goes along', () => {
     });
   });
 
-  it('subscribing by POST, and by GET where there is no such thing', async () => {
+  it('subscribes with POST, and with GET where POST is not supported', async () => {
     const server = await agentOf(({ method }, response) => {
       if (method === 'POST') response.writeHead(405).end();
       else events(response).end(`data: ${JSON.stringify({ task: TASK })}\n\n`);

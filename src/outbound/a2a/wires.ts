@@ -5,14 +5,14 @@ import { JsonRpcWire } from './jsonrpc-wire.js';
 import { RestWire } from './rest-wire.js';
 import type { Wire, WireMaker, WireOptions } from './wire.js';
 
-/** The bindings the gateway can call an agent by. */
+/** The supported bindings for calls to agents. */
 export const WIRES: Partial<Record<Binding, WireMaker>> = {
   JSONRPC: (options) => new JsonRpcWire(options),
   'HTTP+JSON': (options) => new RestWire(options),
   GRPC: (options) => new LateGrpcWire(options),
 };
 
-/** The gRPC library takes memory and time to load; nobody spends them whose agents do not speak it. */
+/** Loads the gRPC library at the first use, because loading takes memory and time. */
 class LateGrpcWire implements Wire {
   private loading: Promise<Wire> | undefined;
 
