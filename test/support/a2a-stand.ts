@@ -1,4 +1,4 @@
-/** The A2A endpoint on a real listener, before a gateway that a test writes: what is asked and what is answered is the test's. */
+/** The A2A endpoint on a real listener, in front of a fake gateway. The test defines requests and answers. */
 import { once } from 'node:events';
 import http from 'node:http';
 import type { Events, Passed } from '../../src/core/a2a/agent.js';
@@ -24,7 +24,7 @@ export interface StandOptions extends Partial<Pick<A2aHttpEndpointOptions, 'time
 }
 
 export class Stand implements AgentGateway {
-  /** What reached the gateway, the latest last. */
+  /** The calls that reached the gateway, in order. */
   readonly calls: AgentCall[] = [];
   readonly callers: Caller[] = [];
   readonly failures: unknown[] = [];
@@ -77,7 +77,7 @@ export class Stand implements AgentGateway {
     return this.stop();
   }
 
-  /** A request by hand, with nothing added to it. */
+  /** Sends a request exactly as given. */
   async send(path: string, given: { method?: string; headers?: Record<string, string>; body?: string | Buffer } = {}) {
     const body = given.body;
     const method = given.method ?? (body === undefined ? 'GET' : 'POST');
@@ -91,7 +91,7 @@ export class Stand implements AgentGateway {
     return { status: response.statusCode!, headers: response.headers, text, type: response.headers['content-type'] };
   }
 
-  /** One JSON-RPC call; the reply parsed. */
+  /** Sends one JSON-RPC call and returns the parsed reply. */
   async rpc(
     method: string,
     params: unknown,
@@ -124,7 +124,7 @@ export interface Reply {
   readonly error?: { code: number; message: string; data?: JsonValue };
 }
 
-/** The data of every event of a stream, and its name where it has one. */
+/** The data and the optional name of each event of a stream. */
 export function eventsIn(text: string): { name?: string; data: JsonObject }[] {
   return text
     .split('\n\n')
@@ -161,7 +161,7 @@ export const result = (value: JsonValue | object, more: Partial<AgentAnswer> = {
 export const stream = (events: Events, more: Partial<AgentAnswer> = {}): AgentAnswer =>
   ({ kind: 'stream', events, ...more }) as AgentAnswer;
 
-/** Events one after the other. A number waits so many milliseconds, an error is thrown. */
+/** Yields events in order. A number is a wait in milliseconds; an error is thrown. */
 export async function* steps(
   ...given: readonly (StreamResponse | number | Error)[]
 ): AsyncGenerator<Passed<StreamResponse>> {
@@ -172,7 +172,7 @@ export async function* steps(
   }
 }
 
-/** An agent that finishes at once whatever it is told. */
+/** An agent that completes every message at once. */
 export function usual({ operation, request: { value } }: AgentCall): AgentAnswer {
   const push = { taskId: 't1', id: 'p1', url: 'https://client.example/hook', token: 'tok' };
   const known = (value['taskId'] ?? value['id']) === 't1';

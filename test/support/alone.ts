@@ -1,10 +1,10 @@
-/** Work that several test processes want done, and one does. */
+/** Work that several test processes need and only one of them does. */
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Runs `work` in one process at a time, and not at all once it is `done`. The lock only saves work and trouble, so a lock
- * of a process that died, or one held longer than `limitMs`, is passed over: `work` must bear to be run twice.
+ * Runs `work` in one process at a time, and not at all when `done` returns true. The lock only avoids double work: a
+ * lock of a dead process, or one held longer than `limitMs`, is ignored. Running `work` twice must do no harm.
  */
 export async function alone(
   lock: string,
@@ -39,7 +39,7 @@ async function isHeld(lock: string): Promise<boolean> {
       () => 0,
     ),
   ]);
-  // An empty file is one that its owner is about to write.
+  // An empty lock file means that its owner is about to write it.
   if (!owner) return age < 10_000;
   try {
     process.kill(owner, 0);

@@ -1,9 +1,9 @@
-/** Certificates for tests: made on the spot, signed by themselves or by an authority of the test, good for an hour. */
+/** Certificates for tests: created on demand, self-signed or signed by a test authority, valid for one hour. */
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 
 export interface Certificate {
-  /** Both as PEM. */
+  /** Certificate and key in PEM format. */
   readonly cert: string;
   readonly key: string;
 }
@@ -45,7 +45,7 @@ interface Wanted {
   readonly commonName: string;
   readonly names: readonly string[];
   readonly authority: boolean;
-  /** Itself where there is none. */
+  /** Without an issuer, the certificate is self-signed. */
   readonly issuer?: Issuer;
 }
 
@@ -82,11 +82,11 @@ export function selfSigned(...names: string[]): Certificate {
   return { cert, key };
 }
 
-/** Signs certificates of others. */
+/** A certificate authority. */
 export class Authority {
   private readonly own = certify({ commonName: anyName(), names: [], authority: true });
 
-  /** Its own certificate as PEM. */
+  /** The certificate of the authority in PEM format. */
   get cert(): string {
     return this.own.cert;
   }

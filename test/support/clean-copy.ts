@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A new folder with every file that git would clone, as it is now; the packages are those that are installed. */
+/** Creates a folder with the current content of all files that git tracks, and a link to the installed packages. */
 export function cleanCopy(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'parley-clone-'));
   const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT });

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const git = (...args: string[]): string => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8' }).trim();
 
-/** The commit that a published result was made from; it says so where the code differs from that commit. */
+/** The commit of a published result, with a note where the code has uncommitted changes. */
 export function commitOf(): string {
   try {
     const changed = git('status', '--porcelain', '--', 'src', 'test', 'bin', 'package-lock.json') !== '';

@@ -1,4 +1,4 @@
-/** The three ways Parley keeps state, each on real servers, for suites that must hold on all of them. */
+/** The three state engines of Parley on real servers, for suites that run on all of them. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,20 +26,20 @@ export type Engine = (typeof BUS_ENGINES)[number];
 
 export interface Cluster {
   readonly engine: Engine;
-  /** Opens one more replica on the same engine: call it twice for two. */
+  /** Opens one more replica on the same engine. */
   open(options?: Partial<StateOptions>): Promise<State>;
-  /** Closes all replicas; the next ones find an empty engine. */
+  /** Closes all replicas and empties the engine. */
   reset(): Promise<void>;
-  /** Removes all rows and keys under the open replicas, which is quicker. */
+  /** Removes all rows and keys while replicas stay open. Faster than `reset`. */
   clear(): Promise<void>;
   readonly postgres: PostgresService | undefined;
   readonly redis: Service | undefined;
-  /** What `open` passes to `openState`, for a process of its own. */
+  /** The options for `openState`, for use in another process. */
   readonly options: StateOptions;
   stop(): Promise<void>;
 }
 
-/** For unit tests, which do not kill anything: PostgreSQL does not wait for the disk. */
+/** For unit tests, which kill no server: PostgreSQL does not wait for the disk. */
 export const QUICK: PostgresSettings = { fsync: false };
 
 export async function startCluster(engine: Engine, settings: PostgresSettings = {}): Promise<Cluster> {

@@ -46,14 +46,14 @@ function dial(): Seen {
   return seen;
 }
 
-test('passes bytes both ways', async () => {
+test('passes bytes in both directions', async () => {
   const seen = dial();
   seen.socket.write('hello');
   await expect.poll(() => seen.text).toBe('hello');
   expect(proxy.connections).toBe(1);
 });
 
-test('delays each way', async () => {
+test('delays both directions', async () => {
   proxy.set({ latencyMs: 100 });
   const seen = dial();
   const began = performance.now();
@@ -62,7 +62,7 @@ test('delays each way', async () => {
   expect(performance.now() - began).toBeGreaterThanOrEqual(195);
 });
 
-test.each(['fin', 'rst'] as const)('cuts after so many bytes by %s', async (cutBy) => {
+test.each(['fin', 'rst'] as const)('ends a connection after the given number of bytes by %s', async (cutBy) => {
   proxy.set({ cutAfterBytes: 8, cutBy });
   const seen = dial();
   seen.socket.write('12345');
@@ -74,7 +74,7 @@ test.each(['fin', 'rst'] as const)('cuts after so many bytes by %s', async (cutB
   else expect('12345678'.startsWith(seen.text)).toBe(true);
 });
 
-test('swallows everything without a word', async () => {
+test('drops all data and keeps connections open', async () => {
   const seen = dial();
   seen.socket.write('a');
   await expect.poll(() => seen.text).toBe('a');
@@ -84,7 +84,7 @@ test('swallows everything without a word', async () => {
   expect(seen).toMatchObject({ text: 'a', end: 'open' });
 });
 
-test('refuses new connections, keeps the old ones, and cuts all when told', async () => {
+test('refuses new connections, keeps open ones, and ends all on demand', async () => {
   const old = dial();
   old.socket.write('a');
   await expect.poll(() => old.text).toBe('a');

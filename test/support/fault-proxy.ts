@@ -1,23 +1,23 @@
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
-/** What happens to connections; changes apply to the open ones too, except `refuse`. */
+/** Faults of connections. Changes apply to open connections too, except `refuse`. */
 export interface Faults {
-  /** Delay of every chunk, each way. */
+  /** Delay of each chunk, in both directions. */
   latencyMs?: number;
-  /** Cut each connection after this many bytes from the target … */
+  /** Ends each connection after this many bytes from the target. */
   cutAfterBytes?: number;
-  /** … in this way. */
+  /** How `cutAfterBytes` ends a connection. */
   cutBy?: 'fin' | 'rst';
-  /** Nothing passes any more, and nobody is told. */
+  /** Drops all data and keeps connections open. */
   blackHole?: boolean;
-  /** New connections are reset at once. */
+  /** Resets new connections at once. */
   refuse?: boolean;
 }
 
 export interface FaultProxy {
   readonly port: number;
   set(faults: Faults): void;
-  /** Ends every open connection now. */
+  /** Ends all open connections now. */
   cutAll(by?: 'fin' | 'rst'): void;
   readonly connections: number;
   close(): Promise<void>;
@@ -28,7 +28,7 @@ function end(socket: Socket, by: 'fin' | 'rst'): void {
   else socket.destroySoon();
 }
 
-/** A TCP proxy on a free loopback port that misbehaves as told. */
+/** A TCP proxy on a free loopback port that injects the given faults. */
 export async function startFaultProxy(
   target: { port: number; host?: string },
   first: Faults = {},
@@ -51,7 +51,7 @@ export async function startFaultProxy(
         end(client, by);
         end(upstream, by);
       };
-      // A reset that arrives together with the last bytes looks like an orderly end to the reader's libuv.
+      // libuv reports a reset that arrives together with the last bytes as an orderly end.
       if (by === 'rst') setTimeout(both, 20);
       else both();
     };

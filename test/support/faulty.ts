@@ -1,19 +1,19 @@
-/** Wrappers that fail at random, by a seed: before the work, after it (the answer is lost), or late. */
+/** Wrappers that fail at random from a seed: before the work, after it (the answer is lost), or late. */
 import { sleep } from '../../src/core/timing.js';
 import { type Bus, type Db, type Row, StateError, type Statement, type Value } from '../../src/state/index.js';
 
 export interface FaultRates {
   seed: number;
-  /** Fails and nothing was done. */
+  /** Probability of a failure before the work. */
   before?: number;
-  /** Done, but the caller is told that nobody knows. */
+  /** Probability of a failure after the work, with an unknown outcome for the caller. */
   after?: number;
-  /** Answers late, by up to `delayMs`. */
+  /** Probability of a late answer, by up to `delayMs`. */
   slow?: number;
   delayMs?: number;
 }
 
-/** A small generator of its own, so that a failing run can be repeated from its seed. */
+/** A random generator with a seed, so that a failing run can be repeated. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -117,10 +117,10 @@ export class FaultyBus implements Bus {
   }
 }
 
-/** A Bus that can be cut off: everything is refused at once, or nothing is answered until the Bus is back. */
+/** A Bus that can be disconnected: operations are refused at once, or wait until the Bus is connected again. */
 export class CutBus implements Bus {
   cut: boolean | 'silent' = false;
-  /** How many operations were not made. */
+  /** Number of refused operations. */
   refused = 0;
   readonly #inner: Bus;
 

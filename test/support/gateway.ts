@@ -1,4 +1,4 @@
-/** Starts a real gateway process for a test, on a free loopback port with a data folder of its own. */
+/** Starts a real gateway process for a test, on a free loopback port with its own data folder. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -16,11 +16,11 @@ export interface RunningGateway {
   readonly url: string;
   readonly pid: number;
   readonly process: ChildProcess;
-  /** Its configuration file. */
+  /** The configuration file. */
   readonly file: string;
-  /** What it wrote to stderr so far. */
+  /** The output on stderr so far. */
   log(): string;
-  /** Stops it in good order and removes its folder; returns the exit code. */
+  /** Stops the gateway in an orderly way and removes its folder. Returns the exit code. */
   close(): Promise<number | null>;
 }
 
@@ -30,18 +30,18 @@ export interface GatewayOptions {
   /** A data folder that outlives this process, for restarts. */
   readonly data?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Another program than the one of this repository. */
+  /** Runs another program than that of this repository. */
   readonly bin?: string;
-  /** Command and arguments to run node under, such as `taskset`. */
+  /** Command and arguments that start node, such as `taskset`. */
   readonly under?: readonly string[];
-  /** False where the test begins while servers are still being asked for their lists. */
+  /** False to start the test before the gateway has fetched the lists of all servers. */
   readonly settled?: boolean;
 }
 
-/** How long a gateway may take to hear of all its servers; those that are not there by then are part of the test. */
+/** How long to wait for the lists of all servers. Servers without a list after that time are part of the test. */
 const SETTLING = 5_000;
 
-/** Waits until lists hold every server. */
+/** Waits until the lists contain every server. */
 async function settle(url: string, { servers, mcp_servers, agents, auth }: GatewayConfig): Promise<void> {
   if (Object.keys({ ...servers, ...(mcp_servers as object), ...(agents as object) }).length === 0) return;
   const token = (auth as { tokens?: { token: string }[] } | undefined)?.tokens?.[0]?.token;
@@ -69,7 +69,7 @@ async function settle(url: string, { servers, mcp_servers, agents, auth }: Gatew
   }
 }
 
-/** The proxies of this machine lead nowhere near the servers of a test. */
+/** Removes proxy variables: the proxies of this machine cannot reach the servers of a test. */
 const withoutProxies = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(env).filter(([name]) => !/^(?:https?|no)_proxy$/i.test(name)));
 

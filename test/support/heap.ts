@@ -4,9 +4,9 @@ import { runInNewContext } from 'node:vm';
 setFlagsFromString('--expose-gc');
 export const collect = runInNewContext('gc') as () => void;
 
-/** Bytes that are still held by something, buffers and the objects for them included. */
+/** Bytes in use after garbage collection, including buffers. */
 export function bytesHeld(): number {
-  // The memory of buffers is let go of by the collection after the one that finds them dead.
+  // The memory of dead buffers is freed by the next collection only.
   collect();
   collect();
   const { heapUsed, external } = process.memoryUsage();

@@ -1,4 +1,4 @@
-/** The inbound side of HTTP on real sockets, and clients that send what they like. */
+/** The inbound HTTP server on real sockets, and clients that send arbitrary bytes. */
 import { connect, type Socket } from 'node:net';
 import { expect } from 'vitest';
 import { sleep } from '../../src/core/timing.js';
@@ -14,7 +14,7 @@ export { sleep };
 export const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const open: (() => Promise<void> | void)[] = [];
 
-/** Closes what a test has opened. */
+/** Closes all servers and sockets of a test. */
 export async function closeAll(): Promise<void> {
   for (const close of open.splice(0)) await close();
 }
@@ -24,7 +24,7 @@ export const refuse = (_: InboundRequest, res: InboundResponse, error: unknown):
   res.sendText(error.row.http, Object.entries(error.detail.headers ?? {}).flat(), `${error.reason}: ${error.message}`);
 };
 
-/** What no test expects. */
+/** Handles an error that no test expects. */
 export const failed = (error: unknown): void => {
   throw error;
 };
@@ -32,12 +32,12 @@ export const failed = (error: unknown): void => {
 export async function until(holds: () => boolean, what: () => unknown = () => ''): Promise<void> {
   const deadline = Date.now() + 10_000;
   while (!holds()) {
-    if (Date.now() > deadline) throw new Error(`waited in vain: ${JSON.stringify(what())?.slice(0, 500)}`);
+    if (Date.now() > deadline) throw new Error(`timed out waiting for: ${JSON.stringify(what())?.slice(0, 500)}`);
     await sleep(2);
   }
 }
 
-/** What the listener told about itself. */
+/** Events that the listener reported. */
 export interface Told {
   readonly fields: Readonly<Record<string, unknown>>;
   readonly message: string;
@@ -64,7 +64,7 @@ export async function serve(
   return { port, listener, told };
 }
 
-/** Closes this at the end of the test, too. */
+/** Registers a function for the end of the test. */
 export const closeLater = (close: () => Promise<void> | void): void => void open.push(close);
 
 export interface Reply {
@@ -73,7 +73,7 @@ export interface Reply {
   readonly body: string;
 }
 
-/** Takes one reply after the other; what is left is no whole one. */
+/** Parses complete replies. `rest` is the text after the last complete one. */
 export function readReplies(
   text: string,
   isBare: (i: number) => boolean = () => false,
@@ -194,7 +194,7 @@ export const chunked = (path: string, ...chunks: string[]): string =>
     .map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
     .join('')}`;
 
-/** Says what it was asked. */
+/** Answers with the content of the request. */
 export const echo: Handle = (req, res) => {
   void (async () => {
     const body = await req.read(20_000_000);

@@ -1,6 +1,6 @@
 /**
- * Asks for what standard input names, one after the other, and says what came. A process of its own, because Node reads
- * the authorities it trusts beside its own (`NODE_EXTRA_CA_CERTS`) when it starts.
+ * Reads requests from standard input, sends them in order and prints the replies. Runs as a separate process, because
+ * Node reads additional trusted authorities (`NODE_EXTRA_CA_CERTS`) only at its start.
  */
 
 import { text } from 'node:stream/consumers';
@@ -10,9 +10,9 @@ import { ask, Ear } from './raw-http.js';
 
 export interface Asked {
   readonly url: string;
-  /** Holds the reply up, from the beginning or at each part, for some milliseconds. */
+  /** Pauses the reply for some milliseconds, from the start or after each part. */
   readonly hold?: 'connecting' | 'parts';
-  /** The next is asked for within the end of this one. */
+  /** Starts the next request in the `end` callback of this one. */
   readonly hurried?: boolean;
 }
 
@@ -33,7 +33,7 @@ for (const { url, hold, hurried } of JSON.parse(await text(process.stdin)) as As
   if (hold === 'parts') ear.onData = wait;
   ask(http, url, {}, ear);
   if (hold === 'connecting') {
-    // Long enough for TLS to be under way.
+    // Long enough for the TLS handshake to start.
     ear.exchange!.pause!();
     setTimeout(() => ear.exchange!.resume!(), 200);
   }
@@ -41,13 +41,13 @@ for (const { url, hold, hurried } of JSON.parse(await text(process.stdin)) as As
   const whole = ear.body;
   const outcome = ear.failure ? ear.outcome : { status: ear.status, body: whole.length > 100 ? unitOf(whole) : whole };
   told.push({ outcome, sent: ear.failure?.sent, size: ear.size });
-  // Leaves time to come for what the server says after the handshake, such as a ticket for the next one.
+  // Time for messages after the TLS handshake, such as a session ticket.
   if (!hurried) await sleep(20);
 }
 await http.close();
 process.stdout.write(JSON.stringify(told));
 
-/** Of a body that is one text again and again, that text; else where it breaks. */
+/** The repeated text of a body, or the position where the repetition ends. */
 function unitOf(body: string): string {
   const unit = body.slice(0, 7);
   for (let at = 0; at < body.length; at += 7) if (!unit.startsWith(body.slice(at, at + 7))) return `broken at ${at}`;

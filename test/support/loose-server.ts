@@ -1,4 +1,4 @@
-/** A server on loopback whose connections are counted, and what an upstream needs to speak to it. */
+/** A loopback server that counts its connections, and the context for an upstream of it. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { configuredCredential } from '../../src/identity/credentials.js';
@@ -15,9 +15,9 @@ export interface Posted {
 
 export interface LooseServer {
   readonly url: string;
-  /** Those that are open now. */
+  /** Open connections. */
   readonly connections: ReadonlySet<Socket>;
-  /** How many there ever were. */
+  /** Number of all connections so far. */
   readonly opened: number;
   context(timeouts?: Partial<UpstreamContext['timeouts']>): UpstreamContext;
   close(): Promise<void>;
@@ -74,6 +74,6 @@ const NONE = configuredCredential({});
 export const sendJson = (res: ServerResponse, body: object, headers: Record<string, string> = {}): void =>
   void res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 
-/** The head of an event stream and its first events; the stream stays open. */
+/** Sends the head and the first events of an event stream and keeps it open. */
 export const beginStream = (res: ServerResponse, text: string): boolean =>
   res.writeHead(200, { 'content-type': 'text/event-stream' }).write(text);

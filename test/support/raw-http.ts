@@ -1,4 +1,4 @@
-/** Servers that write whatever bytes they like, and ears for what the HTTP client makes of them. */
+/** Servers that write arbitrary bytes, and recorders for the replies that the HTTP client reads. */
 import { createServer, type Server, type Socket } from 'node:net';
 import type {
   Abortable,
@@ -10,13 +10,13 @@ import type {
 } from '../../src/outbound/http/index.js';
 import { httpTarget } from '../../src/outbound/http/index.js';
 
-/** Everything one exchange brought. */
+/** Records all callbacks of one exchange. */
 export class Ear implements HttpReply {
   status = 0;
   headers: HttpHeaders = [];
   readonly parts: Buffer[] = [];
   starts = 0;
-  /** How often `end` and `fail` came together. */
+  /** Number of calls of `end` and `fail`. */
   ends = 0;
   failure: HttpFailure | undefined;
   exchange: Abortable | undefined;
@@ -36,7 +36,7 @@ export class Ear implements HttpReply {
     return this.parts.reduce((sum, part) => sum + part.length, 0);
   }
 
-  /** What a test compares: the reply, or the code of the failure. */
+  /** The result for comparison: the reply, or the code of the failure. */
   get outcome(): unknown {
     if (this.failure) return (this.failure.error as NodeJS.ErrnoException).code ?? this.failure.error.message;
     return this.ends > 0 ? { status: this.status, body: this.body } : undefined;
@@ -75,12 +75,12 @@ export function ask(http: HttpClient, url: string, request: Partial<HttpRequest>
 export interface RawServer {
   readonly port: number;
   readonly url: string;
-  /** Connections so far. */
+  /** All connections so far. */
   readonly sockets: Socket[];
   close(): Promise<void>;
 }
 
-/** Calls `asked` with each request, given as its head and body, that a connection brings. */
+/** Calls `asked` with the text (head and body) of each request on a connection. */
 export async function rawServer(
   asked: (socket: Socket, request: string, nth: number) => void,
   { host = '127.0.0.1', server = createServer() }: { host?: string; server?: Server } = {},
@@ -119,7 +119,7 @@ export async function rawServer(
   };
 }
 
-/** Writes a part of a chunked body with a chunk for each byte. */
+/** Writes a part of a chunked body with one chunk per byte. */
 export function byteByByte(socket: Socket, text: string, written?: () => void): void {
   socket.write(text.replaceAll(/./gs, '1\r\n$&\r\n'), 'latin1', written);
 }

@@ -1,4 +1,4 @@
-/** Agents as the gateway calls them, and servers that answer as a test tells them to. */
+/** Remote agents of the gateway, and servers whose answers a test defines. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Agent, Exchange, Passed } from '../../src/core/a2a/agent.js';
 import { Cancellation, GATEWAY } from '../../src/core/caller.js';
@@ -32,7 +32,7 @@ export async function all(events: AsyncIterable<Passed<StreamResponse>>): Promis
   return found;
 }
 
-/** Everything that was opened in a test, to be closed after it. */
+/** Opens servers and agents for a test and closes them afterwards. */
 export class Stage {
   private readonly closing: (() => unknown)[] = [];
 
@@ -103,7 +103,7 @@ export interface Asked {
 
 export type Answer = (asked: Asked, response: ServerResponse, script: Script) => unknown;
 
-/** A server whose every answer is the test's. */
+/** A server whose answers the test defines. */
 export class Script {
   url = '';
   readonly asked: Asked[] = [];
@@ -122,7 +122,7 @@ export class Script {
     });
   }
 
-  /** What was asked of it beside its card. */
+  /** The requests so far, without those for the card. */
   get calls(): Asked[] {
     return this.asked.filter(({ path }) => !path.includes('/.well-known/'));
   }

@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs vitest over one file with this text; gives its exit code and the lines of its output. */
+/** Runs vitest on one file with this text. Returns the exit code and the lines of the output. */
 function run(text: string, ...flags: string[]): Promise<{ code: number; lines: string[] }> {
   writeFileSync(path.join(folder, 'some.test.js'), text);
   const args = [VITEST, 'run', '--root', folder, '--globals', '--reporter=default', `--reporter=${REPORTER}`, ...flags];
@@ -49,18 +49,18 @@ test.each([
     1,
     '3 passed, 1 failed',
   ],
-])('%s: the last line tells, and the exit code agrees', async (_, text, code, line) => {
+])('%s: the last line and the exit code agree', async (_, text, code, line) => {
   const result = await run(text);
   expect({ code: result.code, line: result.lines.at(-1) }).toEqual({ code, line });
 });
 
-test('a test that was not run is named', async () => {
+test('names a test that was not run', async () => {
   expect((await run(`${GOOD} test.skip('c', () => {});`)).lines).toContain(
     'not run, so it counts as failed: some.test.js > c',
   );
 });
 
-test('what a name pattern leaves out is not counted', async () => {
+test('does not count tests that a name pattern excludes', async () => {
   const result = await run(GOOD, '-t', '^a$');
   expect({ code: result.code, line: result.lines.at(-1) }).toEqual({ code: 0, line: '1 passed, 0 failed' });
 });

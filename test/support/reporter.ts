@@ -2,8 +2,8 @@ import { writeSync } from 'node:fs';
 import type { Reporter, TestModule, TestRunEndReason, Vitest } from 'vitest/node';
 
 /**
- * Ends the output with a line `N passed, M failed`. A test that was skipped or is still to be written did not pass, so it
- * counts as failed, and so does a file that could not be read and an error that no test caught.
+ * Ends the output with a line `N passed, M failed`. Skipped tests, unwritten tests (`todo`), unreadable files and
+ * errors outside of tests count as failed.
  */
 export default class TotalReporter implements Reporter {
   private vitest: Vitest | undefined;
@@ -13,7 +13,7 @@ export default class TotalReporter implements Reporter {
   }
 
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly unknown[], reason: TestRunEndReason): void {
-    // Tests that a name pattern on the command line left out are not skipped, only not asked for.
+    // Tests that do not match the name pattern of the command line do not count as skipped.
     const chosen = this.vitest?.config.testNamePattern !== undefined;
     const total = count(modules, chosen);
     const failed = total.failed + unhandled.length + (reason === 'interrupted' ? 1 : 0);
@@ -22,7 +22,7 @@ export default class TotalReporter implements Reporter {
       if (failed > 0 || total.passed === 0) process.exitCode = 1;
       write(`${total.passed} passed, ${failed} failed\n`);
     };
-    // At the exit, so that nothing comes after it; a watched run has no exit.
+    // Written at the exit, so that it is the last line. A run in watch mode does not exit.
     if (this.vitest?.config.watch === true) conclude();
     else process.once('exit', conclude);
   }
@@ -52,7 +52,7 @@ export function count(modules: readonly TestModule[], chosen: boolean): Total {
   return total;
 }
 
-/** Not through the stream: at the exit it may not be flushed any more. */
+/** Writes synchronously: at the exit, the stream may not be flushed any more. */
 function write(text: string): void {
   try {
     writeSync(1, text);

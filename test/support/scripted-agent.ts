@@ -1,4 +1,4 @@
-/** An agent that says what a test tells it to, and a core around it that keeps its tasks in a real database. */
+/** An agent whose answers a test defines, and a core that keeps its tasks in a real database. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ import type { JsonObject, JsonValue } from '../../src/protocol/jsonrpc/raw.js';
 import { openState, type State, type Statement } from '../../src/state/index.js';
 import { SILENT } from '../../src/telemetry/log.js';
 
-/** Events by hand: what is pushed is read, until it ends or fails. */
+/** A stream of events that the test pushes, ends or fails. */
 export class Channel implements AsyncIterable<Passed<StreamResponse>> {
   private readonly waiting: Passed<StreamResponse>[] = [];
   private over = false;
@@ -68,23 +68,29 @@ export class Channel implements AsyncIterable<Passed<StreamResponse>> {
 }
 
 const CARD: AgentCard = {
-  ...{ name: 'Scripted', description: 'says what it is told to', version: '1', supportedInterfaces: [], skills: [] },
+  ...{
+    name: 'Scripted',
+    description: 'answers as the test defines',
+    version: '1',
+    supportedInterfaces: [],
+    skills: [],
+  },
   ...{ capabilities: {}, defaultInputModes: ['text/plain'], defaultOutputModes: ['text/plain'] },
 };
 
 export class ScriptedAgent implements Agent {
   can = { stream: true, push: false, subscribe: true };
   card: AgentCard = CARD;
-  /** What `getTask` knows. */
+  /** The tasks that `getTask` returns. */
   readonly tasks = new Map<string, Task>();
   readonly calls: { operation: Operation; request: unknown; exchange: Exchange }[] = [];
   onSend: (request: SendMessageRequest) => Promise<Passed<SendMessageResponse>> = async () => {
-    throw new Error('not told what to answer');
+    throw new Error('the test defined no answer');
   };
   onStream: (request: SendMessageRequest) => Events = () => new Channel();
   onSubscribe: (id: string) => Events = () => new Channel();
   onCancel: (id: string) => Task = (id) => this.known(id);
-  /** Every call is refused with this while it is set. */
+  /** If set, every call fails with this error. */
   refusal: Error | undefined;
 
   constructor(readonly name: string) {}
@@ -181,7 +187,7 @@ export interface CallOptions {
   readonly extensions?: readonly string[];
 }
 
-/** A core over one database; several are replicas of one another. */
+/** A core over one database. Several cores on one database are replicas. */
 export class Core {
   readonly dispatcher: AgentDispatcher;
   constructor(parts: AgentDispatcherOptions) {
@@ -195,10 +201,10 @@ export class Core {
     return this.dispatcher.handle(caller(as), { agent, operation, request: { value: request }, dialect, exchange });
   }
 
-  /** The result, as a client would read it. */
+  /** The result as a client reads it. */
   async call<T = JsonObject>(operation: Operation, request: JsonObject, options?: CallOptions): Promise<T> {
     const answer = await this.handle(operation, request, options);
-    if (answer.kind !== 'result') throw new Error('a stream came instead of a result');
+    if (answer.kind !== 'result') throw new Error('got a stream instead of a result');
     return answer.result.value as unknown as T;
   }
 
@@ -208,7 +214,7 @@ export class Core {
     options?: CallOptions,
   ): Promise<AsyncIterator<Passed<StreamResponse>>> {
     const answer = await this.handle(operation, request, options);
-    if (answer.kind !== 'stream') throw new Error('a result came instead of a stream');
+    if (answer.kind !== 'stream') throw new Error('got a result instead of a stream');
     return answer.events[Symbol.asyncIterator]();
   }
 
@@ -234,7 +240,7 @@ export async function read(
   return found;
 }
 
-/** The states that events tell, in order; artifacts as their text. */
+/** The states of the events in order, with the text of artifacts. */
 export const told = (events: readonly StreamResponse[]): string[] =>
   events.map(({ task: snapshot, statusUpdate, artifactUpdate }) => {
     if (snapshot) return `task ${snapshot.status.state.slice(11)}`;
@@ -246,9 +252,9 @@ export interface Rig {
   readonly state: State;
   readonly agents: Map<string, ScriptedAgent>;
   readonly one: ScriptedAgent;
-  /** One more replica. */
+  /** Creates one more replica. */
   core(more?: Partial<AgentDispatcherOptions>): Core;
-  /** Transactions and queries of the database since the last call. */
+  /** Number of transactions and queries since the last call of `work`. */
   work(): { writes: number; reads: number };
   records: ReturnType<typeof agentRecords>;
   stop(): Promise<void>;
@@ -259,7 +265,7 @@ export async function startRig(): Promise<Rig> {
   const state = await openState({ data: folder, sweepMs: 0 });
   const one = new ScriptedAgent('one');
   const agents = new Map([['one', one]]);
-  // Each replica follows tasks under a name of its own.
+  // Each replica has its own name as a follower of tasks.
   const replica = (): ReturnType<typeof agentRecords> => agentRecords(state, { taskTtl: 3_600_000, shared: false });
   const counted = { writes: 0, reads: 0 };
   const { q, tx } = state.db;

@@ -1,4 +1,4 @@
-/** The servers that fault tests kill keep their data as they would in production. */
+/** Servers that fault tests kill write their data to disk as in production. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import { startPostgres } from './services.js';
 
 const TESTS = fileURLToPath(new URL('..', import.meta.url));
 
-test('PostgreSQL waits for the disk where a test does not say otherwise', async () => {
+test('PostgreSQL waits for the disk by default', async () => {
   const postgres = await startPostgres();
   try {
     const client = new pg.Client({ connectionString: await postgres.createDatabase() });
@@ -23,7 +23,7 @@ test('PostgreSQL waits for the disk where a test does not say otherwise', async 
   }
 });
 
-test.each(['faults', 'cluster'])('no test under test/%s says otherwise', (folder) => {
+test.each(['faults', 'cluster'])('no test under test/%s turns that off', (folder) => {
   const files = readdirSync(join(TESTS, folder), { recursive: true, encoding: 'utf8' });
   const sources = files.filter((name) => /\.(?:ts|mjs)$/.test(name));
   expect(sources.length).toBeGreaterThan(3);

@@ -1,7 +1,7 @@
 /**
- * Private PostgreSQL and Redis servers and forward proxies for tests: real ones, on free loopback ports, in a temporary folder, stopped by
- * process id. A missing server is installed where this is possible without asking (Debian, as root); elsewhere the test
- * fails with the command to run. It is never skipped.
+ * Private PostgreSQL and Redis servers and forward proxies for tests: real programs on free loopback ports, in a
+ * temporary folder, stopped by process id. A missing program is installed where this needs no confirmation (Debian, as
+ * root). Otherwise the test fails with the command to run. It is never skipped.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import {
@@ -27,15 +27,15 @@ const run = promisify(execFile);
 export interface Service {
   readonly url: string;
   readonly port: number;
-  /** Of the running server; changes with `restart`. */
+  /** The pid of the running server. Changes with `restart`. */
   readonly pid: number;
   readonly folder: string;
-  /** The system user it runs as, where that is not ours. */
+  /** The system user of the server, where it is not the current user. */
   readonly user: { uid: number; gid: number } | undefined;
-  /** SIGSTOP to the server and every process it started: connections are accepted by the kernel, nothing answers. */
+  /** Sends SIGSTOP to the server and its processes. The kernel still accepts connections, but nothing answers. */
   freeze(): void;
   thaw(): void;
-  /** SIGKILL, and waits until it is gone. The data stays. */
+  /** Sends SIGKILL and waits for the end. The data stays. */
   kill(): Promise<void>;
   /** Starts again on the same port and data after `kill`. */
   restart(): Promise<void>;
@@ -43,7 +43,7 @@ export interface Service {
 }
 
 export interface PostgresService extends Service {
-  /** A new empty database on this server; returns its address. */
+  /** Creates an empty database on this server and returns its address. */
   createDatabase(): Promise<string>;
 }
 
@@ -55,7 +55,7 @@ const PACKAGES = {
 } as const;
 type Program = keyof typeof PACKAGES;
 
-/** Where packages put their servers, whether or not the folder is on the PATH. */
+/** The folders where packages install their servers. They may be missing on the PATH. */
 function standardFolders(): string[] {
   const debian = existsSync('/usr/lib/postgresql') ? readdirSync('/usr/lib/postgresql') : [];
   debian.sort((a, b) => Number(b) - Number(a));
@@ -67,13 +67,13 @@ function standardFolders(): string[] {
   ];
 }
 
-/** Whether the program is missing and can be installed without asking anybody. */
+/** Whether the program is missing and can be installed without confirmation. */
 const installable = (program: Program): boolean =>
   find(program) === undefined && isRoot() && existsSync('/etc/debian_version');
 
 /**
- * Vitest calls this before the first system test. An installation takes longer than a test may wait on a slow machine. What
- * cannot be installed is not an error here: many tests need neither server, and those that do say what to install.
+ * Vitest calls this before the first system test, because an installation may take longer than the time limit of a
+ * test. A failed installation is not an error here: many tests need no server, and the others report what to install.
  */
 export async function setup(): Promise<void> {
   for (const program of Object.keys(PACKAGES) as Program[]) {
@@ -92,7 +92,7 @@ function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-/** Where the program is, after installing it if need be. */
+/** Returns the path of the program. Installs it if it is missing. */
 async function need(program: Program): Promise<string> {
   const found = find(program);
   if (found) return found;
@@ -103,7 +103,7 @@ async function need(program: Program): Promise<string> {
     const places = 'The tests look on the PATH and where packages put it';
     throw new Error(`${program} is not installed, and these tests need the real one. ${places}; ${debian}`);
   }
-  // Test files ask at the same time, and apt refuses to run twice.
+  // Test files run at the same time, and apt refuses to run twice.
   const lock = join(tmpdir(), 'parley-tests-apt.lock');
   await alone(
     lock,
@@ -124,7 +124,7 @@ async function install(program: Program, pkg: string, command: string): Promise<
   const apt = (...args: string[]) =>
     run('apt-get', ['-o', 'DPkg::Lock::Timeout=120', ...args], { env, timeout: APT_LIMIT_MS });
   try {
-    // A fresh machine has no list of packages, or an old one.
+    // On a new machine the list of packages may be missing or old.
     await apt('install', '-y', '--no-install-recommends', pkg).catch(async () => {
       await apt('update', '-qq');
       await apt('install', '-y', '--no-install-recommends', pkg);
@@ -178,7 +178,7 @@ interface Plan {
   args: string[];
   user?: { uid: number; gid: number } | undefined;
   ready(): Promise<boolean>;
-  /** The signal that ends it quickly and cleanly. */
+  /** The signal for a quick and clean end. */
   end: NodeJS.Signals;
 }
 
@@ -213,17 +213,17 @@ async function serve(plan: Plan): Promise<Service> {
       try {
         process.kill(pid, name);
       } catch {
-        // It ended meanwhile.
+        // The process has ended already.
       }
     }
   };
-  // A test run that dies must not leave a server behind.
+  // An aborted test run must not leave a server running.
   const last = (): void => {
     try {
       signal('SIGKILL');
       rmSync(plan.folder, { recursive: true, force: true });
     } catch {
-      // Nothing left to end.
+      // No process is left.
     }
   };
   process.once('exit', last);
@@ -259,7 +259,7 @@ async function serve(plan: Plan): Promise<Service> {
   };
 }
 
-/** PostgreSQL refuses to run as root: its own user runs it, or nobody where its package made none. */
+/** PostgreSQL refuses to run as root. It runs as the user `postgres`, or as `nobody` if there is no such user. */
 function postgresUser(): { uid: number; gid: number } | undefined {
   if (!isRoot()) return undefined;
   for (const name of ['postgres', 'nobody']) {
@@ -281,14 +281,14 @@ function startupMessage(database: string): Buffer {
 }
 
 export interface PostgresSettings {
-  /** Waits for the disk, as in production; on where not given. */
+  /** Whether to wait for the disk, as in production. True by default. */
   fsync?: boolean;
   settings?: Record<string, string>;
 }
 
 export async function startPostgres({ fsync = true, settings = {} }: PostgresSettings = {}): Promise<PostgresService> {
   const command = await need('postgres');
-  // Of the same version: the one beside the server, where a link leads to it.
+  // The `initdb` of the same version is in the folder of the server, after links are resolved.
   const initdb = join(realpathSync(command), '..', 'initdb');
   const folder = mkdtempSync(join(tmpdir(), 'parley-pg-'));
   const user = postgresUser();
@@ -329,9 +329,9 @@ export async function startPostgres({ fsync = true, settings = {} }: PostgresSet
 }
 
 export interface RedisSettings {
-  /** Append-only file, as the cluster documentation asks for. */
+  /** Whether to use the append-only file, as the cluster documentation recommends. */
   aof?: boolean;
-  /** A free one where not given. */
+  /** By default a free port. */
   port?: number;
   settings?: Record<string, string>;
 }
@@ -451,11 +451,11 @@ export async function startPgBouncer(
 }
 
 export interface ForwardProxy extends Service {
-  /** What it logged so far. */
+  /** The log so far. */
   log(): string;
 }
 
-/** A forward proxy; with `auth` it wants these credentials. */
+/** Starts a forward proxy. With `auth` it requires these credentials. */
 export async function startTinyproxy(auth?: { user: string; password: string }): Promise<ForwardProxy> {
   const command = await need('tinyproxy');
   const folder = mkdtempSync(join(tmpdir(), 'parley-proxy-'));

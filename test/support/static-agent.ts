@@ -1,4 +1,4 @@
-/** Agents that are there to be known of: each has a card and a health, and answers every message with its name. */
+/** Agents with a fixed card and health. They answer every message with their name. */
 
 import type { Agent, AgentFacts, AgentHealth, Events } from '../../src/core/a2a/agent.js';
 import { Cards, type CardsOptions } from '../../src/core/a2a/cards/cards.js';
@@ -83,7 +83,7 @@ export function directoryOf(...agents: Agent[]): Directory {
   return { get: (name) => known.get(name), names: () => [...known.keys()], onChanged: () => () => {} };
 }
 
-/** Shows each caller the agents named for it; `''` is nobody in particular. */
+/** Each caller sees the agents listed for it. `''` stands for all other callers. */
 export const showing = (seen: Readonly<Record<string, readonly string[]>>): Admission => ({
   sees: ({ principal }, { name }) => (seen[principal.key] ?? []).includes(name),
   admit: () => {},

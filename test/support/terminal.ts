@@ -1,4 +1,4 @@
-/** Runs a program at a pseudo-terminal, as a person does: `script` of util-linux opens it. */
+/** Runs a program in a pseudo-terminal, which `script` of util-linux opens. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 
@@ -25,13 +25,13 @@ export class Terminal {
     });
   }
 
-  /** `command` is a line for a shell. */
+  /** `command` is a shell command line. */
   static run(command: string, { cwd, columns, env }: TerminalOptions): Terminal {
     const line = `stty rows 24 cols ${columns} && exec ${command}`;
     return new Terminal(spawn('script', ['-qfec', line, '/dev/null'], { cwd, env, stdio: 'pipe' }));
   }
 
-  /** All that was shown so far, with the line ends of a file. */
+  /** All output so far, with line ends converted to `\n`. */
   get output(): string {
     return this.text.replaceAll('\r\n', '\n');
   }

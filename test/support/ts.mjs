@@ -1,6 +1,6 @@
 /**
  * Runs TypeScript programs of this repository with plain Node: `node --import ./test/support/ts.mjs program.ts`.
- * Types are taken out by the compiler that the test runner brings along; `./x.js` means `./x.ts` where that exists.
+ * The compiler of the test runner removes the types. `./x.js` means `./x.ts` where that file exists.
  */
 import { readFile } from 'node:fs/promises';
 import { register } from 'node:module';

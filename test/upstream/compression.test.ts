@@ -1,4 +1,4 @@
-/** Servers that compress their replies, asked or not. */
+/** Servers that compress their replies, requested or not. */
 import { brotliCompressSync, createGzip, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { textOf } from '../input/support/message.js';
@@ -59,16 +59,16 @@ afterAll(async () => {
 });
 
 describe.each(['modern', 'legacy'])('a %s server', (era) => {
-  it.each(['gzip', 'deflate', 'br', 'stream'])('that compresses with %s is understood', async (coding) => {
+  it.each(['gzip', 'deflate', 'br', 'stream'])('may compress with %s', async (coding) => {
     expect(textOf((await modernCall(world.mcp, `${era}__${coding}`, {})).json) === LONG).toBe(true);
   });
 
-  it('that compresses with what nobody asked for fails its call', async () => {
+  it('that uses an unsupported coding fails its call', async () => {
     const { error } = (await modernCall(world.mcp, `${era}__zstd`, {})).json;
     expect(error).toMatchObject({ code: -32603, data: { reason: 'upstream_error', outcome: 'unknown' } });
   });
 
-  it.each(['bomb', 'refused-bomb'])('cannot make the gateway hold a gigabyte: %s', async (tool) => {
+  it.each(['bomb', 'refused-bomb'])('cannot make the gateway keep a gigabyte: %s', async (tool) => {
     const before = world.memory();
     const { error } = (await modernCall(world.mcp, `${era}__${tool}`, {})).json;
     expect(error).toMatchObject({ code: -32603, data: { reason: 'upstream_error', outcome: 'unknown' } });

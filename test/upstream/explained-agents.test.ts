@@ -1,4 +1,4 @@
-/** Every failure of an agent names the agent, its URL, what came back and what to do. */
+/** Every error of an agent names the agent, its URL, the cause and what to do. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,7 +11,7 @@ type Answer = (req: IncomingMessage, res: ServerResponse) => unknown;
 const CARD = /\/\.well-known\/agent(-card)?\.json$/;
 const CHECK = 'check its URL, which must be that of the agent or of its card';
 
-/** Shows a card, and answers messages as it is told. */
+/** Serves a card, and answers messages with the given function. */
 const withCard =
   (answer: Answer): Answer =>
   (req, res) => {
@@ -85,7 +85,7 @@ afterAll(async () => {
 });
 
 describe.each(Object.entries(FAILURES))('%s', (name, { message }) => {
-  test('a message to it is answered with the cause', async () => {
+  test('the answer to a message names the cause', async () => {
     const reply = await fetch(`${gateway.url}/a2a/${name}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'a2a-version': '1.0' },
@@ -99,6 +99,6 @@ describe.each(Object.entries(FAILURES))('%s', (name, { message }) => {
   });
 });
 
-test('no message holds a secret', () => {
+test('no message contains a secret', () => {
   expect(gateway.log()).not.toContain('secret');
 });

@@ -1,4 +1,4 @@
-/** Every failure of a server behind a URL names the server, the URL, what came back and what to do. */
+/** Every error of a server with a URL names the server, the URL, the cause and what to do. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -10,9 +10,9 @@ import { type RunningGateway, startGateway } from '../support/gateway.js';
 const MCP = 'check its URL, which often ends in /mcp or /sse';
 
 interface Failing {
-  /** The server, by how it fails. */
+  /** Starts a server that fails in this way. */
   start(): Promise<{ url: string; close(): void }>;
-  /** All of the message behind `Server "name" at URL `. */
+  /** The message after `Server "name" at URL `. */
   readonly message: string | ((url: string) => string);
 }
 
@@ -97,7 +97,7 @@ const FAILURES: Readonly<Record<string, Failing>> = {
     message: 'cannot be reached: its TLS certificate is self-signed; name that certificate in "tls.ca" to trust it',
   },
   gone: {
-    // A port that is given to nobody by chance.
+    // A port that the system never assigns at random.
     start: async () => ({ url: 'http://127.0.0.1:1/mcp', close: () => {} }),
     message: 'cannot be reached: connection refused; check that it runs, and the host and port of its URL',
   },
@@ -152,7 +152,7 @@ describe.each(Object.keys(FAILURES))('%s', (name) => {
     return `Server "${name}" at ${url} ${typeof message === 'string' ? message : message(url)}`;
   };
 
-  test('initialize at its endpoint answers the request with the cause', async () => {
+  test('the answer to initialize at its endpoint names the cause', async () => {
     const { status, body } = await post(`/mcp/${name}`, {
       ...{ jsonrpc: '2.0', id: 'mine', method: 'initialize' },
       params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'c', version: '1' } },
@@ -162,7 +162,7 @@ describe.each(Object.keys(FAILURES))('%s', (name) => {
     expect(status).not.toBe(500);
   });
 
-  test('a call of one of its tools says so too', async () => {
+  test('a call of one of its tools names the cause', async () => {
     const { body } = await post(
       '/mcp',
       {
@@ -174,12 +174,12 @@ describe.each(Object.keys(FAILURES))('%s', (name) => {
     expect(body.error?.message ?? body.result?.content?.[0]?.text).toBe(expected());
   });
 
-  test('/health says that it is down', async () => {
+  test('/health reports the server as down', async () => {
     const { servers } = (await (await fetch(`${gateway.url}/health`)).json()) as { servers: Record<string, string> };
     expect(servers[name]).toBe('down');
   });
 
-  test('a list of all servers says what is missing', async () => {
+  test('a list of all servers names the missing server', async () => {
     const { body } = await post(
       '/mcp',
       { jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta: meta } },
@@ -190,6 +190,6 @@ describe.each(Object.keys(FAILURES))('%s', (name) => {
   });
 });
 
-test('no message holds a secret', async () => {
+test('no message contains a secret', async () => {
   expect(gateway.log()).not.toContain('secret');
 });

@@ -1,4 +1,4 @@
-/** A modern server without subscriptions is reachable, however often it refuses one. */
+/** A modern server without subscriptions stays reachable after refused subscriptions. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +16,7 @@ const RESULTS: Readonly<Record<string, object>> = {
   'tools/call': { content: [{ type: 'text', text: 'read' }] },
 };
 
-test('sessions that want to hear of changed lists do not cost it its calls', async () => {
+test('refused subscriptions of sessions do not make its calls fail', async () => {
   const server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);

@@ -1,4 +1,4 @@
-/** Servers behind forward proxies, private authorities and client certificates, as a configuration reaches them. */
+/** Servers with forward proxies, private authorities and client certificates, as configured. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer as createHttp } from 'node:http';
 import { createServer as createHttps } from 'node:https';
@@ -28,7 +28,7 @@ const file = (name: string, text: string): string => {
   return place;
 };
 
-/** An MCP server with one tool, which says who asks and through what. */
+/** An MCP server with one tool, which returns the client's certificate name and its proxy. */
 const answer: Parameters<typeof createHttp>[1] = async (req, res) => {
   const chunks: Buffer[] = [];
   for await (const chunk of req) chunks.push(chunk as Buffer);
@@ -78,12 +78,12 @@ async function call(server: object, options: GatewayOptions = {}): Promise<strin
 const tunnelled = (): number => proxy.log().match(/CONNECT 127\.0\.0\.1/g)?.length ?? 0;
 
 describe('a forward proxy', () => {
-  it('leads to an http server that names it', async () => {
+  it('is used for an http server where configured', async () => {
     expect(await call({ url: plain, proxy: proxy.url })).toMatch(/^nobody via 1\.1 /);
     expect(await call({ url: plain })).toBe('nobody via nothing');
   });
 
-  it('leads to an https server through a tunnel', async () => {
+  it('opens a tunnel to an https server', async () => {
     const before = tunnelled();
     expect(await call({ url: secure, proxy: proxy.url, tls: { ca: file('ca.pem', authority.cert) } })).toBe(
       'nobody via nothing',
@@ -109,7 +109,7 @@ describe('a forward proxy', () => {
     expect(await call({ url: plain }, { env })).toBe('nobody via nothing');
   });
 
-  it('may want credentials', async () => {
+  it('may require credentials', async () => {
     const strict = await startTinyproxy({ user: 'ada', password: 'secret' });
     try {
       const url = `http://ada:secret@127.0.0.1:${strict.port}`;
@@ -122,15 +122,15 @@ describe('a forward proxy', () => {
   });
 });
 
-describe('a server that demands a client certificate of a private authority', () => {
-  it('is reached with one of them, in files or in the configuration', async () => {
+describe('a server that requires a client certificate of a private authority', () => {
+  it('is reached with such a certificate, in files or in the configuration', async () => {
     const ada = authority.sign('ada');
     const tls = { ca: file('ca.pem', authority.cert), cert: file('ada.pem', ada.cert), key: file('ada.key', ada.key) };
     expect(await call({ url: guarded, tls })).toBe('ada via nothing');
     expect(await call({ url: guarded, tls: { ca: authority.cert, ...ada } })).toBe('ada via nothing');
   });
 
-  it('is not reached without one, or with one of another authority', async () => {
+  it('is not reached without a certificate, or with one of another authority', async () => {
     expect(await call({ url: guarded, tls: { ca: authority.cert } })).toMatch(/upstream_/);
     expect(await call({ url: guarded, tls: { ca: authority.cert, ...stranger.sign('eve') } })).toMatch(/upstream_/);
     expect(await call({ url: guarded })).toMatch(/upstream_unavailable/);
