@@ -128,7 +128,7 @@ export class Egress {
       .replace(/^\[|\]$/g, '')
       .replace(/\.+$/, '')
       .toLowerCase();
-    if (host === '') throw new EgressRefused('names no host');
+    if (host === '') throw new EgressRefused('has no host');
     if (isIP(host) !== 0) {
       if (!this.allows(host)) throw new EgressRefused('names an address that is not allowed');
       return;

@@ -29,7 +29,7 @@ export const toolCall = (params: JsonObject, more: Partial<Call> = {}): Call => 
   ...more,
 });
 
-/** Each caller has a token of its own, which is known at once or later. */
+/** Each caller has its own token, available either at once or later. */
 export const tokenOfCaller = (later: boolean): Credentials => ({
   for: ({ principal }) => {
     const credential: Credential = { key: principal.key, headers: ['Authorization', `Bearer ${principal.key}`] };

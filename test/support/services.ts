@@ -310,7 +310,7 @@ export async function startPostgres({ fsync = true, settings = {} }: PostgresSet
   };
   const args = ['-D', data, ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const base = `postgres://parley@127.0.0.1:${port}`;
-  // Any authentication answer ("R") means that it takes connections.
+  // Any authentication answer ("R") means that the server accepts connections.
   const ready = (): Promise<boolean> => answers(port, startupMessage('postgres'), /^R/);
   const url = `${base}/postgres`;
   const service = await serve({ folder, port, url, command, args, user, ready, end: 'SIGINT' });
@@ -367,11 +367,11 @@ export interface RedisCluster {
 
 const SLOTS = 16_384;
 
-/** A Redis Cluster of masters without replicas, each with its share of the slots; ready when every node says so. */
+/** Starts a Redis Cluster of masters without replicas. Resolves when every node reports that the cluster is ready. */
 export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
   const { Redis } = await import('ioredis');
   const nodes: Service[] = [];
-  // One after the other: each takes two ports, and the second is found by the first.
+  // Sequentially: each node takes two ports, and the second one depends on the first.
   for (let i = 0; i < masters; i++) {
     const port = await clusterPort();
     const settings = { 'cluster-enabled': 'yes', 'cluster-config-file': 'nodes.conf', 'cluster-node-timeout': '5000' };
@@ -407,7 +407,7 @@ export async function startRedisCluster(masters = 3): Promise<RedisCluster> {
   return { url: `redis+cluster://127.0.0.1:${nodes[0]!.port}`, nodes, stop };
 }
 
-/** A free port whose bus port, 10,000 higher, exists. */
+/** A free port whose bus port (10,000 higher) is a valid port number. */
 async function clusterPort(): Promise<number> {
   for (;;) {
     const port = await freePort();
@@ -416,11 +416,11 @@ async function clusterPort(): Promise<number> {
 }
 
 export interface PgBouncer extends Service {
-  /** The address of a database of the server through the pooler. */
+  /** The address of a database through the pooler. */
   through(database: string): string;
 }
 
-/** PgBouncer in front of a PostgreSQL server; each transaction gets a connection of the server. */
+/** Starts PgBouncer in front of a PostgreSQL server, in transaction mode. */
 export async function startPgBouncer(
   { port: server }: PostgresService,
   settings: Record<string, string> = {},

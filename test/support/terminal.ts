@@ -57,7 +57,7 @@ export class Terminal {
     this.process.stdin!.write(text);
   }
 
-  /** Presses Ctrl-C and waits for the end; returns the exit code. */
+  /** Sends Ctrl-C, waits for the end and returns the exit code. */
   async interrupt(): Promise<number | null> {
     if (this.process.exitCode === null && this.process.signalCode === null) this.type('\x03');
     await this.ended;

@@ -179,9 +179,13 @@ export class GrpcWire implements Wire {
   private method(operation: Operation): GrpcMethod {
     const method = this.service.methods.find((each) => each.operation === operation);
     if (method) return method;
-    throw new ProtocolError('unsupported_operation', `Agent "${this.options.context.name}" has no ${operation}`, {
-      outcome: 'not_executed',
-    });
+    throw new ProtocolError(
+      'unsupported_operation',
+      `Agent "${this.options.context.name}" does not support ${operation}`,
+      {
+        outcome: 'not_executed',
+      },
+    );
   }
 
   private encode<O extends Operation>(method: GrpcMethod, operation: O, request: Passed<RequestOf<O>>): Buffer {

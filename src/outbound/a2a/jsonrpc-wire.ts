@@ -96,7 +96,7 @@ export class JsonRpcWire implements Wire {
   ): HttpCall {
     const method = this.dialect.method(operation);
     if (method === undefined) {
-      throw new ProtocolError('unsupported_operation', `Agent "${this.context.name}" has no ${operation}`, {
+      throw new ProtocolError('unsupported_operation', `Agent "${this.context.name}" does not support ${operation}`, {
         outcome: 'not_executed',
       });
     }

@@ -67,7 +67,7 @@ export class ServerTraffic {
   /** Starts the pause after a flood. Returns its length in milliseconds. */
   flooded(): number {
     const now = this.now();
-    // A server that was quiet for long begins with the shortest pause.
+    // After a long time without a flood, the first pause is the shortest again.
     if (now > this.restsUntil + this.limits.longestPause) this.pause = this.limits.pause;
     if (now >= this.restsUntil) {
       this.restsUntil = now + this.pause;

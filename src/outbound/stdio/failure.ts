@@ -11,7 +11,7 @@ export interface Failure {
 }
 
 /** The output of a child that explains its failure. */
-export interface ChildOutput {
+export interface FailureOutput {
   readonly stderrTail: string;
   /** The last lines on stdout that were not messages. */
   readonly strayLines: readonly string[];
@@ -52,7 +52,7 @@ export class FailureReport {
   }
 
   /** Describes the end of a process. */
-  ended(output: ChildOutput, { code, signal }: Ending, starting: boolean): Failure {
+  ended(output: FailureOutput, { code, signal }: Ending, starting: boolean): Failure {
     const how = signal === null ? `exited with code ${code ?? 'unknown'}` : `was killed by ${signal}`;
     const when = starting ? 'while it was starting' : 'while it was serving';
     // Programs explain a failed start on stdout. Later, stdout has only messages, or parts of them.
@@ -68,7 +68,7 @@ export class FailureReport {
   }
 
   /** Describes a process that runs and was not ready in time. */
-  silent(output: ChildOutput | undefined, milliseconds: number): Failure {
+  silent(output: FailureOutput | undefined, milliseconds: number): Failure {
     const summary = `its process did not answer within ${milliseconds / 1000} s of its start`;
     const problem = `${this.#command} did not answer within ${milliseconds / 1000} s of its start`;
     const stray = output?.strayLines.at(-1);
@@ -90,7 +90,7 @@ export class FailureReport {
     return { problem: `${problem}${wrote}; ${todo}`, summary, unrunnable: false };
   }
 
-  #diagnose({ stderrTail, strayLines }: ChildOutput) {
+  #diagnose({ stderrTail, strayLines }: FailureOutput) {
     const found = diagnose({ stderr: stderrTail, stdout: strayLines, args: this.#args });
     return { ...found, lines: found.lines.map((line) => this.#hide(line)) };
   }
