@@ -63,7 +63,7 @@ test('every key without a user-chosen part can be set by its variable', () => {
     if (named.startsWith('`'))
       value = [...named.matchAll(/`([^`]+)`/g)].map((match) => match[1]).find((choice) => choice !== preset);
     if (named === 'integer' && typeof preset === 'number') value = String(preset + 1);
-    if (key === 'state.db') value = 'postgres://127.0.0.1/x';
+    if (key === 'state.db' || key === 'state.directDb') value = 'postgres://127.0.0.1/x';
     if (key === 'state.bus') value = 'redis://127.0.0.1';
     if (key === 'cors.credentials') continue;
     // The files exist, and cert and key are both set.
