@@ -92,7 +92,7 @@ export const HEADERS: readonly Case[] = [
       await client.get(id);
       const seen = requestWith(agent, word);
       const named = `${seen?.what} ${JSON.stringify(seen?.body)}`;
-      assert.ok(named.includes(column.tenant!), `the agent saw ${seen?.what}`);
+      assert.ok(named.includes(column.tenant!), `the request to the agent does not name the tenant: ${seen?.what}`);
     },
   },
 ];

@@ -163,7 +163,7 @@ export const TASKS: readonly Case[] = [
       const text = JSON.stringify(card);
       assert.ok(text.includes(testbed.gateway.url), 'the card has no address of the gateway');
       for (const agent of testbed.agents)
-        assert.ok(!text.includes(agent.url), `it names the agent's own address ${agent.url}`);
+        assert.ok(!text.includes(agent.url), `the card has the address of the agent: ${agent.url}`);
     },
   },
   {

@@ -205,7 +205,7 @@ function question(ids: Ids, history: Message[], candidates: readonly Candidate[]
   const opening = again ? 'None of the agents has that name.' : 'Several agents may fit this message.';
   const listed: JsonValue = candidates.map((candidate) => ({ ...candidate }));
   const message = agentMessage(ids, [
-    { text: `${opening} Which one is this for? Answer with its name.\n${lines.join('\n')}` },
+    { text: `${opening} Which agent is this message for? Answer with its name.\n${lines.join('\n')}` },
     { data: { question: 'agent', candidates: listed }, mediaType: 'application/json' },
   ]);
   return {
