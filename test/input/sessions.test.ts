@@ -295,7 +295,7 @@ describe('streams', () => {
     expect(textOf(again.messages.at(-1)!)).toBe('quiet');
   });
 
-  it('case 14: an unknown, foreign or invalid Last-Event-ID is refused, not as a lost session, and returns no events of others', async () => {
+  it('case 14: an unknown, foreign or invalid Last-Event-ID returns no events of others and is not reported as a lost session', async () => {
     const mine = await open('2025-11-25');
     const other = await open('2025-11-25');
     const theirs = await open('2025-11-25', BOB);

@@ -64,8 +64,7 @@ it(`${READERS} clients that do not read occupy little memory; those that read ar
   console.log(
     `${READERS} slow readers of ${LARGE} bytes: ${Math.round(held)} MiB more with limits.unread ${UNREAD} MiB`,
   );
-  // The second response of each client would take 298 MiB; a part of the difference is garbage that was not collected
-  // yet.
+  // Without the limit, the second responses of all clients take 298 MiB. The bound leaves room for uncollected garbage.
   expect(held).toBeLessThan(200);
   // Disconnected clients notice it when they read on.
   for (const socket of slow) {

@@ -1,4 +1,4 @@
-/** Reads the body of a webhook, or an answer in place of an event, in any of the known shapes. */
+/** Reads an event in any of the known shapes: the body of a webhook, or a result in the form of an event. */
 import { isObject, type JsonValue } from '../../jsonrpc/raw.js';
 import type { StreamContext } from '../dialect.js';
 import { type ReadEvent, readEvent } from './v0_3/event.js';
