@@ -14,6 +14,8 @@ const IDENTIFIERS: Readonly<Record<string, string>> = {
   Agency: 'A2aRuntime',
   Hall: 'AgentDispatcher',
   Wakes: 'Wakeups',
+  Mailbox: 'ReplicaMessages',
+  Letter: 'Message',
   Mourner: 'Membership',
   Front: 'AgentRouter',
   FrontDesk: 'RoutingAgent',
@@ -64,7 +66,7 @@ const ENDINGS: readonly (readonly [RegExp, string])[] = [
 /** Names of files and folders, without their endings. */
 const FILES: ReadonlySet<string> = new Set(
   `absence answered ask assumed bucket catalogue doors feed feeds first-contact flow fold follow front front-desk grace habits
-   hall hop hops house http-outlets knowledge list-feed lookups minting misfit modern-pipe outlet own-call passing phrases
+   hall hop hops house http-outlets knowledge list-feed lookups mailbox minting misfit modern-pipe outlet own-call passing phrases
    project recent seldom sending served speakers turn turns unless-cancelled url-visits visit waiting wakes watching`.split(
     /\s+/,
   ),

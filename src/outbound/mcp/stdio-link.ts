@@ -25,7 +25,7 @@ import { StdioChannel } from './session/stdio-channel.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
 import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
-import { ForeignVersions, probeVersion } from './version-probe.js';
+import { ForeignVersions, probeVersion } from './stdio-version-probe.js';
 
 export interface StdioLinkOptions {
   readonly context: UpstreamContext;
