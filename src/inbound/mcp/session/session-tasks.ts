@@ -56,7 +56,7 @@ export class SessionTasks {
       // Cursors of other lists are not pairs.
       if (!(error instanceof SealBroken) && !(error instanceof TypeError)) throw error;
     }
-    throw new ProtocolError('invalid_cursor', 'The cursor is not valid here; start again without one');
+    throw new ProtocolError('invalid_cursor', 'The cursor is invalid or has expired; list again without a cursor');
   }
 
   async cancel(taskId: string): Promise<JsonObject> {

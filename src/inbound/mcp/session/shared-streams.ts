@@ -20,7 +20,7 @@ export interface StreamCopy {
 
 /** A stream that can be sent over a connection from a given event on. */
 export interface Resumable {
-  /** Sends from after event `after`; without it from the last sent event. */
+  /** Sends the events that follow event `after`, or without it the events that were not sent yet. */
   connect(sink: EventSink, after?: number): void;
   disconnect(sink: EventSink): void;
 }
