@@ -195,7 +195,7 @@ export class McpUpstream implements Upstream {
       close: () => {
         if (closed) return;
         closed = true;
-        // First, so that a watch reopened for the other callers uses the credential of one of them.
+        // Removes this caller first: the hub reopens the watch of the other callers with one of their credentials.
         leave();
         watch.close();
       },

@@ -12,7 +12,9 @@ export interface Handshake {
   readonly description: ServerDescription;
 }
 
-/** Sends the request of the handshake and reads its answer. Rejects with `HandshakeRefused` where there is no session. */
+/**
+ * Sends the request of the handshake and reads its answer. Rejects with `HandshakeRefused` where there is no session.
+ */
 export async function handshake(
   { context, capabilities, offer }: SessionOptions,
   initialize: (params: JsonObject) => Promise<JsonObject>,
@@ -42,7 +44,7 @@ export async function handshake(
   return { revision, description };
 }
 
-/** The error where it means that the server refused the handshake as such; otherwise the error itself. */
+/** Converts an error that means a refused handshake to `HandshakeRefused`. Returns other errors unchanged. */
 function refusalOf(error: unknown): unknown {
   if (error instanceof UpstreamRpcError)
     return new HandshakeRefused(error.code, error.message, error.data, error.status);

@@ -45,7 +45,7 @@ export interface HttpSessionsOptions {
   readonly pool: number;
   readonly idle: number;
   found(transport: 'http' | 'sse'): void;
-  /** A list changed at the server, for clients with the capabilities of the event. */
+  /** A list changed. `event.for` holds the client capabilities for which it changed. */
   overheard(event: WatchEvent): void;
 }
 

@@ -57,7 +57,9 @@ export class SessionCallers {
     return caller ? given.then((obtained) => (obtained.key === this.key ? obtained : undefined)) : this.search(given);
   }
 
-  /** Posts a message with its credential, without a delay where that is known. Without one, informs the session. */
+  /**
+   * Posts a message with its credential, without a delay where the credential is known. Reports a missing credential.
+   */
   send(message: Outgoing): void {
     const { caller, ticket, taken, events } = message;
     const given = this.credential(caller);
