@@ -496,11 +496,11 @@ export const SCHEMA = group('', {
     directDb: urlField(
       ['postgres:', 'postgresql:'],
       'URL',
-      'write a postgres:// URL, or leave the key out where `db` is the server itself',
+      'write a postgres:// URL, or leave the key out if `db` is the address of the server itself',
       {
         description:
-          'The same database without its pooler, where `db` leads to PgBouncer in transaction mode: for notifications, ' +
-          'leases and changes of the tables, which need a connection of their own.',
+          'The address of the database server itself, if `db` is the address of a pooler in transaction mode such as ' +
+          'PgBouncer; notifications, leases and migrations use it, because they need a connection that stays the same.',
       },
     ),
     bus: urlField(

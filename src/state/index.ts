@@ -44,11 +44,11 @@ export interface StateOptions {
   /** postgres://… for replicas that share one database; default: embedded SQLite in `data`. */
   db?: string;
   /**
-   * postgres://… of the server itself, where `db` leads to a pooler in transaction mode such as PgBouncer: notifications,
-   * leases and changes of the tables need a connection that stays the same.
+   * postgres://… of the server itself, if `db` is the address of a pooler in transaction mode such as PgBouncer.
+   * Notifications, leases and migrations need a connection that stays the same.
    */
   directDb?: string;
-  /** redis://… or redis+cluster://… for events, leases and counters; the database serves them without it. */
+  /** redis://… or redis+cluster://… for events, leases and counters; default: the database. */
   bus?: string;
   /** The keys with which all replicas seal; required with `db`, otherwise generated in `data`. */
   keys?: readonly KeySetting[];

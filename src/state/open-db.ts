@@ -11,7 +11,7 @@ export interface OpenDbOptions {
   data: string;
   /** postgres://… for replicas that share one database. */
   db?: string;
-  /** The server itself, where `db` leads to a pooler. */
+  /** The address of the server itself, if `db` is the address of a pooler. */
   directDb?: string;
   log?: Log;
   /** For tests. */
