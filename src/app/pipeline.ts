@@ -1,12 +1,12 @@
 import type { Config } from '../config/schema.js';
 import type { Admission } from '../core/admission.js';
-import { CallSlots } from '../core/call-slots.js';
 import type { Catalog } from '../core/catalog/catalog.js';
+import { CallSlots } from '../core/concurrent-calls.js';
 import { type Interceptor, Pipeline } from '../core/pipeline.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
-import { callLimits } from '../interceptors/call-limits.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
+import { callLimits } from '../interceptors/concurrent-calls.js';
 import type { State } from '../state/index.js';
 import { usedApprovals } from './mcp-records.js';
 

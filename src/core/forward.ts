@@ -497,7 +497,7 @@ function refuseFailures(call: Call): void {
   }
 }
 
-/** A call is parkedUntilAnswered only if the user agreed to visit every URL that the server asked for. */
+/** The call is repeated only if the user agreed to visit every URL that the server asked for. */
 function refuseDeclined(server: string, responses: InputResponses): void {
   const answers = Object.values(responses);
   if (answers.length > 0 && answers.every((answer) => answer['action'] === 'accept')) return;

@@ -11,7 +11,7 @@ import { type Admission, type ItemTarget, ifVisible, knownBy, sees, serverTarget
 import type { McpContext } from './call.js';
 import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
-import type { Resolver } from './catalog/resolver.js';
+import type { Resolver } from './catalog/owner-resolver.js';
 import type { HostedTaskRecord, HostedTasks } from './era-bridge/hosted-tasks.js';
 import type { Forwarder } from './forward.js';
 import type { Deliver, Subscription, View } from './gateway.js';

@@ -10,8 +10,8 @@ import type { Upstream, UpstreamCall } from '../upstream.js';
 import { NO_CAPABILITIES } from './capability-set.js';
 import { Catalog } from './catalog.js';
 import type { NamingOptions } from './names.js';
+import { Resolver } from './owner-resolver.js';
 import { MISSING, Pages } from './pages.js';
-import { Resolver } from './resolver.js';
 
 interface Fake {
   tools: string[];

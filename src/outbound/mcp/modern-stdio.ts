@@ -29,7 +29,7 @@ import { Deadline } from './deadline.js';
 import { gatewayCall } from './gateway-call.js';
 import type { OpenWatch } from './peer.js';
 import { FLOODED } from './server-traffic.js';
-import { endingOf, problemOf } from './session/stdio-problem.js';
+import { endingOf, problemOf } from './session/stdio-error-messages.js';
 
 interface Waiting {
   readonly call: UpstreamCall;

@@ -18,12 +18,12 @@ import { gatewayCall } from './gateway-call.js';
 import { ModernPeer, type ModernWire } from './modern-peer.js';
 import { ModernStdio } from './modern-stdio.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
-import { LegacySession } from './session/session.js';
+import { LegacySession } from './session/legacy-session.js';
 import type { SessionEvents } from './session/session-options.js';
 import { SessionWatch } from './session/session-watch.js';
 import { StdioChannel } from './session/stdio-channel.js';
+import { asProtocolError } from './session/stdio-error-messages.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './session/stdio-lease.js';
-import { asProtocolError } from './session/stdio-problem.js';
 import { CANONICAL, StdioSessions, sessionKey } from './session/stdio-sessions.js';
 import { ForeignVersions, probeVersion } from './stdio-version-probe.js';
 

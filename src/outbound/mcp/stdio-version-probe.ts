@@ -12,7 +12,7 @@ import type { Start } from '../stdio/lease.js';
 import type { Child, ChildEvents } from '../stdio/process.js';
 import type { UpstreamContext } from './context.js';
 import { ModernStdio } from './modern-stdio.js';
-import type { LegacySession } from './session/session.js';
+import type { LegacySession } from './session/legacy-session.js';
 import { StdioChannel } from './session/stdio-channel.js';
 
 export interface VersionProbeOptions {

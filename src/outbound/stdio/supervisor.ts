@@ -44,7 +44,8 @@ const MISCONFIGURED: readonly string[] = ['not_found', 'not_executable', 'bad_cw
 /**
  * Manages the processes of one configured command. It starts a process on demand, hands out shared and exclusive leases
  * from a small pool, restarts a process that ends on its own after growing pauses, stops restarting for a while after
- * repeated failures, and stops unused processes. The messages to a child belong to `open` and its session.
+ * repeated failures, and stops unused processes. The messages to a child belong to `open` and its session,
+ * which also ends the calls in flight when the process exits.
  */
 export class Supervisor<S> {
   readonly name: string;

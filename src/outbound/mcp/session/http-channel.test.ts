@@ -14,7 +14,7 @@ import { httpTarget } from '../../http/index.js';
 import type { UpstreamContext } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';
 import { HttpChannel } from './http-channel.js';
-import { LegacySession } from './session.js';
+import { LegacySession } from './legacy-session.js';
 
 type Answer = (message: Posted, res: ServerResponse, req: IncomingMessage) => void;
 

@@ -2,7 +2,7 @@ import type { Cancellation } from '../../../core/caller.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import { CredentialError } from '../context.js';
 import { rejectOnCancel } from '../reject-on-cancel.js';
-import type { LegacySession } from './session.js';
+import type { LegacySession } from './legacy-session.js';
 
 /** The members of a session that a pool uses. */
 export type Leased = Pick<LegacySession, 'ended' | 'quiet' | 'close' | 'lastUsed'>;

@@ -1,7 +1,7 @@
 import type { WatchEvent } from '../../../core/upstream.js';
 import { LIST_KINDS, type SubscriptionFilter } from '../../../protocol/mcp/model.js';
 import type { OpenWatch } from '../peer.js';
-import type { LegacySession } from './session.js';
+import type { LegacySession } from './legacy-session.js';
 import type { SessionEvents } from './session-options.js';
 
 interface Listener {

@@ -4,7 +4,7 @@ import { beginStream, type LooseServer, startLoose } from '../../../../test/supp
 import { GATEWAY } from '../../../core/caller.js';
 import { revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { gatewayCall } from '../gateway-call.js';
-import { LegacySession } from './session.js';
+import { LegacySession } from './legacy-session.js';
 import { SseChannel } from './sse-channel.js';
 
 let server: LooseServer | undefined;

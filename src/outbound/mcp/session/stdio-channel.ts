@@ -2,7 +2,7 @@ import type { Start } from '../../stdio/lease.js';
 import type { Child } from '../../stdio/process.js';
 import type { UpstreamContext } from '../context.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
-import { asProtocolError, endingOf } from './stdio-problem.js';
+import { asProtocolError, endingOf } from './stdio-error-messages.js';
 
 /** The channel to a legacy server over the pipes of its process. */
 export class StdioChannel implements Channel {

@@ -4,8 +4,8 @@ import type { Lease as ChildLease } from '../../stdio/lease.js';
 import type { Supervisor } from '../../stdio/supervisor.js';
 import type { UpstreamContext } from '../context.js';
 import type { ModernStdio } from '../modern-stdio.js';
-import type { LegacySession } from './session.js';
-import { asProtocolError } from './stdio-problem.js';
+import type { LegacySession } from './legacy-session.js';
+import { asProtocolError } from './stdio-error-messages.js';
 
 /** The supervisor of one server's processes, with a legacy or a modern session on each. */
 export type SessionSupervisor = Supervisor<LegacySession | ModernStdio>;

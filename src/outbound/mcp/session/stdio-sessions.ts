@@ -12,10 +12,10 @@ import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp
 import { isInteractive } from '../../../protocol/mcp/translate/input.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
-import { LegacySession } from './session.js';
+import { LegacySession } from './legacy-session.js';
 import type { SessionWatch } from './session-watch.js';
+import { asProtocolError } from './stdio-error-messages.js';
 import { type Lease, leaseFor, type SessionSupervisor } from './stdio-lease.js';
-import { asProtocolError } from './stdio-problem.js';
 
 /** The sessions with one legacy server over stdio. */
 export class StdioSessions implements Peer {

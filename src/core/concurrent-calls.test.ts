@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CallSlots } from './call-slots.js';
+import { CallSlots } from './concurrent-calls.js';
 
 const owner = (caller: string, session?: string, server?: string) => ({ caller, session, server });
 

@@ -1,6 +1,6 @@
 import type { CallContext } from '../core/call.js';
-import type { CallSlots } from '../core/call-slots.js';
 import { GATEWAY } from '../core/caller.js';
+import type { CallSlots } from '../core/concurrent-calls.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import type { Release } from '../core/quota.js';
 
