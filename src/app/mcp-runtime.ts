@@ -23,8 +23,8 @@ import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
+import { pipelineOf } from './interceptor-order.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
-import { pipelineOf } from './pipeline.js';
 import { type Entry, Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 

@@ -13,7 +13,7 @@ import { Origins } from '../inbound/http/origin.js';
 import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
-import { MCP_ERRORS } from '../inbound/mcp/refusals.js';
+import { MCP_ERRORS } from '../inbound/mcp/error-response.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';

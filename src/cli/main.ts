@@ -15,7 +15,7 @@ import { checkConfig } from './check.js';
 import { helpText } from './commands.js';
 import { fetchLogs, gatewayOf, logsText } from './logs.js';
 import { parseCommandLine, UsageError } from './parse.js';
-import { welcomeText } from './quickstart.js';
+import { welcomeText } from './quickstart-welcome.js';
 import { logProblems, Reloads } from './reload.js';
 import { summaryText } from './summary.js';
 

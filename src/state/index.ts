@@ -150,7 +150,7 @@ async function openBus({ db: pooled, directDb, bus, pollMs }: StateOptions, db: 
   }
   if (url !== undefined) {
     const [{ PostgresHints }, { PostgresDb }] = await Promise.all([
-      import('./postgres/hints.js'),
+      import('./postgres/listen-notify.js'),
       import('./postgres/postgres.js'),
     ]);
     const leases = await PostgresDb.open(url, LEASE_CONNECTIONS);

@@ -16,7 +16,7 @@ import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
 import { CardEndpoint } from './card-endpoint.js';
-import { restErrors } from './refusals.js';
+import { restErrors } from './error-response.js';
 
 const TOKENS = [
   { name: 'ann', token: 'ann-ann-ann-ann-ann-ann-ann-ann', admin: false },

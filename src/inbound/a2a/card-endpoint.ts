@@ -13,9 +13,9 @@ import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { sendBody, sendEmpty } from '../http/reply.js';
 import type { Access, RequestContext, Route } from '../http/route.js';
 import { agentCaller } from './caller.js';
+import { restErrors, restType, sendRestError } from './error-response.js';
 import { namedVersion } from './http-binding.js';
 import { DEEP_RPC, ROOTS } from './paths.js';
-import { restErrors, restType, sendRestError } from './refusals.js';
 
 /** The source of all cards for this endpoint. */
 export interface CardReader {

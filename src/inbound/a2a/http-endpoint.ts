@@ -2,10 +2,10 @@ import { type Admission, agentTarget } from '../../core/admission.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { namedParameter } from '../http/named-parameter.js';
 import type { Fallback, Parameter, Route } from '../http/route.js';
+import { restErrors } from './error-response.js';
 import type { HttpBinding, HttpBindingOptions } from './http-binding.js';
 import { JsonRpcBinding } from './jsonrpc.js';
 import { BASES, ROOTS } from './paths.js';
-import { restErrors } from './refusals.js';
 import { RestBinding } from './rest.js';
 import { StreamHost, type StreamTimes } from './streams.js';
 

@@ -20,9 +20,6 @@ import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
 import type { RequestContext, Route } from '../http/route.js';
 import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
-import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
-import { passableText } from './json-body.js';
-import { RPC_PATHS, RPC_STREAM_PATH } from './paths.js';
 import {
   A2A_RPC_ERRORS,
   headersOf,
@@ -31,7 +28,10 @@ import {
   rpcError,
   rpcStatus,
   sendRpcError,
-} from './refusals.js';
+} from './error-response.js';
+import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
+import { passableText } from './json-body.js';
+import { RPC_PATHS, RPC_STREAM_PATH } from './paths.js';
 import { type Answered, type Framed, type StreamForm, sendRefusedStream } from './streams.js';
 
 type NamedVersion = Version | 'unsupported' | undefined;

@@ -13,10 +13,10 @@ import { isJson } from '../http/accept.js';
 import { sendText } from '../http/reply.js';
 import type { Params, RequestContext, Route } from '../http/route.js';
 import { dispatchCall, eventsOf, extensionHeaders, knownFailure, unsupportedVersion } from './dispatch-call.js';
+import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './error-response.js';
 import { type HttpBinding, type HttpBindingOptions, namedVersion, replyTo } from './http-binding.js';
 import { passableText, readObject } from './json-body.js';
 import { EXTENDED_CARD_PATHS, restPaths } from './paths.js';
-import { incompatibleContent, JSON_TYPE, restErrors, restType, sendRestError } from './refusals.js';
 import type { Answered, Framed, StreamForm } from './streams.js';
 
 /** A2A over HTTP+JSON: 1.0 under the agent's path, 0.3 under its `/v1`, in either of the two JSON shapes of 0.3. */

@@ -16,8 +16,8 @@ import type {
 import { ProtocolError } from '../../protocol/errors.js';
 import { type CardCache, type KnownCard, UP } from './card-cache.js';
 import { type AgentContext, credentialOf, unavailable } from './context.js';
-import { isConnectionLost, isVersionMismatch, mayTryNextInterface } from './interface-errors.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
+import { isConnectionLost, isVersionMismatch, mayTryNextInterface } from './retry-rules.js';
 import type { Wire } from './wire.js';
 
 /** After this time no other interface is tried: a caller learns within 15 s that an agent cannot be reached. */

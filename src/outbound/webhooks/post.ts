@@ -1,4 +1,5 @@
-import { type Abortable, type HttpClient, headerOf, httpTarget } from '../http/index.js';
+import { retryAfterOf } from '../../protocol/http/retry-after.js';
+import { type Abortable, type HttpClient, httpTarget } from '../http/index.js';
 
 export interface Answered {
   readonly status: number;
@@ -55,7 +56,7 @@ export function post(
       { method: 'POST', headers, body },
       {
         start: (status, replied) => {
-          answer({ status, retryAfter: headerOf(replied, 'retry-after') });
+          answer({ status, retryAfter: retryAfterOf(replied) });
           clearTimeout(timer);
           timer = setTimeout(() => end(''), DRAIN_MS);
         },
@@ -80,16 +81,3 @@ function describeError(error: unknown): string {
   if (name === 'EgressRefused') return `the host ${error.message}`;
   return typeof code === 'string' ? code : name;
 }
-
-/** Converts `Retry-After` (seconds or a date) to milliseconds; 0 for other values. */
-export function retryAfterMs(value: string | undefined, now: number): number {
-  if (value === undefined) return 0;
-  const given = value.trim();
-  // Checks the format first, because `Date.parse` accepts almost any number as a date.
-  const date = /^[A-Z][a-z]+,? .*GMT$/.test(given) ? Date.parse(given) : Number.NaN;
-  const ms = /^\d{1,9}$/.test(given) ? Number(given) * 1_000 : date - now;
-  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), LONGEST_WAIT) : 0;
-}
-
-/** Maximum wait, whatever the receiver asks for. */
-const LONGEST_WAIT = 12 * 60 * 60 * 1000;

@@ -1,12 +1,13 @@
 import type { PushNotifications, PushTarget, QueuedPush } from '../../core/a2a/push/push-notifications.js';
 import { Cancellation } from '../../core/caller.js';
 import { sleep } from '../../core/timing.js';
+import { retryAfterMs } from '../../protocol/http/retry-after.js';
 import type { Claimed, Outbox } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
 import { notificationHeaders, type Signing } from './headers.js';
 import { type HostLimits, Hosts } from './hosts.js';
-import { type Post, post, retryAfterMs } from './post.js';
+import { type Post, post } from './post.js';
 
 export interface WebhookSenderOptions {
   readonly outbox: Pick<Outbox<QueuedPush>, 'claim' | 'ack' | 'fail' | 'giveUp' | 'release' | 'leaseMs'>;

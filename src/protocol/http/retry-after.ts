@@ -7,6 +7,18 @@ const DATE =
 
 /** The value of `Retry-After`; undefined unless it is a number of seconds or a date. */
 export function retryAfterOf(headers: HttpHeaders): string | undefined {
-  const value = headerOf(headers, 'retry-after');
+  const value = headerOf(headers, 'retry-after')?.trim();
   return value !== undefined && (SECONDS.test(value) || DATE.test(value)) ? value : undefined;
+}
+
+/** The longest wait, whatever the other side asks for. */
+const LONGEST_WAIT = 12 * 60 * 60 * 1_000;
+
+/** The value of `Retry-After` in milliseconds from `now`; 0 without one. */
+export function retryAfterMs(value: string | undefined, now: number): number {
+  if (value === undefined) return 0;
+  // One of the three forms has no zone, and means GMT too.
+  const date = (): number => Date.parse(value.endsWith('GMT') ? value : `${value} GMT`) - now;
+  const ms = SECONDS.test(value) ? Number(value) * 1_000 : date();
+  return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), LONGEST_WAIT) : 0;
 }

@@ -15,9 +15,9 @@ const MAX_PAYLOAD = 7_000;
 const HEARTBEAT_MS = 5_000;
 
 /**
- * LISTEN on one connection of its own, to the channels of the names that are waited for here. NOTIFY is sent beside the transactions, not inside them: a commit that notifies
- * holds a lock all other notifying commits wait for, which would end group commit; and streams that changed meanwhile
- * share one notification.
+ * LISTEN on a connection of its own, to the channels of the streams that this replica waits for. NOTIFY is sent beside
+ * the transactions and not inside them: a commit that notifies holds a lock that every other notifying commit waits for,
+ * which would end group commit. Streams that change within a short time share one notification.
  */
 export class PostgresHints implements Hints {
   readonly #url: string;
