@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 
 /**
- * The layers that each layer may import. An entry is a layer, or a file or folder in one (`identity/tokens`); with the
+ * The layers that each layer may import. An entry is a layer, or a file or folder in one (`identity/token-strength`); with the
  * prefix `type` only its types may be imported. `builtins` and `packages` list the allowed modules of a pure layer;
  * without a list every module is allowed.
  */
@@ -21,7 +21,9 @@ const LAYERS = {
   outbound: { knows: ['core', 'protocol', 'identity', 'telemetry', 'type state'] },
   cluster: { knows: ['core', 'protocol', 'state', 'telemetry/log', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
-  config: { knows: ['identity/tokens', 'identity/secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'] },
+  config: {
+    knows: ['identity/token-strength', 'identity/mask-secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'],
+  },
   /** The composition root imports every layer except the command line; only the command line imports it. */
   app: {
     knows: [

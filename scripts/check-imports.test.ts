@@ -21,7 +21,7 @@ function check(files: Readonly<Record<string, string>>): { code: number | null; 
     'src/protocol/mcp/revisions/2025-11-25/index.ts': '',
     'src/core/gateway.ts': '',
     'src/outbound/http/index.ts': "import { connect } from 'node:tls';",
-    'src/identity/tokens.ts': '',
+    'src/identity/token-strength.ts': '',
     'src/identity/guard.ts': '',
     'src/state/index.ts': '',
     'src/app/serve.ts': '',
@@ -50,7 +50,7 @@ test.each([
   ],
   [
     'src/config/a.ts',
-    "import { t } from '../identity/tokens.js';\nimport { r } from '../protocol/mcp/revisions/index.js';",
+    "import { t } from '../identity/token-strength.js';\nimport { r } from '../protocol/mcp/revisions/index.js';",
   ],
   ['src/app/a.ts', "import { g } from '../core/gateway.js';\nimport { s } from '../state/index.js';"],
   ['src/cli/a.ts', "import { startServe } from '../app/serve.js';"],
@@ -132,7 +132,7 @@ test.each([
   [
     'src/config/a.ts',
     "import { g } from '../identity/guard.js';",
-    'config may not import identity (../identity/guard.js); it may import identity/tokens, identity/secrets, protocol/mcp/revisions, protocol/a2a/dialect',
+    'config may not import identity (../identity/guard.js); it may import identity/token-strength, identity/mask-secrets, protocol/mcp/revisions, protocol/a2a/dialect',
   ],
   [
     'src/outbound/mcp/a.ts',

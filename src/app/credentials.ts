@@ -1,5 +1,5 @@
 import type { Config } from '../config/schema.js';
-import { CONFIGURED, type Credentials } from '../identity/credentials.js';
+import { CONFIGURED, type Credentials } from '../identity/upstream-credentials.js';
 
 /** The credentials that requests to servers and agents carry. */
 export function credentialsOf(_: Config): Credentials {

@@ -9,7 +9,7 @@ import type { UsedApprovals } from '../interceptors/approval.js';
 import type { VerdictStore } from '../outbound/mcp/build.js';
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
-import type { Verdict } from '../protocol/mcp/probe.js';
+import type { Verdict } from '../protocol/mcp/server-version.js';
 import { isTerminal } from '../protocol/mcp/translate/task.js';
 import { isStateError, type Sessions as SessionRows, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';

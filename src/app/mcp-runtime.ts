@@ -16,7 +16,7 @@ import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
 import type { Upstream } from '../core/upstream.js';
 import type { Authenticator } from '../identity/authenticator.js';
-import type { Credentials } from '../identity/credentials.js';
+import type { Credentials } from '../identity/upstream-credentials.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';

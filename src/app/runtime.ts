@@ -1,5 +1,5 @@
 /** The running gateway without its inbound adapters: starts its parts in order and stops them in reverse order. */
-import { changedKeys } from '../config/changes.js';
+import { changedKeys } from '../config/changed-keys.js';
 import type { Config } from '../config/schema.js';
 import { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';

@@ -12,9 +12,9 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/jsonrpc/raw.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { BusStreams } from './bus-streams.js';
 import { Membership } from './membership.js';
 import { ReplicaMessages } from './replica-messages.js';
+import { BusStreams } from './shared-session-streams.js';
 
 const LEASE = { lease: 600, renew: 150 };
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -7,8 +7,8 @@ import type { StreamCopy } from '../inbound/mcp/session/shared-streams.js';
 import { StateError } from '../state/errors.js';
 import { type Bus, openState, type State } from '../state/index.js';
 import { SILENT } from '../telemetry/log.js';
-import { BusStreams } from './bus-streams.js';
 import { Membership } from './membership.js';
+import { BusStreams } from './shared-session-streams.js';
 import { MOST_QUEUED } from './stream-writer.js';
 
 const LEASE = { lease: 600, renew: 150 };

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import path from 'node:path';
-import { hideCredentials, MASK } from '../identity/secrets.js';
+import { hideCredentials, MASK } from '../identity/mask-secrets.js';
 import { type FieldOptions, type Present, Refusal, type Scalar, scalarField } from './field.js';
 
 /** An address to listen on. `host` is a name or an address without brackets. */

@@ -1,11 +1,11 @@
-import { hiding, isSecretName } from '../identity/secrets.js';
+import { hiding, isSecretName } from '../identity/mask-secrets.js';
+import { completeAgent, completeServer } from './cross-key-rules.js';
 import { type Environment, expandTree } from './expand.js';
 import { adaptAgents, adaptServers, switchedOff } from './imports.js';
 import { ConfigError, type Problem, Problems, show } from './problem.js';
 import { fromValue, type RawMap } from './raw.js';
-import { type Reading, readField } from './read.js';
-import { completeAgent, completeServer } from './rules.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
+import { type Reading, readField } from './validate.js';
 
 /** The sections whose entries can be registered while the gateway runs. */
 export type EntrySection = 'servers' | 'agents';

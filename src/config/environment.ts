@@ -2,7 +2,7 @@ import type { Environment } from './expand.js';
 import type { Field, KeyStyle } from './field.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
 import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './raw.js';
-import { join } from './read.js';
+import { join } from './validate.js';
 
 const PREFIX = 'PARLEY_';
 /** Variables that are not keys: the path of the file, and the values of an editor's `${input:…}`. */

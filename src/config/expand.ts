@@ -3,7 +3,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Origin, type Problems, show } from './problem.js';
 import type { Raw } from './raw.js';
-import { join } from './read.js';
+import { join } from './validate.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

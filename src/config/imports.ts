@@ -1,7 +1,7 @@
 import { nearest, type Origin, type Problems, show } from './problem.js';
 import { emptyMap, type Raw, type RawEntry, type RawMap, type RawScalar, scalar } from './raw.js';
-import { join } from './read.js';
 import { SCHEMA } from './schema.js';
+import { join } from './validate.js';
 
 /**
  * Configuration files of other programs: Claude and Cursor (`mcpServers`), VS Code (`servers` and

@@ -1,15 +1,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { hiding, isSecretName } from '../identity/secrets.js';
+import { hiding, isSecretName } from '../identity/mask-secrets.js';
+import { complete } from './cross-key-rules.js';
 import { applyEnvironment } from './environment.js';
 import { type Environment, expandTree } from './expand.js';
 import { adaptAgents, adaptRoot, adaptServers, switchedOff } from './imports.js';
 import { ConfigError, type Origin, type Problem, Problems, show } from './problem.js';
 import { emptyMap, fromValue, parseText, type Raw, type RawMap } from './raw.js';
-import { type Reading, readField } from './read.js';
-import { complete } from './rules.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { showConfig } from './show.js';
+import { type Reading, readField } from './validate.js';
 
 /** The default files in the working directory, in order. */
 const DEFAULT_FILES = ['parley.yaml', 'parley.yml', 'parley.json'] as const;

@@ -1,4 +1,4 @@
-import { hideCredentials, MASK } from '../identity/secrets.js';
+import { hideCredentials, MASK } from '../identity/mask-secrets.js';
 
 /** The place where a value was written: a line of a file, or an environment variable. */
 export interface Origin {

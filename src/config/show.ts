@@ -1,4 +1,4 @@
-import { MASK, maskArguments } from '../identity/secrets.js';
+import { MASK, maskArguments } from '../identity/mask-secrets.js';
 import type { Field } from './field.js';
 import { type Config, SCHEMA } from './schema.js';
 

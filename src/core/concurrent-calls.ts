@@ -1,5 +1,5 @@
 import { ProtocolError } from '../protocol/errors.js';
-import type { Release } from './quota.js';
+import type { Release } from './count-and-byte-limit.js';
 
 /** The most calls in flight at one time; undefined for no limit. */
 export interface CallLimits {

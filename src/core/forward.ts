@@ -8,9 +8,9 @@ import {
   isObject,
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
-import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/translate/input.js';
+import { needsTask, refusalIn } from '../protocol/mcp/recognised-upstream-errors.js';
+import { declares, lacksCapability, requiredCapability } from '../protocol/mcp/translate/questions.js';
 import { createTaskResult, detailedTask, taskSupport } from '../protocol/mcp/translate/task.js';
-import { needsTask, refusalIn } from '../protocol/mcp/upstream-error.js';
 import type { ItemTarget } from './admission.js';
 import type { McpContext, McpRoute } from './call.js';
 import type { Caller } from './caller.js';

@@ -7,7 +7,7 @@ import type { Call, Outcome } from '../core/gateway.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type InputRequest, isObject } from '../protocol/mcp/model.js';
-import { declares } from '../protocol/mcp/translate/input.js';
+import { declares } from '../protocol/mcp/translate/questions.js';
 
 export interface ApprovalPolicy {
   /** Names of tools; `*` stands for any characters. */

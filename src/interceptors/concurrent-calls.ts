@@ -1,8 +1,8 @@
 import type { CallContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { CallSlots } from '../core/concurrent-calls.js';
+import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
-import type { Release } from '../core/quota.js';
 
 /**
  * Limits the calls in flight of each caller, session, and server or agent. A call beyond a limit is refused and reaches

@@ -8,7 +8,7 @@ import { openState } from './index.js';
 import { migrate, type Step, steps } from './migrations.js';
 import { openDb } from './open-db.js';
 import { PostgresDb } from './postgres/postgres.js';
-import { SqliteDb } from './sqlite/sqlite.js';
+import { SqliteDb } from './sqlite/sqlite-db.js';
 
 const next: Step[] = [
   ...steps,

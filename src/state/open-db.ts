@@ -26,7 +26,7 @@ export async function openDb(options: OpenDbOptions): Promise<Db> {
 }
 
 async function openSqlite({ data, log, steps }: OpenDbOptions): Promise<Db> {
-  const { SqliteDb } = await import('./sqlite/sqlite.js');
+  const { SqliteDb } = await import('./sqlite/sqlite-db.js');
   const path = join(data, DATABASE_FILE);
   const db = await SqliteDb.open(path);
   const backup = async (from: number): Promise<void> => {

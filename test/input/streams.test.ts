@@ -8,7 +8,7 @@ import { Listener, SETTINGS } from '../../src/inbound/http/listener.js';
 import { EventResponse } from '../../src/inbound/http/stream.js';
 import { ModernRequestHandler } from '../../src/inbound/mcp/modern-requests.js';
 import { type RpcRequest, readIncoming } from '../../src/protocol/jsonrpc/message.js';
-import { type Classified, classify } from '../../src/protocol/mcp/classify.js';
+import { type Classified, classify } from '../../src/protocol/mcp/client-version.js';
 import { startFaultProxy } from '../support/fault-proxy.js';
 import { failed } from '../support/http-wire.js';
 import { type Message, textOf } from './support/message.js';

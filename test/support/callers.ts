@@ -1,7 +1,7 @@
 /** Callers, their calls and their credentials, for unit tests. */
 import { type Caller, Cancellation, principalOf } from '../../src/core/caller.js';
 import { ALL_SERVERS, type Call } from '../../src/core/gateway.js';
-import type { Credential, Credentials } from '../../src/identity/credentials.js';
+import type { Credential, Credentials } from '../../src/identity/upstream-credentials.js';
 import { type JsonObject, RawObject } from '../../src/protocol/jsonrpc/raw.js';
 import { NEWEST } from '../../src/protocol/mcp/revisions/index.js';
 

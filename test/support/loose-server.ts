@@ -1,7 +1,7 @@
 /** A loopback server that counts its connections, and the context for an upstream of it. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { configuredCredential } from '../../src/identity/credentials.js';
+import { configuredCredential } from '../../src/identity/upstream-credentials.js';
 import { HttpClient } from '../../src/outbound/http/index.js';
 import type { UpstreamContext } from '../../src/outbound/mcp/context.js';
 import { ServerTraffic } from '../../src/outbound/mcp/server-traffic.js';

@@ -1,7 +1,7 @@
 /** Agents with a fixed card and health. They answer every message with their name. */
 
 import type { Agent, AgentFacts, AgentHealth, Events } from '../../src/core/a2a/agent.js';
-import { Cards, type CardsOptions } from '../../src/core/a2a/cards/cards.js';
+import { Cards, type CardsOptions } from '../../src/core/a2a/cards/published-cards.js';
 import type { Directory } from '../../src/core/a2a/routing/agent-directory.js';
 import { type Admission, OpenAdmission } from '../../src/core/admission.js';
 import { type Caller, principalOf } from '../../src/core/caller.js';

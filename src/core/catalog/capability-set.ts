@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import { type ClientCapabilities, isObject } from '../../protocol/mcp/model.js';
-import { declares } from '../../protocol/mcp/translate/input.js';
+import { declares } from '../../protocol/mcp/translate/questions.js';
 
 /**
  * The client capabilities by which servers choose the content of their lists, one bit each. Callers with the same set

@@ -3,7 +3,7 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { type JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.js';
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
-import { refusalIn } from '../../protocol/mcp/upstream-error.js';
+import { refusalIn } from '../../protocol/mcp/recognised-upstream-errors.js';
 import { type Caller, Cancellation } from '../caller.js';
 import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';

@@ -3,12 +3,12 @@ import { type CallOutcome, ProtocolError, type Reason, UpstreamRpcError } from '
 import type { JsonObject, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type InputRequests, type InputResponses, isObject, META } from '../../protocol/mcp/model.js';
 import { NEWEST } from '../../protocol/mcp/revisions/index.js';
-import { encodeFailure, errorObject } from '../../protocol/mcp/translate/failure.js';
+import { encodeFailure, errorObject } from '../../protocol/mcp/translate/errors.js';
 import { isTerminal, type TaskView } from '../../protocol/mcp/translate/task.js';
 import { Cancellation } from '../caller.js';
 import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
+import { Quota, type Release } from '../count-and-byte-limit.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
-import { Quota, type Release } from '../quota.js';
 import { sleep } from '../timing.js';
 
 /** The stored record of a task that the gateway hosts. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AgentCatalog, LINKSET } from '../../core/a2a/cards/agent-catalog.js';
-import type { Cards } from '../../core/a2a/cards/cards.js';
+import type { Cards } from '../../core/a2a/cards/published-cards.js';
 import type { Caller } from '../../core/caller.js';
 import type { CardKeys } from '../../identity/card-keys.js';
 import { cardPayloads } from '../../protocol/a2a/canonical.js';

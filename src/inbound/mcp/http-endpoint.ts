@@ -10,9 +10,9 @@ import {
   writeResult,
 } from '../../protocol/jsonrpc/message.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import { type Classified, classify, type HeaderLookup } from '../../protocol/mcp/classify.js';
+import { type Classified, classify, type HeaderLookup, unsupportedVersion } from '../../protocol/mcp/client-version.js';
 import { HEADER } from '../../protocol/mcp/headers.js';
-import { LEGACY, NEWEST, REVISION_DATES, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
+import { NEWEST, revisionOf, soundsModern } from '../../protocol/mcp/revisions/index.js';
 import { EVENT_STREAM, writeEvent } from '../../protocol/sse/writer.js';
 import { type Accepted, accepted, isJson } from '../http/accept.js';
 import { sendBody, sendEmpty, sendJson } from '../http/reply.js';
@@ -331,7 +331,7 @@ export class McpHttpEndpoint {
     const version = versionOf(req);
     // C-02: checked before the session, so that a client learns the supported versions (S2-04, HL-16).
     if (version !== undefined && !soundsModern(version) && revisionOf(version)?.era !== 'legacy')
-      throw unsupported(version);
+      throw unsupportedVersion(version);
     if (id === undefined) {
       if (incoming?.kind === 'batch')
         throw new ProtocolError(
@@ -345,7 +345,7 @@ export class McpHttpEndpoint {
       );
     }
     const entry = await this.options.sessions.find(id, principal, view, (key) => this.carrierFor(key));
-    if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupported(version);
+    if (version !== undefined && revisionOf(version)?.era !== 'legacy') throw unsupportedVersion(version);
     return entry;
   }
 
@@ -451,14 +451,6 @@ export class McpHttpEndpoint {
     ]);
   }
 }
-
-/** The error concerns the exchange, not one request, so it has no id (S2-04). */
-const unsupported = (version: string): ProtocolError =>
-  new ProtocolError(
-    'unsupported_version',
-    `Unsupported MCP protocol version: ${version}. Supported: ${REVISION_DATES.join(', ')}`,
-    { data: { supported: LEGACY.map(({ date }) => date), requested: version } },
-  );
 
 const NOWHERE: ReplyChannel = { send: () => {}, finish: () => {} };
 

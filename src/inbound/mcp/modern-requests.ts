@@ -6,7 +6,7 @@ import { NotificationLimiter } from '../../core/notification-limiter.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type Id, type RpcRequest, writeNotification, writeResult } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { Envelope } from '../../protocol/mcp/classify.js';
+import type { Envelope } from '../../protocol/mcp/client-version.js';
 import { isModernMethod, isRemovedMethod } from '../../protocol/mcp/methods.js';
 import {
   atLeast,

@@ -15,7 +15,7 @@ import {
 } from '../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
 import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import { type Classified, classify } from '../../protocol/mcp/classify.js';
+import { type Classified, classify } from '../../protocol/mcp/client-version.js';
 import { LineReader } from '../../protocol/stdio/lines.js';
 import type { ModernRequestHandler } from './modern-requests.js';
 import type { ReplyChannel } from './reply-channel.js';

@@ -4,7 +4,7 @@ import {
   type Credentials,
   type CredentialTarget,
   configuredCredential,
-} from '../../identity/credentials.js';
+} from '../../identity/upstream-credentials.js';
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';

@@ -1,6 +1,6 @@
 import type { SignatureVerdict } from '../../core/a2a/agent.js';
 import type { Caller } from '../../core/caller.js';
-import type { Credential } from '../../identity/credentials.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { Log } from '../../telemetry/log.js';
 import { connectionProblem } from '../mcp/context.js';

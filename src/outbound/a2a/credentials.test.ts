@@ -4,7 +4,7 @@ import { afterEach, expect, it } from 'vitest';
 import { tokenOfCaller } from '../../../test/support/callers.js';
 import { card, exchange, json, Stage, saying, TASK } from '../../../test/support/remote-agents.js';
 import { type Caller, GATEWAY, principalOf } from '../../core/caller.js';
-import type { Credentials } from '../../identity/credentials.js';
+import type { Credentials } from '../../identity/upstream-credentials.js';
 import { serviceOf } from '../../protocol/a2a/proto/services.js';
 import { ProtocolError } from '../../protocol/errors.js';
 

@@ -1,5 +1,5 @@
 import type { Exchange } from '../../core/a2a/agent.js';
-import type { Credential } from '../../identity/credentials.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RequestFormat } from '../../protocol/a2a/request-format.js';
 
 /**

@@ -5,7 +5,7 @@ import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
 import type { HttpHeaders } from '../http/index.js';
-import { redirectTarget } from '../mcp/refusal.js';
+import { redirectTarget } from '../mcp/http-status-errors.js';
 import { type AgentRef, DEPTH, invalidReply, lost, Misplaced, subject } from './context.js';
 import type { WholeReply } from './exchange.js';
 

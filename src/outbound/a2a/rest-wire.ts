@@ -1,5 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
-import type { Credential } from '../../identity/credentials.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type { Dialect } from '../../protocol/a2a/dialect.js';
 import { dialect } from '../../protocol/a2a/index.js';
 import type { Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';

@@ -14,7 +14,7 @@ import {
   TASK,
 } from '../../../test/support/remote-agents.js';
 import { Cancellation } from '../../core/caller.js';
-import { configuredCredential } from '../../identity/credentials.js';
+import { configuredCredential } from '../../identity/upstream-credentials.js';
 import { SILENT } from '../../telemetry/log.js';
 import { HttpClient } from '../http/index.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';

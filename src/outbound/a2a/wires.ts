@@ -1,5 +1,5 @@
 import type { Events, Exchange, Passed } from '../../core/a2a/agent.js';
-import type { Credential } from '../../identity/credentials.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type { Binding, Operation, RequestOf, ResultOf, Streaming } from '../../protocol/a2a/model.js';
 import { JsonRpcWire } from './jsonrpc-wire.js';
 import { RestWire } from './rest-wire.js';

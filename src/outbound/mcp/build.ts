@@ -5,9 +5,9 @@ import {
   type Credentials,
   type CredentialTarget,
   configuredCredential,
-} from '../../identity/credentials.js';
+} from '../../identity/upstream-credentials.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
-import { revisionSetting, type Verdict } from '../../protocol/mcp/probe.js';
+import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl, type UpstreamContext } from './context.js';

@@ -11,7 +11,7 @@ import {
   startLoose,
 } from '../../../test/support/loose-server.js';
 import { type Caller, Cancellation, GATEWAY, principalOf } from '../../core/caller.js';
-import type { Credential, Credentials } from '../../identity/credentials.js';
+import type { Credential, Credentials } from '../../identity/upstream-credentials.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import { LEGACY, NEWEST } from '../../protocol/mcp/revisions/index.js';

@@ -1,8 +1,8 @@
 import { type Caller, GATEWAY } from '../../core/caller.js';
 import type { ListNews, WatchEvent } from '../../core/upstream.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
-import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
 import { httpTarget } from '../http/index.js';
 import { credentialOf, type UpstreamContext, withoutCredential } from './context.js';
 import { gatewayCall } from './gateway-call.js';

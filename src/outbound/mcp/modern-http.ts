@@ -2,7 +2,7 @@ import type { Caller } from '../../core/caller.js';
 import { failed, type Outcome } from '../../core/gateway.js';
 import { TokenBucket } from '../../core/token-bucket.js';
 import type { UpstreamCall } from '../../core/upstream.js';
-import type { Credential } from '../../identity/credentials.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { byteLength, type GappedText } from '../../protocol/jsonrpc/gapped.js';
 import { type RpcMessage, readReplies, writeRequest } from '../../protocol/jsonrpc/message.js';
@@ -45,9 +45,9 @@ import {
   withoutCredential,
 } from './context.js';
 import { Deadline } from './deadline.js';
+import { refusal } from './http-status-errors.js';
 import type { ModernWire } from './modern-peer.js';
 import { type PostEvents, post } from './post.js';
-import { refusal } from './refusal.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { FLOODED } from './server-traffic.js';
 

@@ -3,8 +3,8 @@ import type { Outcome, ParkedCall } from '../../core/gateway.js';
 import type { ListNews, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
-import type { Evidence } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import type { Evidence } from '../../protocol/mcp/server-version.js';
 
 export interface OpenWatch {
   readonly honoured: SubscriptionFilter;

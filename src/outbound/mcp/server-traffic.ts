@@ -1,4 +1,4 @@
-import { Quota, type QuotaLimits } from '../../core/quota.js';
+import { Quota, type QuotaLimits } from '../../core/count-and-byte-limit.js';
 import { type Allowance, TokenBucket } from '../../core/token-bucket.js';
 
 /** Limits on a server's questions and on messages that no call waits for. Beyond them a server slows down all calls. */

@@ -7,8 +7,8 @@ import {
   type Notification,
   type SubscriptionFilter,
 } from '../../protocol/mcp/model.js';
-import { type Evidence, readProbe } from '../../protocol/mcp/probe.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
+import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
 import { StdioError } from '../stdio/errors.js';
 import type { Start } from '../stdio/lease.js';
 import type { StdioCommand } from '../stdio/process.js';

@@ -14,6 +14,7 @@ import type {
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ListKind, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
+import { revisionOf } from '../../protocol/mcp/revisions/index.js';
 import {
   contradictsModern,
   erasFor,
@@ -21,8 +22,7 @@ import {
   type RevisionSetting,
   spoken,
   type Verdict,
-} from '../../protocol/mcp/probe.js';
-import { revisionOf } from '../../protocol/mcp/revisions/index.js';
+} from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
 import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';

@@ -1,4 +1,4 @@
-import { hideTokens, hiding, maskArguments, secretsIn } from '../../identity/secrets.js';
+import { hideTokens, hiding, maskArguments, secretsIn } from '../../identity/mask-secrets.js';
 import type { StdioCommand } from './command.js';
 import { diagnose } from './diagnosis.js';
 

@@ -2,7 +2,7 @@ import type { AgentCard, AgentSkill } from '../../../protocol/a2a/model.js';
 import type { JsonObject, JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../../caller.js';
 import { Ranking } from '../routing/ranking.js';
-import type { Cards } from './cards.js';
+import type { Cards } from './published-cards.js';
 
 export interface AgentCatalogQuery {
   /** A capability of the agent, an extension it has, or a tag of one of its skills. */

@@ -16,8 +16,8 @@ import {
   type ServerDescription,
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
-import { declares, requiredCapability } from '../../../protocol/mcp/translate/input.js';
-import { methodNotFound } from '../../../protocol/mcp/upstream-error.js';
+import { methodNotFound } from '../../../protocol/mcp/recognised-upstream-errors.js';
+import { declares, requiredCapability } from '../../../protocol/mcp/translate/questions.js';
 import {
   type AgentTool,
   replyResult,

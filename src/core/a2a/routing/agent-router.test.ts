@@ -13,7 +13,7 @@ import { ROUTE } from '../../../protocol/a2a/model.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { Cancellation } from '../../caller.js';
 import type { Passed } from '../agent.js';
-import type { CardsOptions } from '../cards/cards.js';
+import type { CardsOptions } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { TaskRecord } from '../tasks/task-records.js';
 import { ROUTING_AGENT, routeNote, withRoute, withRouteNote } from './agent-router.js';

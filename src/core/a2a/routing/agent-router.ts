@@ -12,7 +12,7 @@ import { unknownAgent } from '../../admission.js';
 import type { Caller } from '../../caller.js';
 import type { Agent, Events, Passed } from '../agent.js';
 import { plainLine } from '../cards/card-text.js';
-import type { Cards } from '../cards/cards.js';
+import type { Cards } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { AgentRecords } from '../tasks/task-records.js';
 import { accepts, modeOf } from './media-modes.js';

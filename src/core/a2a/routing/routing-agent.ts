@@ -17,7 +17,7 @@ import { ProtocolError } from '../../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../../protocol/jsonrpc/raw.js';
 import type { Caller } from '../../caller.js';
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../agent.js';
-import type { Cards } from '../cards/cards.js';
+import type { Cards } from '../cards/published-cards.js';
 import type { AgentGateway } from '../gateway.js';
 import type { AgentRecords, TaskRecord } from '../tasks/task-records.js';
 import { AgentRouter, type Candidate, hintIn, type MessageRouter, ROUTING_AGENT } from './agent-router.js';

@@ -4,7 +4,7 @@ import { type Id, type RpcResponse, writeNotification, writeRequest } from '../.
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
 import { INPUT_FAILURE, type InputRequest } from '../../../protocol/mcp/model.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { encodeInputRequest } from '../../../protocol/mcp/translate/input.js';
+import { encodeInputRequest } from '../../../protocol/mcp/translate/questions.js';
 
 interface Waiting {
   readonly method: string;

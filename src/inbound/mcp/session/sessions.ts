@@ -9,14 +9,9 @@ import { type Seal, SealBroken } from '../../../core/seal.js';
 import { ProtocolError } from '../../../protocol/errors.js';
 import type { Id, RpcErrorObject, RpcNotification, RpcResponse } from '../../../protocol/jsonrpc/message.js';
 import { type JsonObject, RawObject } from '../../../protocol/jsonrpc/raw.js';
+import { negotiateRevision } from '../../../protocol/mcp/client-version.js';
 import { type Implementation, isObject } from '../../../protocol/mcp/model.js';
-import {
-  isRevisionDate,
-  LEGACY,
-  NEWEST_LEGACY,
-  type Revision,
-  revisionOf,
-} from '../../../protocol/mcp/revisions/index.js';
+import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { decodeClientCapabilities, encodeServerCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
 import { translateImplementation } from '../../../protocol/mcp/translate/items.js';
 import { checkCapabilities, keptClientInfo } from './client-description.js';
@@ -163,7 +158,7 @@ export class Sessions<C extends Carrier> {
     carrierFor: (key: string) => C,
     about: Pick<Call, 'requestId' | 'id'> = {},
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
-    const revision = this.negotiate(params.get('protocolVersion'));
+    const revision = negotiateRevision(params.get('protocolVersion'), this.options.strictVersions);
     checkCapabilities(params.raw('capabilities')?.length ?? 0);
     const caller: Caller = {
       principal,
@@ -272,19 +267,6 @@ export class Sessions<C extends Carrier> {
     this.entries.set(key, entry);
     void this.cluster.follow(key);
     return entry;
-  }
-
-  private negotiate(requested: unknown): Revision {
-    const revision = revisionOf(requested);
-    if (revision?.era === 'legacy') return revision;
-    if (isRevisionDate(requested) && !this.options.strictVersions) return NEWEST_LEGACY;
-    throw new ProtocolError(
-      'version_negotiation',
-      `Unsupported protocol version ${JSON.stringify(requested ?? null)}`,
-      {
-        data: { supported: LEGACY.map(({ date }) => date), requested: requested ?? null },
-      },
-    );
   }
 
   /** The session for an id, if it belongs to this principal; other principals get the error for an unknown session. */

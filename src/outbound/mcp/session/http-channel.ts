@@ -1,6 +1,6 @@
 import type { Caller } from '../../../core/caller.js';
 import { backoff, within } from '../../../core/timing.js';
-import type { Credential } from '../../../identity/credentials.js';
+import type { Credential } from '../../../identity/upstream-credentials.js';
 import type { ProtocolError } from '../../../protocol/errors.js';
 import type { GappedText } from '../../../protocol/jsonrpc/gapped.js';
 import { HEADER } from '../../../protocol/mcp/headers.js';
@@ -24,8 +24,8 @@ import {
   withoutCredential,
 } from '../context.js';
 import { EventStream } from '../event-stream.js';
+import { refusal } from '../http-status-errors.js';
 import { type PostEvents, post } from '../post.js';
-import { refusal } from '../refusal.js';
 import { ReplyEndTimer } from '../reply-end-timer.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';

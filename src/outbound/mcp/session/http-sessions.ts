@@ -14,7 +14,7 @@ import {
 } from '../../../protocol/mcp/model.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
-import { isInteractive } from '../../../protocol/mcp/translate/input.js';
+import { isInteractive } from '../../../protocol/mcp/translate/questions.js';
 import { httpTarget } from '../../http/index.js';
 import {
   CredentialError,

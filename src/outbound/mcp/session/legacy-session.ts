@@ -1,6 +1,6 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
+import type { Release } from '../../../core/count-and-byte-limit.js';
 import { failed, type Outcome } from '../../../core/gateway.js';
-import type { Release } from '../../../core/quota.js';
 import { sleep } from '../../../core/timing.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, UpstreamRpcError } from '../../../protocol/errors.js';
@@ -28,6 +28,7 @@ import {
 } from '../../../protocol/mcp/model.js';
 import { type Revision, revisionOf } from '../../../protocol/mcp/revisions/index.js';
 import { unsupportedParams } from '../../../protocol/mcp/translate/capabilities.js';
+import { stampParams } from '../../../protocol/mcp/translate/meta.js';
 import {
   declares,
   decodeInputRequest,
@@ -35,8 +36,7 @@ import {
   lacksCapability,
   questionName,
   requiredCapability,
-} from '../../../protocol/mcp/translate/input.js';
-import { stampParams } from '../../../protocol/mcp/translate/meta.js';
+} from '../../../protocol/mcp/translate/questions.js';
 import { readExperimentalTask } from '../../../protocol/mcp/translate/task.js';
 import { invalidReply, type Server } from '../context.js';
 import { gatewayCall } from '../gateway-call.js';

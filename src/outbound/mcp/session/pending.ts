@@ -1,6 +1,6 @@
 import { type Caller, Cancellation, GATEWAY } from '../../../core/caller.js';
+import { Quota, type Release } from '../../../core/count-and-byte-limit.js';
 import { type Call, failed, type Outcome, type ParkedCall } from '../../../core/gateway.js';
-import { Quota, type Release } from '../../../core/quota.js';
 import { TokenBucket } from '../../../core/token-bucket.js';
 import type { UpstreamCall } from '../../../core/upstream.js';
 import { ProtocolError, type UpstreamRpcError } from '../../../protocol/errors.js';

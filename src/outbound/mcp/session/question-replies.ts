@@ -1,9 +1,9 @@
-import type { Release } from '../../../core/quota.js';
+import type { Release } from '../../../core/count-and-byte-limit.js';
 import { type Id, writeError, writeResult } from '../../../protocol/jsonrpc/message.js';
 import type { JsonObject } from '../../../protocol/jsonrpc/raw.js';
 import { INPUT_FAILURE, type InputRequest, isObject } from '../../../protocol/mcp/model.js';
 import type { Revision } from '../../../protocol/mcp/revisions/index.js';
-import { encodeInputResponse, refusalOf } from '../../../protocol/mcp/translate/input.js';
+import { encodeInputResponse, refusalOf } from '../../../protocol/mcp/translate/questions.js';
 
 export interface QuestionRepliesOptions {
   /** Calls `release` once the server has the reply, or where the reply is not sent. */

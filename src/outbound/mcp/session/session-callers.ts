@@ -1,5 +1,5 @@
 import type { Caller } from '../../../core/caller.js';
-import type { Credential } from '../../../identity/credentials.js';
+import type { Credential } from '../../../identity/upstream-credentials.js';
 import { type CredentialContext, type CredentialHolder, credentialOf, withoutCredential } from '../context.js';
 import type { ChannelEvents, Ticket } from './channel.js';
 import { SessionExpired } from './session-errors.js';

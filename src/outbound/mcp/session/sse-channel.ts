@@ -1,6 +1,6 @@
 import type { Caller } from '../../../core/caller.js';
 import { within } from '../../../core/timing.js';
-import type { Credential } from '../../../identity/credentials.js';
+import type { Credential } from '../../../identity/upstream-credentials.js';
 import type { Abortable, HttpFailure, HttpHeaders, HttpTarget } from '../../http/index.js';
 import { httpTarget, inLane } from '../../http/index.js';
 import {
@@ -13,8 +13,8 @@ import {
   withoutCredential,
 } from '../context.js';
 import { EventStream } from '../event-stream.js';
+import { refusal } from '../http-status-errors.js';
 import { post } from '../post.js';
-import { refusal } from '../refusal.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 

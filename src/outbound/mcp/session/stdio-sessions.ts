@@ -9,7 +9,7 @@ import {
   type SubscriptionFilter,
 } from '../../../protocol/mcp/model.js';
 import { capabilityFingerprint, sharedCapabilities } from '../../../protocol/mcp/translate/capabilities.js';
-import { isInteractive } from '../../../protocol/mcp/translate/input.js';
+import { isInteractive } from '../../../protocol/mcp/translate/questions.js';
 import type { UpstreamContext } from '../context.js';
 import type { OpenWatch, Peer } from '../peer.js';
 import { LegacySession } from './legacy-session.js';

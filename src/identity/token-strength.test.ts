@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { assessToken, TOKEN_MIN_ENTROPY, tokenEntropy } from './tokens.js';
+import { assessToken, TOKEN_MIN_ENTROPY, tokenEntropy } from './token-strength.js';
 
 const codes = (token: string) => assessToken(token).map(({ severity, code }) => `${severity}:${code}`);
 const good = 'k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH+a';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ProtocolError, UpstreamRpcError } from '../errors.js';
 import { TASKS_EXTENSION } from './model.js';
-import { methodNotFound, needsTask, refusalIn } from './upstream-error.js';
+import { methodNotFound, needsTask, refusalIn } from './recognised-upstream-errors.js';
 
 const error = (code: number, data?: unknown): UpstreamRpcError => new UpstreamRpcError(code, 'no', data);
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { callerNamed, cardOf, cardsOf, StaticAgent, showing } from '../../../../test/support/static-agent.js';
 import { ROUTE } from '../../../protocol/a2a/model.js';
-import { ORIGIN } from './cards.js';
+import { ORIGIN } from './published-cards.js';
 
 const nobody = callerNamed('');
 const ann = callerNamed('ann');

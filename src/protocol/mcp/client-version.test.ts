@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ProtocolError } from '../errors.js';
 import { type RpcRequest, readIncoming } from '../jsonrpc/message.js';
-import { classify } from './classify.js';
+import { classify } from './client-version.js';
 import { META } from './model.js';
 
 const request = (method: string, params: object = {}): RpcRequest =>

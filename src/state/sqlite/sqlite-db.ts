@@ -31,9 +31,9 @@ const READ = /^\s*(?:SELECT|PRAGMA|EXPLAIN)\b/i;
 function workerProgram(): { file: URL; execArgv: string[] } {
   // The flags of the parent are not passed on: some of them (--input-type, --inspect) make a worker fail.
   const execArgv = ['--disable-warning=ExperimentalWarning'];
-  if (!import.meta.url.endsWith('.ts')) return { file: new URL('./worker.js', import.meta.url), execArgv };
+  if (!import.meta.url.endsWith('.ts')) return { file: new URL('./database-thread.js', import.meta.url), execArgv };
   const loader = new URL('../../../test/support/ts-worker.mjs', import.meta.url).href;
-  return { file: new URL('./worker.ts', import.meta.url), execArgv: [...execArgv, '--import', loader] };
+  return { file: new URL('./database-thread.ts', import.meta.url), execArgv: [...execArgv, '--import', loader] };
 }
 
 export class SqliteDb implements Db {

@@ -1,10 +1,9 @@
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { assessToken, TOKEN_FIX } from '../identity/tokens.js';
+import { assessToken, TOKEN_FIX } from '../identity/token-strength.js';
 import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
 import { formatDuration } from './field.js';
 import { type Origin, type Problems, show } from './problem.js';
-import { join, type Reading } from './read.js';
 import {
   type AgentConfig,
   CONNECT,
@@ -13,6 +12,7 @@ import {
   type ServerConfig,
   type WrittenConfig,
 } from './schema.js';
+import { join, type Reading } from './validate.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];

@@ -8,8 +8,8 @@ import type { Log } from '../telemetry/log.js';
 import { type Membership, streamOfReplica } from './membership.js';
 import { KEPT, newestEntry } from './stream-entry.js';
 import { StreamReader } from './stream-reader.js';
-import { type FindStream, relayedStream, serveStreams } from './stream-relay.js';
 import { QueueBudget, StreamWriter } from './stream-writer.js';
+import { type FindStream, relayedStream, serveStreams } from './uncopied-streams.js';
 import { unreachable } from './unreachable.js';
 
 /**

@@ -1,4 +1,4 @@
-import { hideCredentials } from '../../identity/secrets.js';
+import { hideCredentials } from '../../identity/mask-secrets.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { ProtocolError } from '../../protocol/errors.js';
-import { refusal } from './refusal.js';
+import { refusal } from './http-status-errors.js';
 
 const NONE = Buffer.alloc(0);
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Quota } from './quota.js';
+import { Quota } from './count-and-byte-limit.js';
 
 test('a quota bounds count and bytes, and releases each item once', () => {
   const outer = new Quota({ count: 3, bytes: 100 });

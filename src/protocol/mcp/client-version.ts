@@ -1,12 +1,22 @@
 /**
- * Classifies each request by its revision, once, from its body. Headers are only checked against the body (mcp.md 5.3).
+ * Decides which revision a client speaks. Each request is classified once, from its body; headers are only checked against
+ * the body (mcp.md 5.3). A handshake negotiates the revision of its session.
  */
 import { ProtocolError } from '../errors.js';
 import type { RpcNotification, RpcRequest } from '../jsonrpc/message.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
 import { decodeHeaderValue, HEADER, nameParameter } from './headers.js';
 import { type ClientCapabilities, type Implementation, isLogLevel, isObject, type LogLevel, META } from './model.js';
-import { MODERN, type Revision, revisionOf, soundsModern } from './revisions/index.js';
+import {
+  isRevisionDate,
+  LEGACY,
+  MODERN,
+  NEWEST_LEGACY,
+  REVISION_DATES,
+  type Revision,
+  revisionOf,
+  soundsModern,
+} from './revisions/index.js';
 
 /** The metadata that a modern request carries about its sender. */
 export interface Envelope {
@@ -111,3 +121,24 @@ function checkMirrors(
   const name = parameter && message.params.get(parameter);
   if (typeof name === 'string') expect(HEADER.name, 'Mcp-Name', name);
 }
+
+/**
+ * The revision of a session, by the version that `initialize` asks for. A version that is not supported gets the newest
+ * revision of the handshake era as an offer, or with `strict` an error.
+ */
+export function negotiateRevision(requested: unknown, strict: boolean): Revision {
+  const revision = revisionOf(requested);
+  if (revision?.era === 'legacy') return revision;
+  if (isRevisionDate(requested) && !strict) return NEWEST_LEGACY;
+  throw new ProtocolError('version_negotiation', `Unsupported protocol version ${JSON.stringify(requested ?? null)}`, {
+    data: { supported: LEGACY.map(({ date }) => date), requested: requested ?? null },
+  });
+}
+
+/** The error for a version header that no session can have. It concerns the exchange and not one request: no id (S2-04). */
+export const unsupportedVersion = (version: string): ProtocolError =>
+  new ProtocolError(
+    'unsupported_version',
+    `Unsupported MCP protocol version: ${version}. Supported: ${REVISION_DATES.join(', ')}`,
+    { data: { supported: LEGACY.map(({ date }) => date), requested: version } },
+  );

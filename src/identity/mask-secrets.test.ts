@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hideTokens, hiding, MASK, maskArguments, secretsIn } from './secrets.js';
+import { hideTokens, hiding, MASK, maskArguments, secretsIn } from './mask-secrets.js';
 
 describe('hideTokens', () => {
   test.each([

@@ -6,8 +6,8 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { SqliteOptions } from './sqlite.js';
-import { SqliteDb } from './sqlite.js';
+import type { SqliteOptions } from './sqlite-db.js';
+import { SqliteDb } from './sqlite-db.js';
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 let folder: string;
@@ -181,13 +181,13 @@ test('sources start the thread from source, not from an old build in dist/', () 
     symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
     writeFileSync(join(copy, 'package.json'), '{ "type": "module" }');
     mkdirSync(join(copy, 'dist/state/sqlite'), { recursive: true });
-    writeFileSync(join(copy, 'dist/state/sqlite/worker.js'), `throw new Error('an old build');`);
+    writeFileSync(join(copy, 'dist/state/sqlite/database-thread.js'), `throw new Error('an old build');`);
     const program = `
       const { SqliteDb } = await import(process.argv[1]);
       const db = await SqliteDb.open(process.argv[2]);
       console.log(JSON.stringify(await db.q('SELECT 1 AS one')));
       await db.close();`;
-    const module = pathToFileURL(join(copy, 'src/state/sqlite/sqlite.ts')).href;
+    const module = pathToFileURL(join(copy, 'src/state/sqlite/sqlite-db.ts')).href;
     const loader = pathToFileURL(join(copy, 'test/support/ts.mjs')).href;
     const args = ['--import', loader, '--input-type=module', '-e', program, module, join(copy, 'x.db')];
     const out = spawnSync(process.execPath, args, { encoding: 'utf8' });

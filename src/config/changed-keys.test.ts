@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { changedKeys } from './changes.js';
+import { changedKeys } from './changed-keys.js';
 import { configFrom } from './load.js';
 
 const configOf = (value: object) => configFrom(value, { cwd: '/' }).config;
