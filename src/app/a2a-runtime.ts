@@ -10,7 +10,7 @@ import { ToolAgent } from '../core/a2a/protocol-bridge/tool-agent.js';
 import { Callbacks } from '../core/a2a/push/callbacks.js';
 import { PushNotifications, type QueuedPush, withPushSignal } from '../core/a2a/push/push-notifications.js';
 import { Agents } from '../core/a2a/routing/agent-directory.js';
-import { buildRouter } from '../core/a2a/routing/routing-agent.js';
+import { buildRouter } from '../core/a2a/routing/routing-question.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
 import type { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';

@@ -43,8 +43,11 @@ type GoneListener = (fence: Fence) => void;
  * appends for others, so a replica that was declared dead and wakes up again is refused (fault 25).
  *
  * Every replica reads the list of members once per second, in one statement for all of them. A replica on the list is alive
- * as long as its lease had left when the list was read. Only for a replica that is not on the list, or whose time is
+ * for the time that its lease had left when the list was read. Only for a replica that is not on the list, or whose time is
  * over, its lease is looked up: that lease decides.
+ *
+ * On the death of a replica, stream readers end its streams, other replicas take over its programs and webhooks by their
+ * own leases, and its hosted tasks fail.
  */
 export class Membership {
   private timer: NodeJS.Timeout | undefined;

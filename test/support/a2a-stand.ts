@@ -8,7 +8,7 @@ import { sleep } from '../../src/core/timing.js';
 import { OPEN } from '../../src/identity/authenticator.js';
 import { type KnownToken, TokenAuthenticator } from '../../src/identity/token-authenticator.js';
 import { A2aHttpEndpoint, type A2aHttpEndpointOptions } from '../../src/inbound/a2a/http-endpoint.js';
-import { Origins } from '../../src/inbound/http/origin.js';
+import { Origins } from '../../src/inbound/http/host-and-origin.js';
 import { RouteTable } from '../../src/inbound/http/route-table.js';
 import { HttpServer } from '../../src/inbound/http/server.js';
 import { MCP_ERRORS } from '../../src/inbound/mcp/error-response.js';

@@ -8,7 +8,7 @@ import { Seal } from '../../core/seal.js';
 import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import { DIALECTS, dialect } from '../../protocol/a2a/index.js';
 import type { StreamResponse, Task, TaskPushNotificationConfig } from '../../protocol/a2a/model.js';
-import { Origins } from '../http/origin.js';
+import { Origins } from '../http/host-and-origin.js';
 import { RouteTable } from '../http/route-table.js';
 import { HttpServer } from '../http/server.js';
 import { CALLBACK_ERRORS, CallbackEndpoint } from './callback-endpoint.js';

@@ -10,7 +10,7 @@ import { OPEN } from '../../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../../identity/card-keys.js';
 import { TokenAuthenticator } from '../../identity/token-authenticator.js';
 import type { JsonObject, JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { Origins } from '../http/origin.js';
+import { Origins } from '../http/host-and-origin.js';
 import { sendText } from '../http/reply.js';
 import type { Route } from '../http/route.js';
 import { RouteTable } from '../http/route-table.js';

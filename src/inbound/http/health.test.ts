@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { Health } from './health.js';
-import { Origins } from './origin.js';
+import { Origins } from './host-and-origin.js';
 import { sendText } from './reply.js';
 import type { ErrorFormat } from './route.js';
 import { RouteTable } from './route-table.js';

@@ -18,7 +18,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
-import { decodeOutcome } from '../../protocol/mcp/translate/outcome.js';
+import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { isEventStream } from '../../protocol/sse/reader.js';
 import {
   type Abortable,
@@ -47,7 +47,7 @@ import {
 import { Deadline } from './deadline.js';
 import { refusal } from './http-status-errors.js';
 import type { ModernWire } from './modern-peer.js';
-import { type PostEvents, post } from './post.js';
+import { type PostEvents, post } from './post-reply.js';
 import { ReplyEndTimer } from './reply-end-timer.js';
 import { FLOODED } from './server-traffic.js';
 

@@ -20,7 +20,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { stampParams } from '../../protocol/mcp/translate/meta.js';
-import { decodeOutcome } from '../../protocol/mcp/translate/outcome.js';
+import { decodeOutcome } from '../../protocol/mcp/translate/result-kind.js';
 import { nextId } from '../request-ids.js';
 import type { Start } from '../stdio/lease.js';
 import type { Child } from '../stdio/process.js';

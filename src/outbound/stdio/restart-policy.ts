@@ -14,7 +14,7 @@ export interface RestartOptions {
 
 export const RESTART: RestartOptions = { initialMs: 1000, maxMs: 60_000, jitter: 0.2, failAfter: 5, stableMs: 10_000 };
 
-/** Decides when a command may be restarted after it ended on its own. Has no timers. */
+/** Decides when a command may be restarted after it ended on its own. Has no timers: `supervisor.ts` carries it out. */
 export class RestartPolicy {
   #failures = 0;
   #pause = 0;

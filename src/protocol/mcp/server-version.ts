@@ -1,4 +1,7 @@
-/** Detects the eras a server speaks, from its reaction to a modern request (mcp.md 5.1, 5.2). */
+/**
+ * Detects the eras a server speaks, from its reaction to a modern request (mcp.md 5.1, 5.2). `http-link.ts` and
+ * `stdio-version-probe.ts` send that request.
+ */
 import { type ProtocolError, UpstreamRpcError } from '../errors.js';
 import type { JsonObject } from '../jsonrpc/raw.js';
 import { isObject } from './model.js';

@@ -17,7 +17,7 @@ import type { CardsOptions } from '../cards/published-cards.js';
 import type { AgentAnswer, AgentCall } from '../gateway.js';
 import type { TaskRecord } from '../tasks/task-records.js';
 import { ROUTING_AGENT, routeNote, withRoute, withRouteNote } from './agent-router.js';
-import { buildRouter } from './routing-agent.js';
+import { buildRouter } from './routing-question.js';
 
 const ann = callerNamed('ann');
 

@@ -25,7 +25,7 @@ import {
 } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
-import { type PostEvents, post } from '../post.js';
+import { type PostEvents, post } from '../post-reply.js';
 import { ReplyEndTimer } from '../reply-end-timer.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';

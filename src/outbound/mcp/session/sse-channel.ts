@@ -14,7 +14,7 @@ import {
 } from '../context.js';
 import { EventStream } from '../event-stream.js';
 import { refusal } from '../http-status-errors.js';
-import { post } from '../post.js';
+import { post } from '../post-reply.js';
 import type { Channel, ChannelEvents, Ticket } from './channel.js';
 import { SessionCallers } from './session-callers.js';
 

@@ -14,7 +14,7 @@ import { Cancellation } from '../../caller.js';
 import { Pipeline } from '../../pipeline.js';
 import { Seal } from '../../seal.js';
 import { AgentDispatcher } from '../dispatcher.js';
-import { buildRouter } from './routing-agent.js';
+import { buildRouter } from './routing-question.js';
 
 const ann = callerNamed('ann');
 const agents = ['weather', 'travel'].map(
