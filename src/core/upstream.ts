@@ -20,7 +20,7 @@ export interface UpstreamCall {
   readonly cancellation: Cancellation;
   /**
    * How to treat a server that can answer with a task: forbid the task, return the task to the caller, or follow the
-   * task to its end. The `task` parameter asks a server of 2025-11-25 for a task, and such a task is always followed.
+   * task to its end. The `task` parameter asks a server whose revision has tasks for a task, and such a task is always followed.
    */
   readonly tasks: 'none' | 'relay' | 'follow';
   /** The time limits of this call, if they differ from those of its server. */

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sleep } from '../../src/core/timing.js';
 import type { EraClient, Json } from '../eras/peers.js';
+import { listening } from '../support/listening.js';
 
 const SERVER = fileURLToPath(new URL('../fixtures/catalog/server.mjs', import.meta.url));
 
@@ -46,18 +47,6 @@ export async function startShown(era: 'legacy' | 'modern', transport: 'stdio' | 
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };
-}
-
-function listening(child: ChildProcess): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let output = '';
-    child.stdout!.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-      const match = /listening (\S+)/.exec(output);
-      if (match) resolve(match[1]!);
-    });
-    child.once('exit', (code) => reject(new Error(`the server ended with code ${code}`)));
-  });
 }
 
 export const namesIn = (list: Json): string[] => (list['tools'] as { name: string }[]).map(({ name }) => name);

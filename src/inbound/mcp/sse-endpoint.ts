@@ -63,10 +63,10 @@ export interface SseEndpointOptions {
 
 const ACCEPTED = [Buffer.from('Accepted')];
 const CLOSED = 'The client closed its stream';
-/** S3-14: the transport is deprecated since 2025-03-26, and served as long as clients need it. */
+/** S3-14: the transport is deprecated, and served as long as clients need it. */
 const DEPRECATED = ['Deprecation', 'true'];
 
-/** HTTP+SSE of 2024-11-05: a stream that announces the URL for posts, and the posts. */
+/** HTTP+SSE of the first revision: a stream that announces the URL for posts, and the posts. */
 export class SseEndpoint {
   private readonly connections = new Map<string, SseConnection>();
 

@@ -117,19 +117,5 @@ export class Exchange {
   }
 }
 
+export { eventually } from '../../support/eventually.js';
 export { sleep };
-
-/** Waits until something is so. */
-export async function eventually<T>(
-  look: () => T | Promise<T>,
-  holds: (value: T) => boolean,
-  patience = 15_000,
-): Promise<T> {
-  const deadline = Date.now() + patience;
-  for (;;) {
-    const value = await look();
-    if (holds(value)) return value;
-    if (Date.now() > deadline) throw new Error(`waited in vain; last seen: ${JSON.stringify(value)}`);
-    await sleep(20);
-  }
-}

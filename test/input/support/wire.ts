@@ -227,19 +227,5 @@ export async function exchange(url: string, bytes: string | Buffer, patience = 1
   return wire;
 }
 
+export { eventually } from '../../support/eventually.js';
 export { sleep };
-
-/** Waits for a condition. */
-export async function eventually<T>(
-  look: () => T | Promise<T>,
-  holds: (value: T) => boolean,
-  patience = 15_000,
-): Promise<T> {
-  const deadline = Date.now() + patience;
-  for (;;) {
-    const value = await look();
-    if (holds(value)) return value;
-    if (Date.now() > deadline) throw new Error(`timeout; last seen: ${JSON.stringify(value)}`);
-    await sleep(20);
-  }
-}

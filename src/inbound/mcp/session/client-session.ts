@@ -261,7 +261,7 @@ export class ClientSession {
   }
 
   /**
-   * The task that a client of 2025-11-25 asks for. In revisions without tasks the parameter has no meaning (TSKL-01).
+   * The task that a client asks for. In revisions without tasks the parameter has no meaning (TSKL-01).
    */
   private taskOf(params: RawObject): { ttl: number | undefined } | undefined {
     const task = this.knowsTasks ? params.get('task') : undefined;

@@ -12,7 +12,7 @@ const CURSOR_TTL = 60 * 60 * 1000;
 /** The list that a cursor belongs to, stored in the cursor: cursors of other lists are sealed for the same purpose. */
 const LIST = 'tasks/list';
 
-/** The tasks of one client of 2025-11-25, in the form of that revision. */
+/** The tasks of one client whose revision has tasks of its own, in the form of that revision. */
 export class SessionTasks {
   constructor(
     private readonly tasks: HostedTasks,

@@ -15,7 +15,7 @@ interface UrlElicitation {
 
 /**
  * The URLs that a client agreed to open during one call. A modern server asks again until the elicitation is complete;
- * its client of 2025-11-25 is asked once, and the gateway repeats the call on its behalf (mcp.md 4.5).
+ * its client of the handshake era is asked once, and the gateway repeats the call on its behalf (mcp.md 4.5).
  */
 export class UrlElicitations {
   private readonly elicitations = new Map<string, UrlElicitation>();
