@@ -22,7 +22,13 @@ const LAYERS = {
   cluster: { knows: ['core', 'protocol', 'state', 'telemetry/log', 'type inbound/mcp/session'] },
   assess: { knows: ['core', 'protocol', 'outbound', 'telemetry'] },
   config: {
-    knows: ['identity/token-strength', 'identity/mask-secrets', 'protocol/mcp/revisions', 'protocol/a2a/dialect'],
+    knows: [
+      'identity/token-strength',
+      'identity/mask-secrets',
+      'identity/policy',
+      'protocol/mcp/revisions',
+      'protocol/a2a/dialect',
+    ],
   },
   /** The composition root imports every layer except the command line; only the command line imports it. */
   app: {

@@ -132,7 +132,7 @@ test.each([
   [
     'src/config/a.ts',
     "import { g } from '../identity/guard.js';",
-    'config may not import identity (../identity/guard.js); it may import identity/token-strength, identity/mask-secrets, protocol/mcp/revisions, protocol/a2a/dialect',
+    'config may not import identity (../identity/guard.js); it may import identity/token-strength, identity/mask-secrets, identity/policy, protocol/mcp/revisions, protocol/a2a/dialect',
   ],
   [
     'src/outbound/mcp/a.ts',

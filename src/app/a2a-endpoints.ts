@@ -56,6 +56,8 @@ export class A2aEndpoints {
     this.grpc = new GrpcEndpoint({
       gateway: runtime.a2a.dispatcher,
       authenticator: runtime.authenticator,
+      recheck: runtime.authentication.recheck,
+      refusals: runtime.refusals,
       profile: a2a.errorProfile,
       limits,
       failed,

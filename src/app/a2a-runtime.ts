@@ -11,19 +11,21 @@ import { Callbacks } from '../core/a2a/push/callbacks.js';
 import { PushNotifications, type QueuedPush, withPushSignal } from '../core/a2a/push/push-notifications.js';
 import { Agents } from '../core/a2a/routing/agent-directory.js';
 import { buildRouter } from '../core/a2a/routing/routing-question.js';
+import { SignInAgent } from '../core/a2a/sign-in-agent.js';
 import type { AgentRecords } from '../core/a2a/tasks/task-records.js';
+import type { AuditTrail } from '../core/audit-trail.js';
 import type { Seal } from '../core/seal.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
+import { asksForLogin } from '../identity/upstream-login/settings.js';
 import { buildAgent } from '../outbound/a2a/build.js';
-import { Egress } from '../outbound/egress.js';
-import { HttpClient, proxyRule } from '../outbound/http/index.js';
+import type { SafeHttp } from '../outbound/safe-http.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
 import { WebhookSender } from '../outbound/webhooks/sender.js';
 import { dialect } from '../protocol/a2a/index.js';
 import type { Implementation } from '../protocol/mcp/model.js';
-import { type Outbox, type Registry, type State, wallMs } from '../state/index.js';
+import { newId, type Outbox, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
 import type { McpRuntime } from './mcp-runtime.js';
@@ -40,10 +42,13 @@ export interface A2aRuntimeOptions {
   readonly seal: Seal;
   readonly authenticator: Authenticator;
   readonly credentials: Credentials;
+  readonly audit: AuditTrail;
   /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
   /** The MCP side, for the protocol bridge: agents made of tools, and tools made of agents. */
   readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway'>;
+  /** The HTTP client for every URL that a caller or an agent card supplied. */
+  readonly safeHttp: SafeHttp;
   readonly log: Log;
 }
 
@@ -51,6 +56,8 @@ export interface A2aRuntimeOptions {
 const KEY_LIFE = 10 * 365 * 24 * 60 * 60 * 1000;
 /** Limit on open streams over all callers: more than one machine can hold open. */
 const MAX_STREAMS = 10_000;
+/** How long the message of a task that waited for a sign-in is not delivered a second time, in milliseconds. */
+const SIGN_IN_CLAIM = 60_000;
 
 export class A2aRuntime {
   readonly directory = new Agents();
@@ -61,9 +68,6 @@ export class A2aRuntime {
   readonly dispatcher: AgentDispatcher;
   /** The agents behind the gateway; they can change while it runs. */
   readonly agents: Registrations<'agent'>;
-  private readonly egress: Egress;
-  /** The HTTP client for every URL that a caller or an agent card supplied. */
-  private readonly guarded: HttpClient;
   private readonly sender: WebhookSender;
   /** Push notifications that could not be delivered. */
   readonly deadLetters: DeadLetters;
@@ -72,16 +76,10 @@ export class A2aRuntime {
   private grpcListener: string | undefined;
 
   constructor(private readonly options: A2aRuntimeOptions) {
-    const { config, state, replica, seal, authenticator, mcp, log, info } = options;
+    const { config, state, replica, seal, authenticator, mcp, safeHttp, log, info } = options;
     const { admission, pipeline } = mcp;
     const { a2a, publicUrl } = config;
     const registry = state.registry as Registry<Entry>;
-    this.egress = new Egress(config.egress);
-    this.guarded = new HttpClient({
-      connectTimeout: config.timeouts.connect,
-      egress: this.egress,
-      proxy: proxyRule(config.egress.proxy ?? 'none'),
-    });
     this.records = withPushSignal(agentRecords(state, { taskTtl: a2a.taskTtl, shared: replica.shared }), () =>
       this.sender.nudge(),
     );
@@ -91,7 +89,7 @@ export class A2aRuntime {
       records,
       seal,
       dialect,
-      checkUrl: (url) => this.egress.checkUrl(url),
+      checkUrl: (url) => safeHttp.egress.checkUrl(url),
       limit: a2a.pushConfigs,
     });
     const outbox = state.outbox as Outbox<QueuedPush>;
@@ -99,7 +97,7 @@ export class A2aRuntime {
     this.sender = new WebhookSender({
       outbox,
       pushes,
-      client: this.guarded,
+      client: safeHttp.client,
       signing: { sign: (claims) => this.keys.signJwt(claims), issuer: publicUrl ?? info.name },
       log,
       now: wallMs,
@@ -151,7 +149,7 @@ export class A2aRuntime {
     this.agents = new Registrations('agent', config.agents, {
       registry,
       live: options.live,
-      audit: state.audit,
+      audit: options.audit,
       log,
       drain: config.timeouts.drain,
       install: (name, settings) => this.install(name, settings),
@@ -187,7 +185,7 @@ export class A2aRuntime {
     agent.facts().catch(() => {});
     this.withoutTools(name);
     // An agent made of tools adds no tools: the catalog has them already.
-    if (settings.mcp && settings.url !== undefined) this.withTools(agent, settings.timeouts.callMax);
+    if (settings.mcp && settings.url !== undefined) this.withTools(agent, settings);
     return before && (() => before.close());
   }
 
@@ -197,12 +195,12 @@ export class A2aRuntime {
     return before && (() => before.close());
   }
 
-  private withTools(agent: Agent, callMax: number): void {
+  private withTools(agent: Agent, { timeouts, pin }: AgentConfig): void {
     const { mcp, log } = this.options;
     const { catalog } = mcp;
     if (catalog.upstream(agent.name)) {
       log.warn({ agent: agent.name }, 'the skills of this agent are not offered as tools: a server has the same name');
-    } else catalog.put(new AgentUpstream(agent, this.dispatcher, callMax));
+    } else catalog.put(new AgentUpstream(agent, this.dispatcher, timeouts.callMax), undefined, [], pin);
   }
 
   private withoutTools(name: string): void {
@@ -211,7 +209,7 @@ export class A2aRuntime {
   }
 
   private build(name: string, settings: AgentConfig): Agent {
-    const { config, log, mcp, seal, replica, credentials, explains } = this.options;
+    const { config, log, mcp, seal, replica, credentials, explains, safeHttp } = this.options;
     const { url, tools } = settings;
     if (url === undefined) {
       return new ToolAgent({
@@ -230,15 +228,26 @@ export class A2aRuntime {
         patience: config.a2a.taskTtl,
       });
     }
-    const { guarded, egress } = this;
-    return buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
-      guarded,
-      egress,
+    const agent = buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
+      guarded: safeHttp.client,
+      egress: safeHttp.egress,
       credentials,
       explains,
       limits: config.limits,
       log,
     });
+    if (!asksForLogin(settings.auth.oauth)) return agent;
+    return new SignInAgent({ agent, records: this.records, claim: (task) => this.claimSignIn(task) });
+  }
+
+  /** One replica delivers the message of a task that waited for a sign-in. */
+  private async claimSignIn(task: string): Promise<(() => Promise<void>) | undefined> {
+    const { bus } = this.options.state;
+    const [key, owner] = [`sign-in:${task}`, newId()];
+    if ((await bus.lease(key, owner, SIGN_IN_CLAIM)) === undefined) return undefined;
+    return async () => {
+      await bus.release(key, owner);
+    };
   }
 
   async close(): Promise<void> {
@@ -246,7 +255,6 @@ export class A2aRuntime {
     await this.dispatcher.close();
     await this.sender.close();
     await this.directory.close();
-    await this.guarded.close();
   }
 }
 

@@ -1,7 +1,68 @@
-import type { Config } from '../config/schema.js';
-import { CONFIGURED, type Credentials } from '../identity/upstream-credentials.js';
+import { CallerRequests } from '../identity/caller-request.js';
+import { apiKeySource, basicSource } from '../identity/upstream/api-key.js';
+import { ClientCredentials } from '../identity/upstream/client-credentials.js';
+import { ForwardedHeaders } from '../identity/upstream/forwarded-headers.js';
+import type { OAuthHttp } from '../identity/upstream/oauth-http.js';
+import { TokenExchange } from '../identity/upstream/token-exchange.js';
+import {
+  type CredentialSource,
+  type CredentialSourceFactory,
+  type Credentials,
+  CredentialsBySource,
+} from '../identity/upstream-credentials.js';
+import { SingleFlightRefresh } from '../identity/vault/single-flight-refresh.js';
+import { Vault } from '../identity/vault/vault.js';
+import { HttpClient, proxyRule } from '../outbound/http/index.js';
+import { WholeRequests } from '../outbound/http/whole-request.js';
+import { newId, type State, wallMs } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
 
-/** The credentials that requests to servers and agents carry. */
-export function credentialsOf(_: Config): Credentials {
-  return CONFIGURED;
+/** The parts that credential sources share. */
+export interface CredentialServices {
+  readonly vault: Vault;
+  readonly refresh: SingleFlightRefresh;
+  /** Tokens and headers of callers, for sources that need them. */
+  readonly requests: CallerRequests;
+  /** Requests to authorization servers that the operator named. */
+  readonly http: OAuthHttp;
+  close(): Promise<void>;
 }
+
+const CONNECT_MS = 5_000;
+
+export function credentialServices(state: State, log: Log): CredentialServices {
+  const vault = new Vault({ rows: state.vault, now: wallMs });
+  const client = new HttpClient({ connectTimeout: CONNECT_MS, proxy: proxyRule(undefined) });
+  return {
+    vault,
+    refresh: new SingleFlightRefresh({ vault, bus: state.bus, self: newId(), log }),
+    requests: new CallerRequests(),
+    http: new WholeRequests(client),
+    close: () => client.close(),
+  };
+}
+
+/** The credentials that requests to servers and agents carry: the first source that an upstream's settings ask for. */
+export function credentialsOf(parts: CredentialServices, ofUsers: readonly CredentialSourceFactory[]): Credentials {
+  const ofGateway = [clientCredentials(parts), basicSource, apiKeySource];
+  const sources = [...ofUsers, tokenExchange(parts, ofGateway), ...ofGateway];
+  return new CredentialsBySource(sources, (source, { forwardHeaders = {} }) =>
+    Object.keys(forwardHeaders).length === 0 ? source : new ForwardedHeaders(source, forwardHeaders, parts.requests),
+  );
+}
+
+const clientCredentials =
+  (parts: CredentialServices): CredentialSourceFactory =>
+  (target) => {
+    const settings = target.auth?.clientCredentials;
+    return settings?.clientId === undefined ? undefined : new ClientCredentials(target, settings, parts);
+  };
+
+const tokenExchange =
+  (parts: CredentialServices, ofGateway: readonly CredentialSourceFactory[]): CredentialSourceFactory =>
+  (target) => {
+    const settings = target.auth?.tokenExchange;
+    if (settings?.clientId === undefined) return undefined;
+    const own = ofGateway.reduce<CredentialSource | undefined>((found, make) => found ?? make(target), undefined);
+    return new TokenExchange(target, settings, { ...parts, own });
+  };

@@ -1,20 +1,38 @@
 import type { Config } from '../config/schema.js';
 import type { Admission } from '../core/admission.js';
+import type { AuditTrail } from '../core/audit-trail.js';
+import { CallSlots } from '../core/call-slots.js';
 import type { Catalog } from '../core/catalog/catalog.js';
-import { CallSlots } from '../core/concurrent-calls.js';
 import { type Interceptor, Pipeline } from '../core/pipeline.js';
+import type { PolicyAdmission } from '../identity/policy/policy-admission.js';
+import type { Logins } from '../identity/upstream-login/logins.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
+import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { callLimits } from '../interceptors/concurrent-calls.js';
-import type { State } from '../state/index.js';
+import { rates } from '../interceptors/rates.js';
+import { upstreamLogin } from '../interceptors/upstream-login.js';
+import { type State, wallMs } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
+import { callAuditOf } from './audit-trail.js';
 import { usedApprovals } from './mcp-records.js';
+import type { Overload } from './overload.js';
+import { awayReport, rateLimitOf } from './rate-limits.js';
+import type { Replica } from './replica.js';
 
 export interface PipelineOptions {
   readonly config: Config;
   readonly state: State;
   readonly catalog: Catalog;
   readonly admission: Admission;
+  readonly policy: Pick<PolicyAdmission, 'approvalRule'>;
+  readonly replica: Pick<Replica, 'replicas'>;
+  readonly overload: Pick<Overload, 'refusal'>;
+  readonly log: Log;
+  readonly audit: AuditTrail;
+  /** Sign-ins of users at servers and agents. */
+  readonly logins: Logins;
   /** Whether callers are identified. */
   readonly identified: boolean;
   /** Receives one line per call. */
@@ -25,12 +43,50 @@ export interface PipelineOptions {
 
 /** The interceptors of both protocols, in the order in which a call passes them. */
 export function pipelineOf(options: PipelineOptions): Pipeline {
-  const { config, state, catalog, admission, identified, calls, interceptors: added } = options;
+  const {
+    config,
+    state,
+    catalog,
+    admission,
+    audit,
+    policy,
+    logins,
+    replica,
+    overload,
+    log,
+    identified,
+    calls,
+    interceptors: added,
+  } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
   // Without authentication all callers look the same and would share one limit.
   const perCaller = identified ? callsPerCaller : undefined;
+  // Before admission, so that a flood costs little. A hidden target is not resolved, so no count of it exists.
+  const limited = rates({
+    limits: config.limits.rates.map(rateLimitOf),
+    counter: state.bus,
+    now: wallMs,
+    replicas: replica.replicas,
+    overloaded: overload.refusal,
+    away: awayReport(log),
+  });
   // After admission, so that a refusal never names a server that the caller may not see.
   const limits = callLimits(new CallSlots({ perCaller, perSession, perServer }));
-  const approving = approval(config.policy.approve, config.bridge.parkTtl, usedApprovals(state));
-  return new Pipeline([callLog(calls, catalog), ...added, admitting(admission), limits, approving]);
+  const approving = approval(
+    { ...config.policy.approve, required: (context) => policy.approvalRule(context) },
+    config.bridge.parkTtl,
+    usedApprovals(state),
+  );
+  const login = upstreamLogin({
+    isPersonal: (upstream) => logins.get(upstream) !== undefined,
+    check: (caller, upstream) => logins.check(caller, upstream),
+    arrival: (...waiting) => logins.arrival(...waiting),
+  });
+  // Before the steps that refuse calls, so that the refusal is recorded.
+  const audited = callAudit(callAuditOf(config, state, audit, identified));
+  return new Pipeline([
+    ...[callLog(calls, catalog), audited, limited],
+    ...added,
+    ...[admitting(admission), limits, approving, login],
+  ]);
 }

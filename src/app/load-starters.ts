@@ -2,7 +2,9 @@
  * Loads the gateway in steps, when a command needs it. Node opens all files of one import at the same time, and their
  * number may exceed the limit on open files.
  */
-export async function loadStarters(): Promise<typeof import('./serve.js') & typeof import('./stdio.js')> {
+export async function loadStarters(): Promise<
+  typeof import('./serve.js') & typeof import('./stdio.js') & typeof import('./search.js')
+> {
   await import('../protocol/a2a/index.js');
   await import('../state/index.js');
   await import('../outbound/mcp/build.js');
@@ -10,5 +12,5 @@ export async function loadStarters(): Promise<typeof import('./serve.js') & type
   await import('./mcp-runtime.js');
   await import('./a2a-runtime.js');
   await import('./mcp-endpoints.js');
-  return { ...(await import('./serve.js')), ...(await import('./stdio.js')) };
+  return { ...(await import('./serve.js')), ...(await import('./stdio.js')), ...(await import('./search.js')) };
 }

@@ -41,6 +41,7 @@ export class McpEndpoints {
       resumeWindow: session.resumeWindow,
       strictAccept: config.mcp.strictAccept,
       clientTermination: session.clientTermination,
+      anonymous: runtime.authentication.anonymous,
     });
     this.sse = servesSse(config)
       ? new SseEndpoint({

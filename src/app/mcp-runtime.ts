@@ -1,8 +1,9 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
 import type { Config, ServerConfig } from '../config/schema.js';
-import { type Admission, OpenAdmission } from '../core/admission.js';
+import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
 import { Aggregate } from '../core/aggregate.js';
+import type { AuditTrail } from '../core/audit-trail.js';
 import { GATEWAY, ownerOf } from '../core/caller.js';
 import { Catalog } from '../core/catalog/catalog.js';
 import { Pages } from '../core/catalog/pages.js';
@@ -12,11 +13,16 @@ import { Parking } from '../core/era-bridge/parking.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
 import type { Gateway } from '../core/gateway.js';
+import { Pinning } from '../core/pinning/pinning.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
+import { Exposure } from '../core/search/exposure.js';
 import type { Upstream } from '../core/upstream.js';
 import type { Authenticator } from '../identity/authenticator.js';
+import { PolicyAdmission } from '../identity/policy/policy-admission.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
+import { split } from '../identity/upstream-login/connect-links.js';
+import type { Logins } from '../identity/upstream-login/logins.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
@@ -25,6 +31,7 @@ import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { pipelineOf } from './interceptor-order.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
+import type { Overload } from './overload.js';
 import { type Entry, Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 
@@ -49,7 +56,13 @@ export interface McpRuntimeOptions {
   readonly seal: Seal;
   /** Authenticates callers that connect over the network. */
   readonly authenticator: Authenticator;
+  /** Limits what callers see and use, besides the configuration of the servers. */
+  readonly admissions: readonly Admission[];
   readonly credentials: Credentials;
+  readonly overload: Overload;
+  readonly audit: AuditTrail;
+  /** Sign-ins of users at servers and agents. */
+  readonly logins: Logins;
   /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
   readonly log: Log;
@@ -71,7 +84,11 @@ export interface Reporting {
 export class McpRuntime {
   /** Decides which servers, agents and tools a caller may see and use. */
   readonly admission: Admission;
+  /** The rules of the configuration, which can change while the gateway runs. */
+  readonly policy: PolicyAdmission;
   readonly catalog: Catalog;
+  /** The pinned definitions of the servers. */
+  readonly pinning: Pinning;
   /** The servers behind the gateway; they can change while it runs. */
   readonly servers: Registrations<'server'>;
   readonly states: RequestStates;
@@ -86,18 +103,30 @@ export class McpRuntime {
     const { config, state, replica, seal, authenticator, log, reporting } = options;
     const { naming, bridge, timeouts } = config;
     const { cluster } = replica;
-    this.admission = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
+    this.policy = new PolicyAdmission({
+      settings: config.policy,
+      log,
+      someItem: (server, test) => this.catalog.someItem(server, test),
+    });
+    const { policy } = this;
+    const callable = new OpenAdmission((server) => this.servers.get(server)?.invocation !== false);
+    // The restrictions of callers and the policy come first, so that a refusal never names a server that the caller may not see.
+    this.admission = allAdmissions([...options.admissions, policy, callable]);
     const { admission } = this;
-    this.catalog = new Catalog({ naming, admission, bridge, patience: Math.min(timeouts.connect, PATIENCE), log });
+    this.pinning = new Pinning({ records: state.pins, audit: options.audit, log });
+    const { pinning } = this;
+    const patience = Math.min(timeouts.connect, PATIENCE);
+    this.catalog = new Catalog({ naming, admission, bridge, pinning, patience, log });
     const { catalog } = this;
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registrations('server', config.servers, {
       registry: state.registry as Registry<Entry>,
       live: options.live,
-      audit: state.audit,
+      audit: options.audit,
       log,
       drain: timeouts.drain,
-      install: (name, settings) => closing(catalog.put(this.upstream(name, settings), new ToolRules(settings.tools))),
+      install: (name, settings) =>
+        closing(catalog.put(this.upstream(name, settings), new ToolRules(settings.tools), [], settings.pin)),
       uninstall: (name) => closing(catalog.remove(name)),
     });
     this.parking = new Parking(
@@ -127,7 +156,10 @@ export class McpRuntime {
     const { parking, tasks } = this;
     const { calls, interceptors = [] } = reporting;
     const identified = authenticator.enabled;
-    this.pipeline = pipelineOf({ config, state, catalog, admission, identified, calls, interceptors });
+    this.pipeline = pipelineOf({
+      ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
+      ...{ overload: options.overload, audit: options.audit, logins: options.logins },
+    });
     this.gateway = new Aggregate({
       catalog,
       pages: new Pages(catalog, seal, config.limits.pageSize),
@@ -136,7 +168,14 @@ export class McpRuntime {
       tasks,
       bridge,
       pipeline: this.pipeline,
+      ...(config.routing.exposure !== 'full' && { exposure: new Exposure(catalog, config.routing) }),
     });
+  }
+
+  /** A user signed in or out at a server or agent: lists of that user change. */
+  loginChanged(upstream: string, owner: string): void {
+    const [kind, name] = split(upstream);
+    if (kind === 'server') this.catalog.resetPersonal(name, owner);
   }
 
   private upstream(name: string, settings: ServerConfig): Upstream {

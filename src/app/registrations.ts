@@ -1,5 +1,6 @@
-import { readEntry } from '../config/entry.js';
+import { readRegistration } from '../config/entry.js';
 import type { Config } from '../config/schema.js';
+import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import type { Registry } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 
@@ -21,7 +22,7 @@ export interface RegistrationsOptions<K extends Kind> {
   /** The configuration in effect: the file that was read last, with the servers and agents that run. */
   live(): Config;
   /** Receives one record per change. */
-  readonly audit: { write(record: object): Promise<unknown> };
+  readonly audit: AuditTrail;
   readonly log: Log;
   /** Time for calls under way to finish at a server or agent that was replaced, in milliseconds. */
   readonly drain: number;
@@ -79,23 +80,26 @@ export class Registrations<K extends Kind> {
   }
 
   /** Adds or changes a registration. Throws a `ConfigError` that lists the problems if the settings are invalid. */
-  async put(name: string, settings: object): Promise<void> {
-    const { name: key } = readEntry(SECTION[this.kind], name, settings, {
+  async put(name: string, settings: object, by: AuditActor = OPERATOR): Promise<void> {
+    const { name: key } = readRegistration(SECTION[this.kind], name, settings, {
       config: this.options.live(),
       env: process.env,
     });
-    await this.options.registry.put(this.kind, key, { settings });
-    await this.options.audit.write({ event: `${this.kind}.put`, [this.kind]: key });
+    const { registry, audit } = this.options;
+    const record = { ...by, action: `${this.kind}.put`, subject: key } as const;
+    await audit.change(record, () => registry.put(this.kind, key, { settings }));
     await this.align();
   }
 
   /** Returns false if no server or agent has this name. */
-  async remove(name: string): Promise<boolean> {
+  async remove(name: string, by: AuditActor = OPERATOR): Promise<boolean> {
     const key = name.toLowerCase();
     if (!this.current.has(key)) return false;
-    if (this.configured[key]) await this.options.registry.put(this.kind, key, { removed: true });
-    else await this.options.registry.remove(this.kind, key);
-    await this.options.audit.write({ event: `${this.kind}.remove`, [this.kind]: key });
+    const { registry, audit } = this.options;
+    await audit.change({ ...by, action: `${this.kind}.remove`, subject: key }, async () => {
+      if (this.configured[key]) await registry.put(this.kind, key, { removed: true });
+      else await registry.remove(this.kind, key);
+    });
     await this.align();
     return true;
   }
@@ -134,7 +138,8 @@ export class Registrations<K extends Kind> {
     const { log, live } = this.options;
     try {
       const config = { ...live(), servers: {}, agents: {} };
-      return readEntry(SECTION[this.kind], name, settings, { config, env: process.env }).settings as SettingsOf<K>;
+      return readRegistration(SECTION[this.kind], name, settings, { config, env: process.env })
+        .settings as SettingsOf<K>;
     } catch (error) {
       log.error(
         { [this.kind]: name, why: (error as Error).message },

@@ -14,12 +14,15 @@ export interface Replica {
   readonly shared: boolean;
   readonly cluster: Cluster;
   readonly streams: SharedStreams | undefined;
+  /** The number of replicas that are alive, this one included. */
+  readonly replicas: () => number;
   leave(): Promise<void>;
 }
 
 /** Joins the replicas that share the configured database. A process with an embedded database runs alone. */
 export async function joinReplicas({ state: { db } }: Config, { bus }: State, log: Log): Promise<Replica> {
-  if (db === undefined) return { shared: false, cluster: ALONE, streams: undefined, leave: async () => {} };
+  if (db === undefined)
+    return { shared: false, cluster: ALONE, streams: undefined, replicas: () => 1, leave: async () => {} };
   const self = randomBytes(6).toString('hex');
   const membership = await Membership.join(bus, self, MEMBERSHIP_TIMES, () => {
     log.warn({ replica: self }, 'the lease of this replica expired: the other replicas took over its work');
@@ -29,6 +32,7 @@ export async function joinReplicas({ state: { db } }: Config, { bus }: State, lo
   return {
     shared: true,
     cluster: messages,
+    replicas: () => membership.count,
     streams: new BusStreams(bus, membership, log, messages),
     leave: async () => {
       messages.close();

@@ -1,31 +1,59 @@
 /** The running gateway without its inbound adapters: starts its parts in order and stops them in reverse order. */
 import { changedKeys } from '../config/changed-keys.js';
 import type { Config } from '../config/schema.js';
+import { type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { Seal } from '../core/seal.js';
+import { AuditedRefusals, type Refusals } from '../identity/audited-refusals.js';
 import type { Authenticator } from '../identity/authenticator.js';
+import { HoldingAuthenticator } from '../identity/caller-request.js';
+import type { BrowserIdentity } from '../inbound/connect/connect-endpoint.js';
 import type { VerdictStore } from '../outbound/mcp/build.js';
+import type { SafeHttp } from '../outbound/safe-http.js';
 import { stopAllChildren } from '../outbound/stdio/process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aRuntime } from './a2a-runtime.js';
-import { authenticatorOf } from './authentication.js';
-import { credentialsOf } from './credentials.js';
+import { auditTrailOf } from './audit-trail.js';
+import { Authentication } from './authentication.js';
+import { keepMemoryOutOfDumps } from './core-dumps.js';
+import { type CredentialServices, credentialServices, credentialsOf } from './credentials.js';
 import { Lifecycle } from './lifecycle.js';
 import { rememberedVerdicts } from './mcp-records.js';
 import { McpRuntime, type Reporting } from './mcp-runtime.js';
+import { type BuiltinServer, startOAuthServer } from './oauth-server.js';
+import { safeHttpOf } from './outbound-urls.js';
+import { Overload } from './overload.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
+import { UpstreamLoginRuntime } from './upstream-logins.js';
+
+/** Limit on the changed keys that an audit record names. */
+const MOST_KEYS = 100;
 
 /** Keys that need no restart. */
-const RELOADED = /^(servers|agents)(\.|$)|^log\.level$/;
+const RELOADED = /^(servers|agents)(\.|$)|^log\.level$|^pin$|^policy\.(rules|mode|proposed)$/;
+
+const POLICY = /^policy\.(rules|mode|proposed)$/;
 
 export class Runtime {
   /** The configuration that was read last. Its servers and agents are in effect, with the global keys for them. */
   private latest: Config;
   /** Authenticates callers that connect over the network. */
   readonly authenticator: Authenticator;
+  readonly authentication: Authentication;
+  /** Identifies browsers, if the built-in authorization server signs users in. */
+  readonly browser: BrowserIdentity | undefined;
   readonly seal: Seal;
+  /** Whether the process can keep up with its calls. */
+  readonly overload: Overload;
+  /** The HTTP client for every URL that a caller, a server or an agent supplies. */
+  readonly safeHttp: SafeHttp;
+  readonly audit: AuditTrail;
+  /** Takes requests whose caller is unknown, or may not use the route. */
+  readonly refusals: Refusals;
+  /** Sign-ins of users at servers and agents. */
+  readonly upstreamLogins: UpstreamLoginRuntime;
   readonly mcp: McpRuntime;
   readonly a2a: A2aRuntime;
 
@@ -34,38 +62,85 @@ export class Runtime {
     readonly info: Implementation,
     readonly state: State,
     readonly replica: Replica,
+    readonly credentialServices: CredentialServices,
     verdicts: VerdictStore,
     log: Log,
     reporting: Reporting,
+    identity: {
+      readonly seal: Seal;
+      readonly audit: AuditTrail;
+      readonly refusals: AuditedRefusals;
+      readonly builtin: BuiltinServer | undefined;
+    },
     private readonly lifecycle: Lifecycle,
   ) {
     this.latest = config;
-    this.authenticator = authenticatorOf(config);
-    this.seal = new Seal(state.keyring, wallMs);
-    const { authenticator, seal } = this;
+    const { seal, builtin } = identity;
+    this.browser = builtin?.browser;
+    this.authentication = new Authentication({ config, state, log, builtin });
+    const { authentication } = this;
+    this.authenticator = new HoldingAuthenticator(authentication.authenticator, credentialServices.requests);
+    this.seal = seal;
+    this.audit = identity.audit;
+    this.refusals = identity.refusals;
+    this.overload = new Overload({ ...config.limits.overload, log });
+    this.safeHttp = safeHttpOf(config);
+    const { authenticator, audit, overload, safeHttp } = this;
     const live = (): Config => this.live();
-    const credentials = credentialsOf(config);
+    this.upstreamLogins = new UpstreamLoginRuntime({
+      config,
+      live,
+      state,
+      seal,
+      audit,
+      safeHttp,
+      parts: credentialServices,
+      needsCode: (principal) => authenticator.enabled && builtin?.browser.knows(principal) !== true,
+      cluster: replica.cluster,
+      changed: (upstream, owner) => this.mcp.loginChanged(upstream, owner),
+      log,
+    });
+    const { logins } = this.upstreamLogins;
+    const credentials = credentialsOf(credentialServices, [logins.factory]);
     const explains = reporting.private === true || explainsFailures(config, authenticator.enabled);
-    const shared = { config, live, info, state, replica, seal, authenticator, credentials, explains, log };
-    this.mcp = new McpRuntime({ ...shared, verdicts, reporting });
-    this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp });
+    const storage = { state, replica, seal, audit };
+    const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
+    const { admissions } = authentication;
+    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting });
+    this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
   }
 
   /** Builds and starts the parts of the gateway. They stop in reverse order. */
   static build(config: Config, info: Implementation, log: Log, reporting: Reporting = {}): Promise<Runtime> {
     const lifecycle = new Lifecycle(log);
+    keepMemoryOutOfDumps(log);
     return lifecycle.start(async () => {
       const state = lifecycle.add('state', await openStorage(config, log), (part) => part.close());
       const replica = lifecycle.add('replica', await joinReplicas(config, state, log), (part) => part.leave());
       lifecycle.add('child processes', undefined, stopAllChildren);
+      const parts = lifecycle.add('credentials', credentialServices(state, log), (part) => part.close());
       const verdicts = await rememberedVerdicts(state, log);
-      const runtime = new Runtime(config, info, state, replica, verdicts, log, reporting, lifecycle);
-      const { mcp, a2a } = runtime;
+      const seal = new Seal(state.keyring, wallMs);
+      // The program that started the gateway over stdio needs no token.
+      const audit = auditTrailOf(config, state, log);
+      const refusals = new AuditedRefusals(audit);
+      const oauth = { config, state, seal, audit, refusals, log };
+      const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
+      const identity = { seal, audit, refusals, builtin };
+      const runtime = new Runtime(config, info, state, replica, parts, verdicts, log, reporting, identity, lifecycle);
+      const { mcp, a2a, overload } = runtime;
+      lifecycle.add('authentication', runtime.authentication, (part) => part.close());
+      overload.start();
+      lifecycle.add('overload', overload, (part) => part.stop());
+      lifecycle.add('client for supplied URLs', runtime.safeHttp, (part) => part.close());
+      lifecycle.add('sign-ins at upstreams', runtime.upstreamLogins, (part) => part.close());
       lifecycle.add('catalog', mcp.catalog, (part) => part.close());
       lifecycle.add('tasks', mcp.tasks, (part) => part.close());
       lifecycle.add('parked calls', mcp.parking, (part) => part.close());
       lifecycle.add('agents', a2a, (part) => part.close());
       lifecycle.add('server registrations', mcp.servers, (part) => part.close());
+      lifecycle.add('pins', mcp.pinning, (part) => part.close());
+      await mcp.pinning.start();
       await mcp.servers.start();
       if (config.a2a.enabled) await a2a.start();
       return runtime;
@@ -73,14 +148,32 @@ export class Runtime {
   }
 
   /**
-   * Applies the servers and agents of a reloaded configuration; unchanged ones keep running.
+   * Applies the servers, agents and policy of a reloaded configuration; unchanged ones keep running.
    * Returns the other changed keys, which need a restart.
    */
   async reload(next: Config): Promise<readonly string[]> {
-    this.latest = next;
-    await this.mcp.servers.configure(next.servers);
-    if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
+    const keys = changedKeys(this.latest, next);
+    const record = {
+      ...OPERATOR,
+      action: 'configuration.reload',
+      details: { keys: keys.slice(0, MOST_KEYS) },
+    } as const;
+    await this.audit.change(record, async () => {
+      if (keys.some((key) => POLICY.test(key))) await this.reloadPolicy(next);
+      this.latest = next;
+      await this.mcp.servers.configure(next.servers);
+      if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
+    });
     return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));
+  }
+
+  private async reloadPolicy({ policy }: Config): Promise<void> {
+    const { rules, mode, proposed } = policy;
+    const details = { mode, rules: rules.length, proposed: proposed.length };
+    await this.audit.change({ ...OPERATOR, action: 'policy.reload', details }, () => {
+      this.mcp.policy.configure(policy);
+      this.mcp.catalog.visibilityChanged();
+    });
   }
 
   private live(): Config {

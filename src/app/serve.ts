@@ -5,11 +5,14 @@ import { serverTarget, visible } from '../core/admission.js';
 import { callerOf } from '../core/caller.js';
 import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
+import { RestrictionAdmission } from '../identity/restrictions.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
+import { ConnectEndpoint } from '../inbound/connect/connect-endpoint.js';
 import { connectionsWithin } from '../inbound/http/descriptors.js';
 import { Health } from '../inbound/http/health.js';
 import { Origins } from '../inbound/http/host-and-origin.js';
 import type { ListenerSettings } from '../inbound/http/listener.js';
+import { OAuthMetadata } from '../inbound/http/oauth-metadata.js';
 import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
@@ -27,6 +30,8 @@ import { Runtime } from './runtime.js';
 
 /** Time that the gateway still accepts calls after readiness reports false, in milliseconds. */
 const ACCEPT_WHILE_LEAVING = 1_000;
+/** Definitions in the health summary that need the attention of an operator. */
+const SHOWN_PINS = 100;
 /** Time for the last answers to reach their clients, in milliseconds. */
 const FLUSH_TIME = 2_000;
 
@@ -57,28 +62,43 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const overview = new Overview(runtime, began);
   const mcp = new McpEndpoints(runtime, overview);
   const a2a = config.a2a.enabled ? new A2aEndpoints({ runtime, failed }) : undefined;
+  const { reaches } = new RestrictionAdmission();
   const health = new Health({
     catalog,
     version: VERSION,
     sessions: () => mcp.sessions,
     storage: () => runtime.state.health(),
+    pins: (principal) => runtime.mcp.pinning.findings(SHOWN_PINS, (server) => reaches(principal, server)),
+    audit: () => runtime.audit.status(),
     knows: async (principal, server) => {
       const [seen] = await visible(runtime.mcp.admission, callerOf(principal), [server], serverTarget);
       return seen !== undefined;
     },
   });
+  const { authentication } = runtime;
+  const { resources, authorizationServer } = authentication;
+  const oauth = new OAuthMetadata({ resources, authorizationServer });
   const routes = routeTable({
     mcp: config.mcp.enabled ? mcp.http : 'off',
     sse: mcp.sse,
     catalog,
     admission: runtime.mcp.admission,
     a2a: a2a?.endpoints ?? 'off',
-    others: [...health.routes(MCP_ERRORS), ...new ServerLogs(catalog).routes(MCP_ERRORS)],
+    others: [
+      ...health.routes(MCP_ERRORS),
+      ...new ServerLogs(catalog, reaches).routes(MCP_ERRORS),
+      ...authentication.loginRoutes(MCP_ERRORS),
+      ...connectEndpointOf(runtime).routes(MCP_ERRORS),
+    ],
+    wellKnown: { routes: oauth.routes(MCP_ERRORS), fallbacks: oauth.fallbacks(MCP_ERRORS) },
   });
   const server = new HttpServer({
     authenticator: runtime.authenticator,
+    refusals: runtime.refusals,
+    recheck: authentication.recheck,
     origins: originsOf(config),
     routes,
+    overloaded: runtime.overload.refusal,
     listener: {
       limits: { ...config.limits, connections: connectionsWithin(config.limits.connections) },
       times: config.timeouts,
@@ -91,6 +111,8 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const { address, family, port } = await server.listen(config.listen.host, config.listen.port);
   lifecycle.add('endpoints', { mcp, a2a, server }, (part) => closeEndpoints(part, config.timeouts));
   const url = `${tls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  runtime.upstreamLogins.opened(baseUrl(config, address, port));
+  authentication.opened(url);
   overview.grpc = await a2a?.listen();
   if (a2a) runtime.a2a.opened(url, overview.grpc);
   lifecycle.add('readiness', health, (part) => {
@@ -127,14 +149,28 @@ async function tlsOf(config: Config, log: Log): Promise<ListenerSettings['tls']>
 function originsOf({ hosts, publicUrl, listen, origins, cors }: Config): Origins {
   const loopback = isLoopback(listen.host);
   const given = [...hosts, ...(publicUrl ? [new URL(publicUrl).host] : [])];
+  // The gateway's own pages have forms.
+  const ownPages = publicUrl ? [new URL(publicUrl).origin] : [];
   const own = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   return new Origins({
     loopback,
     // On a non-loopback address the Host header is checked only if host names are configured.
     hosts: loopback || given.length > 0 ? [...given, own] : [],
-    origins,
+    origins: [...origins, ...ownPages],
     corsOrigins: cors.origins,
     credentials: cors.credentials,
+  });
+}
+
+/** The pages on which users sign in at servers and agents. */
+function connectEndpointOf({ upstreamLogins, authenticator, browser, state }: Runtime): ConnectEndpoint {
+  return new ConnectEndpoint({
+    logins: upstreamLogins.logins,
+    links: upstreamLogins.links,
+    base: () => upstreamLogins.base,
+    identified: authenticator.enabled,
+    browser,
+    count: (key, ttl) => state.bus.incr(key, 1, ttl),
   });
 }
 

@@ -6,14 +6,18 @@ import type { Log } from '../telemetry/log.js';
 const DAY = 24 * 60 * 60 * 1000;
 
 /** Opens the configured database and bus. */
-export function openStorage({ data, state: { db, directDb, bus, keys, retention } }: Config, log: Log): Promise<State> {
+export function openStorage(config: Config, log: Log): Promise<State> {
+  const { data, audit } = config;
+  const { db, directDb, bus, keys, retention } = config.state;
+  const auditDays = audit.retentionDays ?? retention.auditDays;
   return openState({
     data,
     log,
     retention: {
-      ...(retention.auditDays > 0 && { auditMs: retention.auditDays * DAY }),
+      ...(auditDays > 0 && { auditMs: auditDays * DAY }),
       ...(retention.deadDeliveryDays > 0 && { deadDeliveriesMs: retention.deadDeliveryDays * DAY }),
     },
+    audit: { spool: audit.spool },
     ...(db !== undefined && { db }),
     ...(directDb !== undefined && { directDb }),
     ...(bus !== undefined && { bus }),

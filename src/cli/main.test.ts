@@ -7,7 +7,8 @@ import type { Summary } from '../app/running.js';
 import type { Environment } from '../config/expand.js';
 import type { Config } from '../config/schema.js';
 import { PLAIN } from '../telemetry/style.js';
-import { main, type Starters } from './main.js';
+import { main } from './main.js';
+import type { Starters } from './starters.js';
 
 let folder: string;
 beforeEach(() => {
@@ -55,6 +56,13 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
         stderr += text;
       },
       starters: async () => ({
+        searchTools: async (_, __, { query, limit }) => ({
+          tools:
+            query === 'nothing'
+              ? []
+              : [{ name: 'a__send', server: 'a', score: limit, description: 'Sends\n\u001b[31mit' }],
+          missing: [{ server: 'b', reason: 'connection refused' }],
+        }),
         async startServe(config, options) {
           calls.push({ config, options });
           setImmediate(() => process.emit('SIGTERM', 'SIGTERM'));
@@ -284,5 +292,33 @@ describe('config check', () => {
     const { code, stdout } = await run('config check');
     expect(code).toBe(0);
     expect(parse(stdout)).toMatchObject({ servers: { hello: { command: 'node' } } });
+  });
+});
+
+describe('search', () => {
+  const file = 'servers: { a: { command: x } }\n';
+
+  test('shows the tools that fit, in one line each', async () => {
+    write('parley.yaml', file);
+    const { code, stdout, stderr } = await run('search mail');
+    expect(code).toBe(0);
+    expect(stdout).toContain('5.00  a__send');
+    expect(stdout).toContain('Sends [31mit');
+    expect(stdout).not.toContain('\u001b');
+    expect(stderr).toContain('server b is missing: connection refused');
+  });
+
+  test('prints JSON, and ends with 1 if no tool fits', async () => {
+    write('parley.yaml', file);
+    const { stdout } = await run('search mail --limit 3 --json');
+    expect(JSON.parse(stdout)).toMatchObject({ tools: [{ name: 'a__send', score: 3 }], missing: [{ server: 'b' }] });
+    expect((await run('search nothing')).code).toBe(1);
+  });
+
+  test('refuses a limit that is no number, and a folder without a configuration', async () => {
+    write('parley.yaml', file);
+    expect(await run('search mail --limit many')).toMatchObject({ code: 2 });
+    rmSync(path.join(folder, 'parley.yaml'));
+    expect(await run('search mail')).toMatchObject({ code: 2 });
   });
 });

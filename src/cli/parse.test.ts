@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import { UsageError } from './command.js';
 import { COMMANDS, helpText, TOP_FLAGS } from './commands.js';
-import { parseCommandLine, UsageError } from './parse.js';
+import { parseCommandLine } from './parse.js';
+
+const NAMES = COMMANDS.map(({ name }) => name).join(', ');
 
 const parse = (line: string) => parseCommandLine(line.split(' ').filter((word) => word !== ''));
 
@@ -46,9 +49,9 @@ test.each([
 });
 
 test('reads the argument of a command that requires one', () => {
-  expect(parse('logs files')).toMatchObject({ kind: 'run', operand: 'files' });
-  expect(parse('--url http://x logs files')).toMatchObject({ operand: 'files', flags: { url: 'http://x' } });
-  expect(parse('serve')).not.toHaveProperty('operand');
+  expect(parse('logs files')).toMatchObject({ kind: 'run', operands: ['files'] });
+  expect(parse('--url http://x logs files')).toMatchObject({ operands: ['files'], flags: { url: 'http://x' } });
+  expect(parse('serve')).toMatchObject({ operands: [] });
 });
 
 test('the version', () => {
@@ -59,13 +62,13 @@ test('the version', () => {
 
 describe('usage errors', () => {
   test.each([
-    ['', 'a command is missing: serve, stdio, config check, logs'],
+    ['', `a command is missing: ${NAMES}`],
     ['srve', 'unknown command "srve"; did you mean serve?'],
     ['studio', 'unknown command "studio"; did you mean stdio?'],
-    ['xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check, logs'],
-    ['help xyzzy', 'unknown command "xyzzy"; the commands are serve, stdio, config check, logs'],
+    ['xyzzy', `unknown command "xyzzy"; the commands are ${NAMES}`],
+    ['help xyzzy', `unknown command "xyzzy"; the commands are ${NAMES}`],
     ['config', 'config needs one of: check'],
-    ['logs', 'logs needs a name: parley logs SERVER'],
+    ['logs', 'logs needs SERVER: parley logs SERVER'],
     ['logs files others', '"others" is not expected'],
     ['config chekc', 'unknown command "chekc"; did you mean check?'],
     ['serve --confg x', 'unknown option --confg; did you mean --config?'],
@@ -89,9 +92,13 @@ describe('usage errors', () => {
 describe('help', () => {
   test('of the program names every command and every global option', () => {
     const text = helpText();
-    for (const { name, operand, summary } of COMMANDS) {
-      const typed = operand === undefined ? name : `${name} ${operand}`;
-      expect(text).toContain(typed.padEnd(12).concat('  ', summary));
+    const lines = text.split('\n');
+    for (const { name, operands = [], summary } of COMMANDS) {
+      const typed = [name, ...operands].join(' ');
+      expect(
+        lines.some((line) => line.trim().startsWith(typed) && line.endsWith(`  ${summary}`)),
+        typed,
+      ).toBe(true);
     }
     for (const { name } of TOP_FLAGS) expect(text).toContain(`--${name}`);
   });
@@ -100,8 +107,9 @@ describe('help', () => {
     'of %s names every option',
     (name, command) => {
       const text = helpText(command);
-      const { operand } = command;
-      expect(text).toContain(`Usage: parley ${operand === undefined ? name : `${name} ${operand}`} [options]`);
+      const { operands = [], optional = [] } = command;
+      expect(text).toContain(`Usage: parley ${[name, ...operands].join(' ')} [`);
+      for (const operand of optional) expect(text).toMatch(new RegExp(`Usage: .*\\b${operand}\\b.*\\[options\\]`));
       for (const { name: flag, short, value, description } of command.flags) {
         expect(text).toContain(value === undefined ? `--${flag} ` : `--${flag} ${value} `);
         expect(text).toContain(description);
@@ -113,7 +121,7 @@ describe('help', () => {
   test('its examples parse', () => {
     for (const { name, examples } of COMMANDS) {
       for (const example of examples) {
-        const words = example.split(' ').filter((word) => !/^[A-Z_]+=/.test(word));
+        const words = (example.match(/"[^"]*"|\S+/g) ?? []).filter((word) => !/^[A-Z_]+=/.test(word));
         expect(words.shift()).toBe('parley');
         expect(parseCommandLine(words)).toMatchObject({ kind: 'run', command: { name } });
       }

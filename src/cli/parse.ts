@@ -1,18 +1,7 @@
 import { parseArgs } from 'node:util';
 import { nearest } from '../config/problem.js';
-import { COMMANDS, type Command, type Flag, TOP_FLAGS } from './commands.js';
-
-/** The command line is wrong; the program ends with exit code 2. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-
-  constructor(
-    message: string,
-    readonly command?: Command,
-  ) {
-    super(message);
-  }
-}
+import { type Command, type Flag, UsageError } from './command.js';
+import { COMMANDS, TOP_FLAGS } from './commands.js';
 
 export type Invocation =
   | { readonly kind: 'help'; readonly command?: Command }
@@ -21,7 +10,7 @@ export type Invocation =
       readonly kind: 'run';
       readonly command: Command;
       readonly flags: Readonly<Record<string, string | true>>;
-      readonly operand?: string;
+      readonly operands: readonly string[];
     };
 
 export function parseCommandLine(argv: readonly string[]): Invocation {
@@ -53,15 +42,19 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
   if (given === undefined) throw new UsageError(`a command is missing: ${list(COMMANDS.map(({ name }) => name))}`);
 
   const rest = words.slice(given.name.split(' ').length);
-  const operand = given.operand === undefined ? undefined : rest.shift();
-  if (given.operand !== undefined && operand === undefined)
-    throw new UsageError(`${given.name} needs a name: parley ${given.name} ${given.operand}`, given);
+  const names = given.operands ?? [];
+  const operands = rest.splice(0, names.length + (given.optional?.length ?? 0));
+  if (operands.length < names.length)
+    throw new UsageError(
+      `${given.name} needs ${names.slice(operands.length).join(' and ')}: parley ${given.name} ${names.join(' ')}`,
+      given,
+    );
   const [extra] = rest;
   if (extra !== undefined) {
     const hint = /\.(ya?ml|jsonc?)$/i.test(extra) ? `; a configuration is given with --config ${extra}` : '';
     throw new UsageError(`${JSON.stringify(extra)} is not expected${hint}`, given);
   }
-  return { kind: 'run', command: given, flags, ...(operand !== undefined && { operand }) };
+  return { kind: 'run', command: given, flags, operands };
 }
 
 function parserOption({ value, short }: Flag): { type: 'string' | 'boolean'; short?: string } {

@@ -62,7 +62,7 @@ async function reload(load: () => Loaded, gateway: Reloadable, log: Logger): Pro
     logProblems(warnings, log);
     const restart = await gateway.reload(config);
     log.level = config.log.level;
-    log.info({}, 'configuration reloaded: servers, agents and log.level are in effect');
+    log.info({}, 'configuration reloaded: servers, agents, policy and log.level are in effect');
     if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect only after a restart');
   } catch (error) {
     if (!(error instanceof ConfigError)) {
@@ -79,5 +79,15 @@ export function logProblems(problems: readonly Problem[], log: Logger): void {
     const fields = { code, key, at: formatOrigin(origin) || undefined, fix };
     if (severity === 'error') log.error(fields, `configuration: ${message}`);
     else log.warn(fields, `configuration: ${message}`);
+  }
+}
+
+/** Runs a command with the signals that reload its configuration. */
+export async function withReloads(run: (reloads: Reloads) => Promise<number>): Promise<number> {
+  const reloads = new Reloads();
+  try {
+    return await run(reloads);
+  } finally {
+    reloads.release();
   }
 }

@@ -13,9 +13,9 @@ interface Held {
 }
 
 /**
- * Parked calls of a shared process, held by its owner for callers at other replicas. An entry ends when the call ends,
- * when the caller's replica abandons it or is gone, and after `lifetime` at the latest: a replica that never received
- * the question cannot abandon it.
+ * Parked calls of a shared process, which its owner holds for callers at other replicas. An entry ends when the call
+ * ends, when the caller's replica abandons the call or dies, and after `lifetime` at the latest, because a replica that
+ * never received the question cannot abandon the call.
  */
 export class HeldCalls {
   private readonly held = new Map<string, Held>();
@@ -26,7 +26,7 @@ export class HeldCalls {
     return this.held.size;
   }
 
-  /** The outcome as text for the caller's replica; a call that asks something is held, under the id in that text. */
+  /** Writes the outcome for the caller's replica. Holds a call that needs input, under the id in that outcome. */
   settle(outcome: Outcome, from: string, before?: string): JsonObject {
     const abandoned = before !== undefined && !this.remove(before);
     if (outcome.kind !== 'input_required' || !outcome.parked) return writeOutcome(outcome);
@@ -55,13 +55,13 @@ export class HeldCalls {
     this.remove(id)?.call.abandon(reason);
   }
 
-  /** Abandons the calls of replicas that are gone. */
+  /** Abandons the calls of dead replicas. */
   async sweep(alive: (replica: string) => Promise<boolean>): Promise<void> {
     for (const [id, { from }] of [...this.held])
       if (!(await alive(from))) this.abandon(id, 'The replica that held the question is gone');
   }
 
-  /** Forgets every call: the process that ran them is gone. */
+  /** Forgets all calls, because the process that ran them has ended. */
   clear(): void {
     for (const id of [...this.held.keys()]) this.remove(id);
   }

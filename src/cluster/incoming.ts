@@ -7,17 +7,17 @@ const PAUSE = 500;
 export interface IncomingOptions {
   readonly bus: Bus;
   readonly stream: string;
-  /** Where to begin: with everything, or with what comes from now on. */
+  /** `start` reads all events of the stream, `end` only the events appended from now on. */
   readonly from: 'start' | 'end';
   receive(text: string): void;
-  /** Something was cut off before it was read. */
+  /** The stream was trimmed before this reader read all events. */
   missed(): void;
   failed(error: Error): void;
 }
 
-/** Reads a stream to its end whenever there may be something new, one read at a time, and never gives up. */
+/** Reads a stream to its end whenever it may have new events. Runs one read at a time, and retries failed reads. */
 export class Incoming {
-  /** Resolves once it is settled where reading begins, or could not be settled at the first attempt. */
+  /** Resolves when the first attempt to read has ended. After a success the start position is known. */
   readonly ready: Promise<void>;
   private cursor: string | undefined;
   private reading = false;
@@ -68,7 +68,10 @@ export class Incoming {
     }
   }
 
-  /** The stream was begun anew, and all of it is news; or its oldest part is gone, and only the newest can be trusted. */
+  /**
+   * After a gap, reads the stream from its start, because a stream that was created again has only new events. If the
+   * start is trimmed as well, continues at the end and reports the missed events.
+   */
   private async afterGap(error: unknown): Promise<StreamEvent[]> {
     if (!isStateError(error, 'gap')) throw error;
     const { bus, stream, missed } = this.options;

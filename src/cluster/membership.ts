@@ -2,32 +2,35 @@ import { performance } from 'node:perf_hooks';
 import type { Bus } from '../state/bus.js';
 
 export interface MembershipTimes {
-  /** A replica that has not renewed its lease for this long is gone. */
+  /** A replica that has not renewed its lease for this long is dead. */
   readonly lease: number;
   readonly renew: number;
 }
 
-/** Renewed so often that a replica whose event loop is blocked for two seconds keeps its lease (case 30). */
+/** Renewals are so frequent that a replica whose event loop blocks for two seconds keeps its lease (case 30). */
 export const MEMBERSHIP_TIMES: MembershipTimes = { lease: 3_000, renew: 500 };
 
-/** The members are read once in so many renewals: once per second. */
+/** Renewals per read of the member list: the list is read once per second. */
 const RENEWALS_PER_READ = 2;
-/** After a failed renewal the next attempt comes sooner. */
+/** Pause after a failed renewal, shorter than the usual interval. */
 const RETRY = 250;
-/** A lease that was looked up is not looked up again for this long. */
+/** How long the result of a lease lookup is reused. */
 const LOOKED_UP = 150;
-/** How often replicas whose end matters are checked: what is left of a second after the lease goes into ending calls. */
+/** Interval of the checks for dead replicas: short, because their calls must end within a second after the lease. */
 const CHECK = 200;
-/** While the bus was away every lease has lapsed: this long all replicas have to come back before one is called gone. */
+/**
+ * Time for all replicas to renew their leases after the bus returns. Every lease expires while the bus is away, so no
+ * replica counts as dead during this time.
+ */
 const GRACE = 2_000;
-/** How long the lease of a dead replica is taken, in which the others end its streams. */
+/** How long `NOBODY` holds the lease of a dead replica. During this time the other replicas end its streams. */
 const TAKEN = 2_000;
 const NOBODY = 'nobody';
 const GROUP = 'replica';
 
 const keyOf = (replica: string): string => `${GROUP}:${replica}`;
 
-/** The name of a stream that a replica appends to under its fence: it stays in the shard of that replica's lease. */
+/** The name of a stream that a replica appends to under its fence. The name is in the shard of that replica's lease. */
 export const streamOfReplica = (replica: string, name: string): string => `{${keyOf(replica)}}${name}`;
 
 export interface Fence {
@@ -39,29 +42,32 @@ export interface Fence {
 type GoneListener = (fence: Fence) => void;
 
 /**
- * Which replicas are alive. Each replica holds a lease on its own name; the fence of that lease is on every event it
- * appends for others, so a replica that was declared dead and wakes up again is refused (fault 25).
+ * Tells which replicas are alive. Each replica holds a lease on its own name and appends events for other replicas
+ * under the fence of that lease. So the bus refuses the events of a replica that was declared dead and wakes up again
+ * (fault 25).
  *
- * Every replica reads the list of members once per second, in one statement for all of them. A replica on the list is alive
- * for the time that its lease had left when the list was read. Only for a replica that is not on the list, or whose time is
- * over, its lease is looked up: that lease decides.
+ * Every replica reads the list of all members once per second, in one statement. A replica on the list is alive for the
+ * remaining time of its lease at that read. If a replica is not on the list, or that time is over, a lookup of its
+ * lease decides.
  *
- * On the death of a replica, stream readers end its streams, other replicas take over its programs and webhooks by their
- * own leases, and its hosted tasks fail.
+ * On the death of a replica, stream readers end its streams, other replicas take over its programs and webhooks by
+ * their own leases, and its hosted tasks fail.
  */
 export class Membership {
   private timer: NodeJS.Timeout | undefined;
   private current = 0;
-  /** Since when the lease was renewed without a failure. */
+  /** Start of the current period without a failed renewal. */
   private steady: number | undefined;
   private renewing: Promise<void> | undefined;
   private left = false;
-  /** When this process last showed that it runs, when it came back from a standstill, and when it asked what was answered. */
+  /** Time of the last tick. */
   private beat = performance.now();
+  /** Time at which this process resumed after a standstill. */
   private woke = 0;
+  /** Time at which the last successful renewal was sent. */
   private sure = performance.now();
   private readonly beating: NodeJS.Timeout;
-  /** Until when each replica on the list is alive for certain. */
+  /** Time until which each replica on the list is certainly alive. */
   private members = new Map<string, number>();
   private reading: Promise<void> | undefined;
   private readAgain = false;
@@ -80,11 +86,11 @@ export class Membership {
   ) {
     this.beating = setInterval(() => this.tick(), times.renew).unref();
     this.reader = setInterval(() => void this.read(), times.renew * RENEWALS_PER_READ).unref();
-    // A replica that leaves says so.
+    // A replica that leaves sends a hint.
     this.unlisten = bus.onHint(GROUP, () => void this.read());
   }
 
-  /** A bus that is away at the moment does not keep a replica from starting. */
+  /** A replica also starts while the bus is away. */
   static async join(bus: Bus, self: string, times: MembershipTimes, onLost: () => void): Promise<Membership> {
     const membership = new Membership(bus, self, times, onLost);
     await membership.renew();
@@ -107,7 +113,7 @@ export class Membership {
       if (this.current === 0 || !(await this.bus.renew(keyOf(this.self), this.self, this.times.lease))) {
         if (this.current !== 0 && this.steady !== undefined) this.onLost();
         this.steady = undefined;
-        // Undefined while others still end this replica's streams.
+        // Undefined while other replicas still end the streams of this replica.
         const fence = await this.bus.lease(keyOf(this.self), this.self, this.times.lease);
         if (fence !== undefined) this.current = fence;
         else return;
@@ -122,7 +128,7 @@ export class Membership {
     }
   }
 
-  /** Reads the list of members; at most one read at a time, and one more for all that asked meanwhile. */
+  /** Reads the list of members. Runs one read at a time; all calls during a read share one further read. */
   private read(): Promise<void> {
     this.readAgain = true;
     this.reading ??= this.readList().finally(() => {
@@ -134,19 +140,19 @@ export class Membership {
   private async readList(): Promise<void> {
     while (this.readAgain && !this.left) {
       this.readAgain = false;
-      // A replica without its lease is no member.
+      // A replica without its lease is not a member.
       if (this.steady === undefined) return;
       const asked = performance.now();
       try {
         const members = await this.bus.members(GROUP, this.self, this.times.lease);
         this.members = new Map([...members].map(([replica, left]) => [replica, asked + left]));
       } catch {
-        // The bus is away: the list holds as long as the leases on it.
+        // The bus is away: each entry of the old list stays valid until its lease expires.
       }
     }
   }
 
-  /** Shows that this process runs, and notices where it did not for longer than its lease. */
+  /** Records that this process runs, and detects a standstill longer than the lease. */
   private tick(): void {
     const now = performance.now();
     if (now - this.beat > this.times.lease) this.woke = now;
@@ -154,20 +160,20 @@ export class Membership {
   }
 
   /**
-   * This process stood still for longer than its lease, and does not know yet whether others ended its streams. Answers
-   * that seem to be late may have been there in time.
+   * True if this process stood still for longer than its lease and has not renewed the lease since. Other replicas may
+   * have ended its streams. An answer that seems late may have arrived in time, during the standstill.
    */
   get stoodStill(): boolean {
     this.tick();
     return this.woke > this.sure;
   }
 
-  /** What stands on appends of this replica. */
+  /** The fence that guards appends of this replica. */
   get fence(): Fence {
     return { key: keyOf(this.self), fence: this.current };
   }
 
-  /** The fence this replica holds after `old` was refused; `old` itself where there is none yet. */
+  /** The new fence of this replica after the bus refused `old`; `old` itself if this replica has no new fence yet. */
   async renewed(old: Fence): Promise<Fence> {
     if (this.current === old.fence) await this.renew();
     return this.fence;
@@ -185,13 +191,21 @@ export class Membership {
     return alive;
   }
 
+  /** The number of live replicas, including this one. */
+  get count(): number {
+    const now = performance.now();
+    let others = 0;
+    for (const [replica, until] of this.members) if (replica !== this.self && until > now) others++;
+    return others + 1;
+  }
+
   private listed(replica: string): boolean {
     return (this.members.get(replica) ?? 0) > performance.now();
   }
 
   /**
-   * Calls the listener when a replica is gone, repeatedly until it is removed. The lease of the dead replica is taken
-   * first, so no append of that replica is accepted any more.
+   * Calls the listener when a replica is dead, repeatedly until the listener is removed. Takes the lease of the dead
+   * replica first, so the bus refuses all further appends of that replica.
    */
   whenGone(replica: string, listener: GoneListener): () => void {
     const listeners = this.watched.get(replica) ?? new Set();
@@ -220,13 +234,13 @@ export class Membership {
       const fence = (await this.alive(replica)) ? undefined : await this.takeLease(replica);
       if (fence) for (const listener of [...(this.watched.get(replica) ?? [])]) listener(fence);
     } catch {
-      // The bus is away: checked again.
+      // The bus is away: the next check tries again.
     } finally {
       this.checking.delete(replica);
     }
   }
 
-  /** Takes the lease of a replica that is gone; undefined if it came back. */
+  /** Takes the lease of a dead replica. Returns undefined if the replica came back. */
   private async takeLease(replica: string): Promise<Fence | undefined> {
     const fence = await this.bus.lease(keyOf(replica), NOBODY, TAKEN);
     return fence === undefined ? undefined : { key: keyOf(replica), fence };

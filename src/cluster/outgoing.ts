@@ -3,7 +3,7 @@ import { sleep } from '../core/timing.js';
 import type { Bus } from '../state/bus.js';
 import { isStateError, StateError } from '../state/errors.js';
 
-/** Messages that were sent together. `n` rises with every envelope of a sender, so that one sent twice is read once. */
+/** Messages of one append. `n` rises with every envelope of a sender, so readers skip an envelope sent twice. */
 export interface Envelope<L> {
   readonly from: string;
   readonly n: number;
@@ -14,21 +14,24 @@ interface Waiting<L> {
   readonly message: L;
   readonly size: number;
   readonly until: number;
-  /** It was part of an append nobody knows the end of. */
+  /** The message was part of an append whose outcome is unknown. */
   doubtful: boolean;
   resolve(): void;
   reject(error: StateError): void;
 }
 
-/** Inboxes are read at once; what is kept is for a reader that has to catch up after the bus was away. */
+/** Readers read their inboxes immediately. The stream keeps messages for readers that catch up after a bus outage. */
 const KEPT = { maxLen: 10_000, maxBytes: 64 * 1024 * 1024, ttlMs: 24 * 3_600_000 };
 const MESSAGES = 500;
 const BYTES = 1024 * 1024;
 const PAUSE = 200;
-/** What may wait for a bus that is away; then new messages are refused at once. */
+/** Maximum number of messages that wait while the bus is away. Further messages are refused immediately. */
 const MOST_WAITING = 10_000;
 
-/** One stream others read, and the messages on their way to it: in order, many in one append, repeated until they arrive. */
+/**
+ * Sends messages to one stream that other replicas read. Keeps their order, sends many messages in one append, and
+ * repeats a failed append.
+ */
 export class Outgoing<L> {
   private readonly queue: Waiting<L>[] = [];
   private sending = false;
@@ -39,16 +42,16 @@ export class Outgoing<L> {
     private readonly bus: Bus,
     private readonly stream: string,
     private readonly from: string,
-    /** The number of the sender's next envelope, whichever stream it goes to. */
+    /** The number of the sender's next envelope, counted over all streams. */
     private readonly number: () => number,
   ) {}
 
-  /** How long ago the last message left; 0 while one is on its way. */
+  /** Milliseconds since the last message was sent; 0 while a message is being sent. */
   get idle(): number {
     return this.sending ? 0 : performance.now() - this.used;
   }
 
-  /** Resolves once the message is in the stream. Rejects when that took longer than `patience`. */
+  /** Resolves when the message is in the stream. Rejects if an append fails after more than `patience` milliseconds. */
   post(message: L, patience: number): Promise<void> {
     if (this.closed || this.queue.length >= MOST_WAITING)
       return Promise.reject(new StateError('overloaded', 'too many messages to other replicas are waiting'));
@@ -97,7 +100,7 @@ export class Outgoing<L> {
     }
   }
 
-  /** Those that can wait longer; the others are told. */
+  /** Returns the messages that can wait longer, and rejects the others. */
   private patient(waiting: Waiting<L>[], cause: Error): Waiting<L>[] {
     const now = this.closed ? Number.POSITIVE_INFINITY : performance.now();
     return waiting.filter((one) => {

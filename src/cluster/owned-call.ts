@@ -1,4 +1,4 @@
-/** A call to a shared process as text between replicas. */
+/** The form in which replicas send each other calls to a shared process. */
 import type { Caller } from '../core/caller.js';
 import type { Asked } from '../core/cluster.js';
 import { NotificationLimiter } from '../core/notification-limiter.js';
@@ -9,7 +9,7 @@ import { revisionOf } from '../protocol/mcp/revisions/index.js';
 
 export type Sinks = Pick<UpstreamCall, 'notify' | 'cancellation'>;
 
-/** Bounds what a process says beside its answer: the replica's stream of messages carries all other answers too. */
+/** Limits the notifications of a process, because they share the replica's inbox with all other answers. */
 export const limiterTo = (asked: Asked): NotificationLimiter =>
   new NotificationLimiter(asked.cancellation, (notification) => asked.emit(notification as unknown as JsonValue));
 
@@ -18,7 +18,7 @@ export const sinksOf = (limiter: NotificationLimiter): Sinks => ({
   notify: (notification) => limiter.notify(notification),
 });
 
-/** Leaves out what a process is not sent, such as mirrored headers. */
+/** Omits the fields that a process does not receive, such as mirrored headers. */
 export function writeCall({ ask: _, revision, ...caller }: Caller, call: UpstreamCall): JsonValue {
   const written = {
     caller: { ...caller, revision: revision.date },

@@ -31,34 +31,35 @@ import { limiterTo, readCall, type Sinks, sinksOf, writeCall } from './owned-cal
 import { OwnedWatch, type Placed } from './owned-watch.js';
 import { Ownership } from './ownership.js';
 
-/** The answer of a replica that no longer owns the server: nothing was done. */
+/** The answer of a replica that no longer owns the server. That replica has executed nothing. */
 const MOVED = { moved: true };
 const isMoved = (answer: JsonValue): boolean => (answer as JsonObject | null)?.['moved'] === true;
 const ATTEMPTS = 3;
 const MOVED_PAUSE = 100;
 const LOOK_AFTER = 1_000;
-/** A question is abandoned at its owner once the bus carries the message; later than this its owner drops it by itself. */
+/** Attempts to tell the owner that a question is abandoned. After the last one, the owner drops the call on expiry. */
 const ABANDON_ATTEMPTS = 30;
 const ABANDON_PAUSE = 2_000;
-/** Longer than any caller may take to answer. */
+/** Longer than the time limit of any caller for an answer. */
 const HELD_FOR = 2 * 60 * 60 * 1000;
 
 export interface OwnedUpstreamOptions {
-  /** Makes the upstream that runs the process, anew each time this replica becomes its owner. */
+  /** Creates the upstream that runs the process. Called again each time this replica loses ownership. */
   readonly build: () => Upstream;
   readonly cluster: Cluster;
   readonly bus: Bus;
-  /** Two replicas share a process only if both would start the same one. */
+  /** The settings of the process. Two replicas share a process only if their settings are equal. */
   readonly settings?: string;
   /** The longest time a caller at another replica may take to answer a question of the process. */
   readonly heldFor?: number;
-  /** The lease on the process and how often it is renewed. */
+  /** The duration of the lease on the process, and its renewal interval. */
   readonly times?: MembershipTimes;
 }
 
 /**
- * A server that is a process: one replica owns it, the others reach it there. When the owner dies the next one that
- * needs the server takes it over, with a new process; what was under way ends with an error and is not run again.
+ * A server that runs as a process of one replica, its owner. The other replicas send their calls to the owner. When the
+ * owner dies, the next replica that needs the server becomes the owner and starts a new process. Calls in progress end
+ * with an error and are not repeated.
  */
 export class OwnedUpstream implements Upstream {
   readonly name: string;
@@ -125,13 +126,13 @@ export class OwnedUpstream implements Upstream {
     return local;
   }
 
-  /** A new process may offer something else. */
+  /** Announces changes of all lists, because a new process may offer other tools, prompts and resources. */
   private announce(): void {
     for (const kind of LIST_KINDS) this.spread({ kind });
     for (const watch of [...this.watches]) watch.move();
   }
 
-  /** Another replica may have a process of its own soon: this one's ends, and with it the calls that run there. */
+  /** Ends the process of this replica and its calls, because another replica may soon start its own process. */
   private lost(): void {
     const { local } = this;
     this.local = this.made();
@@ -151,7 +152,7 @@ export class OwnedUpstream implements Upstream {
     for (const listener of [...this.listeners]) listener(event);
   }
 
-  /** Runs here or asks the owner; where the owner moved before anything was done, the new one. */
+  /** Runs here or asks the owner. If ownership moved before the owner executed anything, asks the new owner. */
   private async atOwner<T>(here: () => Promise<T>, there: (owner: string) => Promise<T | undefined>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       const owner = await this.ownership.owner();
@@ -173,7 +174,7 @@ export class OwnedUpstream implements Upstream {
     }
   }
 
-  /** The call as the process may run it: only while this replica is still the owner when the process is free for it. */
+  /** The call with a check that this replica is still the owner when the process becomes free for the call. */
   private owned(call: UpstreamCall): UpstreamCall {
     return {
       ...call,
@@ -295,7 +296,7 @@ export class OwnedUpstream implements Upstream {
     return this.held.settle(limiter.settle(outcome), asked.from, String(id));
   }
 
-  /** Lasts as long as whoever asked wants to hear, and this replica owns the process. */
+  /** Lasts until the asking replica cancels, or this replica loses ownership of the process. */
   private async serveWatch(filter: JsonObject, asked: Asked): Promise<JsonValue> {
     if (!this.ownership.held) return MOVED;
     let watch: Watch;
@@ -381,7 +382,7 @@ export class OwnedUpstream implements Upstream {
     });
   }
 
-  /** The owner tells the other replicas of everything it hears. */
+  /** Replicas without the process get list changes pushed, because the owner forwards all of them. */
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews {
     return this.ownership.held ? this.local.listNews(kind, capabilities) : 'pushed';
   }
@@ -399,7 +400,7 @@ export class OwnedUpstream implements Upstream {
     return this.ownership.held ? health : { status: this.reached, speaks: health.speaks };
   }
 
-  /** The replica that runs the process has its output; where none does, this one tells what it knows. */
+  /** The output of the process, from its owner. If no replica owns the process, the output known to this replica. */
   async output(): Promise<ServerOutput> {
     const owner = await this.ownership.holder();
     if (owner === undefined || owner === this.cluster.self) return this.outputHere();

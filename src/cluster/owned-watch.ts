@@ -2,10 +2,10 @@ import { sleep } from '../core/timing.js';
 import type { Watch, WatchEvent } from '../core/upstream.js';
 import { LIST_KINDS, type SubscriptionFilter } from '../protocol/mcp/model.js';
 
-/** A watch at one place: with the process itself, or at the replica that owns it. */
+/** A watch at one place: at the process itself, or at the replica that owns the process. */
 export interface Placed {
   readonly honoured: SubscriptionFilter;
-  /** Settles when it is over without having been closed. */
+  /** Settles when the watch ends without a call of `close`. */
   readonly over: Promise<unknown>;
   close(): void;
 }
@@ -14,7 +14,7 @@ export type Place = (filter: SubscriptionFilter, deliver: (event: WatchEvent) =>
 
 const PAUSE = 500;
 
-/** A watch that follows its server from one replica to the next; what may have been missed on the way is announced. */
+/** A watch that follows its server from replica to replica. After a move it announces changes it may have missed. */
 export class OwnedWatch implements Watch {
   private placed: Placed | undefined;
   private closed = false;
@@ -59,7 +59,7 @@ export class OwnedWatch implements Watch {
     }
   }
 
-  /** Looks for its server anew. */
+  /** Closes the watch at its current place, and opens it at the current owner. */
   move(): void {
     const { placed } = this;
     if (!placed || this.closed) return;

@@ -6,32 +6,32 @@ import { isStateError } from '../state/errors.js';
 import { MEMBERSHIP_TIMES, type MembershipTimes } from './membership.js';
 import { unreachable } from './unreachable.js';
 
-/** The owner is looked up again after this long. */
+/** How long the result of an owner lookup is reused. */
 const LOOK = 500;
 const PAUSE = 100;
-/** A failed renewal is repeated this soon. */
+/** Pause after a failed renewal. */
 const RETRY = 200;
-/** The part of its lease that an owner does not use: for clocks that run at different rates, and for the process to end. */
+/** The unused part of a lease: a margin for clocks of different rates, and for the end of the process. */
 const MARGIN = 0.1;
 
 export interface OwnershipEvents {
   taken(): void;
-  /** This replica stops being the owner: its lease is over, or would be over before the bus answers. */
+  /** This replica is no longer the owner: its lease has expired, or its deadline passed without a renewal. */
   lost(): void;
 }
 
 /**
- * Which replica owns something that only one may have. The owner holds a lease and acts on it until a deadline of its own
- * monotonic clock, measured from before each renewal was sent. That deadline lies before the end of the lease at the
- * engine, so an owner without a bus stops before another replica can take over.
+ * Ownership of a resource that only one replica may own. The owner holds a lease and acts as the owner until a deadline
+ * of its own monotonic clock, counted from the time just before it sent the last renewal. The deadline is before the
+ * end of the lease at the engine, so an owner that cannot reach the bus stops before another replica can take over.
  */
 export class Ownership {
-  /** Until when this replica is the owner; undefined where it is not. */
+  /** End of this replica's ownership; undefined if this replica is not the owner. */
   private deadline: number | undefined;
   private term = 0;
   private known: { readonly replica: string; readonly at: number } | undefined;
   private looking: Promise<string> | undefined;
-  /** The lease of the term before is being given back. */
+  /** Settles when the lease of the previous term is released. */
   private releasing: Promise<unknown> = Promise.resolve();
   private renewal: NodeJS.Timeout | undefined;
   private expiry: NodeJS.Timeout | undefined;
@@ -45,12 +45,12 @@ export class Ownership {
     private readonly times: MembershipTimes = MEMBERSHIP_TIMES,
   ) {}
 
-  /** Ask right before acting as the owner: a process that stood still may be past its deadline before a timer says so. */
+  /** To be read right before acting as the owner: after a standstill the deadline may pass before its timer fires. */
   get held(): boolean {
     return this.deadline !== undefined && performance.now() < this.deadline;
   }
 
-  /** The owner; this replica, if there was none. Throws where that cannot be found out at the moment. */
+  /** Returns the owner. Without an owner, this replica becomes the owner. Throws if the owner cannot be determined. */
   async owner(): Promise<string> {
     if (this.held) return this.cluster.self;
     if (this.deadline !== undefined) this.lose();
@@ -61,7 +61,7 @@ export class Ownership {
     return this.looking;
   }
 
-  /** The owner at the moment; undefined where there is none. Asking makes nobody the owner. */
+  /** Returns the current owner, or undefined if no replica is the owner. Does not take ownership. */
   async holder(): Promise<string | undefined> {
     if (this.held) return this.cluster.self;
     try {
@@ -72,7 +72,7 @@ export class Ownership {
     }
   }
 
-  /** The replica that was believed to be the owner is not. */
+  /** Discards the last lookup, because the replica it named is not the owner. */
   forget(): void {
     this.known = undefined;
   }
@@ -91,7 +91,7 @@ export class Ownership {
         const asked = performance.now();
         if ((await bus.lease(key, cluster.self, this.times.lease)) !== undefined && this.take(asked))
           return cluster.self;
-        // The owner is dead and its lease not over yet, or the engine took too long to answer.
+        // The owner is dead but its lease has not expired yet, or the engine took too long to answer.
         await sleep(PAUSE);
       }
     } catch (error) {
@@ -108,7 +108,7 @@ export class Ownership {
     return true;
   }
 
-  /** The lease was confirmed by an answer to a question asked at this time. */
+  /** Extends the deadline after the bus confirmed the lease. `asked` is the time at which the request was sent. */
   private extend(asked: number): boolean {
     const deadline = Math.max(this.deadline ?? 0, asked + this.times.lease * (1 - MARGIN));
     const left = deadline - performance.now();
@@ -133,14 +133,14 @@ export class Ownership {
       else this.lose();
       pause = this.times.renew;
     } catch {
-      // The bus is away: the deadline stands.
+      // The bus is away: the deadline stays as it is.
     }
     if (term === this.term && this.deadline !== undefined) this.renewLater(term, pause);
   }
 
   private lose(): void {
     if (!this.stop()) return;
-    // A renewal that was answered too late may have prolonged the lease: nobody should have to wait for its end.
+    // A renewal whose answer came too late may have extended the lease. The release lets other replicas take over now.
     this.releasing = this.bus.release(this.key, this.cluster.self).catch(() => {});
     this.events.lost();
   }

@@ -35,26 +35,28 @@ interface Serving {
 
 type Handler = (payload: JsonValue, asked: Asked) => Promise<JsonValue>;
 
-/** What is told without a key, and what is told under keys: every key belongs to one of these streams. */
+/** The stream for messages to all replicas, without a key. */
 const EVERYBODY = 'cluster';
+/** The number of streams for messages under keys. Every key belongs to one of these streams. */
 const TOLD_STREAMS = 256;
 const toldStream = (key: string): string => `${EVERYBODY}:${bucketOf(key, TOLD_STREAMS)}`;
-/** How long a question may wait for the bus, and what was promised to somebody. */
+/** How long a request may wait for the bus. */
 const ASK_PATIENCE = 2_000;
+/** How long an answer may wait for the bus: longer, because another replica waits for it. */
 const ANSWER_PATIENCE = 60_000;
 
 export interface ReplicaMessagesOptions {
-  /** How often the replicas that calls wait for are looked for. */
+  /** Interval of the checks whether the replicas of pending requests are alive. */
   readonly watchEvery?: number;
-  /** A stream that nothing was sent to for this long is forgotten. */
+  /** State of a stream is dropped when this replica has sent nothing to it for this long. */
   readonly outgoingIdle?: number;
-  /** A sender that nothing was heard of for this long is forgotten: longer than it repeats an envelope. */
+  /** State of a sender is dropped after this silence. Must be longer than a sender repeats an envelope. */
   readonly senderIdle?: number;
 }
 
 /**
- * Messages between replicas over the Bus: each replica has an inbox, all read one stream, and there is a number of
- * streams for what is told under keys, of which a replica reads those of the keys it follows.
+ * Messages between replicas over the Bus. Each replica has an inbox, and all replicas read one common stream. Messages
+ * under keys have a fixed number of further streams; a replica reads only the streams of the keys it follows.
  */
 export class ReplicaMessages implements Cluster {
   private readonly pending = new Map<string, Pending>();
@@ -62,10 +64,10 @@ export class ReplicaMessages implements Cluster {
   private readonly handlers = new Map<string, Handler>();
   private readonly listeners = new Map<string, Set<(payload: JsonValue) => void>>();
   private readonly outgoing = new Map<string, Outgoing<ReplicaMessage>>();
-  /** The last envelope of each sender in each stream. */
+  /** The number of the last envelope of each sender in each stream, and the time it was read. */
   private readonly read = new Map<string, { readonly n: number; readonly at: number }>();
   private readonly incoming: Incoming[];
-  /** The streams of the keys that are followed here, with the number of those keys. */
+  /** The streams of the keys that this replica follows, each with the number of its followed keys. */
   private readonly followed = new Map<string, { readonly incoming: Incoming; keys: number }>();
   private readonly timer: NodeJS.Timeout;
   private next = 0;
@@ -97,7 +99,7 @@ export class ReplicaMessages implements Cluster {
     return messages;
   }
 
-  /** Replicas that something is remembered of. */
+  /** The number of outgoing streams and of senders that this replica keeps state for. */
   get remembered(): { readonly outgoing: number; readonly senders: number } {
     return { outgoing: this.outgoing.size, senders: this.read.size };
   }
@@ -122,7 +124,7 @@ export class ReplicaMessages implements Cluster {
       receive: (text) => this.unpack(stream, JSON.parse(text) as Envelope<ReplicaMessage>),
       missed: () => {
         this.log.warn({ stream }, 'messages of other replicas were cut off before they were read');
-        // An answer may have been among them.
+        // The missed messages may include answers.
         if (stream === inboxOf(this.self))
           for (const id of [...this.pending.keys()]) this.settle(id)?.reject(unreachable('unknown'));
       },
@@ -190,7 +192,7 @@ export class ReplicaMessages implements Cluster {
       send({ k: 'answer', id, value: await handler(payload, { from, cancellation, emit }) });
     } catch (error) {
       const known = error instanceof ProtocolError || error instanceof UpstreamRpcError;
-      if (!known) this.log.warn({ subject, err: error }, 'what another replica asked failed');
+      if (!known) this.log.warn({ subject, err: error }, 'a request of another replica failed');
       const fault = known ? error : new ProtocolError('internal', 'The other replica failed');
       send({ k: 'fault', id, fault: writeFault(fault) });
     } finally {
@@ -217,7 +219,7 @@ export class ReplicaMessages implements Cluster {
     const answer = new Promise<JsonValue>((resolve, reject) => {
       this.pending.set(id, { replica, resolve, reject, onEvent: options.onEvent });
     });
-    // It may be given up before the message is even in the stream.
+    // The answer may reject before the request is in the stream, while no code awaits it yet.
     answer.catch(() => {});
     const cancel = (reason: string | undefined): void =>
       void this.post(replica, { k: 'cancel', id, ...(reason !== undefined && { reason }) }, ANSWER_PATIENCE).catch(
@@ -236,7 +238,7 @@ export class ReplicaMessages implements Cluster {
     }
   }
 
-  /** Whoever waits for a replica that is gone hears so; what was done for one that is gone is given up. */
+  /** Rejects requests that wait for a dead replica, and cancels work done for a dead replica. */
   private async watch(): Promise<void> {
     this.prune();
     if (this.watching) return;
@@ -253,7 +255,7 @@ export class ReplicaMessages implements Cluster {
     this.watching = false;
   }
 
-  /** Replicas come and go under ever new names: nothing may be kept for each of them. */
+  /** Drops the state of idle streams and senders. Every new replica has a new name, so it would grow forever. */
   private prune(): void {
     for (const [stream, { idle }] of this.outgoing) if (idle > this.outgoingIdle) this.outgoing.delete(stream);
     const heard = performance.now() - this.senderIdle;

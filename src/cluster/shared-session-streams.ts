@@ -13,8 +13,8 @@ import { type FindStream, relayedStream, serveStreams } from './uncopied-streams
 import { unreachable } from './unreachable.js';
 
 /**
- * Streams of sessions on the Bus. Their maker appends under its fence; a reader that finds the maker gone ends the
- * stream in its place, once, with an error that says the outcome is unknown (P2).
+ * Streams of sessions on the Bus. The maker of a stream appends under its fence. If the maker is dead, a reader ends
+ * the stream instead, once, with an error that says that the outcome is unknown (P2).
  */
 export class BusStreams implements SharedStreams {
   private logs = 0;
@@ -24,7 +24,7 @@ export class BusStreams implements SharedStreams {
     private readonly bus: Bus,
     private readonly membership: Membership,
     private readonly log: Log,
-    /** Where makers are asked for streams that the Bus has no copy of. */
+    /** Used to ask makers for streams that have no copy on the Bus. */
     private readonly cluster?: Cluster,
   ) {}
 
@@ -32,7 +32,7 @@ export class BusStreams implements SharedStreams {
     if (this.cluster) serveStreams(this.cluster, find);
   }
 
-  /** Begins with the maker, which a reader has to know even where the beginning of a stream is no longer kept. */
+  /** Starts with the maker's name, so that a reader knows the maker even after the start of the stream is trimmed. */
   prefix(): string {
     return `${this.membership.self}-${(this.logs++).toString(36)}-`;
   }
@@ -51,11 +51,11 @@ export class BusStreams implements SharedStreams {
     const maker = makerOf(stream);
     const copied = await this.copied(session, stream, maker, after);
     if (copied || !this.cluster) return copied;
-    // Most replies are finished before they are shared, and a copy that fell too far behind is dropped.
+    // Most replies end before they get a copy, and the maker drops a copy that falls too far behind.
     return relayedStream({ cluster: this.cluster, maker, session, stream }, after);
   }
 
-  /** The copy on the Bus, where it holds everything that is asked for. */
+  /** The copy on the Bus, or undefined if the copy does not hold all requested events. */
   private async copied(session: string, stream: string, maker: string, after: number): Promise<Resumable | undefined> {
     // Streams are numbered from 1.
     if (after < 1) return undefined;
@@ -65,9 +65,9 @@ export class BusStreams implements SharedStreams {
       const last = await this.caughtUp(name, maker, after);
       if (!last || last.seq < after) return undefined;
       const newest = await newestEntry(bus, name);
-      // Reading once now finds out whether everything asked for is still there.
+      // This read throws `gap` if requested events were trimmed.
       const [next] = await bus.read(name, `${last.epoch}-${after}`, 1);
-      // Behind an end nothing will come. It has an id that clients know only if it told them something.
+      // No event follows an end entry. Clients know the id of an end entry only if the entry has a text.
       if (!next && newest?.kind === 'x') return newest.text !== '' && after === last.seq ? OVER : undefined;
       return new StreamReader({ bus, membership, name, stream, epoch: last.epoch, maker, request: newest?.request });
     } catch (error) {
@@ -76,7 +76,7 @@ export class BusStreams implements SharedStreams {
     }
   }
 
-  /** The newest entry. A client may be here with an event that its maker has not yet brought to the Bus. */
+  /** The newest entry. Waits for the maker if the client already has an event that is not on the Bus yet. */
   private async caughtUp(name: string, maker: string, after: number): Promise<EventId | undefined> {
     for (let wait = 0; ; wait += PAUSE) {
       const tail = await this.bus.tail(name);
@@ -89,15 +89,15 @@ export class BusStreams implements SharedStreams {
   }
 }
 
-/** A stream of which everything was told. */
+/** A stream whose events were all delivered. */
 const OVER: Resumable = { connect: (sink) => sink.end(), disconnect: () => {} };
 
 const BEHIND = 2_000;
 const PAUSE = 100;
-/** As the session names its streams. */
+/** Matches the names that a session gives to shared streams. */
 const SHARED = /-r\d+$/;
 
-/** In the shard of the replica that makes it, whose fence is on its events. */
+/** The name of the stream on the Bus. It is in the shard of the maker, because the maker's fence guards its events. */
 const streamOf = (session: string, stream: string): string =>
   streamOfReplica(makerOf(stream), `ev:${session}:${stream}`);
 

@@ -1,16 +1,16 @@
-/** What stands on the Bus for one event of a session's stream. */
+/** The form of one event of a session's stream on the Bus. */
 import type { Id } from '../protocol/jsonrpc/message.js';
 import { type Bus, parseId, START } from '../state/bus.js';
 
-/** The same bounds as in memory beside the first entry, and a stream that nobody finishes ends with its age. */
+/** The bounds of a stream in memory, plus the first entry. `ttlMs` removes a stream that no replica finishes. */
 export const KEPT = { maxLen: 1_001, maxBytes: 1024 * 1024, ttlMs: 10 * 60 * 1000 };
 
-/** The beginning, which is no event; an event; the end, with a last event where somebody else had to write it. */
+/** `h`: the start, not an event. `e`: an event. `x`: the end, with a last event if another replica wrote the end. */
 export type EntryKind = 'h' | 'e' | 'x';
 
 export interface Entry {
   readonly kind: EntryKind;
-  /** The request the stream answers: every entry says so, because any of them may be the only one left. */
+  /** The request that the stream answers. Every entry has it, because any entry may be the only one not trimmed. */
   readonly request: Id | undefined;
   readonly text: string;
 }

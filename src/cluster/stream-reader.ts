@@ -9,28 +9,29 @@ import { KEPT, readEntry, writeEntry } from './stream-entry.js';
 
 const BATCH = 100;
 const LOOK = 500;
-/** Two readers may end the same stream: the same mark twice counts once. */
+/** Two readers may end the same stream. The common mark makes the bus accept only one of the two ends. */
 const MARK = 'ended for its maker';
 
 export interface StreamReaderOptions {
   readonly bus: Bus;
   readonly membership: Membership;
-  /** The stream on the Bus, and as clients know it. */
+  /** The name of the stream on the Bus. */
   readonly name: string;
+  /** The name of the stream in event ids of clients. */
   readonly stream: string;
   readonly epoch: number;
-  /** The replica that makes it. */
+  /** The replica that makes the stream. */
   readonly maker: string;
   readonly request: Id | undefined;
 }
 
-/** Sends a stream that is made elsewhere, as it grows. */
+/** Sends the events of a stream that another replica makes, as they arrive on the Bus. */
 export class StreamReader implements Resumable {
   private sink: EventSink | undefined;
   private stop: (() => void) | undefined;
   private cursor = START;
   private pumping: Promise<void> | undefined;
-  /** There may be more than was read. */
+  /** The stream may have unread events. */
   private again = false;
   private ending = false;
 
@@ -42,7 +43,7 @@ export class StreamReader implements Resumable {
     this.cursor = `${epoch}-${after}`;
     const off = bus.wake(name, () => void this.pump());
     const alone = membership.whenGone(maker, (fence) => void this.end(fence));
-    // What could not be read when it was there.
+    // Repeats a read that failed.
     const timer = setInterval(() => this.again && void this.pump(), LOOK).unref();
     this.stop = () => {
       off();
@@ -63,7 +64,7 @@ export class StreamReader implements Resumable {
     return sink;
   }
 
-  /** Resolves when everything was read that was there at the time of the call, or `again` says that it was not. */
+  /** Resolves when all events present at the time of the call are read. If a read failed, `again` is true. */
   private pump(): Promise<void> {
     this.again = true;
     this.pumping ??= this.readAll().finally(() => {
@@ -79,9 +80,9 @@ export class StreamReader implements Resumable {
         await this.readOn();
       }
     } catch (error) {
-      // A reader too slow for the bounds of the stream has lost events: its connection ends, and asking again says so.
+      // The stream was trimmed before this slow reader read it: the connection ends, and the client reconnects.
       if (isStateError(error, 'gap')) this.leave()?.end();
-      // Otherwise the bus is away; the next look reads on.
+      // Otherwise the bus is away, and the timer repeats the read.
       else this.again = true;
     }
   }
@@ -104,12 +105,12 @@ export class StreamReader implements Resumable {
     if (kind === 'x') this.leave()?.end();
   }
 
-  /** Ends the stream for a maker that is gone: the outcome of the call is unknown, and it is not run again. */
+  /** Ends the stream of a dead maker. The outcome of the call is unknown, and the call is not repeated. */
   private async end(fence: Fence): Promise<void> {
     if (this.ending) return;
     this.ending = true;
     try {
-      // Nothing of its maker can follow what is read now; its own end may be among it.
+      // The maker can append nothing after this read, because it lost its lease. It may have appended the end before.
       await this.pump();
       if (this.again || !this.sink) return;
       const { bus, name, request } = this.options;
@@ -117,7 +118,7 @@ export class StreamReader implements Resumable {
       await bus.append(name, writeEntry({ kind: 'x', request, text }), { ...KEPT, fence, mark: MARK });
       await this.pump();
     } catch {
-      // Tried again at the next look.
+      // The next call of the `whenGone` listener tries again.
     } finally {
       this.ending = false;
     }

@@ -8,17 +8,17 @@ import type { Log } from '../telemetry/log.js';
 import type { Fence, Membership } from './membership.js';
 import { type EntryKind, KEPT, newestEntry, writeEntry } from './stream-entry.js';
 
-/** How long clients wait for an event to reach the bus; when the bus is away they are served all the same. */
+/** How long clients wait for an event to reach the bus. After that they get events that are not on the bus yet. */
 const PATIENCE = 5_000;
 const PAUSE = 500;
 const REMOVE_PAUSE = 2_000;
 
-/** Bytes of one stream that wait for the bus at most, beside one event of any size. */
+/** Maximum bytes of one stream that wait for the bus. A single event may be larger. */
 export const MOST_QUEUED = 4 * 1024 * 1024;
-/** What an entry costs beside its text. */
+/** Memory of an entry in addition to its text, in bytes. */
 const OVERHEAD = 256;
 
-/** Bytes that wait for the bus in all streams of a replica. */
+/** Limits the bytes that wait for the bus in all streams of a replica. */
 export class QueueBudget {
   private taken = 0;
 
@@ -53,14 +53,15 @@ export interface StreamWriterOptions {
   readonly request: Id | undefined;
   readonly budget: QueueBudget;
   readonly log: Log;
-  /** Another replica has ended the stream. */
+  /** Called when another replica has ended the stream. */
   readonly endedElsewhere?: (() => void) | undefined;
 }
 
 /**
- * The copy of one stream that its maker keeps on the Bus: one event after the other, each once, under the maker's fence.
- * While the bus is away the copy falls behind and catches up later; who asks for more than it holds is told so. What waits
- * is bounded in bytes: beyond that the stream is known to its maker only.
+ * Writes the copy of one stream that its maker keeps on the Bus: events in order, each once, under the maker's fence.
+ * While the bus is away the copy falls behind, and it catches up later. A reader that asks for more events than the
+ * copy holds is not served from the copy. The waiting events are limited in bytes. Above the limit the copy is removed,
+ * and only the maker has the stream.
  */
 export class StreamWriter implements StreamCopy {
   private readonly bus: Bus;
@@ -114,7 +115,7 @@ export class StreamWriter implements StreamCopy {
     return true;
   }
 
-  /** Takes the first entry off the queue, or all of them. */
+  /** Removes the first `count` entries from the queue. */
   private dequeue(count: number): void {
     for (const { bytes } of this.queue.splice(0, count)) {
       this.queued -= bytes;
@@ -122,7 +123,7 @@ export class StreamWriter implements StreamCopy {
     }
   }
 
-  /** Resolves when so many entries are on the Bus, or when it makes no sense to wait for that. */
+  /** Resolves when `length` entries are on the Bus, or when the copy falls behind, is given up or was ended. */
   private safe(length: number): Promise<void> {
     return new Promise((resolve) => {
       this.waiting.push({ length, resolve });
@@ -131,10 +132,10 @@ export class StreamWriter implements StreamCopy {
     });
   }
 
-  /** Runs out when no entry reached the bus for so long, however many wait behind it. */
+  /** Starts the timer that fires if no entry reaches the bus for `PATIENCE`. Every appended entry restarts it. */
   private beginPatience(again = false): NodeJS.Timeout {
     return setTimeout(() => {
-      // It was not the bus that took so long, and others may have gone on without us.
+      // This process stood still: the bus may not be slow, and other replicas may have ended the stream.
       if (!again && this.membership.stoodStill) this.patience = this.beginPatience(true);
       else this.fallBehind();
     }, PATIENCE).unref();
@@ -171,12 +172,12 @@ export class StreamWriter implements StreamCopy {
   private async sendFirst(): Promise<void> {
     const { text, mark } = this.queue[0]!;
     const id = await this.bus.append(this.name, text, { ...KEPT, mark, fence: this.fence });
-    // Given up meanwhile: the copy is being removed.
+    // The writer gave up meanwhile and removes the copy.
     if (this.queue[0]?.mark !== mark) return;
     const before = parseId(this.last);
     const now = parseId(id);
     if (now?.seq !== this.appended + 1 || (before && before.epoch !== now.epoch)) {
-      // It expired, or the engine lost it: what is there now is not this stream.
+      // The copy expired or the engine lost it: this append has started a new stream of the same name.
       this.giveUp('the copy was lost');
       return;
     }
@@ -189,19 +190,23 @@ export class StreamWriter implements StreamCopy {
     this.release();
   }
 
-  /** The bus is away. What it would not say to a process that stood still is asked again before a client is served. */
+  /**
+   * Waits for a bus that is away. After a standstill clients wait too, because another replica may have ended the
+   * stream.
+   */
   private async pause(): Promise<void> {
     if (!this.membership.stoodStill) this.fallBehind();
     await sleep(PAUSE, { ref: false });
   }
 
-  /** The lease lapsed. Where nobody spoke in this replica's place meanwhile, the stream goes on under its new fence. */
+  /** After the lease expired, continues the stream under a new fence, unless another replica has appended to it. */
   private async reclaim(): Promise<void> {
     try {
       const fence = await this.membership.renewed(this.fence);
       if (fence.fence === this.fence.fence) return await this.pause();
       const [next, more] = await this.bus.read(this.name, this.last, 2);
-      // What no answer came to may be there all the same: that was nobody else. The new fence is good only from here on.
+      // An own append without an answer may have succeeded: that entry is not one of another replica. The writer uses
+      // the new fence only after this check.
       if (!next || (!more && next[1] === this.queue[0]?.text)) {
         this.fence = fence;
         return;
@@ -216,7 +221,7 @@ export class StreamWriter implements StreamCopy {
     }
   }
 
-  /** From here on the stream is known to this replica only. */
+  /** Stops the copy. From here on only this replica has the stream. */
   private giveUp(why: string): void {
     this.options.log.warn({ why }, 'a stream can no longer be shared with the other replicas');
     this.state = 'given up';
@@ -225,7 +230,7 @@ export class StreamWriter implements StreamCopy {
     void this.remove();
   }
 
-  /** Who reads the copy elsewhere must not wait for what will never come. An end that others gave it stays. */
+  /** Removes the copy, so that its readers do not wait for events that never come. Keeps a copy that has an end. */
   private async remove(): Promise<void> {
     for (let tries = 0; tries < KEPT.ttlMs / REMOVE_PAUSE; tries++) {
       try {

@@ -5,13 +5,13 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
 
 const SUBJECT = 'session:stream';
-/** How long the maker waits for an event before it answers that there is none yet. */
+/** How long the maker waits for an event before it answers with an empty batch. */
 const WAIT = 20_000;
 
-/** The events of a stream behind a certain one, as its maker holds them. */
+/** The events of a stream after a given event, from the maker's memory. */
 interface Batch {
   readonly events: readonly (readonly [id: string, text: string])[];
-  /** Nothing follows on this connection; with `retry`, the rest can be fetched after so many milliseconds. */
+  /** No event follows on this connection. With `retry`, the client can fetch the rest after that many milliseconds. */
   readonly over: boolean;
   readonly retry?: number;
 }
@@ -19,7 +19,7 @@ interface Batch {
 /** Finds a stream that this replica makes. */
 export type FindStream = (session: string, stream: string) => Resumable | undefined;
 
-/** Lets other replicas read the streams of this one, also those of which there is no copy on the Bus. */
+/** Lets other replicas read the streams of this replica, including streams without a copy on the Bus. */
 export function serveStreams(cluster: Cluster, find: FindStream): void {
   cluster.handle(SUBJECT, async (payload, { cancellation }) => {
     const { session, stream, after, wait } = payload as JsonObject;
@@ -47,7 +47,7 @@ function collect(stream: Resumable, after: number, wait: number, cancellation: C
     const sink: EventSink = {
       event: (id, data) => {
         events.push([id, Buffer.concat(data).toString('utf8')]);
-        // Everything there is by now goes into one answer.
+        // All events that are already present go into one answer.
         if (events.length === 1) setImmediate(() => answer(false));
       },
       end: (retry) => answer(true, retry),
@@ -70,14 +70,14 @@ export interface RelayOptions {
   readonly stream: string;
 }
 
-/** The stream from behind event `after` on, read at its maker; undefined where the maker is gone or has lost it. */
+/** The stream after event `after`, read from its maker; undefined if the maker is dead or has lost the stream. */
 export async function relayedStream(options: RelayOptions, after: number): Promise<Resumable | undefined> {
   if (options.maker === options.cluster.self) return undefined;
   try {
     return new RelayedStream(options, await read(options, after, false));
   } catch (error) {
     if (error instanceof ReplicaGone) return undefined;
-    // A replica of an older version does not know the question.
+    // A replica of an older version does not know this request, and answers `not_found`.
     if (error instanceof ProtocolError && (error.reason === 'event_not_found' || error.reason === 'not_found'))
       return undefined;
     throw error;
@@ -95,8 +95,8 @@ async function read(
 }
 
 /**
- * Sends a stream that another replica holds in memory only: it asks for the next events, again and again. One question
- * is under way at a time, so no more than one answer is held here, however slow the bus is.
+ * Sends a stream that another replica holds only in memory, by repeated requests for the next events. Sends one request
+ * at a time, so this replica holds at most one answer, even if the bus is slow.
  */
 class RelayedStream implements Resumable {
   private readonly cancellation = new Cancellation();
@@ -126,7 +126,7 @@ class RelayedStream implements Resumable {
       }
       this.sink?.end(batch.retry);
     } catch {
-      // The maker is gone or cannot be reached. A client that asks again is told which.
+      // The maker is dead or unreachable. A client that connects again gets the matching error.
       this.sink?.end();
     }
     this.sink = undefined;

@@ -1,6 +1,6 @@
 import { type CallOutcome, ProtocolError } from '../protocol/errors.js';
 
-/** The engine between the replicas is away: only what needs the others is refused, and only for the moment. */
+/** The error while the bus is away. Only calls that need another replica get it, and clients may retry them. */
 export const unreachable = (outcome: CallOutcome): ProtocolError =>
   new ProtocolError('overloaded', 'The other replicas cannot be reached at the moment; try again', {
     outcome,

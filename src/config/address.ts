@@ -186,6 +186,32 @@ export function hostName<const O extends FieldOptions>(options: O): Scalar<Prese
   );
 }
 
+function isRange(written: string): boolean {
+  const [address = '', bits, more] = written.split('/');
+  const family = isIP(address);
+  const most = family === 6 ? 128 : 32;
+  if (family === 0 || more !== undefined || address.includes('%')) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
+}
+
+/** A host name, `*.` and a domain, an address, or a network such as `10.0.0.0/8`. */
+export function hostOrNetwork<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
+  return scalarField<string, O>(
+    {
+      type: 'network',
+      read(value) {
+        const written = String(value).trim().toLowerCase();
+        if (isRange(written) || isHostName(written.replace(/^\*\./, ''))) return written;
+        return new Refusal(
+          'is neither a host nor a network',
+          'write a host without a port, *. and a domain, or a network, such as hooks.example.com or 10.0.0.0/8',
+        );
+      },
+    },
+    options,
+  );
+}
+
 /** An address, or a network such as `10.0.0.0/8`. */
 export function addressRange<const O extends FieldOptions>(options: O): Scalar<Present<string, O>> {
   return scalarField<string, O>(
@@ -193,11 +219,7 @@ export function addressRange<const O extends FieldOptions>(options: O): Scalar<P
       type: 'address range',
       read(value) {
         const written = String(value).trim();
-        const [address = '', bits, more] = written.split('/');
-        const family = isIP(address);
-        const known = family !== 0 && more === undefined && !address.includes('%');
-        const most = family === 6 ? 128 : 32;
-        if (!known || (bits !== undefined && !(/^\d{1,3}$/.test(bits) && Number(bits) <= most)))
+        if (!isRange(written))
           return new Refusal(
             'is neither an address nor a network',
             'write an address or a network, such as 10.0.0.0/8',

@@ -2,7 +2,10 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { assessToken, TOKEN_FIX } from '../identity/token-strength.js';
 import { formatListen, isLoopback, isPem, PEM_FIX } from './address.js';
+import { authRules, identifiesCallers } from './auth-rules.js';
+import { builtinAuthRules } from './builtin-auth-rules.js';
 import { formatDuration } from './field.js';
+import { checkConditions } from './policy-rules.js';
 import { type Origin, type Problems, show } from './problem.js';
 import {
   type AgentConfig,
@@ -12,6 +15,8 @@ import {
   type ServerConfig,
   type WrittenConfig,
 } from './schema.js';
+import { checkUpstreamAuth } from './upstream-auth-rules.js';
+import { checkLogin, type LoginRule } from './upstream-login-rules.js';
 import { join, type Reading } from './validate.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
@@ -38,7 +43,10 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
     rules.clearText();
   }
   rules.tokens();
+  authRules(written, reading);
+  builtinAuthRules(written, reading);
   rules.cors();
+  rules.conditions();
   rules.times('timeouts', written.timeouts);
   return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
 }
@@ -78,14 +86,14 @@ class Rules {
 
   exposure(): void {
     const { listen, auth, grpc } = this.config;
-    if (auth.tokens.length > 0) return;
+    if (identifiesCallers(auth)) return;
     for (const [key, address] of [['listen', listen] as const, ['grpc.listen', grpc.listen] as const]) {
       if (address === undefined || isLoopback(address.host)) continue;
       this.#problems.error(
         'exposed',
         key,
         `${show(formatListen(address))} can be reached from other machines, and without auth everyone there can call the gateway`,
-        'add auth: { tokens: [{ name: ada, token: … }] }, or listen on 127.0.0.1',
+        'add auth: { tokens: [{ name: ada, token: … }] } or another way of docs/authentication.md, or listen on 127.0.0.1',
         this.at(key),
       );
     }
@@ -126,7 +134,7 @@ class Rules {
   /** Plain HTTP exposes tokens to the network. */
   clearText(): void {
     const { listen, tls, publicUrl, auth } = this.config;
-    if (isLoopback(listen.host) || auth.tokens.length === 0) return;
+    if (isLoopback(listen.host) || !identifiesCallers(auth)) return;
     if (tls.cert !== undefined || publicUrl?.toLowerCase().startsWith('https:')) return;
     this.#problems.warn(
       'clear',
@@ -138,14 +146,20 @@ class Rules {
   }
 
   tokens(): void {
-    const { tokens } = this.config.auth;
+    const { auth } = this.config;
+    const { tokens } = auth;
     const unreadable = this.#problems.errors.some(({ key }) => key.startsWith('auth'));
-    if (tokens.length === 0 && this.reading.origins.has('auth') && !unreadable) {
-      const fix = 'add a token, or remove auth to leave the gateway open to this machine';
+    // Other keys below `auth` may be written with their defaults. A list with a default counts as written.
+    const others = [...this.reading.origins.keys()].some((key) =>
+      /^auth\.(?!tokens|builtin\.login\.scopes$)/.test(key),
+    );
+    if (!identifiesCallers(auth) && this.reading.origins.has('auth') && !others && !unreadable) {
+      const fix =
+        'add a token, keys: true, an issuer in jwt or certificates.subject, or remove auth to leave the gateway open to this machine';
       this.#problems.error(
         'empty',
         'auth.tokens',
-        'auth has no tokens, so nobody could call',
+        'auth has no tokens and no other way to identify callers, so nobody could call',
         fix,
         this.at('auth.tokens'),
       );
@@ -188,6 +202,10 @@ class Rules {
     this.#problems.error('conflict', 'cors.credentials', message, fix, this.at('cors.credentials'));
   }
 
+  conditions(): void {
+    checkConditions(this.config as WrittenConfig, this.#problems, (key) => this.at(key));
+  }
+
   times(key: string, { call, callMax }: { call?: number; callMax?: number }): void {
     if (call === undefined || callMax === undefined || callMax >= call) return;
     const message = `${formatDuration(callMax)} is shorter than ${key}.call, ${formatDuration(call)}`;
@@ -210,8 +228,10 @@ class Rules {
     this.serverName(name, key);
     this.serverKind(server, key);
     this.headers(server, key);
+    this.auth(server, key);
     this.tls(server, key);
     this.tools(server, join(key, 'tools'));
+    this.login(server, key);
     return this.complete(server, key);
   }
 
@@ -246,7 +266,14 @@ class Rules {
       const message = 'has both a url and a command';
       this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'command')));
     }
-    const overHttp = ['headers', 'proxy', 'tls', ...(server.transport === 'auto' ? [] : ['transport'])];
+    const overHttp = [
+      'headers',
+      'auth',
+      'forwardHeaders',
+      'proxy',
+      'tls',
+      ...(server.transport === 'auto' ? [] : ['transport']),
+    ];
     const useless = command === undefined ? ['args', 'env', 'envFile', 'cwd'] : overHttp;
     for (const part of url === undefined && command === undefined ? [] : useless.filter(written)) {
       const message = `has no effect on a server with a ${command === undefined ? 'url' : 'command'}`;
@@ -270,8 +297,16 @@ class Rules {
     this.agentName(name, agent, key);
     this.agentKind(agent, key);
     this.headers(agent, key);
+    this.auth(agent, key);
     this.tls(agent, key);
-    return { ...agent, timeouts: this.ownTimeouts(agent, key) };
+    this.login(agent, key);
+    return { ...agent, pin: agent.pin ?? this.config.pin, timeouts: this.ownTimeouts(agent, key) };
+  }
+
+  private login(entry: LoginRule['entry'], key: string): void {
+    const { config } = this;
+    const isWritten = (name: string): boolean => this.reading.origins.has(name);
+    checkLogin({ key, entry, config, problems: this.#problems, at: (name) => this.at(name), isWritten });
   }
 
   private agentName(name: string, agent: WrittenAgent, key: string): void {
@@ -296,7 +331,18 @@ class Rules {
       const message = 'has both a url and tools';
       this.#problems.error('conflict', key, message, 'remove one of them', this.at(join(key, 'tools')));
     }
-    const remote = ['version', 'binding', 'headers', 'signatures', 'keys', 'proxy', 'tls'];
+    const remote = [
+      'version',
+      'binding',
+      'headers',
+      'auth',
+      'forwardHeaders',
+      'signatures',
+      'keys',
+      'hosts',
+      'proxy',
+      'tls',
+    ];
     const useless = agent.url === undefined ? remote : [];
     for (const part of useless.filter(written)) {
       const message = 'has no effect on an agent made of tools';
@@ -329,6 +375,14 @@ class Rules {
       const fix = 'write letters, digits and dashes, such as X-API-Key';
       this.#problems.error('type', at, `${show(name)} is not the name of a header`, fix, this.at(at));
     }
+  }
+
+  private auth(upstream: Parameters<typeof checkUpstreamAuth>[0], key: string): void {
+    checkUpstreamAuth(upstream, key, {
+      problems: this.#problems,
+      at: (path) => this.at(path),
+      written: (path) => this.reading.origins.has(path),
+    });
   }
 
   private tls({ url, tls, enabled }: Pick<WrittenServer, 'url' | 'tls' | 'enabled'>, key: string): void {
@@ -366,6 +420,7 @@ class Rules {
       ...rest,
       env: envFile === undefined ? rest.env : { ...this.envFile(envFile, key, server.enabled), ...rest.env },
       invocation: rest.invocation && this.config.mcp.invocation,
+      pin: rest.pin ?? this.config.pin,
       timeouts: this.ownTimeouts(server, key),
     };
   }

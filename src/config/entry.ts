@@ -64,6 +64,31 @@ export function readEntry<S extends EntrySection>(
   return { name: name!, settings: settings as Config[S][string], warnings: found };
 }
 
+/** Keys that start a program or read files for it. */
+const PROGRAM_KEYS = ['command', 'args', 'env', 'envFile', 'cwd'] as const;
+
+/**
+ * Reads a server or agent that is registered while the gateway runs. Programs come from the configuration file only
+ * (S1): otherwise a caller of the registration could run any program on this machine.
+ */
+export function readRegistration<S extends EntrySection>(
+  section: S,
+  given: string,
+  value: object,
+  options: EntryOptions,
+): ReadEntry<S> {
+  const read = readEntry(section, given, value, options);
+  const problems = new Problems();
+  const settings: Readonly<Record<string, unknown>> = read.settings;
+  for (const key of PROGRAM_KEYS) {
+    if (!(key in value) && (key !== 'command' || settings[key] === undefined)) continue;
+    const message = 'is not allowed in a registration: programs come from the configuration file only';
+    problems.error('conflict', `${section}.${read.name}.${key}`, message, 'add the server to the configuration file');
+  }
+  if (problems.errors.length > 0) throw new ConfigError(problems.all);
+  return read;
+}
+
 function completed(
   section: EntrySection,
   name: string,

@@ -42,6 +42,7 @@ const SAMPLE: Record<string, string> = {
   origin: 'https://sample.example',
   host: 'sample.example',
   'address range': '10.0.0.0/8',
+  network: '10.0.0.0/8',
 };
 
 test('every key without a user-chosen part can be set by its variable', () => {
@@ -68,7 +69,8 @@ test('every key without a user-chosen part can be set by its variable', () => {
     if (key === 'cors.credentials') continue;
     // The files exist, and cert and key are both set.
     const tls = { PARLEY_TLS_CERT: process.execPath, PARLEY_TLS_KEY: process.execPath };
-    const beside = key.startsWith('tls.') ? tls : {};
+    const clientCa = key.startsWith('auth.certificates') && { PARLEY_TLS_CLIENT_CA: process.execPath };
+    const beside = key.startsWith('tls.') || clientCa ? { ...tls, ...clientCa } : {};
     if (key.startsWith('tls.') && named === 'path') value = fileURLToPath(import.meta.url);
     expect(value, variable).toBeDefined();
     const shown = load(weather, { ...beside, [variable]: value }).shown;

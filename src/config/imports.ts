@@ -144,8 +144,9 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
   adaptHeaders(entries, take, key, problems);
   adaptTools(entries, take, container === 'mcp_servers' ? key.slice('mcp_servers.'.length) : undefined);
 
-  for (const [name, { origin }] of [...entries]) {
-    if (SERVER_KEYS.includes(name)) continue;
+  for (const [name, { origin, node: value }] of [...entries]) {
+    // `auth: oauth` is a setting of another program.
+    if (SERVER_KEYS.includes(name) && !(name === 'auth' && value.kind === 'scalar')) continue;
     const ignored = IGNORED[name];
     const near = ignored === undefined ? nearest(name, SERVER_KEYS) : undefined;
     // Under `servers` a key similar to one of ours stays and is refused later: `invocaton: false` must not leave tools callable.
@@ -165,9 +166,9 @@ const IGNORED: Readonly<Record<string, string>> = {
   timeout: 'write timeouts: { call: 60s } with a unit',
   sandbox: 'do not rely on it: the command runs without a sandbox',
   sandboxEnabled: 'do not rely on it: the command runs without a sandbox',
-  extra_headers: "do not rely on it: a caller's headers are not passed on; use headers",
-  auth: 'give the credentials in headers',
-  oauth: 'give the credentials in headers',
+  extra_headers: 'name the headers to send on in forwardHeaders: { x-tenant: x-tenant }',
+  auth: 'write auth: { … } with the settings of Parley, or give the credentials in headers',
+  oauth: 'write auth: { … } with the settings of Parley, or give the credentials in headers',
 };
 
 const STREAMABLE = new Set(['streamable-http', 'streamable_http', 'streamablehttp']);

@@ -149,7 +149,14 @@ cors: { credentials: true }
         expect.stringContaining('"0.0.0.0:4600" can be reached'),
         'add auth: { tokens: [{ n',
       ],
-      ['error', 'empty', 13, 'auth.tokens', 'auth has no tokens, so nobody could call', 'add a token, or remove a'],
+      [
+        'error',
+        'empty',
+        13,
+        'auth.tokens',
+        'auth has no tokens and no other way to identify callers, so nobody could call',
+        'add a token, keys: true,',
+      ],
       [
         'error',
         'conflict',

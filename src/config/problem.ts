@@ -26,7 +26,8 @@ export type ProblemCode =
   | 'token'
   | 'exposed'
   | 'clear'
-  | 'empty';
+  | 'empty'
+  | 'condition';
 
 /** One error in the configuration. `message` contains the value, masked if it is a secret. */
 export interface Problem {

@@ -11,20 +11,15 @@ import {
   urlField,
   webOrigin,
 } from './address.js';
+import { audit } from './audit-schema.js';
+import { AUTH } from './auth-schema.js';
+import { egress } from './egress-schema.js';
 import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, size, text } from './field.js';
-
-/** RFC 9110 token: the characters of a header's name. */
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-
-const headers = map(
-  secret({
-    description: 'The value of one header.',
-    pattern: /^[\t\x20-\x7e\x80-\xff]*$/,
-    what: 'cannot be sent in a header',
-    fix: 'remove line breaks and characters outside Latin-1',
-  }),
-  { description: 'Headers sent with every request to `url`.', keys: 'header' },
-);
+import { ownPin, pin } from './pin-schema.js';
+import { policyRules } from './policy-schema.js';
+import { rateLimits } from './rate-schema.js';
+import { ROUTING } from './routing-schema.js';
+import { agentAuth, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
 
 /** Defaults for reaching a server: a command may have to be downloaded before it starts. */
 export const CONNECT = { url: 5_000, command: 60_000 } as const;
@@ -101,6 +96,8 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   envFile: filePath({ description: 'A file of `NAME=value` lines added to `env`; `env` wins.' }),
   cwd: filePath({ description: "The program's working directory; default: that of the gateway." }),
   headers,
+  auth: serverAuth,
+  forwardHeaders,
   transport: oneOf(['auto', 'http', 'sse'], {
     default: 'auto',
     description: 'The transport of `url`: detected, Streamable HTTP only, or the older HTTP+SSE only.',
@@ -125,6 +122,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
   tools: offeredTools,
+  pin: ownPin,
 });
 
 const toolPattern = text({
@@ -148,6 +146,8 @@ const agent = group('One A2A agent: a remote agent (`url`), or a set of MCP tool
     description: 'The binding to use: the first on its card, or exactly one.',
   }),
   headers,
+  auth: agentAuth,
+  forwardHeaders,
   description: text({ description: 'Replaces the description on the card.' }),
   signatures: oneOf(['ignore', 'verify', 'require'], {
     default: 'verify',
@@ -155,26 +155,15 @@ const agent = group('One A2A agent: a remote agent (`url`), or a set of MCP tool
       'Signatures on its card: `ignore` does not check them, `verify` records the result, `require` refuses an unsigned card.',
   }),
   keys: text({ description: 'The public keys of the signatures on its card: a JWKS as URL, path or JSON.' }),
+  hosts: list(hostName({ description: 'One host.' }), {
+    description: 'Hosts other than that of `url` at which the interfaces on its card may be.',
+  }),
   mcp: flag({ default: true, description: 'Whether MCP clients see its skills as tools.' }),
   enabled: flag({ default: true, description: '`false` switches the agent off.' }),
   proxy: ownProxy,
   tls: ownTls,
   timeouts: ownTimeouts('Time limit for connecting.'),
-});
-
-const callerToken = group('A caller and its token.', {
-  name: text({
-    required: true,
-    description: "The caller's name, which owns its sessions and tasks and appears in the log.",
-    pattern: /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/,
-    what: 'is not a name for a caller',
-    fix: 'write up to 64 letters, digits, dots, dashes, underscores or @, starting with a letter or digit',
-  }),
-  token: secret({
-    required: true,
-    description: 'The token that the caller sends as `Authorization: Bearer`; at least 16 characters.',
-  }),
-  admin: flag({ default: false, description: 'Whether the caller may use the administrative routes.' }),
+  pin: ownPin,
 });
 
 const NAMES = 'letters, digits, dashes and single underscores';
@@ -274,20 +263,8 @@ export const SCHEMA = group('', {
     }),
     pushConfigs: integer({ default: 20, min: 1, max: 1000, description: 'Maximum number of webhooks of a task.' }),
   }),
-  egress: group('Rules for URLs that come from callers and agent cards: webhooks, keys, interfaces of agents.', {
-    allowPrivate: flag({
-      default: false,
-      description: 'Whether these URLs may lead to this machine and to private networks.',
-    }),
-    ports: list(integer({ min: 1, max: 65_535, description: 'One port.' }), {
-      description: 'Allowed ports in addition to 80 and 443.',
-    }),
-    proxy: proxyUrl({
-      description:
-        'The forward proxy for these URLs; the gateway opens tunnels to IP addresses that it has checked, never to ' +
-        'names, and ignores the proxies of the environment.',
-    }),
-  }),
+  egress,
+  pin,
   naming: group('Names of tools and prompts at the endpoint for all servers.', {
     separator: oneOf(['__', '.', '-'], {
       default: '__',
@@ -298,6 +275,7 @@ export const SCHEMA = group('', {
       description: "When a name starts with the server's name; `conflict` means if two servers have the name.",
     }),
   }),
+  routing: ROUTING,
   timeouts: group('Time limits.', {
     connect: duration({ preset: '`5s`, a command `60s`', description: CONNECT_DESCRIPTION }),
     call: duration({
@@ -375,10 +353,9 @@ export const SCHEMA = group('', {
         'Maximum number of bytes that wait for slow clients, for all clients together; beyond it the gateway closes the ' +
         'connections of the slowest readers.',
     }),
+    ...rateLimits,
   }),
-  auth: group('The callers. Without `auth` every program on this machine may call, and nobody else.', {
-    tokens: list(callerToken, { description: 'Callers with a bearer token.' }),
-  }),
+  auth: AUTH,
   hosts: list(hostName({ description: 'One host.' }), {
     description: 'Accepted `Host` names, in addition to those of `listen` and `publicUrl`.',
   }),
@@ -478,7 +455,9 @@ export const SCHEMA = group('', {
       description: 'Maximum number of calls of a caller that run as tasks of the gateway.',
     }),
   }),
-  policy: group('Calls that a person has to approve.', {
+  audit,
+  policy: group('The calls that are allowed, denied, or approved by a person.', {
+    ...policyRules,
     approve: group('Calls that need approval before they run.', {
       tools: list(toolPattern, {
         description: "Tools that need approval, by the names in the gateway's lists; `*` matches any characters.",
@@ -559,12 +538,13 @@ type Written = Infer<typeof SCHEMA>;
 type WrittenServer = Written['servers'][string];
 
 /** One server, ready to use: all its timeouts are set, and a global `mcp.invocation: false` is applied. */
-export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile'> & {
+export type ServerConfig = Omit<WrittenServer, 'timeouts' | 'envFile' | 'pin'> & {
+  readonly pin: Written['pin'];
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 };
 
 /** One agent, ready to use. */
-export type AgentConfig = Omit<Written['agents'][string], 'timeouts'> & Pick<ServerConfig, 'timeouts'>;
+export type AgentConfig = Omit<Written['agents'][string], 'timeouts' | 'pin'> & Pick<ServerConfig, 'timeouts' | 'pin'>;
 
 /** The configuration, ready to use: durations in milliseconds, sizes in bytes, paths absolute, names in lower case. */
 export type Config = Omit<Written, 'servers' | 'agents' | 'timeouts'> & {

@@ -1,5 +1,6 @@
 import { ProtocolError } from '../protocol/errors.js';
-import type { JsonValue } from '../protocol/jsonrpc/raw.js';
+import type { JsonObject, JsonValue } from '../protocol/jsonrpc/raw.js';
+import type { CallNotes } from './audit-trail.js';
 import { type Caller, GATEWAY } from './caller.js';
 
 /** The item of a server or agent that a call targets. */
@@ -13,6 +14,8 @@ export interface ItemTarget {
   readonly name: string;
   /** The configured name of a tool, before any prefix, where it differs from the server's own name. */
   readonly offered?: string;
+  /** The tool as its server lists it, if known; only in questions about visibility. */
+  readonly definition?: JsonObject;
 }
 
 /** A target that the gateway answers itself: lists, descriptions, subscriptions to changes. */
@@ -34,6 +37,12 @@ export interface AdmissionRequest {
   readonly target: Target;
   /** Parsed on first read. */
   readonly arguments: JsonValue | undefined;
+  /** The tool as its server lists it, if known. */
+  readonly item?: { readonly value: JsonObject } | undefined;
+  /** The call is part of another call of the same caller, which has passed the interceptors already. */
+  readonly call?: { readonly nested?: true };
+  /** Takes the decision and its rule, for the audit trail. */
+  readonly notes?: CallNotes;
 }
 
 /**
@@ -43,15 +52,21 @@ export interface AdmissionRequest {
 export interface Admission {
   /** Whether the caller may know that the target exists. Absent if nothing is hidden from any caller. */
   sees?(caller: Caller, target: ItemTarget): boolean | Promise<boolean>;
+  /** Whether `sees` is true for every target; the decision per target is then skipped. Absent: not known. */
+  seesEverything?(caller: Caller): boolean;
+  /** The rule that hides the target from the caller, for the audit trail; undefined if none does. */
+  hiddenBy?(caller: Caller, target: ItemTarget): string | undefined;
   /** Throws, or rejects with, the error that the caller receives. */
   admit(request: AdmissionRequest): void | Promise<void>;
 }
 
-type Visibility = Pick<Admission, 'sees'>;
+type Visibility = Pick<Admission, 'sees' | 'seesEverything'>;
 
 /** Whether the caller sees every target. The gateway itself does. */
 export const seesAll = (admission: Visibility, caller: Caller): boolean =>
-  admission.sees === undefined || caller.principal === GATEWAY.principal;
+  admission.sees === undefined ||
+  caller.principal === GATEWAY.principal ||
+  (admission.seesEverything?.(caller) ?? false);
 
 /** Whether the caller may know that the target exists. */
 export const sees = (admission: Visibility, caller: Caller, target: ItemTarget): boolean | Promise<boolean> =>
@@ -116,4 +131,49 @@ export class OpenAdmission implements Admission {
       },
     );
   }
+}
+
+/**
+ * Combines admissions: a caller sees a target if all of them show it, and may use it if none of them refuses. They are
+ * asked in order, and the first refusal is the answer.
+ */
+export function allAdmissions(admissions: readonly Admission[]): Admission {
+  const [only, ...others] = admissions;
+  if (only && others.length === 0) return only;
+  const hiding = admissions.filter((each) => each.sees !== undefined);
+  return {
+    admit: (request) => admitFrom(admissions, 0, request),
+    ...(hiding.length > 0 && {
+      sees: (caller: Caller, target: ItemTarget) => seesFrom(hiding, 0, caller, target),
+      seesEverything: (caller: Caller) => hiding.every((each) => each.seesEverything?.(caller) ?? false),
+      hiddenBy: (caller: Caller, target: ItemTarget) => {
+        for (const each of hiding) {
+          const rule = each.hiddenBy?.(caller, target);
+          if (rule !== undefined) return rule;
+        }
+        return undefined;
+      },
+    }),
+  };
+}
+
+function admitFrom(admissions: readonly Admission[], first: number, request: AdmissionRequest): void | Promise<void> {
+  for (let at = first; at < admissions.length; at++) {
+    const waiting = admissions[at]!.admit(request);
+    if (waiting !== undefined) return waiting.then(() => admitFrom(admissions, at + 1, request));
+  }
+}
+
+function seesFrom(
+  admissions: readonly Admission[],
+  first: number,
+  caller: Caller,
+  target: ItemTarget,
+): boolean | Promise<boolean> {
+  for (let at = first; at < admissions.length; at++) {
+    const seen = admissions[at]!.sees!(caller, target);
+    if (seen === false) return false;
+    if (seen !== true) return seen.then((known) => known && seesFrom(admissions, at + 1, caller, target));
+  }
+  return true;
 }

@@ -10,7 +10,8 @@ import {
   TASKS_EXTENSION,
 } from '../protocol/mcp/model.js';
 import { DISCOVER_VERSIONS } from '../protocol/mcp/revisions/index.js';
-import { type Admission, type CatalogTarget, type ItemTarget, sees, type Target } from './admission.js';
+import { type Admission, type CatalogTarget, type ItemTarget, sees, serverTarget, type Target } from './admission.js';
+import type { CallNotes } from './audit-trail.js';
 import { McpContext, type McpResult, type McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
@@ -34,6 +35,8 @@ import {
   type View,
 } from './gateway.js';
 import type { Pipeline } from './pipeline.js';
+import type { Exposure } from './search/exposure.js';
+import { SEARCH_TOOLS } from './search/meta-tools.js';
 import { Subscriptions } from './subscriptions.js';
 
 export interface AggregateOptions {
@@ -44,6 +47,8 @@ export interface AggregateOptions {
   readonly tasks: HostedTasks;
   readonly bridge: BridgeSwitches;
   readonly pipeline: Pipeline;
+  /** Absent if every list shows all tools. */
+  readonly exposure?: Exposure;
 }
 
 const INSTRUCTIONS_LIMIT = 8_192;
@@ -65,7 +70,8 @@ export class Aggregate implements Gateway {
   async call(caller: Caller, call: Call): Promise<Outcome> {
     const began = performance.now();
     try {
-      return (await this.run(caller, call, began, this.resolved(caller, call))) as Outcome;
+      const { call: real, route } = this.unwrapped(caller, call);
+      return (await this.run(caller, real, began, route)) as Outcome;
     } catch (error) {
       if (isKnown(error)) return failed(error);
       throw error;
@@ -104,8 +110,26 @@ export class Aggregate implements Gateway {
   ): McpResult | Promise<McpResult> {
     const { pipeline } = this.options;
     // A route without a promise adds no event-loop turn.
-    if (!(route instanceof Promise)) return pipeline.run(new McpContext(caller, call, route, began));
-    return route.catch(unresolved).then((found) => pipeline.run(new McpContext(caller, call, found, began)));
+    const contextOf = (found: McpRoute): McpContext =>
+      new McpContext(caller, call, found, began, found.target ? undefined : this.hidingNotes(caller, call));
+    if (!(route instanceof Promise)) return pipeline.run(contextOf(route));
+    return route.catch(unresolved).then((found) => pipeline.run(contextOf(found)));
+  }
+
+  /** The rule that hides the requested item from the caller, if one does, for the audit trail (S24). */
+  private hidingNotes(caller: Caller, { method, params, view }: Call): CallNotes | undefined {
+    const { admission, catalog } = this.options;
+    const isTool = method === 'tools/call';
+    if (!admission.hiddenBy || (!isTool && method !== 'prompts/get')) return undefined;
+    const name = params.get('name');
+    const owner = typeof name === 'string' ? this.resolver.named(view, name) : undefined;
+    if (!owner) return undefined;
+    const { server } = owner;
+    const item: ItemTarget = isTool
+      ? { server, kind: 'tool', name: catalog.ownTool(server, owner.name) }
+      : { server, kind: 'prompt', name: owner.name };
+    const rule = admission.hiddenBy(caller, serverTarget(server)) ?? admission.hiddenBy(caller, item);
+    return rule === undefined ? undefined : { decision: { decision: 'denied', rule } };
   }
 
   private resolved(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
@@ -116,8 +140,36 @@ export class Aggregate implements Gateway {
     }
   }
 
+  /**
+   * The call and its route. `call_tool` becomes a call of the real tool before its target is resolved, so that every
+   * interceptor sees that tool.
+   */
+  private unwrapped(caller: Caller, call: Call): { call: Call; route: McpRoute | Promise<McpRoute> } {
+    try {
+      const real = this.options.exposure?.unwrapped(call) ?? call;
+      return { call: real, route: real === call ? this.resolved(caller, call) : this.resolvedByName(caller, real) };
+    } catch (error) {
+      return { call, route: unresolved(error) };
+    }
+  }
+
+  /** The route of a tool that `call_tool` names. An unknown name is answered with the nearest ones. */
+  private async resolvedByName(caller: Caller, call: Call): Promise<McpRoute> {
+    try {
+      return await this.tool(caller, call);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      throw await this.options.exposure!.withNearest(caller, call.view, stringParam(call, 'name'), error);
+    }
+  }
+
   private resolve(caller: Caller, call: Call): McpRoute | Promise<McpRoute> {
     const { method } = call;
+    const { exposure } = this.options;
+    if (exposure?.isSearch(call)) {
+      const target = { ...catalogTarget(call), name: SEARCH_TOOLS };
+      return { target, forward: async (context) => complete(await exposure.search(context.caller, context.call)) };
+    }
     if (method === 'tools/call') return this.tool(caller, call);
     if (isListMethod(method)) return { target: catalogTarget(call), forward: (context) => this.list(context, method) };
     switch (method) {
@@ -142,6 +194,8 @@ export class Aggregate implements Gateway {
     const cursor = call.params.get('cursor');
     if (cursor !== undefined && typeof cursor !== 'string')
       throw new ProtocolError('invalid_cursor', '"cursor" must be a string');
+    const exposed = method === 'tools/list' ? await this.options.exposure?.list(caller, call) : undefined;
+    if (exposed) return complete(exposed);
     return complete(await this.options.pages.page(caller, call.view, method, cursor, call.whole));
   }
 
@@ -201,7 +255,7 @@ export class Aggregate implements Gateway {
     set: CapabilitySet,
   ): McpRoute | Promise<McpRoute> {
     const { server, name } = resolved;
-    const known = this.options.catalog.knownTool(server, name, set);
+    const known = this.options.catalog.knownTool(caller, server, name, set);
     if (known && this.options.catalog.showsAll(caller)) return this.toolRoute(call, asked, args, resolved, set, known);
     return this.findTool(caller, server, name, set, known).then((item) =>
       this.toolRoute(call, asked, args, resolved, set, item),
@@ -241,8 +295,13 @@ export class Aggregate implements Gateway {
   ): Promise<Item | undefined> {
     const { catalog, admission } = this.options;
     const own = known?.own ?? catalog.ownTool(server, name);
-    if (await sees(admission, caller, { server, kind: 'tool', name: own }))
-      return known ?? catalog.tool(server, name, set);
+    const target: ItemTarget = { server, kind: 'tool', name: own };
+    const shown = (item: Item | undefined): boolean | Promise<boolean> =>
+      sees(admission, caller, item ? { ...target, definition: item.value } : target);
+    if (known || (await shown(undefined))) {
+      const item = known ?? (await catalog.tool(caller, server, name, set));
+      if (await shown(item)) return item;
+    }
     throw new ProtocolError('tool_not_found', `Unknown tool: ${name}`, { data: { name, server } });
   }
 

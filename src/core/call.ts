@@ -1,6 +1,7 @@
 import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type { AgentAnswer, AgentCall } from './a2a/gateway.js';
 import type { Target } from './admission.js';
+import type { CallNotes } from './audit-trail.js';
 import type { Caller, Cancellation } from './caller.js';
 import type { Item } from './catalog/listing.js';
 import type { Call, Outcome } from './gateway.js';
@@ -31,6 +32,8 @@ export interface CallDescription {
   readonly cancellation: Cancellation;
   /** The client's session, if it has one. */
   readonly session: string | undefined;
+  /** Facts about the call that steps of the pipeline add, for the audit trail. */
+  readonly notes: CallNotes;
 }
 
 /** The outcome of an MCP request. `value` is an answer of the gateway itself that the inbound adapter encodes. */
@@ -54,6 +57,7 @@ export class McpContext implements CallDescription {
     readonly call: Call,
     readonly route: McpRoute,
     readonly began: number,
+    readonly notes: CallNotes = {},
   ) {}
 
   get requestId(): string {
@@ -103,12 +107,13 @@ export class McpContext implements CallDescription {
 
   /** The same call and target with other parameters. */
   withParams(params: RawObject): McpContext {
-    const changed = new McpContext(this.caller, { ...this.call, params }, this.route, this.began);
+    const changed = new McpContext(this.caller, { ...this.call, params }, this.route, this.began, this.notes);
     changed.id = this.requestId;
     return changed;
   }
 
   forward(): Promise<McpResult> {
+    this.notes.forwarded = true;
     return this.route.forward(this);
   }
 }
@@ -128,6 +133,7 @@ export class A2aContext implements CallDescription {
     readonly call: AgentCall,
     readonly route: A2aRoute,
     readonly began: number,
+    readonly notes: CallNotes = {},
   ) {}
 
   get requestId(): string {
@@ -165,6 +171,7 @@ export class A2aContext implements CallDescription {
   }
 
   forward(): Promise<AgentAnswer> {
+    this.notes.forwarded = true;
     return this.route.forward(this);
   }
 }

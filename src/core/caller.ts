@@ -11,27 +11,55 @@ export interface Principal {
   readonly subject: string;
   readonly scopes: readonly string[];
   readonly roles: readonly string[];
+  /** The groups that the issuer names; mappings and policies read them. */
+  readonly groups: readonly string[];
+  /** Callers of different tenants never share state, even with the same subject. */
   readonly tenant: string | undefined;
+  /** Limits the servers, agents and tools that the caller sees and uses; undefined for no limit. */
+  readonly restriction?: Restriction | undefined;
+  /** The credential of the request. Revoking it ends the open streams of its caller. */
+  readonly credential?: CredentialRef | undefined;
+  /** The verified claims of the caller's token, for policies. */
+  readonly claims?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** The part of the gateway that a credential gives access to. An empty list limits nothing. */
+export interface Restriction {
+  /** Patterns of the names of servers and agents; `*` matches any characters. */
+  readonly servers: readonly string[];
+  /** Patterns `server__tool` with the server's own name of the tool, such as `weather__*`. */
+  readonly tools: readonly string[];
+}
+
+/** Names a credential without revealing it; `id` is empty for an access token without an id. */
+export interface CredentialRef {
+  readonly kind: 'token' | 'key' | 'jwt' | 'certificate';
+  readonly id: string;
 }
 
 /** The issuer of callers that the gateway itself knows: from its configuration, or because they started its process. */
-const OWN_ISSUER = 'parley';
+export const OWN_ISSUER = 'parley';
 export const ADMIN_ROLE = 'admin';
 
-type Identity = Pick<Principal, 'subject'> & Partial<Pick<Principal, 'issuer' | 'scopes' | 'roles' | 'tenant'>>;
+type Identity = Pick<Principal, 'subject'> & Partial<Omit<Principal, 'key' | 'subject'>>;
 
 const NONE: readonly string[] = [];
 
 /**
  * Makes a principal. The key is the subject if the gateway is the issuer, otherwise issuer and subject, because two
- * issuers may use the same subject for different callers. Names in the configuration contain no `#`, so each key
- * belongs to one caller.
+ * issuers may use the same subject for different callers. A tenant comes first and begins with `~`. Names in the
+ * configuration contain neither `#` nor `~`, so each key belongs to one caller of one tenant.
  */
 export function principalOf(identity: Identity): Principal {
-  const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, tenant } = identity;
-  const key = issuer === OWN_ISSUER ? subject : `${issuer.replaceAll('#', '%23')}#${subject}`;
-  return { key, issuer, subject, scopes, roles, tenant };
+  const { issuer = OWN_ISSUER, subject, scopes = NONE, roles = NONE, groups = NONE, tenant } = identity;
+  const { restriction, credential, claims } = identity;
+  const name = issuer === OWN_ISSUER ? subject : `${escaped(issuer)}#${subject}`;
+  const key = tenant === undefined ? name : `~${escaped(tenant)}#${name}`;
+  return { key, issuer, subject, scopes, roles, groups, tenant, restriction, credential, claims };
 }
+
+/** Escapes `#`, and `%` so that the escape is unambiguous. */
+const escaped = (part: string): string => part.replaceAll('%', '%25').replaceAll('#', '%23');
 
 export const isAdmin = ({ roles }: Principal): boolean => roles.includes(ADMIN_ROLE);
 

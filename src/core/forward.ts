@@ -90,7 +90,7 @@ export class Forwarder {
     if (outcome.kind === 'complete') return outcome;
     if (route.set !== undefined && isHeaderMismatch(outcome)) {
       // The server refused the call and executed nothing, so one retry is safe (BR-23).
-      const renewed = await this.withCurrentTool(route, route.set);
+      const renewed = await this.withCurrentTool(caller, route, route.set);
       outcome = await upstream.request(onBehalf, this.toUpstream(call, renewed, state, mode));
     }
     if (
@@ -132,11 +132,11 @@ export class Forwarder {
   }
 
   /** The same route with the tool as its server lists it now. */
-  private async withCurrentTool({ target, edits }: Route, set: CapabilitySet): Promise<Route> {
+  private async withCurrentTool(caller: Caller, { target, edits }: Route, set: CapabilitySet): Promise<Route> {
     const { catalog } = this.options;
     const { server, name, offered = name } = target;
-    await catalog.refreshTools(server, set);
-    const item = catalog.knownTool(server, offered, set);
+    await catalog.refreshTools(caller, server, set);
+    const item = catalog.knownTool(caller, server, offered, set);
     return { target, edits, ...(item && { item }) };
   }
 

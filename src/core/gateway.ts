@@ -19,6 +19,8 @@ export { ALL_SERVERS, oneServer, View } from './view.js';
 export interface Call {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
+  /** The network address of the client, if it has one: for the audit trail. */
+  readonly address?: string | undefined;
   /** The id of the client's message, if it has one: for the log. */
   readonly id?: Id;
   readonly method: string;
@@ -53,7 +55,7 @@ export const plainCall = (
   method: string,
   params: RawObject,
   view: View,
-  more: Partial<Pick<Call, 'requestId' | 'id' | 'cancellation' | 'header'>> = {},
+  more: Partial<Pick<Call, 'requestId' | 'address' | 'id' | 'cancellation' | 'header'>> = {},
 ): Call => ({
   method,
   params,
@@ -63,6 +65,7 @@ export const plainCall = (
   cancellation: more.cancellation ?? new Cancellation(),
   header: more.header,
   notify: () => {},
+  address: more.address,
   ...(more.requestId !== undefined && { requestId: more.requestId }),
   ...(more.id !== undefined && { id: more.id }),
 });
@@ -122,8 +125,11 @@ export interface Description {
   readonly missing: readonly Missing[];
 }
 
-/** Takes a notification of a subscription. For a changed list, `server` is the owner of the list. */
-export type Deliver = (notification: Notification, server?: string) => void;
+/**
+ * Takes a notification of a subscription. For a changed list, `server` is the server of the list; `owner` is the key of
+ * the only principal whose list changed, if it is one caller's own.
+ */
+export type Deliver = (notification: Notification, server?: string, owner?: string) => void;
 
 /**
  * The interface that every inbound MCP adapter calls. All of its methods pass the interceptors. `call` returns failures

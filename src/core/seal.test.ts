@@ -27,7 +27,7 @@ describe('Seal', () => {
     );
   });
 
-  it('refuses another principal, another purpose and an expired value', () => {
+  it('S20: refuses another principal, another purpose and an expired value', () => {
     let now = 0;
     const seal = new Seal(ring('a'), () => now);
     const sealed = seal.close('session', 'ada', 'x', 1_000);
@@ -37,7 +37,7 @@ describe('Seal', () => {
     expect(() => seal.open('session', 'ada', sealed)).toThrow('expired');
   });
 
-  it('refuses every value that differs in a single bit', () => {
+  it('S20: refuses every value that differs in a single bit', () => {
     const seal = new Seal(ring('a'));
     const bytes = Buffer.from(seal.close('state', 'ada', { n: 1 }, 10_000), 'base64url');
     for (let bit = 0; bit < bytes.length * 8; bit++) {

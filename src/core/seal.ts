@@ -10,7 +10,18 @@ export interface Keyring {
   find(id: string): Buffer | undefined;
 }
 
-export type Purpose = 'session' | 'cursor' | 'state' | 'task' | 'event' | 'parked' | 'push' | 'callback' | 'key';
+export type Purpose =
+  | 'session'
+  | 'cursor'
+  | 'state'
+  | 'task'
+  | 'event'
+  | 'parked'
+  | 'push'
+  | 'callback'
+  | 'key'
+  | 'oauth'
+  | 'connect';
 
 const VERSION = 1;
 const IV_BYTES = 12;

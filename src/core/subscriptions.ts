@@ -9,6 +9,7 @@ import {
 import { detailedTask } from '../protocol/mcp/translate/task.js';
 import { type Admission, type ItemTarget, ifVisible, knownBy, sees, serverTarget } from './admission.js';
 import type { McpContext } from './call.js';
+import { GATEWAY } from './caller.js';
 import { answeredWithin } from './catalog/answered-within.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Resolver } from './catalog/owner-resolver.js';
@@ -49,10 +50,12 @@ export class Subscriptions {
     );
     const own = catalog.setOf(caller, view);
     let closed = false;
-    const stop = catalog.onChange((kind, server, set) => {
+    const stop = catalog.onChange((kind, server, set, owner) => {
       if (!filter[kind] || !catalog.concerns(view, server) || (set !== undefined && set !== own)) return;
+      // A subscription of the gateway serves the sessions of many callers, and each is told of its own changes.
+      if (owner !== undefined && owner !== caller.principal.key && caller.principal !== GATEWAY.principal) return;
       ifVisible(admission, caller, serverTarget(server), () => {
-        if (!closed) deliver({ method: LIST_CHANGED[kind], params: {} }, server);
+        if (!closed) deliver({ method: LIST_CHANGED[kind], params: {} }, server, owner);
       });
     });
     const watches: Watch[] = [];
@@ -68,8 +71,12 @@ export class Subscriptions {
           .watch(
             part,
             (event) => {
-              if (event.kind === 'resourceUpdated')
-                deliver({ method: 'notifications/resources/updated', params: { uri: event.uri } });
+              if (event.kind !== 'resourceUpdated') return;
+              const { uri } = event;
+              // The caller may have lost the right since the subscription was opened.
+              ifVisible(admission, caller, { server: upstream.name, kind: 'resource', name: uri }, () => {
+                if (!closed) deliver({ method: 'notifications/resources/updated', params: { uri } });
+              });
             },
             caller,
           )

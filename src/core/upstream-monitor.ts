@@ -1,8 +1,10 @@
+import type { UpstreamStatus } from './upstream.js';
+
 /** One configured server or agent. The monitor calls both methods often; neither uses the network. */
 export interface Monitored {
   readonly kind: 'server' | 'agent';
   readonly name: string;
-  health(): { readonly status: 'unknown' | 'up' | 'down'; readonly detail?: string; readonly cause?: string };
+  health(): { readonly status: UpstreamStatus; readonly detail?: string; readonly cause?: string };
   /**
    * The tools of a server or the skills of an agent: whether the list is known, its length, or why it cannot be read.
    */
@@ -161,10 +163,16 @@ function stateOf(upstream: Monitored, before: UpstreamState | undefined, age: nu
   const { status, detail, cause } = upstream.health();
   const { known, count, problem } = upstream.offer();
   // A server is up once its tools are known. After that its state is only `up` or `down`.
-  const now: MonitorState = status === 'down' ? 'down' : status === 'up' && known ? 'up' : 'starting';
+  const waits = status === 'login_required';
+  const now: MonitorState = status === 'down' ? 'down' : waits || (status === 'up' && known) ? 'up' : 'starting';
   const state = now === 'starting' && before !== undefined ? before.state : now;
   const took = before?.took ?? (state === 'starting' ? undefined : age);
-  const wrong = state === 'down' ? (detail ?? before?.problem) : state === 'up' ? problem : undefined;
+  const wrong =
+    state === 'down'
+      ? (detail ?? before?.problem)
+      : state === 'up'
+        ? (problem ?? (waits ? 'no user has signed in at it yet' : undefined))
+        : undefined;
   return {
     kind,
     name,

@@ -67,7 +67,8 @@ export interface Watch {
   close(): void;
 }
 
-export type UpstreamStatus = 'unknown' | 'up' | 'down';
+/** `login_required`: the server answers only callers that signed in at it, and none has used it yet. */
+export type UpstreamStatus = 'unknown' | 'up' | 'down' | 'login_required';
 
 export interface UpstreamHealth {
   readonly status: UpstreamStatus;
@@ -105,8 +106,13 @@ export interface ServerOutput {
 /** One configured server of any revision. */
 export interface Upstream {
   readonly name: string;
-  /** The server's description of itself; read once per connection. */
-  describe(): Promise<ServerDescription>;
+  /**
+   * Whether each caller has its own account at the server. The gateway then has no credential of its own: it reads
+   * descriptions and lists with the credential of each caller, and for that caller only (S27).
+   */
+  readonly personal?: boolean;
+  /** The server's description of itself, for one caller of a personal server; read once per connection. */
+  describe(caller?: Caller): Promise<ServerDescription>;
   /** Sends a request. The caller's capabilities decide which list a server returns. */
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
   /** Releases the resources behind a server's `requestState`, because the client will not answer its question. */

@@ -33,7 +33,20 @@ export class Challenge {
     readonly headers: Readonly<Record<string, string>> = {},
     /** `forbidden` if the caller is known but lacks a permission, such as a scope. */
     readonly reason: 'unauthorized' | 'forbidden' = 'unauthorized',
+    /** Why a token was refused, for the `WWW-Authenticate` of bearer tokens (RFC 6750 §3). */
+    readonly bearer: BearerProblem = {},
   ) {}
+}
+
+export interface BearerProblem {
+  readonly error?: 'invalid_token' | 'insufficient_scope';
+  readonly description?: string;
+  /** The scopes that the request needs. */
+  readonly scopes?: readonly string[];
+  /** The token was revoked; its open exchanges end too. */
+  readonly revoked?: true;
+  /** The gateway or the issuer made the credential, so that nobody guesses: an expired token, for example. */
+  readonly genuine?: true;
 }
 
 export type Authenticated = Principal | Challenge;
@@ -98,10 +111,17 @@ class AnyOf implements Authenticator {
 function joined(challenges: readonly Challenge[]): Challenge {
   const headers: Record<string, string> = {};
   for (const challenge of challenges) {
-    for (const [name, value] of Object.entries(challenge.headers))
-      headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
+    for (const [name, value] of Object.entries(challenge.headers)) {
+      const before = headers[name];
+      // Several authenticators read bearer tokens; one challenge stands for all of them.
+      if (before?.startsWith('Bearer ') && value.startsWith('Bearer ')) continue;
+      headers[name] = before === undefined ? value : `${before}, ${value}`;
+    }
   }
-  // A caller that is known but lacks a permission gets that reason.
-  const told = challenges.find(({ reason }) => reason === 'forbidden') ?? challenges[0]!;
-  return new Challenge(told.message, headers, told.reason);
+  // A caller that is known but lacks a permission gets that reason; otherwise the authenticator of its token explains.
+  const told =
+    challenges.find(({ reason }) => reason === 'forbidden') ??
+    challenges.find(({ bearer }) => bearer.error !== undefined) ??
+    challenges[0]!;
+  return new Challenge(told.message, headers, told.reason, told.bearer);
 }

@@ -1,4 +1,5 @@
 import type { Caller } from '../core/caller.js';
+import type { LoginServer, LoginSettings } from './upstream-login/settings.js';
 
 /** The credential in requests to an upstream. */
 export interface Credential {
@@ -10,6 +11,21 @@ export interface Credential {
   readonly key: string;
   /** Headers, as flat pairs. */
   readonly headers: readonly string[];
+  /** An encoded `name=value` for the query of the URL, where an agent's card asks for it there. */
+  readonly query?: string | undefined;
+  /**
+   * Called if the upstream refuses the credential, before it ran anything. Returns true if the source has another one
+   * now: then the request is sent again, once. A thrown `ProtocolError` reaches the caller.
+   */
+  refused?(refusal: CredentialRefusal): boolean | Promise<boolean>;
+}
+
+/** How an upstream refused a credential. */
+export interface CredentialRefusal {
+  /** 401, or 403 if the challenge asks for more scope. */
+  readonly status: number;
+  /** The `WWW-Authenticate` header. */
+  readonly challenge: string | undefined;
 }
 
 /** An upstream that is called over a network. */
@@ -19,7 +35,68 @@ export interface CredentialTarget {
   readonly url: string;
   /** The configured headers. */
   readonly configured: Credential;
+  /** How the gateway authenticates at the upstream, beside the configured headers. */
+  readonly auth?: UpstreamAuth | undefined;
+  /** The authorization server that the card of an agent names. */
+  loginServer?(): Promise<LoginServer | undefined>;
+  /** Where the card of the agent asks for an API key, if it is known. */
+  apiKeyPlace?(): ApiKeyPlace | undefined;
+  /** Headers of the caller's request that are sent on, by their names in the request, with their new names. */
+  readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
 }
+
+/** Where an upstream expects an API key. */
+export interface ApiKeyPlace {
+  readonly in: 'header' | 'query' | 'cookie';
+  readonly name: string;
+  readonly prefix: string;
+}
+
+/** A client of an authorization server, for grants that the gateway itself uses. */
+export interface OAuthClientSettings {
+  readonly tokenUrl?: string | undefined;
+  /** The issuer whose metadata names the token endpoint. */
+  readonly issuer?: string | undefined;
+  readonly clientId?: string | undefined;
+  readonly clientSecret?: string | undefined;
+  /** A private key for `private_key_jwt` (RFC 7523): PEM, or the path of a PEM file. */
+  readonly privateKey?: string | undefined;
+  readonly keyId?: string | undefined;
+  readonly algorithm?: string | undefined;
+  readonly clientAuthentication?: 'auto' | 'basic' | 'post' | undefined;
+  readonly scope?: string | undefined;
+  readonly resource?: string | undefined;
+  readonly audience?: string | undefined;
+}
+
+export interface TokenExchangeSettings extends OAuthClientSettings {
+  readonly subjectTokenType?: string | undefined;
+  readonly requestedTokenType?: string | undefined;
+}
+
+/** The settings `servers.<name>.auth` and `agents.<name>.auth`. */
+export interface UpstreamAuth {
+  readonly apiKey?: string | undefined;
+  readonly header?: string | undefined;
+  readonly prefix?: string | undefined;
+  /** HTTP Basic authentication, for agents. */
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+  readonly clientCredentials: OAuthClientSettings;
+  readonly tokenExchange: TokenExchangeSettings;
+  /** How users sign in at the upstream, if they do. */
+  readonly oauth?: LoginSettings | undefined;
+}
+
+/** Gives the credentials for one upstream. */
+export interface CredentialSource {
+  /** Whether each caller has its own account at the upstream, and the gateway has none. */
+  readonly personal?: boolean;
+  for(caller: Caller): Credential | Promise<Credential>;
+}
+
+/** Makes the source for an upstream whose settings ask for it; undefined for other upstreams. */
+export type CredentialSourceFactory = (upstream: CredentialTarget) => CredentialSource | undefined;
 
 /**
  * Chooses the credential for every request to an upstream. `GATEWAY` is the caller of requests that the gateway makes
@@ -27,6 +104,10 @@ export interface CredentialTarget {
  */
 export interface Credentials {
   for(caller: Caller, upstream: CredentialTarget): Credential | Promise<Credential>;
+  /** Whether each caller has its own account at the upstream, and the gateway has none. */
+  isPersonal?(upstream: CredentialTarget): boolean;
+  /** Called once for each upstream, before its first request. */
+  prepare?(upstream: CredentialTarget): void;
 }
 
 /** The credential for configured headers. */
@@ -34,6 +115,52 @@ export const configuredCredential = (headers: Readonly<Record<string, string>>):
   key: '',
   headers: Object.entries(headers).flat(),
 });
+
+/** Chooses the source of each upstream: the first factory that makes one, otherwise the configured headers. */
+export class CredentialsBySource implements Credentials {
+  /** A reload makes new targets, so that their sources use the new settings. */
+  private readonly sources = new WeakMap<CredentialTarget, CredentialSource>();
+  private readonly personal = new WeakSet<CredentialTarget>();
+
+  constructor(
+    private readonly factories: readonly CredentialSourceFactory[],
+    /** Wraps the chosen source. */
+    private readonly around: (source: CredentialSource, upstream: CredentialTarget) => CredentialSource = (each) =>
+      each,
+  ) {}
+
+  for(caller: Caller, upstream: CredentialTarget): Credential | Promise<Credential> {
+    return this.source(upstream).for(caller);
+  }
+
+  isPersonal(upstream: CredentialTarget): boolean {
+    this.source(upstream);
+    return this.personal.has(upstream);
+  }
+
+  prepare(upstream: CredentialTarget): void {
+    this.source(upstream);
+  }
+
+  private source(upstream: CredentialTarget): CredentialSource {
+    let source = this.sources.get(upstream);
+    if (!source) {
+      const made = this.make(upstream);
+      if (made.personal) this.personal.add(upstream);
+      source = this.around(made, upstream);
+      this.sources.set(upstream, source);
+    }
+    return source;
+  }
+
+  private make(upstream: CredentialTarget): CredentialSource {
+    for (const factory of this.factories) {
+      const source = factory(upstream);
+      if (source) return source;
+    }
+    return { for: () => upstream.configured };
+  }
+}
 
 /** Every caller uses the configured headers. */
 export const CONFIGURED: Credentials = { for: (_, { configured }) => configured };

@@ -14,6 +14,8 @@ export interface ApprovalPolicy {
   readonly tools: readonly string[];
   /** Also every tool that declares itself destructive. */
   readonly destructive: boolean;
+  /** The rule that demands approval of this call, which was admitted, if one does. Absent: there are no rules. */
+  readonly required?: (request: McpContext & { readonly target: ItemTarget }) => string | undefined;
 }
 
 /** Used approvals: each counts once, across replicas and restarts. */
@@ -36,10 +38,16 @@ export function approval(
   ttl: number,
   used: UsedApprovals,
 ): Interceptor | undefined {
-  if (policy.tools.length === 0 && !policy.destructive) return undefined;
+  if (policy.tools.length === 0 && !policy.destructive && !policy.required) return undefined;
   const patterns = policy.tools.map(globOf);
 
+  /** The rule that demands an approval, as the audit trail names it. */
+  const demanding = (context: McpContext, target: ItemTarget): string | undefined =>
+    policy.required?.(context as McpContext & { readonly target: ItemTarget }) ??
+    (needed(context, target) ? 'policy.approve' : undefined);
+
   const needed = ({ call, item }: McpContext, target: ItemTarget): boolean => {
+    if (patterns.length === 0 && !policy.destructive) return false;
     const { server, name, offered = name } = target;
     // An endpoint that shows the tool under another name must not bypass the question.
     const asked = String(call.params.get('name'));
@@ -52,8 +60,9 @@ export function approval(
     return isObject(annotations) && annotations['destructiveHint'] === true;
   };
 
-  const ask = ({ caller, call }: McpContext, { server, name }: ItemTarget): Outcome => {
+  const ask = ({ caller, call, notes }: McpContext, { server, name }: ItemTarget, rule: string): Outcome => {
     if (!declares(caller.capabilities, FORM)) {
+      notes.decision = { decision: 'denied', rule };
       throw new ProtocolError(
         'not_approved',
         `Tool "${name}" of server "${server}" needs a person's approval, and this client cannot ask for it (it does not declare elicitation)`,
@@ -63,6 +72,7 @@ export function approval(
         },
       );
     }
+    notes.decision = { decision: 'asked', rule };
     return {
       kind: 'input_required',
       inputRequests: { [KEY]: question(server, name, call) },
@@ -71,8 +81,11 @@ export function approval(
   };
 
   /** Uses the approval before the call continues: a call that fails afterwards has used it. */
-  const spend = async (id: string, context: McpContext, next: Next): Promise<CallResult> => {
-    if (await used.spend(id, ttl)) return goOn(context, next);
+  const spend = async (id: string, context: McpContext, next: Next, rule: string): Promise<CallResult> => {
+    if (await used.spend(id, ttl)) {
+      context.notes.decision = { decision: 'approved', rule, by: context.caller.principal.key };
+      return goOn(context, next);
+    }
     throw new ProtocolError(
       'invalid_state',
       'This approval was used already; repeat the call without it to be asked again',
@@ -81,29 +94,32 @@ export function approval(
 
   return (context, next) => {
     const { target } = context;
-    if (context.protocol !== 'mcp' || target?.kind !== 'tool' || !needed(context, target)) return next(context);
+    if (context.protocol !== 'mcp' || target?.kind !== 'tool') return next(context);
+    const rule = demanding(context, target);
+    if (rule === undefined) return next(context);
     const { call } = context;
     const { state } = call;
-    if (!state) return ask(context, target);
+    if (!state) return ask(context, target, rule);
     // A parked call runs already, and its ticket is valid for one answer.
     if (state.kind === 'parked') return goOn(context, next);
     if (state.kind !== 'approval') {
       // A state that was issued before the tool needed approval contains no approval.
-      return state.approval === undefined ? ask(context, target) : spend(state.approval, context, next);
+      return state.approval === undefined ? ask(context, target, rule) : spend(state.approval, context, next, rule);
     }
     if (state.server !== target.server || state.tool !== target.name)
       throw new ProtocolError('invalid_state', 'This approval is for another tool');
     const answers = call.params.get('inputResponses');
     const answer = isObject(answers) ? answers[KEY] : undefined;
-    if (!isObject(answer)) return ask(context, target);
+    if (!isObject(answer)) return ask(context, target, rule);
     const content = answer['content'];
     if (answer['action'] !== 'accept' || !isObject(content) || content['approve'] !== true) {
+      context.notes.decision = { decision: 'denied', rule, by: context.caller.principal.key };
       throw new ProtocolError('not_approved', `The call of tool "${target.name}" was not approved`, {
         outcome: 'not_executed',
         data: { policy: 'approve' },
       });
     }
-    return spend(state.nonce, context, next);
+    return spend(state.nonce, context, next, rule);
   };
 }
 

@@ -94,7 +94,7 @@ function agentFields({ caller, call, target, began }: A2aContext, ended: unknown
 type Ended = (ended: unknown, events?: number) => void;
 
 /** Not a generator: a reader that leaves while an event is awaited must not wait for that event. */
-function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
+export function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]: () => {
       const iterator = events[Symbol.asyncIterator]();
@@ -129,7 +129,7 @@ function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
 const NAMED: ReadonlySet<string> = new Set(['tool', 'prompt', 'resource']);
 
 const MOST_ID = 64;
-const MOST_NAME = 128;
+export const MOST_NAME = 128;
 const MOST_URI = 256;
 
 function addCaller(fields: Fields, { principal, clientInfo }: Caller): void {
@@ -148,7 +148,7 @@ function addAsked(fields: Fields, { method, params }: Call): void {
 }
 
 /** The name of the target; for a resource the URI without the parts that may contain a secret. */
-function targetName({ kind, name }: Target): string {
+export function targetName({ kind, name }: Target): string {
   if (kind !== 'resource') return bounded(name, MOST_NAME);
   return bounded(name.replace(/[?#].*$/s, '').replace(/^([a-z][a-z\d+.-]*:\/\/)[^/@]*@/i, '$1'), MOST_URI);
 }
@@ -160,8 +160,8 @@ function addFailure(fields: Fields, error: unknown): void {
 }
 
 /** Milliseconds with one decimal. */
-const elapsed = (began: number): number => Math.round((performance.now() - began) * 10) / 10;
+export const elapsed = (began: number): number => Math.round((performance.now() - began) * 10) / 10;
 
-function bounded<T extends string | number>(value: T, most: number): T | string {
+export function bounded<T extends string | number>(value: T, most: number): T | string {
   return typeof value === 'string' && value.length > most ? `${value.slice(0, most)}...` : value;
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { McpContext, type McpRoute } from '../core/call.js';
+import { CallSlots } from '../core/call-slots.js';
 import { type Caller, GATEWAY, principalOf } from '../core/caller.js';
-import { CallSlots } from '../core/concurrent-calls.js';
 import { ALL_SERVERS, complete, type Outcome, plainCall } from '../core/gateway.js';
 import { Pipeline } from '../core/pipeline.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';

@@ -1,6 +1,6 @@
 import type { CallContext } from '../core/call.js';
+import type { CallSlots } from '../core/call-slots.js';
 import { GATEWAY } from '../core/caller.js';
-import type { CallSlots } from '../core/concurrent-calls.js';
 import type { Release } from '../core/count-and-byte-limit.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 
@@ -22,7 +22,8 @@ export function callLimits(slots: CallSlots): Interceptor {
   };
 }
 
-function releasing(release: Release, context: CallContext, next: Next): ReturnType<Next> {
+/** Continues a call and calls `release` when the call is over. */
+export function releasing(release: Release, context: CallContext, next: Next): ReturnType<Next> {
   let result: ReturnType<Next>;
   try {
     result = next(context);

@@ -58,6 +58,61 @@ describe('the check of a URL', () => {
   });
 });
 
+describe('hosts and networks of the operator', () => {
+  const rules = new Egress({
+    allowPrivate: false,
+    ports: [],
+    allow: ['login.corp.internal', '*.hooks.internal', '10.20.0.0/16', 'fd12::/32', '169.254.169.254'],
+    deny: ['evil.example', '*.bad.example', '10.20.3.0/24', '93.184.216.0/24'],
+  });
+
+  it('S11: allow private places, and nothing beside them', () => {
+    for (const url of [
+      'https://login.corp.internal/',
+      'https://LOGIN.corp.internal./',
+      'https://a.hooks.internal/',
+      'https://10.20.1.1/',
+      'https://[::ffff:10.20.1.1]/',
+      'https://[fd12::1]/',
+    ])
+      rules.checkUrl(url);
+    for (const url of [
+      'https://corp.internal/',
+      'https://hooks.internal/',
+      'https://xhooks.internal/',
+      'https://10.21.0.1/',
+      'https://[fd13::1]/',
+      'https://169.254.169.254/',
+    ])
+      expect(() => rules.checkUrl(url), url).toThrow(EgressRefused);
+  });
+
+  it('S11: refuse denied places, even if private addresses are allowed', () => {
+    const wide = new Egress({ allowPrivate: true, ports: [], deny: ['evil.example', '*.bad.example', '10.20.3.0/24'] });
+    for (const url of ['https://evil.example/', 'https://x.bad.example./', 'https://10.20.3.9/']) {
+      expect(() => wide.checkUrl(url), url).toThrow(EgressRefused);
+      expect(() => rules.checkUrl(url), url).toThrow(EgressRefused);
+    }
+    expect(rules.allows('93.184.216.34', 'any.example')).toBe(false);
+  });
+
+  it('S11: decide about the addresses of a name when it is dialled', () => {
+    expect(rules.allows('10.9.9.9', 'login.corp.internal')).toBe(true);
+    expect(rules.allows('10.9.9.9', 'other.example')).toBe(false);
+    expect(rules.allows('10.20.3.1', 'login.corp.internal')).toBe(false);
+    expect(rules.allows('169.254.169.254', 'login.corp.internal')).toBe(false);
+  });
+
+  it('S9: need https unless the place is private and allowed', () => {
+    rules.checkSecureUrl('http://login.corp.internal/');
+    rules.checkSecureUrl('http://10.20.1.1/');
+    expect(() => rules.checkSecureUrl('http://example.com/')).toThrow(/https/);
+    expect(() => open.checkSecureUrl('http://example.com/')).toThrow(/https/);
+    open.checkSecureUrl('http://127.0.0.1:9/');
+    open.checkSecureUrl('http://agent:9/');
+  });
+});
+
 describe('dialled addresses', () => {
   let server: Server;
   let port = 0;
@@ -134,7 +189,7 @@ describe('dialled addresses', () => {
     'LOCALHOST',
   ];
 
-  it('reach the listener in none of 28 notations', async () => {
+  it('S11: reach the listener in none of 28 notations', async () => {
     expect(SPELLINGS).toHaveLength(28);
     const client = guarded();
     reached = 0;
@@ -151,7 +206,7 @@ describe('dialled addresses', () => {
     expect(reached).toBe(0);
   });
 
-  it('are the checked ones, even if the name resolves differently later', async () => {
+  it('S11: are the checked ones, even if the name resolves differently later', async () => {
     const answers: LookupAddress[][] = [
       [{ address: '93.184.216.34', family: 4 }],
       [{ address: '127.0.0.1', family: 4 }],

@@ -4,17 +4,17 @@ import { StateError } from './errors.js';
 export const START = '0';
 
 export interface AppendOptions {
-  /** The stream keeps its newest `maxLen` events … */
+  /** Maximum number of events that the stream keeps. Older events are trimmed. */
   maxLen: number;
-  /** … and no more than this many bytes of them (the newest is always kept). */
+  /** Maximum number of bytes that the stream keeps. The newest event is always kept. */
   maxBytes?: number;
-  /** The stream ends this long after its last event. */
+  /** The stream expires this long after its last event. */
   ttlMs: number;
-  /** Refuse with `fenced` unless this lease is still held under this fence. Both names are of one shard (`shardOf`). */
+  /** Throws `fenced` unless the lease is still held under this fence. Stream and lease share a shard (`shardOf`). */
   fence?: { key: string; fence: number };
   /**
-   * Makes a retry safe: if the last event of the stream was appended with the same mark, its id is returned and nothing
-   * is added. For a sole writer that got no answer.
+   * Makes a retry safe: if the last event of the stream has the same mark, the append returns the id of that event and
+   * adds nothing. For a stream with one writer, after an append without an answer.
    */
   mark?: string;
 }
@@ -60,13 +60,13 @@ export interface Bus {
   holder(key: string): Promise<{ owner: string; fence: number } | undefined>;
 
   /**
-   * The names whose leases `<group>:<name>` are held, each by its own name, with the milliseconds each has left: one
-   * statement however many there are. The caller is one of them; an engine that cannot list its leases keeps a list
-   * by these calls. 0 as `ttlMs` takes the caller off that list.
+   * The names whose leases `<group>:<name>` are held by an owner of the same name, with the remaining milliseconds of
+   * each lease. Takes one statement for any number of names. The caller is a member. An engine that cannot list its
+   * leases builds a list from these calls; a `ttlMs` of 0 removes the caller from that list.
    */
   members(group: string, self: string, ttlMs: number): Promise<Map<string, number>>;
 
-  /** Adds to a counter that starts at 0 and ends `ttlMs` after its first addition. Returns the new value. */
+  /** Adds to a counter that starts at 0 and expires `ttlMs` after its first addition. Returns the new value. */
   incr(key: string, n: number, ttlMs: number): Promise<number>;
 
   /** Resolves when the engine answers. */
@@ -89,14 +89,14 @@ export function parseId(id: string): EventId | undefined {
 }
 
 /**
- * The part of a name that decides where an engine of several nodes keeps it: the part in braces at its beginning, or the
- * whole name. What one operation looks at is of one shard.
+ * The part of a name by which an engine with several nodes selects the node: the part in braces at the start of the
+ * name, or the whole name. All names of one operation must have the same shard.
  */
 export function shardOf(name: string): string {
   return /^\{([^{}]+)\}/.exec(name)?.[1] ?? name;
 }
 
-/** A number below `count` that is the same for a name in every process: FNV-1a over its UTF-16 units. */
+/** Maps a name to a number below `count`, the same in every process: FNV-1a over the UTF-16 units of the name. */
 export function bucketOf(name: string, count: number): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);

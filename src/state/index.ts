@@ -4,19 +4,28 @@ import type { Bus } from './bus.js';
 import { monotonicMs } from './clock.js';
 import { Counters } from './counters.js';
 import type { Db } from './db.js';
+import { Envelope } from './envelope.js';
 import { StateError } from './errors.js';
 import { ConfiguredKeyring, FileKeyring, type Keyring, type KeySetting } from './keyring.js';
 import { openDb } from './open-db.js';
 import { SqlBus } from './sql-bus.js';
 import { AgentPushes } from './stores/agent-pushes.js';
 import { AgentTasks } from './stores/agent-tasks.js';
+import { ApiKeys } from './stores/api-keys.js';
 import { Audit, type AuditOptions } from './stores/audit.js';
+import { OAuthRecords } from './stores/oauth-records.js';
+import { OAuthRevocations } from './stores/oauth-revocations.js';
+import { OAuthUsers } from './stores/oauth-users.js';
 import { Outbox } from './stores/outbox.js';
 import { ParkedCalls } from './stores/parked.js';
+import { Pins } from './stores/pins.js';
 import { Registry } from './stores/registry.js';
 import { Sessions } from './stores/sessions.js';
 import { SpentApprovals } from './stores/spent-approvals.js';
 import { Tasks } from './stores/tasks.js';
+import { UpstreamClients } from './stores/upstream-clients.js';
+import { UpstreamLogins } from './stores/upstream-logins.js';
+import { VaultRows } from './stores/vault.js';
 import { Verdicts } from './stores/verdicts.js';
 import { Sweeper } from './sweeper.js';
 
@@ -28,14 +37,32 @@ export { newId } from './ids.js';
 export { FileKeyring, type Key, type Keyring, type KeySetting } from './keyring.js';
 export { type AgentPush, AgentPushes } from './stores/agent-pushes.js';
 export { type AgentTask, type AgentTaskKey, AgentTasks } from './stores/agent-tasks.js';
-export { Audit, type AuditRecord, type Verification } from './stores/audit.js';
+export { type ApiKey, ApiKeys, type StoredApiKey } from './stores/api-keys.js';
+export { Audit, type StoredAuditRecord } from './stores/audit.js';
+export type { AuditRange } from './stores/audit-rows.js';
+export type { SignedPlace } from './stores/audit-signatures.js';
+export type { Verification } from './stores/audit-verifier.js';
 export { type Change, type Document, Documents, type NewDocument } from './stores/documents.js';
+export { type OAuthRecord, OAuthRecords, type StoredOAuthRecord } from './stores/oauth-records.js';
+export { OAuthRevocations, type Revocation } from './stores/oauth-revocations.js';
+export { type OAuthUser, OAuthUsers } from './stores/oauth-users.js';
 export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox } from './stores/outbox.js';
 export { ParkedCalls } from './stores/parked.js';
+export { type PinDetail, Pins } from './stores/pins.js';
 export { type Entry, Registry } from './stores/registry.js';
 export { Sessions } from './stores/sessions.js';
 export { SpentApprovals } from './stores/spent-approvals.js';
 export { Tasks } from './stores/tasks.js';
+export { type UpstreamClientKey, UpstreamClients } from './stores/upstream-clients.js';
+export { UpstreamLogins } from './stores/upstream-logins.js';
+export {
+  type NewStatus,
+  type VaultEntry,
+  type VaultKey,
+  type VaultRow,
+  VaultRows,
+  type VaultState,
+} from './stores/vault.js';
 export { type Verdict, Verdicts } from './stores/verdicts.js';
 
 export interface StateOptions {
@@ -81,6 +108,7 @@ export interface State {
   readonly keyring: Keyring;
   readonly verdicts: Verdicts;
   readonly registry: Registry;
+  readonly pins: Pins;
   readonly sessions: Sessions;
   readonly parked: ParkedCalls;
   readonly tasks: Tasks;
@@ -88,7 +116,14 @@ export interface State {
   readonly outbox: Outbox;
   readonly agentTasks: AgentTasks;
   readonly agentPushes: AgentPushes;
+  readonly apiKeys: ApiKeys;
   readonly audit: Audit;
+  readonly oauthRecords: OAuthRecords;
+  readonly oauthRevocations: OAuthRevocations;
+  readonly oauthUsers: OAuthUsers;
+  readonly vault: VaultRows;
+  readonly upstreamLogins: UpstreamLogins;
+  readonly upstreamClients: UpstreamClients;
   /** Queries the database and the bus; their own timeouts apply. */
   health(): Promise<Health>;
   close(): Promise<void>;
@@ -98,6 +133,8 @@ const KEYRING_FILE = 'keyring.json';
 /** Polling interval for writes of other processes that share the data folder. */
 const EMBEDDED_POLL_MS = 500;
 const SWEEP_MS = 60_000;
+/** Interval at which each replica names the heads of the audit chains of the others. */
+const CHECKPOINT_MS = 60_000;
 /** Short timeouts, so that a lease can be renewed in several attempts before it expires. */
 const LEASE_CONNECTIONS = { max: 2, connectTimeoutMs: 1_000, queryTimeoutMs: 1_000, clock: false };
 
@@ -177,9 +214,11 @@ function otherProcessWrote(db: Db): () => Promise<boolean> {
 function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): State {
   const { pollMs, retention = {}, sweepMs = SWEEP_MS, log } = options;
   const { auditMs, deadDeliveriesMs } = retention;
+  const envelope = new Envelope(keyring);
   const stores = {
     verdicts: new Verdicts(db),
-    registry: new Registry(db, bus, pollMs === undefined ? {} : { pollMs }),
+    registry: new Registry(db, bus, { envelope, log, ...(pollMs !== undefined && { pollMs }) }),
+    pins: new Pins(db, bus, pollMs === undefined ? {} : { pollMs }),
     sessions: new Sessions(db),
     parked: new ParkedCalls(db),
     tasks: new Tasks(db),
@@ -187,10 +226,25 @@ function assemble(db: Db, bus: Bus, keyring: Keyring, options: StateOptions): St
     outbox: new Outbox(db, deadDeliveriesMs === undefined ? {} : { keepDeadMs: deadDeliveriesMs }),
     agentTasks: new AgentTasks(db),
     agentPushes: new AgentPushes(db),
-    audit: new Audit(db, { ...options.audit, ...(auditMs !== undefined && { keepMs: auditMs }) }),
+    oauthRecords: new OAuthRecords(db),
+    oauthRevocations: new OAuthRevocations(db),
+    oauthUsers: new OAuthUsers(db),
+    apiKeys: new ApiKeys(db),
+    audit: new Audit(db, keyring, {
+      checkpointMs: CHECKPOINT_MS,
+      ...options.audit,
+      ...(auditMs !== undefined && { keepMs: auditMs }),
+    }),
+    vault: new VaultRows(db, envelope),
+    upstreamLogins: new UpstreamLogins(db, envelope),
+    upstreamClients: new UpstreamClients(db, envelope),
   };
   const { sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit } = stores;
-  const expiring = [sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit];
+  const { oauthRecords, oauthRevocations, vault, upstreamLogins } = stores;
+  const expiring = [
+    ...[sessions, parked, tasks, spentApprovals, agentTasks, verdicts, outbox, audit],
+    ...[oauthRecords, oauthRevocations, vault, upstreamLogins],
+  ];
   const all = bus instanceof SqlBus ? [...expiring, ...bus.expiring] : expiring;
   const sweeper = sweepMs > 0 ? new Sweeper({ bus, stores: all, everyMs: sweepMs, log }) : undefined;
 

@@ -109,6 +109,86 @@ export const steps: readonly Step[] = [
       'CREATE INDEX spent_approvals_expires ON spent_approvals (expires_at)',
     ],
   },
+  {
+    v: 5,
+    statements: [
+      `CREATE TABLE api_keys (
+        id TEXT PRIMARY KEY, name TEXT NOT NULL, tenant TEXT, scope TEXT NOT NULL, digest TEXT NOT NULL,
+        keyed_by TEXT NOT NULL, created_at BIGINT NOT NULL, expires_at BIGINT, last_used_at BIGINT, revoked_at BIGINT)`,
+      'CREATE INDEX api_keys_name ON api_keys (name)',
+    ],
+  },
+  {
+    v: 6,
+    statements: [
+      // The records of the built-in authorization server: sessions, grants, codes, refresh tokens, registered clients.
+      `CREATE TABLE oauth_records (
+        model TEXT NOT NULL, id TEXT NOT NULL, sealed TEXT NOT NULL, grant_id TEXT, uid TEXT, account TEXT,
+        created_at BIGINT NOT NULL, consumed_at BIGINT, expires_at BIGINT NOT NULL, PRIMARY KEY (model, id))`,
+      'CREATE INDEX oauth_records_expires ON oauth_records (expires_at)',
+      'CREATE INDEX oauth_records_grant ON oauth_records (grant_id) WHERE grant_id IS NOT NULL',
+      'CREATE INDEX oauth_records_uid ON oauth_records (model, uid) WHERE uid IS NOT NULL',
+      'CREATE INDEX oauth_records_account ON oauth_records (account, model, created_at) WHERE account IS NOT NULL',
+      `CREATE TABLE oauth_users (
+        id TEXT PRIMARY KEY, issuer TEXT, name TEXT NOT NULL, password TEXT, roles TEXT NOT NULL, tenant TEXT,
+        created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, signed_in_at BIGINT)`,
+      // Access tokens that were revoked before they expire. `seq` follows the order of the commits.
+      `CREATE TABLE oauth_revocations (
+        id TEXT PRIMARY KEY, seq BIGINT NOT NULL, revoked_at BIGINT NOT NULL, expires_at BIGINT NOT NULL)`,
+      'CREATE INDEX oauth_revocations_seq ON oauth_revocations (seq)',
+      'CREATE INDEX oauth_revocations_expires ON oauth_revocations (expires_at)',
+    ],
+  },
+  {
+    v: 7,
+    statements: [
+      `CREATE TABLE pins (
+        server TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL,
+        hash TEXT NOT NULL, body TEXT NOT NULL, definition TEXT NOT NULL, earlier TEXT NOT NULL,
+        seen_hash TEXT, seen_body TEXT, seen_definition TEXT, reason TEXT NOT NULL, flags TEXT NOT NULL,
+        first_at BIGINT NOT NULL, changed_at BIGINT, approved_at BIGINT, rev BIGINT NOT NULL,
+        PRIMARY KEY (server, kind, name))`,
+      'CREATE INDEX pins_rev ON pins (rev)',
+    ],
+  },
+  {
+    v: 8,
+    statements: [
+      // The signed newest record of each chain. `at` is the time of its newest record that is not a checkpoint.
+      `CREATE TABLE audit_heads (
+        chain TEXT PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL, at BIGINT NOT NULL,
+        key TEXT NOT NULL, mac TEXT NOT NULL)`,
+      'CREATE INDEX audit_heads_at ON audit_heads (at)',
+      'ALTER TABLE audit_trimmed ADD COLUMN key TEXT',
+      'ALTER TABLE audit_trimmed ADD COLUMN mac TEXT',
+      'ALTER TABLE audit_anchors ADD COLUMN key TEXT',
+      'ALTER TABLE audit_anchors ADD COLUMN mac TEXT',
+    ],
+  },
+  {
+    v: 9,
+    statements: [
+      `CREATE TABLE vault (
+        id TEXT PRIMARY KEY, caller TEXT NOT NULL, issuer TEXT NOT NULL, resource TEXT NOT NULL, upstream TEXT NOT NULL,
+        variant TEXT NOT NULL, secret TEXT NOT NULL, state TEXT NOT NULL, reason TEXT, since BIGINT NOT NULL, expires_at BIGINT,
+        retry_at BIGINT, attempts BIGINT NOT NULL, rev BIGINT NOT NULL, created_at BIGINT NOT NULL,
+        updated_at BIGINT NOT NULL, purge_at BIGINT NOT NULL)`,
+      'CREATE INDEX vault_caller ON vault (caller, upstream)',
+      'CREATE INDEX vault_purge ON vault (purge_at)',
+    ],
+  },
+  {
+    v: 10,
+    statements: [
+      `CREATE TABLE upstream_logins (
+        id TEXT PRIMARY KEY, owner TEXT NOT NULL, secret TEXT NOT NULL, expires_at BIGINT NOT NULL)`,
+      'CREATE INDEX upstream_logins_owner ON upstream_logins (owner, expires_at)',
+      'CREATE INDEX upstream_logins_expires ON upstream_logins (expires_at)',
+      `CREATE TABLE upstream_clients (
+        id TEXT PRIMARY KEY, issuer TEXT NOT NULL, upstream TEXT NOT NULL, secret TEXT NOT NULL,
+        created_at BIGINT NOT NULL)`,
+    ],
+  },
 ];
 
 export interface MigrateOptions {

@@ -17,21 +17,21 @@ import { newId } from './ids.js';
 import type { Expiring } from './sweeper.js';
 import { Wakeups } from './wakeups.js';
 
-/** How a change of a stream reaches the processes where somebody waits for it. */
+/** Sends hints about changed streams to the processes that have listeners for them. */
 export interface Hints {
   send(name: string): void;
   listen(wakeups: Wakeups): void;
-  /** A channel became needed. */
+  /** Called when a further channel is needed. */
   update(): void;
   close(): Promise<void>;
 }
 
 export interface SqlBusOptions {
   pollMs?: number;
-  /** Connections of the leases alone: a renewal must not wait for whatever else the database is asked. */
+  /** Connections only for leases, because a renewal must not wait for other queries. */
   leases?: Db;
   hints?: Hints;
-  /** Counters kept elsewhere than in the table. */
+  /** Counters to use instead of the table. */
   counters?: Counters;
   /** See `Wakeups`. */
   changed?: () => Promise<boolean>;
@@ -53,14 +53,17 @@ interface StreamRow extends Row {
   mark: string;
 }
 
-/** Fences start at the time of making, so that a lease whose row was swept never hands out an old fence again. */
+/**
+ * How long the row of an expired lease is kept. The first fence of a new row is the current time, so a lease whose row
+ * was removed never gets an old fence again.
+ */
 const LEASE_KEPT_MS = 24 * 3_600_000;
 
-/** Removed by one statement: a stream may have a thousand events. */
+/** Maximum number of streams that one statement removes: small, because a stream may have a thousand events. */
 const SWEPT_STREAMS = 100;
 const SWEPT_ROWS = 2_000;
 
-/** The Bus in SQL: the embedded one on SQLite, and the cluster's without Redis on PostgreSQL. */
+/** The Bus in SQL: the embedded Bus on SQLite, and the Bus of a cluster without Redis on PostgreSQL. */
 export class SqlBus implements Bus {
   readonly #db: Db;
   readonly #leases: Db;
@@ -101,11 +104,11 @@ export class SqlBus implements Bus {
     if (fence && this.#sql.holdLease) list.unshift([this.#sql.holdLease, [fence.key]]);
     try {
       const row = (await this.#db.tx(list)).at(-1)?.[0] as StreamRow | undefined;
-      // Nothing carries our mark: the fence stood in the way.
+      // The stream does not have our mark, so the fence check refused the append.
       if (row?.mark !== mark) throw fenced(stream, key ?? '');
       return formatId({ epoch: row.epoch, seq: row.last });
     } finally {
-      // Even after an error: no answer does not mean that nothing happened.
+      // Also after an error, because an append without an answer may have succeeded.
       this.#wakeups.fire(stream);
       this.#hints?.send(stream);
     }
@@ -186,7 +189,7 @@ export class SqlBus implements Bus {
     await Promise.all([...new Set([this.#db, this.#leases])].map((db) => db.q('SELECT 1 AS one')));
   }
 
-  /** What ends by itself, for whoever removes it. */
+  /** The expiring rows of the bus, for the sweeper. */
   get expiring(): Expiring[] {
     const count = async (sql: string, params: readonly Value[]): Promise<number> =>
       (await this.#db.q(sql, params)).length;
@@ -197,7 +200,7 @@ export class SqlBus implements Bus {
     ];
   }
 
-  /** Returns 1 where more may be left. */
+  /** Returns 1 if more expired rows may be left, otherwise 0. */
   async #sweepStreams(): Promise<number> {
     const [events, streams] = await this.#db.tx([
       [this.#sql.sweepEvents, []],
@@ -220,12 +223,13 @@ export class SqlBus implements Bus {
   }
 }
 
-// Only where the stream's newest mark is ours: an append that was refused, or already made, adds nothing.
+// Inserts only if the newest mark of the stream is ours. A refused append, or one already made, inserts nothing.
 const INSERT_EVENT = `INSERT INTO stream_events (stream, epoch, seq, bytes, data)
   SELECT stream, epoch, last, bytes, CAST($2 AS TEXT) FROM streams WHERE stream = $1 AND mark = $3
   ON CONFLICT (stream, epoch, seq) DO NOTHING`;
 
-// The first event after which both bounds are kept; `bytes` counts from the stream's beginning. The newest stays.
+// The last event to trim: the events after it are within both bounds. `bytes` counts from the start of the stream. The
+// newest event stays.
 const cut = (column: string): string => `COALESCE((SELECT e.${column} FROM stream_events e
   WHERE e.stream = streams.stream AND e.epoch = streams.epoch AND e.seq > streams.trimmed AND e.seq < streams.last
     AND ((e.seq >= streams.last - CAST($2 AS BIGINT) AND e.bytes >= streams.bytes - CAST($3 AS BIGINT))
@@ -241,8 +245,8 @@ const TRIM = `DELETE FROM stream_events WHERE stream = $1 AND (epoch, seq) <=
 const FIND = 'SELECT epoch, last, mark FROM streams WHERE stream = $1';
 
 /**
- * What ends at `expires_at` began at `expires_at - ttl`. If that lies in the future it began before the machine started
- * its monotonic clock anew, and is over.
+ * The condition that a row has not expired. Its lifetime started at `expires_at - ttl`. A start in the future means
+ * that the machine has restarted its monotonic clock since, so the row has expired.
  */
 function alive(dialect: Db['dialect'], table: 'leases' | 'streams' | 'counters'): string {
   const now = engineClock(dialect);
@@ -254,7 +258,7 @@ function statements(dialect: Db['dialect']) {
   const live = alive(dialect, 'leases');
   const fresh = alive(dialect, 'counters');
   const open = alive(dialect, 'streams');
-  // Read once for the whole statement, so that an index can be used; a clock that is read for each row cannot.
+  // Reads the clock once per statement. With a clock that is read for each row, the engine cannot use an index.
   const now = `(SELECT ${clock})`;
   const over = `(expires_at <= ${now}${dialect === 'sqlite' ? ` OR expires_at - ttl > ${now}` : ''})`;
   const ended = `SELECT stream FROM streams WHERE ${over} ORDER BY expires_at LIMIT ${SWEPT_STREAMS}`;
@@ -278,7 +282,7 @@ function statements(dialect: Db['dialect']) {
         mark = excluded.mark, ttl = excluded.ttl, expires_at = excluded.expires_at
       WHERE streams.mark <> excluded.mark OR NOT ${open}`,
 
-    // One statement, so that what is compared and what is read are of one moment.
+    // One statement, so that the bounds and the events are from the same snapshot.
     read: `SELECT streams.epoch, streams.last, streams.trimmed, e.seq, e.data FROM streams
       LEFT JOIN stream_events e ON e.stream = streams.stream AND e.epoch = streams.epoch
         AND e.seq > CAST($2 AS BIGINT) AND e.seq > streams.trimmed
@@ -286,7 +290,7 @@ function statements(dialect: Db['dialect']) {
 
     sweepEvents: `DELETE FROM stream_events WHERE (stream, epoch, seq) IN (SELECT e.stream, e.epoch, e.seq
       FROM stream_events e WHERE e.stream IN (${ended}) LIMIT ${SWEPT_ROWS}) RETURNING seq`,
-    // A stream that was begun anew meanwhile is not ended any more.
+    // Skips a stream that an append has started again meanwhile.
     sweepStreams: `DELETE FROM streams WHERE NOT ${open} AND stream IN (${ended})
       AND NOT EXISTS (SELECT 1 FROM stream_events e WHERE e.stream = streams.stream) RETURNING stream`,
 
@@ -306,7 +310,7 @@ function statements(dialect: Db['dialect']) {
 
     holder: `SELECT owner, fence FROM leases WHERE key = $1 AND ${live}`,
 
-    // The table holds the leases of a day, each replica's among them: a scan of it is cheaper than one more index.
+    // The table holds the leases of one day, including those of replicas. A scan is cheaper than a further index.
     members: `SELECT owner, expires_at - ${clock} AS rest FROM leases
       WHERE key LIKE $1 AND key = CAST($2 AS TEXT) || owner AND ${live}`,
 

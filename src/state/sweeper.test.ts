@@ -166,7 +166,7 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
     expect(records).toHaveLength(35);
     const cutoff = records[24]!.at;
     // Later, when the first 25 are past their retention.
-    const later = new Audit(a.db, { keepMs: HOUR });
+    const later = new Audit(a.db, a.keyring, { keepMs: HOUR });
     while ((await later.sweep(cutoff + HOUR)) > 0);
     expect((await a.audit.list({ limit: 100 })).every(({ at }) => at > cutoff)).toBe(true);
     expect(await a.audit.verify()).toMatchObject({ ok: true });
@@ -203,7 +203,11 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
       });
       const stores = [
         ...[new Sessions(noted), new ParkedCalls(noted), new Tasks(noted), new AgentTasks(noted), new Verdicts(noted)],
-        ...[new Outbox(noted, { keepDeadMs: 0 }), new Audit(noted, { keepMs: 0 }), ...new SqlBus(noted).expiring],
+        ...[
+          new Outbox(noted, { keepDeadMs: 0 }),
+          new Audit(noted, a.keyring, { keepMs: 0 }),
+          ...new SqlBus(noted).expiring,
+        ],
       ];
       for (const store of stores) await store.sweep();
       expect(made.length).toBeGreaterThan(stores.length);
@@ -214,8 +218,8 @@ describe.each(ENGINES)('expiry on %s', (engine) => {
           [`EXPLAIN ${sql}`, params],
         ]);
         const lines = plan!.map((row) => String(row['QUERY PLAN']));
-        // The table of anchors is small: one row per started process.
-        const whole = lines.filter((line) => line.includes('Seq Scan') && !line.includes('audit_anchors'));
+        // The tables of signatures are small: one row per started process.
+        const whole = lines.filter((line) => line.includes('Seq Scan') && !/audit_(anchors|heads|trimmed)/.test(line));
         expect(whole, sql).toEqual([]);
       }
     });

@@ -23,7 +23,7 @@ const LEASE_MS = 30_000;
 /** Minimum pause after each statement. The pause is as long as the statement took if that is longer. */
 const PAUSE_MS = 5;
 
-/** Removes expired rows in small batches until none are left. One replica of the cluster does it. */
+/** Removes expired rows in small batches until none are left. One replica of the cluster does this at a time. */
 export class Sweeper {
   readonly #options: SweeperOptions;
   readonly #self = newId();

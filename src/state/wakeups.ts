@@ -1,38 +1,38 @@
 import { bucketOf } from './bus.js';
 
-/** Streams asked about in one query. */
+/** Maximum number of streams in one query. */
 const CHUNK = 100;
-/** Names are spread over so many channels: a process listens to those of the names somebody waits for there. */
+/** Number of channels that share all names. A process listens only to the channels of names with local listeners. */
 const CHANNELS = 1_024;
 
 export const channelOf = (name: string): number => bucketOf(name, CHANNELS);
 
 interface Waiting {
-  /** Those that wait for a stream: its newest id is compared as well. */
+  /** Listeners for a stream. The poll also compares the newest id of the stream. */
   readonly stream: Set<() => void>;
-  /** Those that wait for hints alone: there is nothing to compare. */
+  /** Listeners for hints only. A topic has no newest id to compare. */
   readonly hint: Set<() => void>;
   seen: string | undefined;
 }
 
 export interface WakeupsOptions {
-  /** The newest id of each of these streams. */
+  /** Returns the newest id of each of these streams. */
   tails(streams: readonly string[]): Promise<Map<string, string>>;
-  /** A cheap look whether anything at all has changed; the streams are asked only if so. */
+  /** A cheap check for any change in the engine. The poll reads the newest ids only if this returns true. */
   changed?(): Promise<boolean>;
-  /** Somebody waits for a name of a channel that was not needed before. */
+  /** Called when a channel gets its first name with a listener. */
   needed?(): void;
   pollMs: number;
 }
 
 /**
- * Which functions wait for which stream or topic. Hints arrive through `fire`; because a hint may be lost with a
- * connection, the newest ids are compared every `pollMs` as well. Nothing runs while nothing is waited for.
+ * The listeners of streams and topics. Hints arrive through `fire`. Because a hint may be lost with a connection, a
+ * poll also compares the newest ids of the streams every `pollMs`. Without listeners for streams, no poll runs.
  */
 export class Wakeups {
   readonly #options: WakeupsOptions;
   readonly #waiting = new Map<string, Waiting>();
-  /** How many names are waited for in each channel. */
+  /** The number of names with listeners in each channel. */
   readonly #channels = new Map<number, number>();
   #streams = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -62,7 +62,7 @@ export class Wakeups {
       this.#waiting.set(name, entry);
       this.#count(name, 1);
     }
-    // A function of its own, so that the same one given twice is called twice and removed once.
+    // A new function for each call, so that a listener added twice is called twice and removed one at a time.
     const own = (): void => fn();
     const { [kind]: fns, stream, hint } = entry;
     fns.add(own);
@@ -81,12 +81,12 @@ export class Wakeups {
     if (names === 1 && by === 1) this.#options.needed?.();
   }
 
-  /** The channels of all names that are waited for. */
+  /** The channels of all names with listeners. */
   channels(): ReadonlySet<number> {
     return new Set(this.#channels.keys());
   }
 
-  /** By the name of a stream, or of a topic. */
+  /** Calls the listeners of a stream or topic. */
   fire(name: string): void {
     const entry = this.#waiting.get(name);
     if (!entry) return;
@@ -94,12 +94,12 @@ export class Wakeups {
       try {
         fn();
       } catch {
-        // One listener's fault is not the others'.
+        // An error of one listener must not affect the others.
       }
     }
   }
 
-  /** Hints of these channels may have been missed. */
+  /** Calls all listeners of these channels, because hints may have been lost. */
   fireChannels(channels: ReadonlySet<number>): void {
     for (const name of [...this.#waiting.keys()]) if (channels.has(channelOf(name))) this.fire(name);
   }
@@ -127,7 +127,7 @@ export class Wakeups {
         }
       }
     } catch {
-      // The engine is away: the next round asks again.
+      // The engine is away: the next poll tries again.
     } finally {
       this.#polling = false;
     }
@@ -138,11 +138,11 @@ export interface ChannelsOptions {
   readonly wakeups: Wakeups;
   listen(channels: readonly number[]): Promise<unknown>;
   unlisten(channels: readonly number[]): Promise<unknown>;
-  /** The connection could not be used. */
+  /** Called when a command on the connection failed. */
   failed(): void;
 }
 
-/** The channels one connection listens to, kept at those that are needed. */
+/** Keeps one connection listening to the needed channels. */
 export class ListenedChannels {
   readonly #options: ChannelsOptions;
   readonly #listened = new Set<number>();
@@ -153,7 +153,7 @@ export class ListenedChannels {
     this.#options = options;
   }
 
-  /** Listens to channels that became needed. With `trim`, channels that are not needed any more are left. */
+  /** Listens to newly needed channels. With `trim`, also stops listening to channels that are no longer needed. */
   async update({ trim = false } = {}): Promise<void> {
     this.#again = true;
     if (this.#updating) return;
@@ -177,7 +177,7 @@ export class ListenedChannels {
     if (added.size > 0) {
       await listen([...added]);
       for (const channel of added) this.#listened.add(channel);
-      // What was sent while nothing listened.
+      // Hints sent before this connection listened may be lost.
       wakeups.fireChannels(added);
     }
     const left = trim ? [...this.#listened].filter((channel) => !needed.has(channel)) : [];

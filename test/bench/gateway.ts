@@ -3,17 +3,18 @@
  * alternated rounds: the server direct, behind nginx (where it is installed), behind a bare proxy on the same libraries
  * as the gateway (`library-proxy.ts`), and behind the gateway. Every answer is compared byte by byte.
  *
- *   npm run bench [-- --quick] [--json] [--only 'modern → modern 200 B'] [--rounds 9] [--beside OTHER_CHECKOUT]
+ *   npm run bench [-- --quick] [--json] [--only 'modern → modern 200 B'] [--rounds 9] [--beside OTHER_CHECKOUT] [--auth]
  *
  * The process under test has one core; the load generator and the server share the other. CPU per call is that of the
  * process under test (of the server itself in the row "direct"). Added latency is the difference to "direct" within one
- * round, at one connection. `--beside` measures the (built) gateway of another checkout in the same rounds.
+ * round, at one connection. `--auth` measures only the cost of authentication (`authentication.ts`). `--beside` measures the (built) gateway of another checkout in the same rounds.
  */
 import { availableParallelism, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startGateway } from '../support/gateway.js';
+import { AUDITED, measureAuthentication } from './authentication.js';
 import {
   canPin,
   Generator,
@@ -37,12 +38,13 @@ const { values } = parseArgs({
     beside: { type: 'string' },
     only: { type: 'string' },
     rounds: { type: 'string' },
+    auth: { type: 'boolean', default: false },
   },
 });
 
 const TIMES = values.quick
-  ? { rounds: 3, rate: 350, latencyRounds: 3, latency: 250, warm: 10_000, calls: 30_000 }
-  : { rounds: 5, rate: 800, latencyRounds: 9, latency: 300, warm: 20_000, calls: 100_000 };
+  ? { rounds: 3, rate: 350, latencyRounds: 3, latency: 250, warm: 10_000, warmLarge: 1_500, calls: 30_000 }
+  : { rounds: 5, rate: 800, latencyRounds: 9, latency: 300, warm: 20_000, warmLarge: 4_000, calls: 100_000 };
 const ROUNDS = Number(values.rounds ?? TIMES.rounds);
 const WARM_LIMIT = 10_000;
 const CONNECTIONS: Readonly<Record<number, number>> = { 200: 32, 100000: 16, 1000000: 8 };
@@ -233,8 +235,37 @@ function cellsOf(
   return cells;
 }
 
+/** The least share of the rate of open calls that authenticated calls reach. */
+const LEAST_SHARE = 0.85;
+
+async function authentication(generator: Generator): Promise<void> {
+  const found = await measureAuthentication(generator, { ...TIMES, rounds: ROUNDS }, keep);
+  const open = found.get('no auth')!;
+  const rateOf = ({ calls: made, seconds }: Measured): number => made / seconds;
+  for (const [name, figures] of found) {
+    for (const each of figures) count(name, each);
+    const rate = median(figures.map(rateOf));
+    const share = median(figures.map((each, round) => rateOf(each) / rateOf(open[round]!)));
+    const cpu = median(figures.map((each) => each.cpu ?? Number.NaN));
+    console.log(
+      `${name.padEnd(28)} ${fixed(rate, 0).padStart(8)} calls/s ${fixed(cpu, 1).padStart(7)} CPU µs  ${fixed(share, 2)}`,
+    );
+    if (figures !== open && name !== AUDITED)
+      verdict(
+        `calls with ${name}: at least ${LEAST_SHARE * 100} % of the rate of open ones`,
+        `${fixed(share * 100, 0)} %`,
+        share >= LEAST_SHARE,
+      );
+  }
+}
+
 async function main(): Promise<void> {
   const generator = await keep(Generator.start(HELPING));
+  if (values.auth) {
+    await authentication(generator);
+    report({});
+    return;
+  }
   const all = await contenders();
   const peak = new Map<string, number>();
   const watch = ({ name }: Contender, pid: number): void => {
@@ -242,7 +273,6 @@ async function main(): Promise<void> {
     if (rss !== undefined) peak.set(name, Math.max(peak.get(name) ?? 0, rss));
   };
   const rows: Record<string, Record<string, Cell>> = {};
-  const warmed = new Set<string>();
   // Before large results grow the heap.
   if (values.only === undefined) await memory(generator, all.find(({ name }) => name === GATEWAY)!);
   console.log(
@@ -256,13 +286,9 @@ async function main(): Promise<void> {
       const row = `${name} ${SIZE_NAMES[size]}`;
       if (!row.startsWith(values.only ?? '')) continue;
       const jobs =
-        (connections: number, milliseconds: number, ofSize: number = size) =>
-        (contender: Contender): Job => ({ ...contender.job(client, server), size: ofSize, connections, milliseconds });
-      if (!warmed.has(name)) {
-        const job = jobs(CONNECTIONS[SIZES[0]]!, WARM_LIMIT, SIZES[0]);
-        await alternate(generator, all, (contender) => ({ ...job(contender), calls: TIMES.warm }), server, 1);
-        warmed.add(name);
-      }
+        (connections: number, milliseconds: number) =>
+        (contender: Contender): Job => ({ ...contender.job(client, server), size, connections, milliseconds });
+      await alternate(generator, all, warming(jobs, size), server, 1);
       const rates = await alternate(generator, all, jobs(CONNECTIONS[size]!, TIMES.rate), server, ROUNDS, watch);
       const latencies = await alternate(generator, all, jobs(1, TIMES.latency), server, TIMES.latencyRounds, watch);
       const cells = cellsOf(rates, latencies);
@@ -282,6 +308,11 @@ async function main(): Promise<void> {
       `${fixed(most, 0)} MB`,
       most < MOST_RSS,
     );
+  if (values.only === undefined) await authentication(generator);
+  report(rows);
+}
+
+function report(rows: Readonly<Record<string, Record<string, Cell>>>): void {
   console.log(
     `\n${calls} answers compared byte by byte, ${wrong} wrong; the generator itself took ${fixed(median(own), 1)} µs CPU per small call`,
   );
@@ -292,6 +323,18 @@ async function main(): Promise<void> {
   for (const { target, found, reached } of verdicts)
     console.log(`  ${reached ? 'reached    ' : 'NOT REACHED'}  ${target}: ${found}`);
   if (values.json) console.log(JSON.stringify({ rows, verdicts, wrong }));
+}
+
+type Jobs = (connections: number, milliseconds: number) => (contender: Contender) => Job;
+
+/**
+ * Each size needs its own warm-up: the code for large results is compiled, and the heap grows to its working size, only
+ * when large results arrive. Before that a result costs up to twice as much.
+ */
+function warming(jobs: Jobs, size: number): (contender: Contender) => Job {
+  if (size !== SIZES[0]) return jobs(CONNECTIONS[size]!, TIMES.warmLarge);
+  const job = jobs(CONNECTIONS[size]!, WARM_LIMIT);
+  return (contender) => ({ ...job(contender), calls: TIMES.warm });
 }
 
 /** Makes many small calls: the memory of the process must not grow with their number. */

@@ -123,7 +123,8 @@ class Connection {
       if (told.status !== 202) throw new Error(`initialized: ${told.status} ${told.body}`);
     }
     const id = ++lastId;
-    const headers = callHeaders(job.era, job.tool, this.session);
+    const authorization = job.token === undefined ? undefined : `Bearer ${job.token}`;
+    const headers = { ...callHeaders(job.era, job.tool, this.session), authorization };
     const text = httpText(url, 'POST', callText(job.era, job.tool, job.size, id), headers);
     this.request = Buffer.from(text);
     this.requestPlaces = occurrences(this.request, id);

@@ -69,6 +69,8 @@ export interface Job {
   readonly tool: string;
   readonly size: number;
   readonly connections: number;
+  /** Sent as `Authorization: Bearer`. */
+  readonly token?: string;
   /** The duration, or the number of calls. */
   readonly milliseconds?: number;
   readonly calls?: number;

@@ -13,12 +13,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { driveAuth, loginSettings } from './auth-driver.mjs';
 import { drive } from './client-driver.mjs';
 
 const GATEWAY = fileURLToPath(new URL('../../bin/parley.js', import.meta.url));
 const START_TIMEOUT_MS = 15_000;
 
 const suiteUrl = process.argv.at(-1) ?? '';
+const scenario = process.env['MCP_CONFORMANCE_SCENARIO'] ?? '';
+const isAuth = scenario.startsWith('auth/');
+const context = JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}');
 const throughGateway = process.env['PARLEY_CONFORMANCE_DIRECT'] !== '1';
 const gateway = throughGateway ? await startGateway(suiteUrl) : { url: suiteUrl, stop: async () => {}, log: () => '' };
 
@@ -27,14 +31,17 @@ const giveUp = () => void gateway.stop().finally(() => process.exit(1));
 process.on('SIGTERM', giveUp);
 process.stdin.on('end', giveUp).resume();
 
+const given = process.env['MCP_CONFORMANCE_PROTOCOL_VERSION'] ?? '2025-11-25';
 let exitCode = 0;
 try {
-  await drive(process.env['MCP_CONFORMANCE_SCENARIO'] ?? '', {
+  const run = {
     url: gateway.url,
-    specVersion: process.env['MCP_CONFORMANCE_PROTOCOL_VERSION'] ?? '2025-11-25',
+    // The client in front of the gateway must be able to show the link of a sign-in, whatever the server speaks.
+    specVersion: isAuth && given < '2025-11-25' ? '2025-11-25' : given,
     throughGateway,
-    context: JSON.parse(process.env['MCP_CONFORMANCE_CONTEXT'] ?? '{}'),
-  });
+    context,
+  };
+  await (isAuth ? driveAuth(run) : drive(scenario, run));
 } catch (error) {
   console.error(error, `\nGateway log:\n${gateway.log()}`);
   exitCode = 1;
@@ -50,7 +57,13 @@ async function startGateway(upstream) {
   const config = join(directory, 'parley.json');
   await writeFile(
     config,
-    JSON.stringify({ listen, data: join(directory, 'data'), servers: { suite: { url: upstream } } }),
+    JSON.stringify({
+      listen,
+      data: join(directory, 'data'),
+      servers: { suite: { url: upstream, ...(isAuth && { auth: { oauth: loginSettings(scenario, context) } }) } },
+      // The suite's authorization server is on this machine too.
+      ...(isAuth && { egress: { allowPrivate: true } }),
+    }),
   );
   const child = spawn(process.execPath, [GATEWAY, 'serve', '--config', config], { stdio: ['ignore', 'pipe', 'pipe'] });
 

@@ -99,6 +99,32 @@ export async function runClientScenario(options: ClientScenarioOptions): Promise
   });
 }
 
+export interface AuthorizationSuiteOptions {
+  /** The issuer of the authorization server. */
+  url: string;
+  specVersion: SpecVersion;
+  /** Options of the suite, such as a registered client. */
+  args?: readonly string[];
+  /** Gets all output so far: the suite prints the URL that a user has to open. */
+  onOutput?: (output: string) => void;
+  timeoutMs?: number;
+}
+
+/** Runs the scenarios for authorization servers. They build on each other, so all of them run. */
+export async function runAuthorizationSuite(
+  options: AuthorizationSuiteOptions,
+): Promise<SuiteResult & { output: string }> {
+  const { url, specVersion, args: more = [], onOutput, timeoutMs = 60_000 } = options;
+  return withResultDirectory(async (directory) => {
+    const args = ['authorization', '--url', url, '--spec-version', specVersion, '--output-dir', directory, ...more];
+    const { output } = await runSuite(args, timeoutMs, {}, onOutput);
+    const scenarios = [...(await readChecks(directory))].map(([name, checks]) =>
+      scenarioResult(name.replace(/^authorization-server-/, ''), checks),
+    );
+    return { ...total(scenarios), output };
+  });
+}
+
 /** One line for each check that did not succeed. */
 export function describeFailures({ scenarios }: SuiteResult): string {
   return scenarios
@@ -138,7 +164,8 @@ function summarised(output: string): string[] {
 /** The suite writes the checks of each scenario to `<name>-<time>/checks.json`. */
 async function readChecks(directory: string): Promise<Map<string, Check[]>> {
   const checks = new Map<string, Check[]>();
-  for (const entry of await readdir(directory)) {
+  // The name of a scenario may contain a slash, as in `auth/pre-registration`.
+  for (const entry of await readdir(directory, { recursive: true })) {
     const file = join(directory, entry, 'checks.json');
     const name = /^(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$/.exec(entry)?.[1];
     if (name && existsSync(file)) checks.set(name, JSON.parse(await readFile(file, 'utf8')));
@@ -155,19 +182,32 @@ async function withResultDirectory<T>(use: (directory: string) => Promise<T>): P
   }
 }
 
-async function runSuite(args: string[], timeoutMs: number, env: Record<string, string> = {}) {
+type OnOutput = (output: string) => void;
+
+async function runSuite(args: string[], timeoutMs: number, env: Record<string, string> = {}, onOutput?: OnOutput) {
   const { node, entry } = await locateSuite();
-  return run(node, [entry, ...args], timeoutMs, env);
+  return run(node, [entry, ...args], timeoutMs, env, onOutput);
 }
 
-async function run(command: string, args: string[], timeoutMs: number, env: Record<string, string> = {}) {
+async function run(
+  command: string,
+  args: string[],
+  timeoutMs: number,
+  env: Record<string, string> = {},
+  onOutput: OnOutput = () => {},
+) {
   const child = spawn(command, args, {
     cwd: REPOSITORY,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text));
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output += text;
+      onOutput(output);
+    });
+  }
   const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
   const [exitCode, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
   clearTimeout(timer);

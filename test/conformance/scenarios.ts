@@ -62,8 +62,8 @@ export const PREFIXED_SCENARIOS: Record<SpecVersion, number> = {
 
 /**
  * The client scenarios that apply to the gateway's upstream side, with the minimum number of successful checks: some
- * scenarios count one check for every method they see, or for every declared capability. Excluded: `auth/*`, and
- * `sep-2640-*`, which test how a host uses the skills it has loaded, not a gateway.
+ * scenarios count one check for every method they see, or for every declared capability. `auth/*` is in `auth.test.ts`.
+ * Excluded: `sep-2640-*`, which test how a host uses the skills it has loaded, not a gateway.
  */
 export const CLIENT_SCENARIOS: readonly { scenario: string; specVersion: SpecVersion; checks: number }[] = [
   { scenario: 'initialize', specVersion: '2025-06-18', checks: 1 },

@@ -67,7 +67,7 @@ describe('requestState of a parked call', () => {
     });
   const state = (): string => parked.result.requestState;
 
-  test('changed in any place', async () => {
+  test('S20: changed in any place', async () => {
     parked = await alice.call('one__ask', args);
     const before = done().length;
     const answers: Message[] = [];
@@ -80,7 +80,7 @@ describe('requestState of a parked call', () => {
     expect(done().slice(before)).toEqual([]);
   });
 
-  test('of another caller', async () => {
+  test('S20: of another caller', async () => {
     parked = await alice.call('one__ask', args);
     await refusedUnseen(() => retry(bob, state()));
   });
@@ -95,7 +95,7 @@ describe('requestState of a parked call', () => {
     await refusedUnseen(() => retry(alice, state(), { args: other }));
   });
 
-  test('with another tool, the same tool of another server, another method', async () => {
+  test('S20: with another tool, the same tool of another server, another method', async () => {
     parked = await alice.call('one__ask', args);
     await refusedUnseen(() => retry(alice, state(), { name: 'one__ask_two' }));
     await refusedUnseen(() => retry(alice, state(), { name: 'two__ask' }));
@@ -128,7 +128,7 @@ describe('requestState of a parked call', () => {
     await refusedUnseen(() => retry(alice, first, { args: { ...args, rounds: 2 } }));
   });
 
-  test('expired: the server was told, and a late answer reaches nobody', async () => {
+  test('S20: expired: the server was told, and a late answer reaches nobody', async () => {
     const brief = await startWorld({ http: { one: {} }, config: { bridge: { parkTtl: '1s' } } });
     const client = new ModernClient(brief.mcp);
     const late = { key: 'late' };

@@ -476,8 +476,9 @@ describe('A2A', () => {
 });
 
 /**
- * Routes that concern no server and no agent: health and metrics of the process, streams without a request yet, and
- * callbacks, which their URL authenticates. The interceptor must refuse all others.
+ * Routes that concern no server and no agent: health and metrics of the process, streams without a request yet,
+ * callbacks, which their URL authenticates, and pages on which a user signs in with a sealed link.
+ * The interceptor must refuse all others.
  */
 const LOCAL: ReadonlySet<string> = new Set([
   'GET /health',
@@ -489,6 +490,13 @@ const LOCAL: ReadonlySet<string> = new Set([
   'GET /a2a/push/{address}',
   'POST /a2a/push/{address}',
   'GET /.well-known/jwks.json',
+  'GET /connect/{name}',
+  'POST /connect/{name}',
+  'GET /connect/agents/{name}',
+  'POST /connect/agents/{name}',
+  'GET /connect/callback',
+  'GET /connect/return',
+  'GET /connect/client-metadata.json',
   'GET /sse',
   'GET /mcp/sse',
   'GET /mcp/{server}/sse',

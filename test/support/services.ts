@@ -52,6 +52,7 @@ const PACKAGES = {
   'redis-server': 'redis-server',
   tinyproxy: 'tinyproxy-bin',
   pgbouncer: 'pgbouncer',
+  chromium: 'chromium',
 } as const;
 type Program = keyof typeof PACKAGES;
 
@@ -134,6 +135,9 @@ async function install(program: Program, pkg: string, command: string): Promise<
     throw new Error(`${program} is not installed, and "${command}" failed:\n${said}`, { cause: error });
   }
 }
+
+/** The path of Debian's Chromium, for tests of pages in a real browser. */
+export const chromium = (): Promise<string> => need('chromium');
 
 export async function freePort(): Promise<number> {
   const server = createServer();

@@ -219,7 +219,7 @@ export class AgentDispatcher implements AgentGateway {
     const caller: Caller = { ...GATEWAY, principal: ownerOf(owner) };
     const call: AgentCall = {
       ...{ agent: name, operation: 'GetTask', request: { value: { id } } },
-      ...{ dialect: record.dialect, exchange: ownExchange(), nested: true },
+      ...{ dialect: record.dialect, exchange: ownExchange(), nested: true, resumed: true },
     };
     const forward = async (): Promise<AgentAnswer> => {
       await this.applyPosted(caller, agent, record, events);

@@ -9,6 +9,8 @@ import type { Events, Exchange, Passed } from './agent.js';
 export interface AgentCall {
   /** The id that log lines and errors of this request share; the inbound adapter sets it. */
   readonly requestId?: string;
+  /** The network address of the client, if it has one: for the audit trail. */
+  readonly address?: string | undefined;
   /** The id of the client's message, if its binding has one: for the log. */
   readonly id?: Id;
   /** The agent for the request; undefined if the routing agent chooses one (G-4). */
@@ -24,6 +26,8 @@ export interface AgentCall {
    * The gateway makes this call as part of another call of the same caller, which has passed the interceptors already.
    */
   readonly nested?: true;
+  /** The gateway continues work of a caller that is not connected. The caller was admitted when the work began. */
+  readonly resumed?: true;
 }
 
 export type AgentAnswer = {

@@ -14,11 +14,14 @@ import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible }
 import type { Caller } from '../caller.js';
 import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabilities.js';
 import type { Missing } from '../gateway.js';
+import type { PinKind } from '../pinning/definition.js';
+import type { PinMode, Pinning } from '../pinning/pinning.js';
 import type { Upstream } from '../upstream.js';
 import { ALL_SERVERS, type View } from '../view.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
 import type { Item } from './listing.js';
 import { Naming, type NamingOptions } from './names.js';
+import { PersonalServers, SIGN_IN_TOOL } from './personal-servers.js';
 import { CatalogServer, type KnownOffer, type Part } from './server.js';
 import { ALL_TOOLS, type ToolRules } from './tool-rules.js';
 
@@ -30,14 +33,19 @@ export interface CatalogOptions {
   readonly patience: number;
   /** Which capabilities of callers are declared to servers. */
   readonly bridge: BridgeSwitches;
+  /** The pinned definitions; without it definitions are not compared. */
+  readonly pinning?: Pick<Pinning, 'forServer'>;
   readonly log: Log;
 }
 
-type ChangeListener = (kind: ListKind, server: string, set: CapabilitySet | undefined) => void;
+/** `owner` is the key of the only principal that the change concerns. */
+type ChangeListener = (kind: ListKind, server: string, set: CapabilitySet | undefined, owner?: string) => void;
 
 /** The tools, prompts and resources of all servers, and their names. */
 export class Catalog {
   private readonly entries = new Map<string, CatalogServer>();
+  /** The servers at which each caller has its own account. */
+  private readonly personal = new Map<string, PersonalServers>();
   private readonly listeners = new Set<ChangeListener>();
   private readonly pending = new Map<string, { wanted: boolean; timer: NodeJS.Timeout }>();
   private warmed = false;
@@ -50,24 +58,30 @@ export class Catalog {
   }
 
   /** Adds a server, or replaces the one of the same name. Returns the replaced one. */
-  put(upstream: Upstream, rules: ToolRules = ALL_TOOLS, groups: readonly string[] = []): Upstream | undefined {
+  put(
+    upstream: Upstream,
+    rules: ToolRules = ALL_TOOLS,
+    groups: readonly string[] = [],
+    pin?: PinMode,
+  ): Upstream | undefined {
     const { name } = upstream;
     const before = this.entries.get(name);
-    const { patience, log } = this.options;
-    const entry = new CatalogServer({
-      upstream,
-      rules,
-      groups,
-      patience,
-      log,
-      announce: (kind, set) => this.announce(kind, name, set),
-    });
+    const { patience, pinning, log } = this.options;
+    const shared = { upstream, rules, pins: pin && pinning?.forServer(name, pin), groups, patience, log };
+    const entry = new CatalogServer({ ...shared, announce: (kind, set) => this.announce(kind, name, set) });
     this.entries.set(name, entry);
     before?.close();
+    this.personal.get(name)?.close();
+    this.personal.delete(name);
+    if (upstream.personal)
+      this.personal.set(
+        name,
+        new PersonalServers({ ...shared, announce: (kind, owner) => this.announce(kind, name, undefined, owner) }),
+      );
     if (before || this.warmed) {
       for (const kind of LIST_KINDS) this.announce(kind, name);
       entry.announceOnArrival();
-      void entry.warm();
+      if (!upstream.personal) void entry.warm();
     }
     return before?.upstream;
   }
@@ -75,6 +89,8 @@ export class Catalog {
   remove(name: string): Upstream | undefined {
     const entry = this.entries.get(name);
     this.entries.delete(name);
+    this.personal.get(name)?.close();
+    this.personal.delete(name);
     entry?.close();
     if (entry) for (const kind of LIST_KINDS) this.announce(kind, name);
     return entry?.upstream;
@@ -86,6 +102,21 @@ export class Catalog {
 
   upstream(name: string): Upstream | undefined {
     return this.entries.get(name)?.upstream;
+  }
+
+  /** The server as the caller sees it. */
+  private entry(caller: Caller, server: string): CatalogServer | undefined {
+    return this.personal.get(server)?.for(caller) ?? this.entries.get(server);
+  }
+
+  /** Whether the server refuses the caller until the caller signs in. Sends no request. */
+  isSignedOut(caller: Caller, server: string): boolean {
+    return this.personal.get(server)?.isSignedOut(caller) === true;
+  }
+
+  /** A caller signed in or out at a personal server. */
+  resetPersonal(server: string, owner: string): void {
+    this.personal.get(server)?.reset(owner);
   }
 
   has(name: string): boolean {
@@ -119,7 +150,8 @@ export class Catalog {
 
   /** The upstreams of a view that the caller sees; none if the view names a server that does not exist. */
   async upstreams(caller: Caller, view: View): Promise<Upstream[]> {
-    return (await this.seen(caller, view)).map((entry) => entry.upstream);
+    // The upstream itself, because a personal entry has an upstream for lists only.
+    return (await this.seen(caller, view)).map(({ name, upstream }) => this.upstream(name) ?? upstream);
   }
 
   private entriesOf(view: View): CatalogServer[] {
@@ -131,13 +163,18 @@ export class Catalog {
   private seen(caller: Caller, view: View): readonly CatalogServer[] | Promise<readonly CatalogServer[]> {
     const { admission } = this.options;
     const entries = this.entriesOf(view);
-    if (!admission || seesAll(admission, caller)) return entries;
+    if (!admission || seesAll(admission, caller)) return this.asSeenBy(caller, entries);
     return Promise.resolve(visible(admission, caller, entries, ({ name }) => serverTarget(name))).then((found) => {
       // A hidden server gets the same error as a server that does not exist.
       if (view.only !== undefined && found.length < entries.length)
         throw new ProtocolError('not_found', `There is no server "${view.only}"`);
-      return found;
+      return this.asSeenBy(caller, found);
     });
+  }
+
+  private asSeenBy(caller: Caller, entries: readonly CatalogServer[]): readonly CatalogServer[] {
+    if (this.personal.size === 0) return entries;
+    return entries.map((entry) => this.personal.get(entry.name)?.for(caller) ?? entry);
   }
 
   /**
@@ -149,8 +186,8 @@ export class Catalog {
     return () => this.listeners.delete(listener);
   }
 
-  private announce(kind: ListKind, server: string, set?: CapabilitySet): void {
-    const key = `${kind} ${server} ${set ?? ''}`;
+  private announce(kind: ListKind, server: string, set?: CapabilitySet, owner?: string): void {
+    const key = `${kind} ${server} ${set ?? ''} ${owner ?? ''}`;
     const pending = this.pending.get(key);
     if (pending) {
       pending.wanted = true;
@@ -164,7 +201,7 @@ export class Catalog {
       announcement.wanted = false;
       // Limits a server that notifies without pause to a few reports a second.
       announcement.timer = setTimeout(tell, SPACING).unref();
-      for (const listener of [...this.listeners]) listener(kind, server, set);
+      for (const listener of [...this.listeners]) listener(kind, server, set, owner);
     };
     const announcement = { wanted: true, timer: setTimeout(tell, COALESCE) };
     this.pending.set(key, announcement);
@@ -173,7 +210,8 @@ export class Catalog {
   /** Connects to the servers and reads their lists, so that the first caller need not wait. Never fails. */
   async warm(view: View = ALL_SERVERS): Promise<void> {
     this.warmed = true;
-    await Promise.all(this.entriesOf(view).map((entry) => entry.warm()));
+    const shared = this.entriesOf(view).filter(({ name }) => !this.personal.has(name));
+    await Promise.all(shared.map((entry) => entry.warm()));
   }
 
   hasAnswered(server: string): boolean {
@@ -236,6 +274,7 @@ export class Catalog {
     );
     const parts = answers.flatMap(({ part }) => part ?? []);
     const missing = answers.flatMap((answer) => answer.missing ?? []);
+    for (const { server } of parts) if (this.isSignedOut(caller, server)) missing.push(signedOut(server));
     if (view === ALL_SERVERS && this.showsAll(caller))
       this.note(answers.flatMap((answer) => (answer.part ? [] : (answer.missing ?? []))));
     return { parts: await Promise.all(parts.map((part) => this.shown(caller, view, method, part))), missing };
@@ -249,7 +288,7 @@ export class Catalog {
     method: ListMethod,
     set: CapabilitySet,
   ): Promise<{ readonly part?: ShownPart; readonly missing?: Missing }> {
-    const { part, missing } = (await this.entries.get(server)?.part(method, set, false)) ?? {};
+    const { part, missing } = (await this.entry(caller, server)?.part(method, set, false)) ?? {};
     return { ...(part && { part: await this.shown(caller, view, method, part) }), ...(missing && { missing }) };
   }
 
@@ -263,13 +302,36 @@ export class Catalog {
     const { server, snapshot } = part;
     const passing = filters ? snapshot.items.filter(({ key }) => view.shows(server, key)) : snapshot.items;
     const kind = KINDS[method];
-    const found = all ? passing : visible(admission, caller, passing, ({ own: name }) => ({ server, kind, name }));
+    const found = all ? passing : visible(admission, caller, passing, (item) => itemTarget(server, kind, item));
     const without = (left: readonly Item[]): ShownPart => {
       if (left.length === snapshot.items.length) return { ...part, hidden: NOTHING };
       const keys = new Set(left.map(({ key }) => key));
       return { ...part, hidden: new Set([...snapshot.byKey.keys()].filter((key) => !keys.has(key))) };
     };
     return found instanceof Promise ? found.then(without) : without(found);
+  }
+
+  /**
+   * Whether some item of a server passes the test. Waits a limited time for lists that are not known yet; a list that
+   * is unavailable contains no items.
+   */
+  someItem(server: string, test: (target: ItemTarget) => boolean): boolean | Promise<boolean> {
+    const entry = this.entries.get(server);
+    if (!entry) return false;
+    const passes = (method: ListMethod, items: readonly Item[] = []): boolean =>
+      items.some((item) => test(itemTarget(server, KINDS[method], item)));
+    const known = entry.knownLists();
+    if (known) return LIST_METHODS.some((method) => passes(method, known[method]));
+    const reading = LIST_METHODS.map(async (method) => {
+      const { part } = await entry.part(method, NO_CAPABILITIES, false);
+      return passes(method, part?.snapshot.items);
+    });
+    return Promise.all(reading).then((found) => found.includes(true));
+  }
+
+  /** Reports every list as changed, because callers may see other items from now on. */
+  visibilityChanged(): void {
+    for (const name of this.entries.keys()) for (const kind of LIST_KINDS) this.announce(kind, name);
   }
 
   /** Logs the servers whose part is missing from lists, whenever that set changes. */
@@ -299,13 +361,13 @@ export class Catalog {
   }
 
   /** Whether the server is known to support the tasks extension. */
-  hasTasks(server: string): boolean {
-    return this.entries.get(server)?.description?.capabilities.extensions?.[TASKS_EXTENSION] !== undefined;
+  hasTasks(caller: Caller, server: string): boolean {
+    return this.entry(caller, server)?.description?.capabilities.extensions?.[TASKS_EXTENSION] !== undefined;
   }
 
   /** See `CatalogServer.knownTool`. */
-  knownTool(server: string, name: string, set = NO_CAPABILITIES): Item | undefined {
-    return this.entries.get(server)?.knownTool(name, set);
+  knownTool(caller: Caller, server: string, name: string, set = NO_CAPABILITIES): Item | undefined {
+    return this.entry(caller, server)?.knownTool(name, set);
   }
 
   /** See `CatalogServer.ownTool`. */
@@ -313,23 +375,40 @@ export class Catalog {
     return this.entries.get(server)?.ownTool(name) ?? name;
   }
 
+  /** See `CatalogServer.withholds`. */
+  withholds(server: string, kind: PinKind, own: string): boolean {
+    return this.entries.get(server)?.withholds(kind, own) ?? false;
+  }
+
   /** The known state of a server's tools. Sends no request. */
   offer(server: string): KnownOffer {
+    // The tools of a personal server differ between callers.
+    if (this.personal.has(server)) return { known: true };
     return this.entries.get(server)?.offer() ?? { known: false };
   }
 
   /** See `CatalogServer.tool`. */
-  async tool(server: string, name: string, set = NO_CAPABILITIES): Promise<Item | undefined> {
-    return this.entries.get(server)?.tool(name, set);
+  async tool(caller: Caller, server: string, name: string, set = NO_CAPABILITIES): Promise<Item | undefined> {
+    const entry = this.entry(caller, server);
+    try {
+      return await entry?.tool(name, set);
+    } catch (error) {
+      // The tools are not known before the sign-in, which the call asks for.
+      if (this.isSignedOut(caller, server)) return undefined;
+      // A client repeats this call after the sign-in, when the list no longer has the tool.
+      if (this.personal.has(server) && name === SIGN_IN_TOOL) return undefined;
+      throw error;
+    }
   }
 
-  async refreshTools(server: string, set: CapabilitySet): Promise<void> {
-    await this.entries.get(server)?.refreshTools(set);
+  async refreshTools(caller: Caller, server: string, set: CapabilitySet): Promise<void> {
+    await this.entry(caller, server)?.refreshTools(set);
   }
 
   async close(): Promise<void> {
     for (const { timer } of this.pending.values()) clearTimeout(timer);
     for (const entry of this.entries.values()) entry.close();
+    for (const servers of this.personal.values()) servers.close();
     this.listeners.clear();
     await Promise.all([...this.entries.values()].map((entry) => entry.upstream.close()));
   }
@@ -343,6 +422,11 @@ export interface ShownPart extends Part {
 
 const NOTHING: ReadonlySet<string> = new Set();
 
+const signedOut = (server: string): Missing => ({
+  server,
+  reason: `you are not signed in at server "${server}"; call its tool "${SIGN_IN_TOOL}" for a link`,
+});
+
 function* keysOf({ snapshot, hidden }: ShownPart): Generator<string> {
   for (const { key } of snapshot.items) if (!hidden.has(key)) yield key;
 }
@@ -353,6 +437,12 @@ const KINDS: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
   'resources/list': 'resource',
   'resources/templates/list': 'resource',
 };
+
+const LIST_METHODS = Object.keys(KINDS) as ListMethod[];
+
+/** The target of an item in questions about its visibility. */
+const itemTarget = (server: string, kind: ItemTarget['kind'], { own: name, value }: Item): ItemTarget =>
+  kind === 'tool' ? { server, kind, name, definition: value } : { server, kind, name };
 
 /** Changes come in groups: a server that adds ten tools may notify ten times. */
 const COALESCE = 10;

@@ -5,6 +5,7 @@ import { type MirroredParam, mirroredParams } from '../../protocol/mcp/headers.j
 import { isObject, LIST_MEMBER, type ListMethod } from '../../protocol/mcp/model.js';
 import { refusalIn } from '../../protocol/mcp/recognised-upstream-errors.js';
 import { type Caller, Cancellation } from '../caller.js';
+import type { ServerPins } from '../pinning/server-pins.js';
 import { within } from '../timing.js';
 import type { ListNews, Upstream } from '../upstream.js';
 import type { ToolRules } from './tool-rules.js';
@@ -46,9 +47,20 @@ export interface ListingOptions {
   readonly plain?: Listing;
   /** The rules for which tools are offered, and under which names. */
   readonly rules?: ToolRules;
+  /** Compares definitions with the pinned ones, and withholds items that wait for an approval. */
+  readonly pins?: Pick<ServerPins, 'check' | 'withheld'> | undefined;
   /** Called when a new list differs from the one that callers have, and no notification was sent for it. */
   changed(): void;
   warn(message: string): void;
+}
+
+/** The list without the items of these own names. */
+function without(list: Snapshot, withheld: ReadonlySet<string>): Snapshot {
+  if (withheld.size === 0) return list;
+  const items = list.items.filter(({ own }) => !withheld.has(own));
+  const names = JSON.stringify([...withheld].sort());
+  const digest = createHash('sha256').update(`${list.digest} ${names}`).digest('base64url');
+  return { ...list, items, byKey: new Map(items.map((item) => [item.key, item])), digest };
 }
 
 const NO_MIRRORS: readonly MirroredParam[] = [];
@@ -97,6 +109,8 @@ type Failure = ProtocolError | UpstreamRpcError;
  */
 export class Listing {
   snapshot: Snapshot | undefined;
+  /** The list with the withheld items. */
+  private complete: Snapshot | undefined;
   private fetching: { readonly promise: Promise<Snapshot>; readonly since: number } | undefined;
   /** The read that starts after the current one, because the list changed after the current read began. */
   private next: Promise<Snapshot> | undefined;
@@ -242,10 +256,32 @@ export class Listing {
     return this.snapshot;
   }
 
+  /** Withholds the items that wait for an approval. A list that the server repeats is not compared again. */
+  private async allowed(read: Snapshot): Promise<Snapshot> {
+    const { pins } = this.options;
+    if (!pins) return read;
+    const { complete } = this;
+    const same = complete?.digest === read.digest;
+    this.complete = same ? { ...read, items: complete.items, byKey: complete.byKey } : read;
+    const { items } = this.complete;
+    return without(this.complete, same ? pins.withheld(this.method, items) : await pins.check(this.method, items));
+  }
+
+  /** The withheld items may have changed. Sends no request. */
+  withhold(): void {
+    const { snapshot, complete } = this;
+    const { pins } = this.options;
+    if (!snapshot || !complete || !pins) return;
+    const next = without(complete, pins.withheld(this.method, complete.items));
+    if (next.digest === snapshot.digest) return;
+    this.snapshot = { ...next, at: snapshot.at };
+    this.options.changed();
+  }
+
   private async fetch(): Promise<Snapshot> {
     this.outdated = false;
     try {
-      const fetched = await this.readAll();
+      const fetched = await this.allowed(await this.readAll());
       const before = this.snapshot;
       const same = before?.digest === fetched.digest;
       const plain = this.options.plain?.snapshot;

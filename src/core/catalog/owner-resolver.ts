@@ -48,9 +48,12 @@ export class Resolver {
   async prompt(caller: Caller, view: View, name: string, set: CapabilitySet): Promise<Resolved> {
     const { catalog } = this;
     const found = await this.resolve(caller, view, name, 'prompts/list', set);
+    if (catalog.withholds(found.server, 'prompt', found.name)) throw unknownName('prompts/list', name);
     if (catalog.showsAll(caller) || !catalog.has(found.server)) return found;
     const { part, missing } = await catalog.partOf(caller, view, found.server, 'prompts/list', set);
     if (part && has(part, found.name)) return found;
+    // The lists are not known before the sign-in, which the call asks for.
+    if (catalog.isSignedOut(caller, found.server)) return found;
     if (!missing) throw unknownName('prompts/list', name);
     throw new ProtocolError(
       'upstream_unavailable',
@@ -70,6 +73,11 @@ export class Resolver {
       has: (server) => catalog.inView(view, server) && !hidden?.has(server),
     });
     return found && { server: found.server, name: found.own };
+  }
+
+  /** The owner by the name alone, also one that the caller does not see: for records, never for answers. */
+  named(view: View, name: string): Resolved | undefined {
+    return this.split(view, name);
   }
 
   /** The first split whose server the caller sees. */
@@ -174,6 +182,7 @@ export class Resolver {
     const tools = await catalog.parts(caller, view, 'tools/list', set);
     const shownBy = tools.parts.filter((part) => itemsOf(part).some(({ value }) => uiResource(value) === uri));
     if (shownBy.length === 1) return shownBy[0]!.server;
+    if (view.only !== undefined && catalog.isSignedOut(caller, view.only)) return view.only;
     throw unknown();
   }
 }

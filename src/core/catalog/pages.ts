@@ -52,7 +52,7 @@ export class Pages {
     const clashes =
       method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(view, parts) : NO_CLASHES;
     fill: for (const part of this.from(parts, after)) {
-      const texts = this.texts(part, method, view, caller.revision, clashes);
+      const texts = this.texts(caller, part, method, view, clashes);
       for (let index = start(part, after); index < texts.length; index++) {
         const item = part.snapshot.items[index]!;
         if (part.hidden.has(item.key) || this.catalog.isTaken(view, parts, part, item.key)) continue;
@@ -94,13 +94,15 @@ export class Pages {
   }
 
   private texts(
+    caller: Caller,
     part: ShownPart,
     method: ListMethod,
     view: View,
-    revision: Revision,
     clashes: ReadonlySet<string>,
   ): Buffer[] {
-    const key = `${revision.date} ${this.catalog.namingOf(view).key} ${this.catalog.hasTasks(part.server)}`;
+    const { revision } = caller;
+    const hasTasks = this.catalog.hasTasks(caller, part.server);
+    const key = `${revision.date} ${this.catalog.namingOf(view).key} ${hasTasks}`;
     let byKey = this.written.get(part.snapshot.items);
     if (!byKey) {
       byKey = new Map();
@@ -108,7 +110,7 @@ export class Pages {
     }
     let texts = clashes.size > 0 ? undefined : byKey.get(key);
     if (!texts) {
-      texts = part.snapshot.items.map((item) => this.write(part, item, method, view, revision, clashes));
+      texts = part.snapshot.items.map((item) => this.write(part, item, method, view, revision, clashes, hasTasks));
       // Clashes depend on the other items that the caller sees, so names with clashes are not cached.
       if (clashes.size === 0) byKey.set(key, texts);
     }
@@ -122,11 +124,12 @@ export class Pages {
     view: View,
     revision: Revision,
     clashes: ReadonlySet<string>,
+    hasTasks: boolean,
   ): Buffer {
     const value = translateItem(method, item.value, revision.expresses);
     // In these revisions a tool declares whether it may run as a task. A server with the tasks extension decides per
     // call (mcp.md 4.7).
-    if (method === 'tools/list' && revision.expresses.execution && this.catalog.hasTasks(part.server))
+    if (method === 'tools/list' && revision.expresses.execution && hasTasks)
       value['execution'] ??= { taskSupport: 'optional' };
     if (method === 'tools/list' || method === 'prompts/list') {
       value['name'] = this.catalog.namingOf(view).exposed(part.server, item.key, clashes);

@@ -8,6 +8,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import { GATEWAY } from '../caller.js';
+import type { ServerPins } from '../pinning/server-pins.js';
 import type { ListNews, Upstream, WatchEvent } from '../upstream.js';
 import {
   type CapabilitySet,
@@ -42,6 +43,8 @@ export type Lists = Readonly<Record<ListMethod, Listing>>;
 export interface ServerListsOptions {
   readonly upstream: Upstream;
   readonly rules: ToolRules;
+  /** Compares definitions with the pinned ones; undefined if they are not compared. */
+  readonly pins?: ServerPins | undefined;
   /** The server's description, once it has answered. */
   description(): ServerDescription | undefined;
   /** Reports a changed list: the one for clients with these capabilities, or the lists for all clients. */
@@ -57,16 +60,20 @@ export class ServerLists {
 
   constructor(private readonly options: ServerListsOptions) {
     this.plain = this.listsOf(NO_CAPABILITIES);
+    options.pins?.onChange(() => {
+      for (const [, lists] of this.all()) for (const method of LIST_METHODS) lists[method].withhold();
+    });
   }
 
   private listsOf(set: CapabilitySet): Lists {
-    const { upstream, rules, announce, log } = this.options;
+    const { upstream, rules, pins, announce, log } = this.options;
     const capabilities = declarationOf(set);
     const listing = (method: ListMethod): Listing =>
       new Listing({
         upstream,
         method,
         rules,
+        pins,
         caller: { ...GATEWAY, capabilities },
         news: () => this.newsOf(method, capabilities),
         changed: () => announce(KIND_OF[method], set === NO_CAPABILITIES ? undefined : set),

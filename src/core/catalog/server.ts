@@ -8,6 +8,8 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Missing } from '../gateway.js';
+import type { PinKind } from '../pinning/definition.js';
+import type { ServerPins } from '../pinning/server-pins.js';
 import { Backoff } from '../timing.js';
 import type { Upstream } from '../upstream.js';
 import { answeredWithin } from './answered-within.js';
@@ -46,6 +48,8 @@ export interface CatalogServerOptions {
   readonly upstream: Upstream;
   /** The rules for which tools are offered, and under which names. */
   readonly rules: ToolRules;
+  /** Compares definitions with the pinned ones; undefined if they are not compared. */
+  readonly pins?: ServerPins | undefined;
   /** The groups of the server, by which views select. */
   readonly groups?: readonly string[];
   /** How long callers together wait for a server that has not answered yet, in milliseconds. */
@@ -76,6 +80,8 @@ const NO_GROUPS: readonly string[] = [];
 export class CatalogServer {
   readonly name: string;
   description: ServerDescription | undefined;
+  /** The description with instructions that are withheld. */
+  private complete: ServerDescription | undefined;
   private describedAt = 0;
   private asking: Promise<ServerDescription> | undefined;
   private askedAt = 0;
@@ -91,6 +97,7 @@ export class CatalogServer {
   constructor(private readonly options: CatalogServerOptions) {
     this.name = options.upstream.name;
     this.lists = new ServerLists({ ...options, description: () => this.description });
+    options.pins?.onChange(() => this.withholdInstructions());
   }
 
   get groups(): readonly string[] {
@@ -116,6 +123,19 @@ export class CatalogServer {
       ...(snapshot && { count: snapshot.items.length }),
       ...(problem !== undefined && { problem }),
     };
+  }
+
+  /** The items of all lists of the server, if every list is known. Sends no request. */
+  knownLists(): Partial<Record<ListMethod, readonly Item[]>> | undefined {
+    if (!this.description) return undefined;
+    const known: Partial<Record<ListMethod, readonly Item[]>> = {};
+    for (const method of LIST_METHODS) {
+      if (!this.offers(method)) continue;
+      const { snapshot } = this.lists.plain[method];
+      if (!snapshot) return undefined;
+      known[method] = snapshot.items;
+    }
+    return known;
   }
 
   /** Connects and reads the lists. Never fails: failed attempts are repeated in the background. */
@@ -154,6 +174,7 @@ export class CatalogServer {
   close(): void {
     this.closed = true;
     clearTimeout(this.retry);
+    this.options.pins?.close();
   }
 
   /** The server's description. Waits for the server, and rejects if it fails. */
@@ -200,11 +221,37 @@ export class CatalogServer {
   }
 
   private async learn(): Promise<ServerDescription> {
-    const description = await this.upstream.describe();
+    const complete = await this.upstream.describe();
+    const description = await this.shown(complete);
     this.describedAt = performance.now();
+    this.complete = complete;
     this.description = description;
     if (!this.watching) await answeredWithin(this.watch(description.capabilities), WATCH_PATIENCE);
     return description;
+  }
+
+  /** The description without instructions that wait for an approval. */
+  private shown(complete: ServerDescription): ServerDescription | Promise<ServerDescription> {
+    const { pins } = this.options;
+    const { instructions } = complete;
+    if (!pins || !instructions) return complete;
+    if (instructions === this.complete?.instructions) return this.withInstructions(complete);
+    return pins.instructions(instructions).then((text) => describedWith(complete, text));
+  }
+
+  private withInstructions(complete: ServerDescription): ServerDescription {
+    const { instructions } = complete;
+    const { pins } = this.options;
+    return instructions && pins ? describedWith(complete, pins.shownInstructions(instructions)) : complete;
+  }
+
+  private withholdInstructions(): void {
+    if (this.complete) this.description = this.withInstructions(this.complete);
+  }
+
+  /** Whether an item waits for an approval and must look like one that does not exist. */
+  withholds(kind: PinKind, own: string): boolean {
+    return this.options.pins?.withholds(kind, own) ?? false;
   }
 
   private async watch({ tools, prompts, resources }: ServerCapabilities): Promise<void> {
@@ -292,7 +339,10 @@ export class CatalogServer {
    */
   async tool(name: string, set: CapabilitySet): Promise<Item | undefined> {
     const snapshot = await this.tools(set);
-    if (!snapshot) return undefined;
+    if (!snapshot) {
+      if (this.withholds('tool', this.ownTool(name))) throw this.lists.unknownTool(name, set);
+      return undefined;
+    }
     const item = snapshot.byKey.get(name);
     if (item) return item;
     throw this.lists.unknownTool(name, set);
@@ -303,4 +353,10 @@ export class CatalogServer {
     const patience = set === NO_CAPABILITIES ? this.options.patience : EARNED_PATIENCE;
     return this.lists.for(set)['tools/list'].within(patience);
   }
+}
+
+function describedWith(complete: ServerDescription, instructions: string | undefined): ServerDescription {
+  if (instructions === complete.instructions) return complete;
+  const { instructions: _, ...rest } = complete;
+  return rest;
 }

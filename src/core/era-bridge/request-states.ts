@@ -55,11 +55,13 @@ function canonical(text: string): string {
   const value = (): string => {
     const token = tokens[at++] ?? '';
     if (token === '[' || token === '{') {
-      const items: string[] = [];
+      const items: (readonly [name: string, value: string])[] = [];
       const close = token === '[' ? ']' : '}';
-      while (at < tokens.length && tokens[at] !== close) items.push(token === '[' ? value() : `${value()}:${value()}`);
+      while (at < tokens.length && tokens[at] !== close) items.push([token === '[' ? '' : value(), value()]);
       at++;
-      return `${token}${(token === '[' ? items : items.sort()).join(',')}${close}`;
+      // The sort is stable: members of the same name keep their order, because servers use the first or the last.
+      if (token === '{') items.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+      return `${token}${items.map(([name, text]) => `${name}:${text}`).join(',')}${close}`;
     }
     return token.startsWith('"') ? JSON.stringify(JSON.parse(token)) : token;
   };

@@ -37,6 +37,7 @@ export async function dispatchCall(
   const cancellation = new Cancellation();
   const leave = (): void => cancellation.cancel('the client closed the connection');
   if (AWAITED.has(operation)) res.onClose(leave);
+  if (operation === 'SubscribeToTask') req.listens = true;
   try {
     return await gateway.handle(agentCaller(principal, req.forwardedUrl), {
       // A request without a name goes to the routing agent.
@@ -46,6 +47,7 @@ export async function dispatchCall(
       dialect,
       exchange: exchangeOf((name) => req.header(name), cancellation),
       requestId: req.id,
+      address: req.clientAddress,
       ...(id !== undefined && { id }),
     });
   } finally {

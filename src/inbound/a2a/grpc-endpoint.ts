@@ -12,6 +12,7 @@ import {
 import type { AgentAnswer, AgentGateway } from '../../core/a2a/gateway.js';
 import { Cancellation, type Principal } from '../../core/caller.js';
 import { requestIdFrom } from '../../core/request-id.js';
+import type { Refusals } from '../../identity/audited-refusals.js';
 import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { readVersion } from '../../protocol/a2a/detect.js';
 import type { ErrorProfile } from '../../protocol/a2a/dialect.js';
@@ -24,6 +25,7 @@ import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { behavior, VERSION_HEADER } from '../../protocol/a2a/version-behavior.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import { OpenExchanges } from '../http/open-exchanges.js';
 import { agentCaller, exchangeOf } from './caller.js';
 import { AWAITED, eventsOf, knownFailure, versionRefused } from './dispatch-call.js';
 import { wireEvents } from './wire-events.js';
@@ -31,6 +33,10 @@ import { wireEvents } from './wire-events.js';
 export interface GrpcEndpointOptions {
   readonly gateway: AgentGateway;
   readonly authenticator: Authenticator;
+  /** Examines the credentials of open streams again; absent if they never become invalid. */
+  readonly recheck?: Authenticator | undefined;
+  /** Takes requests whose caller is unknown. */
+  readonly refusals?: Refusals;
   readonly profile: ErrorProfile;
   readonly limits: { readonly body: number };
   failed(error: unknown, path: string, requestId: string): void;
@@ -44,8 +50,10 @@ const asIs = (bytes: Buffer): Buffer => bytes;
 /** Both A2A services on one port (S-73), as a third binding to the same gateway. */
 export class GrpcEndpoint {
   private readonly server: Server;
+  private readonly exchanges: OpenExchanges | undefined;
 
   constructor(private readonly options: GrpcEndpointOptions) {
+    this.exchanges = options.recheck && new OpenExchanges(options.recheck);
     this.server = new Server({
       'grpc.max_receive_message_length': options.limits.body,
       'grpc.max_send_message_length': -1,
@@ -71,6 +79,7 @@ export class GrpcEndpoint {
     const closed = new Promise<void>((resolve) => this.server.tryShutdown(() => resolve()));
     void force.then(() => this.server.forceShutdown());
     await closed;
+    this.exchanges?.close();
   }
 
   private served(service: GrpcService): [ServiceDefinition, UntypedServiceImplementation] {
@@ -123,16 +132,26 @@ export class GrpcEndpoint {
     const requestId = requestIdOf(call);
     let iterator: AsyncIterator<unknown> | undefined;
     let gone = false;
+    let leave = (): void => {};
+    let unwatch = (): void => {};
     const left = new Promise<void>((resolve) => {
-      call.on('cancelled', () => {
+      leave = () => {
         gone = true;
+        unwatch();
         resolve();
-      });
+      };
     });
+    call.on('cancelled', leave);
+    const known = (principal: Principal, request: AuthenticationRequest): void => {
+      unwatch = this.watch(request, principal, method, () => {
+        leave();
+        call.emit('error', this.statusOf(REVOKED, method, requestId));
+      });
+    };
     // A client that leaves a stream does not cancel its task (G-25); only the iteration for this client ends.
     left.then(() => iterator?.return?.()).catch(() => {});
     try {
-      const answer = await this.ask(service, method, call, requestId);
+      const answer = await this.ask(service, method, call, requestId, known);
       const request = this.read(service, method, call.request);
       const events = eventsOf(answer)[Symbol.asyncIterator]();
       iterator = events;
@@ -149,6 +168,7 @@ export class GrpcEndpoint {
       // `destroy` would prevent the status from being sent.
       if (!gone) call.emit('error', this.statusOf(error, method, requestId));
     } finally {
+      unwatch();
       void Promise.resolve(iterator?.return?.()).catch(() => {});
     }
   }
@@ -168,10 +188,13 @@ export class GrpcEndpoint {
     method: GrpcMethod,
     call: ServerUnaryCall<Buffer, Buffer> | ServerWritableStream<Buffer, Buffer>,
     requestId: string,
+    authenticated?: (principal: Principal, request: AuthenticationRequest) => void,
   ): Promise<AgentAnswer> {
     const { metadata } = call;
-    const known = this.principalOf(method, call);
+    const authentication = authenticationOf(method, call);
+    const known = this.principalOf(authentication);
     const principal = known instanceof Promise ? await known : known;
+    authenticated?.(principal, authentication);
     checkVersion(metadata);
     const { operation } = method;
     const wire = this.read(service, method, call.request);
@@ -182,6 +205,7 @@ export class GrpcEndpoint {
     if (AWAITED.has(operation)) call.on('cancelled', () => cancellation.cancel('the client cancelled'));
     return this.options.gateway.handle(agentCaller(principal), {
       requestId,
+      address: addressOf(call),
       agent,
       operation,
       request: { value: rest as JsonObject },
@@ -191,20 +215,32 @@ export class GrpcEndpoint {
     });
   }
 
-  private principalOf(
-    { path }: GrpcMethod,
-    call: Pick<ServerUnaryCall<Buffer, Buffer>, 'metadata' | 'getPeer'>,
-  ): Principal | Promise<Principal> {
-    const request: AuthenticationRequest = {
-      method: 'POST',
-      url: path,
-      // Such as `127.0.0.1:50000` or `[::1]:50000`.
-      peer: call.getPeer().replace(/:\d+$/, ''),
-      certificate: undefined,
-      header: (name) => textIn(call.metadata, name),
+  /** Ends a stream when its credential is revoked (S17). Returns the function that ends the watch. */
+  private watch(
+    request: AuthenticationRequest,
+    principal: Principal,
+    { operation }: GrpcMethod,
+    end: () => void,
+  ): () => void {
+    const { exchanges } = this;
+    if (!exchanges || principal.credential === undefined) return () => {};
+    const exchange = { request, principal, listens: operation === 'SubscribeToTask', end };
+    exchanges.add(exchange);
+    return () => exchanges.remove(exchange);
+  }
+
+  private principalOf(request: AuthenticationRequest): Principal | Promise<Principal> {
+    const { authenticator, refusals } = this.options;
+    const refused = (error: unknown): never => {
+      refusals?.refused(request, error);
+      throw error;
     };
-    const given = this.options.authenticator.authenticate(request);
-    return given instanceof Promise ? given.then(admitted) : admitted(given);
+    try {
+      const given = authenticator.authenticate(request);
+      return given instanceof Promise ? given.then(admitted).catch(refused) : admitted(given);
+    } catch (error) {
+      return refused(error);
+    }
   }
 
   /** Without a tenant and metadata the call goes to the routing agent. */
@@ -226,6 +262,23 @@ export class GrpcEndpoint {
     return Object.assign(new Error(message), { code, details: message, metadata });
   }
 }
+
+const REVOKED = new ProtocolError('unauthorized', 'Unauthorized: the credential is no longer valid');
+
+const authenticationOf = (
+  { path }: GrpcMethod,
+  call: Pick<ServerUnaryCall<Buffer, Buffer>, 'metadata' | 'getPeer'>,
+): AuthenticationRequest => ({
+  method: 'POST',
+  url: path,
+  peer: addressOf(call),
+  certificate: undefined,
+  header: (name) => textIn(call.metadata, name),
+});
+
+/** The address of the client without its port; the peer is such as `127.0.0.1:50000` or `[::1]:50000`. */
+const addressOf = (call: Pick<ServerUnaryCall<Buffer, Buffer>, 'getPeer'>): string =>
+  call.getPeer().replace(/:\d+$/, '');
 
 /** The client's deadline, in this process's clock. */
 function deadlineOf(call: { getDeadline(): Date | number }): { readonly deadline?: number } {

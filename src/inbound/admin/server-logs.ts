@@ -1,3 +1,4 @@
+import type { Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALONE } from '../../core/cluster.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -9,7 +10,11 @@ import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
  * may read it.
  */
 export class ServerLogs {
-  constructor(private readonly catalog: Pick<Catalog, 'servers' | 'upstream'>) {}
+  constructor(
+    private readonly catalog: Pick<Catalog, 'servers' | 'upstream'>,
+    /** Whether the credential of an administrator is for this server. */
+    private readonly reaches: (principal: Principal, server: string) => boolean,
+  ) {}
 
   routes(errors: ErrorFormat): Route[] {
     return [
@@ -24,11 +29,11 @@ export class ServerLogs {
     ];
   }
 
-  private async show({ res, headers, params }: RequestContext): Promise<void> {
+  private async show({ res, headers, params, principal }: RequestContext): Promise<void> {
     const name = params['name']!.toLowerCase();
-    const upstream = this.catalog.upstream(name);
+    const upstream = this.reaches(principal, name) ? this.catalog.upstream(name) : undefined;
     if (!upstream) {
-      const { servers } = this.catalog;
+      const servers = this.catalog.servers.filter((each) => this.reaches(principal, each));
       const known = servers.length === 0 ? 'there are none' : `the servers are ${servers.join(', ')}`;
       throw new ProtocolError('not_found', `There is no server "${name}"; ${known}`);
     }

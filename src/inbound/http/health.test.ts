@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
+import { principalOf } from '../../core/caller.js';
 import { Health } from './health.js';
 import { Origins } from './host-and-origin.js';
 import { sendText } from './reply.js';
@@ -35,4 +36,32 @@ test('liveness and readiness do not wait for an authenticator that never answers
   closing.push(() => server.close(Promise.resolve()));
   for (const path of ['/_health/live', '/_health/ready'])
     expect((await fetch(`http://127.0.0.1:${port}${path}`)).status).toBe(200);
+});
+
+test('S24: administrators see lost audit records, and nobody else does', async () => {
+  const health = new Health({
+    catalog: { servers: [], upstream: () => undefined },
+    version: '0',
+    sessions: () => 0,
+    storage: async () => ({ ok: true, db: { ok: true }, bus: { ok: true } }),
+    audit: () => ({ lost: 3, waiting: 7 }),
+    knows: () => true,
+  });
+  health.accepting = true;
+  const server = new HttpServer({
+    authenticator: {
+      enabled: true,
+      authenticate: (request) =>
+        principalOf({ subject: 'ada', roles: request.header('x-role') === undefined ? [] : ['admin'] }),
+    },
+    origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
+    routes: new RouteTable({ routes: health.routes(TEXT), errors: TEXT }),
+    failed: () => {},
+  });
+  const { port } = await server.listen('127.0.0.1', 0);
+  closing.push(() => server.close(Promise.resolve()));
+  const seen = async (headers: Record<string, string>): Promise<object> =>
+    (await fetch(`http://127.0.0.1:${port}/health`, { headers })).json() as Promise<object>;
+  expect(await seen({ 'x-role': 'admin' })).toMatchObject({ audit: { lost: 3, waiting: 7 } });
+  expect(await seen({})).not.toHaveProperty('audit');
 });

@@ -1,4 +1,5 @@
-import { ANONYMOUS, type Principal } from '../../core/caller.js';
+import type { AuditStatus } from '../../core/audit-trail.js';
+import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { within } from '../../core/timing.js';
 import { ANYBODY } from '../../identity/authenticator.js';
@@ -21,6 +22,10 @@ export interface HealthOptions {
   readonly storage: () => Promise<StorageHealth>;
   /** Whether a caller may see a server. */
   readonly knows: (principal: Principal, server: string) => boolean | Promise<boolean>;
+  /** Definitions of servers that need an approval or contain suspicious text. Administrators see them. */
+  readonly pins?: (principal: Principal) => { readonly count: number; readonly items: readonly object[] };
+  /** Records of the audit trail that were lost or wait for the database. Administrators see them. */
+  readonly audit?: () => AuditStatus;
 }
 
 /** Milliseconds that the database and the bus have to respond, and for which their response is cached. */
@@ -93,9 +98,10 @@ export class Health {
   private async summary(context: RequestContext): Promise<void> {
     const { ok } = await this.storage();
     const servers = this.servers();
-    const count = (wanted: string): number => servers.filter(({ status }) => status === wanted).length;
-    const down = count('down');
     const shown = context.principal === ANONYMOUS ? undefined : await this.known(context.principal, servers);
+    // The numbers of an identified caller do not tell of servers that are hidden from it.
+    const count = (wanted: string): number => (shown ?? servers).filter(({ status }) => status === wanted).length;
+    const down = count('down');
     send(context, this.accepting && ok ? 200 : 503, {
       status: !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok',
       version: this.options.version,
@@ -103,6 +109,8 @@ export class Health {
       sessions: this.options.sessions(),
       storage: ok ? 'ok' : 'unavailable',
       serverCounts: { up: count('up'), down, unknown: count('unknown') },
+      ...(this.options.audit && isAdmin(context.principal) && { audit: this.options.audit() }),
+      ...(this.options.pins && isAdmin(context.principal) && { pins: this.options.pins(context.principal) }),
       ...(shown && { servers: Object.fromEntries(shown.map(({ name, status }) => [name, status])) }),
     });
   }

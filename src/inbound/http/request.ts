@@ -32,6 +32,8 @@ export class InboundRequest implements AuthenticationRequest {
   readonly method: string;
   /** The client's data from the headers of a trusted proxy. */
   forwarded: Forwarded | undefined;
+  /** Whether the request only waits for messages: it ends with the credential of its caller. */
+  listens: boolean;
   private body: Body | undefined;
   private failure: ProtocolError | undefined;
   private ownId: string | undefined;
@@ -45,6 +47,7 @@ export class InboundRequest implements AuthenticationRequest {
     private askForBody: (() => void) | undefined,
   ) {
     this.method = message?.method ?? '';
+    this.listens = this.method === 'GET';
   }
 
   /** A header by its name in lower case. For `Host`, the authority of HTTP/2 takes precedence. */

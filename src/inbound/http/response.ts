@@ -244,14 +244,22 @@ function checkHeaders(headers: readonly string[]): void {
   }
 }
 
-/** Header fields for HTTP/2: in lower case, each name once, without connection headers (RFC 9113 §8.2). */
+/**
+ * Header fields for HTTP/2: in lower case, each name once, without connection headers (RFC 9113 §8.2). Only cookies
+ * cannot be joined into one field (RFC 9110 §5.3).
+ */
 function fieldsOf(headers: readonly string[]): OutgoingHttpHeaders {
   checkHeaders(headers);
   const fields: Record<string, string> = {};
+  const cookies: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
     if (name === 'connection') continue;
+    if (name === 'set-cookie') {
+      cookies.push(headers[i + 1]!);
+      continue;
+    }
     fields[name] = name in fields ? `${fields[name]}, ${headers[i + 1]}` : headers[i + 1]!;
   }
-  return fields;
+  return cookies.length > 0 ? { ...fields, 'set-cookie': cookies } : fields;
 }

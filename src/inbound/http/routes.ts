@@ -22,6 +22,8 @@ export interface Endpoints {
   readonly a2a: AgentEndpoints | 'off';
   /** Routes outside of both protocols: health, administration. */
   readonly others: readonly Route[];
+  /** The documents with which OAuth clients find their authorization server. */
+  readonly wellKnown: Pick<AgentEndpoints, 'routes' | 'fallbacks'>;
 }
 
 /** The routes of A2A. */
@@ -84,7 +86,7 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
 );
 
 /** Every path that the gateway serves. */
-export function routeTable({ mcp, sse, catalog, admission, a2a, others }: Endpoints): RouteTable {
+export function routeTable({ mcp, sse, catalog, admission, a2a, others, wellKnown }: Endpoints): RouteTable {
   const server = namedParameter({
     find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),
     targetOf: serverTarget,
@@ -95,12 +97,13 @@ export function routeTable({ mcp, sse, catalog, admission, a2a, others }: Endpoi
   return new RouteTable({
     routes: [
       ...others,
+      ...wellKnown.routes,
       ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, viewOf))),
       ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, viewOf)) : []),
       ...agents.routes,
     ],
     parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },
-    fallbacks: agents.fallbacks,
+    fallbacks: [...wellKnown.fallbacks, ...agents.fallbacks],
     errors: MCP_ERRORS,
   });
 }

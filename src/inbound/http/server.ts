@@ -1,11 +1,13 @@
 import type { AddressInfo } from 'node:net';
 import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import { sleep } from '../../core/timing.js';
+import type { Refusals } from '../../identity/audited-refusals.js';
 import { type Authenticated, type Authenticator, admitted, Challenge } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { Addresses } from './connections.js';
 import { type Origins, preflight } from './host-and-origin.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
+import { type OpenExchange, OpenExchanges } from './open-exchanges.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
@@ -15,10 +17,16 @@ import type { Match, RouteTable } from './route-table.js';
 export interface HttpServerOptions {
   /** Authenticates the caller of every request. */
   readonly authenticator: Authenticator;
+  /** Takes requests whose caller is unknown, or may not use the route. */
+  readonly refusals?: Refusals;
+  /** Examines the credentials of open exchanges again; absent if credentials never become invalid. */
+  readonly recheck?: Authenticator | undefined;
   readonly origins: Origins;
   readonly routes: RouteTable;
   /** The listener's settings; missing values come from `SETTINGS`. */
   readonly listener?: Partial<ListenerSettings>;
+  /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served. */
+  readonly overloaded?: () => ProtocolError | undefined;
   /** A failure in the gateway: of a request at `path` with this id, or, without them, while accepting a connection. */
   failed(error: unknown, path?: string, requestId?: string): void;
 }
@@ -30,8 +38,10 @@ export class HttpServer {
   private readonly listener: Listener;
   /** The open requests of each client behind trusted proxies, since many clients share a proxy's connections. */
   private readonly proxied: Addresses;
+  private readonly exchanges: OpenExchanges | undefined;
 
   constructor(private readonly options: HttpServerOptions) {
+    this.exchanges = options.recheck && new OpenExchanges(options.recheck);
     this.listener = new Listener({
       ...(options.listener && { settings: options.listener }),
       handle: (req, res) => this.context(req, res),
@@ -68,6 +78,8 @@ export class HttpServer {
     const { resource } = match;
     const route = resource.methods.get(context.req.method);
     const access = route?.access ?? resource.access;
+    const refusal = access === 'user' ? this.options.overloaded?.() : undefined;
+    if (refusal) throw refusal;
     const authenticator = resource.authenticator ?? this.options.authenticator;
     let given: Authenticated | Promise<Authenticated>;
     try {
@@ -76,18 +88,30 @@ export class HttpServer {
       given = this.unauthenticated(context, access, error);
     }
     if (!(given instanceof Promise)) {
-      this.serve(context, match, route, principalFor(access, given));
+      this.serve(context, match, route, this.principal(context, access, given));
       return;
     }
     given
       .catch((error: unknown) => this.unauthenticated(context, access, error))
-      .then((known) => this.serve(context, match, route, principalFor(access, known)))
+      .then((known) => this.serve(context, match, route, this.principal(context, access, known)))
       .catch((error: unknown) => this.broken(context, error, match));
+  }
+
+  private principal({ req }: RequestContext, access: Access, given: Authenticated): Principal {
+    try {
+      return principalFor(access, given);
+    } catch (error) {
+      this.options.refusals?.refused(req, error, given instanceof Challenge ? undefined : given);
+      throw error;
+    }
   }
 
   /** Authentication itself failed: a public route is served anyway. */
   private unauthenticated({ path, req }: RequestContext, access: Access, error: unknown): Principal {
-    if (access !== 'public') throw error;
+    if (access !== 'public') {
+      this.options.refusals?.refused(req, error);
+      throw error;
+    }
     if (!(error instanceof ProtocolError)) this.options.failed(error, path, req.id);
     return ANONYMOUS;
   }
@@ -97,6 +121,7 @@ export class HttpServer {
     const { path } = context;
     const { missing } = match.resource;
     context.principal = principal;
+    if (principal.credential !== undefined) this.watch(context);
     if (missing) throw missing(path);
     const params = this.options.routes.resolve(match, path, principal);
     if (params instanceof Promise)
@@ -104,6 +129,22 @@ export class HttpServer {
         .then((known) => this.handle(context, match, route, known))
         .catch((error: unknown) => this.broken(context, error, match));
     else this.handle(context, match, route, params);
+  }
+
+  /** Ends the exchange when its credential is revoked. */
+  private watch({ req, res, principal }: RequestContext): void {
+    const { exchanges } = this;
+    if (!exchanges) return;
+    const exchange: OpenExchange = {
+      request: req,
+      principal,
+      get listens() {
+        return req.listens;
+      },
+      end: () => res.destroy(),
+    };
+    exchanges.add(exchange);
+    res.onClose(() => exchanges.remove(exchange));
   }
 
   private handle(context: MutableRequestContext, match: Match, route: Route | undefined, params: Params): void {
@@ -175,6 +216,7 @@ export class HttpServer {
     void force.then(() => this.listener.closeAll());
     await closed;
     clearInterval(idle);
+    this.exchanges?.close();
   }
 }
 
@@ -203,7 +245,7 @@ function principalFor(access: Access, given: Authenticated): Principal {
   if (access === 'public' && given instanceof Challenge) return ANONYMOUS;
   const principal = admitted(given);
   if (access === 'admin' && !isAdmin(principal))
-    throw new ProtocolError('forbidden', 'This is for administrators: callers whose token has "admin: true"');
+    throw new ProtocolError('forbidden', 'This is for administrators: callers with the role "admin"');
   return principal;
 }
 

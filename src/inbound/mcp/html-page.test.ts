@@ -43,7 +43,7 @@ describe('the page', () => {
     }
   });
 
-  test('has no script and loads nothing from other hosts', () => {
+  test('S26: has no script and loads nothing from other hosts', () => {
     expect(html).not.toMatch(/<script|<iframe|<object|<form|\son\w+=|javascript:/i);
     expect([...html.matchAll(/\b(?:href|src)="([^"]*)"/g)].map(([, url]) => url)).not.toContainEqual(
       expect.stringMatching(/^(?!\/|#|data:,)/),
@@ -56,7 +56,7 @@ describe('the page', () => {
     for (const id of links) expect(html).toContain(`id="${id}"`);
   });
 
-  test('its policy allows its own style and nothing else', () => {
+  test('S26: its policy allows its own style and nothing else', () => {
     const style = /<style>([\s\S]*?)<\/style>/.exec(html)![1]!;
     const digest = createHash('sha256').update(style).digest('base64');
     const policy = PAGE_HEADERS[PAGE_HEADERS.indexOf('Content-Security-Policy') + 1]!;

@@ -1,4 +1,4 @@
-import { Cancellation, type Principal } from '../../core/caller.js';
+import { ANONYMOUS, Cancellation, type Principal } from '../../core/caller.js';
 import type { Cluster } from '../../core/cluster.js';
 import type { View } from '../../core/gateway.js';
 import { ProtocolError } from '../../protocol/errors.js';
@@ -25,12 +25,13 @@ import { sendPage } from './html-page.js';
 import { answerLost, connect, ModernReplyChannel, RETRY, SessionReplyChannel } from './http-reply-channels.js';
 import type { InfoPage } from './info-page.js';
 import type { ModernRequestHandler } from './modern-requests.js';
+import { isPublic } from './public-discovery.js';
 import type { ReplyChannel } from './reply-channel.js';
 import { Batch } from './session/batch.js';
 import type { ClientSession } from './session/client-session.js';
 import { isGetEvent, requestOf, streamOf } from './session/event-ids.js';
 import { EventLog, LoggedStream } from './session/event-log.js';
-import { GetStreams, madeEverywhere } from './session/get-streams.js';
+import { GetStreams, madeEverywhere } from './session/get-stream-forwarding.js';
 import type { Carrier, Sessions } from './session/sessions.js';
 import type { Resumable, SharedStreams } from './session/shared-streams.js';
 
@@ -114,6 +115,8 @@ export interface McpHttpEndpointOptions {
   readonly resumeWindow: number;
   readonly strictAccept: boolean;
   readonly clientTermination: boolean;
+  /** The error for a caller without a credential, if such callers may read the lists (C-14); otherwise absent. */
+  readonly anonymous?: ((req: InboundRequest) => ProtocolError) | undefined;
 }
 
 /** One request at the MCP endpoint, and the parts of its response. */
@@ -159,7 +162,10 @@ export class McpHttpEndpoint {
       route('GET', 'MCP: the event stream of a session, or a description of the endpoint', (context) =>
         this.get(context),
       ),
-      route('POST', 'MCP: one message, or a batch of them', (context) => this.post(context)),
+      {
+        ...route('POST', 'MCP: one message, or a batch of them', (context) => this.post(context)),
+        access: this.options.anonymous ? 'public' : 'user',
+      },
       ...(this.options.clientTermination
         ? [route('DELETE', 'MCP: ends a session', (context) => this.delete(context))]
         : []),
@@ -178,7 +184,12 @@ export class McpHttpEndpoint {
       throw new ProtocolError('not_acceptable', 'Accept must list both application/json and text/event-stream');
     }
     const { limits } = this.options;
+    const { anonymous } = this.options;
+    const unknown = context.principal === ANONYMOUS && anonymous;
+    // A wrong credential is refused: its sender expects more than the lists.
+    if (unknown && req.header('authorization') !== undefined) throw unknown(req);
     const incoming = readIncoming(await req.read(limits.body), limits);
+    if (unknown && !isPublic(incoming)) throw unknown(req);
     if (incoming.kind === 'batch' || incoming.kind === 'response') {
       await this.inSession(context, incoming);
       return;
@@ -221,7 +232,14 @@ export class McpHttpEndpoint {
     const isListen = message.method === 'subscriptions/listen';
     if (isListen && !accepts.stream)
       throw new ProtocolError('not_acceptable', 'A subscription needs Accept: text/event-stream');
-    const channel = new ModernReplyChannel(context.req.id, res, withVersion(context.base, envelope.revision), accepts);
+    if (isListen) context.req.listens = true;
+    const channel = new ModernReplyChannel(
+      context.req.id,
+      context.req.clientAddress,
+      res,
+      withVersion(context.base, envelope.revision),
+      accepts,
+    );
     const maxAge = STREAM_AGE;
     const handled = this.options.modern.handle({
       principal,
@@ -253,7 +271,7 @@ export class McpHttpEndpoint {
         view,
         message.params,
         (key) => this.carrierFor(key),
-        { requestId: context.req.id, id: message.id },
+        { requestId: context.req.id, address: context.req.clientAddress, id: message.id },
       );
       const headers = [...withVersion(base, session.revision), 'Mcp-Session-Id', id];
       const body = writeResult(message.id, [Buffer.from(JSON.stringify(result))]);
@@ -283,6 +301,7 @@ export class McpHttpEndpoint {
     const { primingEvents } = session.revision;
     const channel = new SessionReplyChannel(
       req.id,
+      req.clientAddress,
       res,
       headers,
       accepts,
@@ -313,7 +332,15 @@ export class McpHttpEndpoint {
     if (items.length === 0) throw new ProtocolError('invalid_request', 'A batch must not be empty');
     if (items.length > limits.batch)
       throw new ProtocolError('invalid_request', `A batch may have at most ${limits.batch} messages`);
-    const channel = new SessionReplyChannel(context.req.id, context.res, headers, context.accepts, carrier.log, false);
+    const channel = new SessionReplyChannel(
+      context.req.id,
+      context.req.clientAddress,
+      context.res,
+      headers,
+      context.accepts,
+      carrier.log,
+      false,
+    );
     const ids = items.flatMap((item) => (!(item instanceof ProtocolError) && item.kind === 'request' ? [item.id] : []));
     channel.awaitReconnect(this.options.resumeWindow, () => session.abandon(ids));
     await new Batch(items, channel).run((message, to) =>

@@ -27,7 +27,11 @@ function reply(): { readonly channel: SessionReplyChannel; readonly sent: string
     find: () => Promise.resolve(undefined),
   };
   const accepts = { json: true, stream: true, html: false };
-  return { channel: new SessionReplyChannel('r', res, [], accepts, new EventLog('s', shared), true, 1), sent, share };
+  return {
+    channel: new SessionReplyChannel('r', '192.0.2.1', res, [], accepts, new EventLog('s', shared), true, 1),
+    sent,
+    share,
+  };
 }
 
 it('sends no event id before other replicas can find the stream', async () => {

@@ -28,6 +28,7 @@ export class ModernReplyChannel implements ReplyChannel {
 
   constructor(
     readonly requestId: string,
+    readonly address: string,
     private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,
@@ -83,6 +84,7 @@ export class SessionReplyChannel implements ReplyChannel {
 
   constructor(
     readonly requestId: string,
+    readonly address: string,
     private readonly res: InboundResponse,
     private readonly headers: readonly string[],
     private readonly accepts: Accepted,

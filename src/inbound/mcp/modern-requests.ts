@@ -86,6 +86,7 @@ export class ModernRequestHandler {
     try {
       const outcome = await this.gateway.call(caller, {
         requestId: channel.requestId,
+        address: channel.address,
         id,
         method,
         params,
@@ -165,6 +166,7 @@ export class ModernRequestHandler {
     let subscription: Subscription;
     const call = plainCall(message.method, message.params, view, {
       requestId: channel.requestId,
+      address: channel.address,
       id,
       cancellation,
       header,

@@ -10,6 +10,8 @@ import { encodeResult, resultOf } from '../../protocol/mcp/translate/result.js';
 export interface ReplyChannel {
   /** The id of the request in logs and errors. */
   readonly requestId?: string;
+  /** The network address of the client, for the audit trail. */
+  readonly address?: string | undefined;
   /** Sends a message that belongs to the request and comes before its response. */
   send(message: Buffer): void;
   /** Sends the response. `status` and `headers` apply if the HTTP response has not begun. */

@@ -164,6 +164,7 @@ export class SseEndpoint {
     const incoming = readIncoming(await req.read(limits.body), limits);
     const channel: ReplyChannel = {
       requestId: req.id,
+      address: req.clientAddress,
       send: (message) => connection.carrier.send([message]),
       finish: (message) => connection.carrier.send(message),
     };
@@ -185,7 +186,7 @@ export class SseEndpoint {
       !connection.session &&
       !connection.opening
     )
-      await this.initialize(connection, principal, incoming, req.id);
+      await this.initialize(connection, principal, incoming, { requestId: req.id, address: req.clientAddress });
     else if (connection.session) await connection.session.handle(principal, incoming, channel);
     else if (incoming.kind === 'request') this.beforeHandshake(connection, incoming);
   }
@@ -194,7 +195,7 @@ export class SseEndpoint {
     connection: SseConnection,
     principal: Principal,
     message: RpcRequest,
-    requestId: string,
+    about: { readonly requestId: string; readonly address: string },
   ): Promise<void> {
     connection.opening = true;
     try {
@@ -203,7 +204,7 @@ export class SseEndpoint {
         connection.view,
         message.params,
         () => connection.carrier,
-        { requestId, id: message.id },
+        { ...about, id: message.id },
       );
       connection.session = session;
       if (!connection.carrier.connected) this.end(session);

@@ -4,6 +4,7 @@ import {
   type Credentials,
   type CredentialTarget,
   configuredCredential,
+  type UpstreamAuth,
 } from '../../identity/upstream-credentials.js';
 import type { Binding } from '../../protocol/a2a/model.js';
 import type { Log } from '../../telemetry/log.js';
@@ -12,6 +13,8 @@ import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl } from '../mcp/context.js';
 import { assumedCard } from './assumed-card.js';
 import { CardCache, type SignaturePolicy } from './card-cache.js';
+import { loginServerOf } from './card-login.js';
+import { SecurityMatch } from './card-security.js';
 import type { AgentContext } from './context.js';
 import { CardSource } from './discovery.js';
 import type { BindingSetting, Choice, VersionSetting } from './interfaces.js';
@@ -27,6 +30,10 @@ export interface AgentSettings {
   readonly binding: BindingSetting;
   /** Headers with the gateway's credentials for the agent. */
   readonly headers: Readonly<Record<string, string>>;
+  /** How the gateway authenticates, beside `headers`. */
+  readonly auth?: UpstreamAuth | undefined;
+  /** Headers of callers that are sent on, with their new names. */
+  readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
   /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
   readonly proxy?: string | undefined;
   /** TLS settings for the configured origin. They are not used for other origins that the card names. */
@@ -34,6 +41,8 @@ export interface AgentSettings {
   readonly signatures: SignaturePolicy;
   /** A JSON Web Key Set: inline, a file, or a URL. */
   readonly keys?: KeySetting | undefined;
+  /** Hosts other than that of `url` at which interfaces of the card may be (S30). */
+  readonly hosts?: readonly string[] | undefined;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
 }
 
@@ -52,6 +61,9 @@ export interface AgentBuildOptions {
 /** Size of the buffer for a slow reader, as a multiple of the maximum size of an event. */
 const WAITING_EVENTS = 2;
 
+/** Log lines about refused interfaces of one agent. */
+const MOST_REFUSED = 20;
+
 export function buildAgent(name: string, settings: AgentSettings, around: AgentBuildOptions): Agent {
   const { guarded, egress, limits, explains, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
@@ -60,7 +72,19 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
     tls: settings.tls,
   });
   const { url, version, binding, keys, signatures: policy } = settings;
-  const target: CredentialTarget = { kind: 'agent', name, url, configured: configuredCredential(settings.headers) };
+  const { auth, forwardHeaders, headers, tls } = settings;
+  const security = new SecurityMatch(name, { auth, headers, tls });
+  const target: CredentialTarget = {
+    kind: 'agent',
+    name,
+    url,
+    configured: configuredCredential(headers),
+    auth,
+    forwardHeaders,
+    apiKeyPlace: () => cards.current && security.of(cards.current.facts.card).apiKeyPlace,
+    loginServer: async () => loginServerOf((await cards.get()).facts.card),
+  };
+  credentials.prepare?.(target);
   const context: AgentContext = {
     name,
     place: explains ? shownUrl(url) : undefined,
@@ -69,7 +93,17 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
     limits: { event: limits.event, waiting: limits.event * WAITING_EVENTS },
     log,
   };
-  const choice: Choice = { url, version, binding, egress, bindings: Object.keys(WIRES) as Binding[] };
+  const said = new Set<string>();
+  const refused = (place: string): void => {
+    if (said.has(place) || said.size >= MOST_REFUSED) return;
+    said.add(place);
+    log.warn(
+      { agent: name, url: shownUrl(place) },
+      'the card names an interface at a host that is not registered; it is not used (agents.<name>.hosts allows it)',
+    );
+  };
+  const bindings = Object.keys(WIRES) as Binding[];
+  const choice: Choice = { url, version, binding, egress, hosts: settings.hosts, refused, bindings };
   const cards = new CardCache({
     context,
     source: new CardSource(context, http, url),
@@ -90,6 +124,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
     context,
     cards,
     choice,
+    security,
     wire: (candidate) =>
       WIRES[candidate.binding]!({
         context,

@@ -2,9 +2,10 @@ import { GATEWAY } from '../../core/caller.js';
 import { NEWEST_REQUEST_FORMAT } from '../../protocol/a2a/request-format.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject } from '../../protocol/jsonrpc/raw.js';
-import { type HttpClient, type HttpHeaders, headerOf, httpTarget, inLane } from '../http/index.js';
+import { type HttpClient, type HttpHeaders, headerOf, httpTarget } from '../http/index.js';
 import { type AgentContext, credentialOf, subject, unavailable } from './context.js';
 import { exchange as exchangeHttp, type WholeReply } from './exchange.js';
+import { targetWith } from './headers.js';
 import { tryJson } from './reply.js';
 
 const CARD = '/.well-known/agent-card.json';
@@ -141,7 +142,7 @@ export class CardSource {
     const limits = { idle: time, total: time, limit: CARD_LIMIT };
     const reply = await exchangeHttp({
       http: this.http,
-      target: inLane(httpTarget(place), credential.key),
+      target: targetWith(httpTarget(place), credential),
       method: 'GET',
       headers,
       agent: this.context,

@@ -204,6 +204,12 @@ export class GrpcWire implements Wire {
   }
 
   private metadata(exchange: Exchange, credential: Credential): Metadata {
+    if (credential.query !== undefined)
+      throw new ProtocolError(
+        'upstream_unauthorized',
+        `${subject(this.options.context)} asks for its API key in the query of a URL, which gRPC does not have; set "binding" of the agent`,
+        { outcome: 'not_executed', data: { agent: this.options.context.name } },
+      );
     const metadata = new Metadata();
     const headers = requestHeaders(credential, requestFormatOf(this.options.version), exchange, []);
     for (let i = 0; i < headers.length; i += 2) metadata.set(headers[i]!.toLowerCase(), headers[i + 1]!);

@@ -1,11 +1,12 @@
 import type { Exchange } from '../../core/a2a/agent.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { RequestFormat } from '../../protocol/a2a/request-format.js';
+import { type HttpTarget, inLane } from '../http/index.js';
 
 /**
  * Headers of a caller's request that are never forwarded to an agent, whatever the list of forwarded headers (§3.11).
  */
-const NEVER_FORWARDED = new Set([
+export const NEVER_FORWARDED: ReadonlySet<string> = new Set([
   'authorization',
   'proxy-authorization',
   'cookie',
@@ -24,6 +25,13 @@ const NEVER_FORWARDED = new Set([
   'a2a-extensions',
   'x-a2a-extensions',
 ]);
+
+/** The target of a request with this credential: its own connections, and the query that the credential needs. */
+export function targetWith(target: HttpTarget, { key, query }: Credential): HttpTarget {
+  if (query === undefined) return inLane(target, key);
+  const { origin, path } = target;
+  return inLane({ origin, path: `${path}${path.includes('?') ? '&' : '?'}${query}` }, key);
+}
 
 /** The constant headers of requests of one kind, with one credential, to one interface. Flat pairs, built once. */
 export function standingHeaders(

@@ -50,13 +50,31 @@ describe('C-2 C-3 the called interface', () => {
     expect(shown(candidates(card([{ url }]), choice()))).toEqual([`JSONRPC 1.0 ${meant}`]);
   });
 
+  it('S30: is never one at a host that is not registered', () => {
+    const refused: string[] = [];
+    const foreign = card([
+      { url: 'https://evil.example/x' },
+      { url: 'evil.example:443', protocolBinding: 'GRPC' },
+      { url: 'https://evil.example/rest', protocolBinding: 'HTTP+JSON' },
+    ]);
+    const bindings = ['JSONRPC', 'HTTP+JSON', 'GRPC'] as const;
+    const found = candidates(foreign, choice({ bindings, refused: (url) => refused.push(url) }));
+    expect(shown(found)).toEqual(['JSONRPC 1.0 http://10.0.0.5:4000/x', 'HTTP+JSON 1.0 http://10.0.0.5:4000/rest']);
+    expect(refused).toEqual(['https://evil.example/x', 'evil.example:443', 'https://evil.example/rest']);
+    const egress = new Egress({ allowPrivate: false, ports: [], allow: ['evil.example'] });
+    expect(shown(candidates(foreign, choice({ bindings, egress })))[0]).toBe(
+      'JSONRPC 1.0 https://evil.example/x (checked)',
+    );
+  });
+
   it('is a public one only after a check, and never unencrypted where https is configured', () => {
-    expect(shown(candidates(card([{ url: 'https://api.example/x' }]), choice()))).toEqual([
+    const hosts = ['api.example'];
+    expect(shown(candidates(card([{ url: 'https://api.example/x' }]), choice({ hosts })))).toEqual([
       'JSONRPC 1.0 https://api.example/x (checked)',
       'JSONRPC 1.0 http://10.0.0.5:4000/x',
     ]);
     expect(
-      shown(candidates(card([{ url: 'http://api.example/x' }]), choice({ url: 'https://agent.example' }))),
+      shown(candidates(card([{ url: 'http://api.example/x' }]), choice({ hosts, url: 'https://agent.example' }))),
     ).toEqual(['JSONRPC 1.0 https://agent.example/x']);
   });
 
@@ -115,7 +133,7 @@ describe('C-4 another interface is tried', () => {
     );
     const agent = stage.agent(
       server.url,
-      {},
+      { hosts: ['public.example'] },
       { lookup: (_, __, done) => done(null, [{ address: '127.0.0.1', family: 4 }]) },
     );
     await agent.send(CALLER, saying('a'), exchange());

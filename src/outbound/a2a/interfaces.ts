@@ -27,13 +27,18 @@ export interface Choice {
   readonly version: VersionSetting;
   readonly binding: BindingSetting;
   readonly egress: Egress;
+  /** Hosts other than that of the configured URL at which interfaces of the card may be. */
+  readonly hosts?: readonly string[] | undefined;
+  /** Called for an interface that is not used because of its host. */
+  readonly refused?: (url: string) => void;
   /** The supported bindings. */
   readonly bindings: readonly Binding[];
 }
 
 /**
  * The usable interfaces of a card, in the card's order (C-2, C-3). A URL that may not be dialled, such as
- * `http://[::]:8080` or one inside the agent's own network, is replaced by the same path at the configured origin.
+ * `http://[::]:8080`, one inside the agent's own network, or one at a host that is not registered (S30), is replaced by
+ * the same path at the configured origin.
  */
 export function candidates(card: JsonObject, choice: Choice): Candidate[] {
   const found: Candidate[] = [];
@@ -88,26 +93,40 @@ function isCallable({ binding, version }: OfferedInterface, bindings: readonly B
   return bindings.includes(binding) && (binding !== 'HTTP+JSON' || requestFormatOf(version).rest !== undefined);
 }
 
-function placeOf(
-  { url, binding }: OfferedInterface,
-  { url: configured, egress }: Choice,
-): { url: string; trusted: boolean } | undefined {
-  if (binding === 'GRPC') return grpcPlace(url, configured, egress);
+/**
+ * S30: a card leads to the host that the operator registered, or to hosts that the operator allows. Otherwise whoever
+ * changes the card receives the calls and the credentials.
+ */
+function isRegistered(
+  hostname: string,
+  url: string,
+  { url: configured, hosts = [], egress, refused }: Choice,
+): boolean {
+  if (hostname === new URL(configured).hostname || hosts.includes(hostname) || egress.names(hostname)) return true;
+  refused?.(url);
+  return false;
+}
+
+function placeOf({ url, binding }: OfferedInterface, choice: Choice): { url: string; trusted: boolean } | undefined {
+  const { url: configured, egress } = choice;
+  if (binding === 'GRPC') return grpcPlace(url, choice);
   const resolved = URL.canParse(url, configured) ? new URL(url, configured) : undefined;
   const own = new URL(configured);
   if (!resolved) return undefined;
   if (resolved.origin === own.origin) return { url: resolved.href, trusted: true };
   // A card must not make the gateway send credentials for https without encryption.
   if (own.protocol === 'https:' && resolved.protocol !== 'https:') return undefined;
+  if (!isRegistered(resolved.hostname, url, choice)) return undefined;
   try {
-    egress.checkUrl(resolved.href);
+    egress.checkSecureUrl(resolved.href);
     return { url: resolved.href, trusted: false };
   } catch {
     return undefined;
   }
 }
 
-function grpcPlace(url: string, configured: string, egress: Egress): { url: string; trusted: boolean } | undefined {
+function grpcPlace(url: string, choice: Choice): { url: string; trusted: boolean } | undefined {
+  const { url: configured, egress } = choice;
   const bare = url.replace(/^(?:https?|grpcs?):\/\//i, '').replace(/\/.*$/, '');
   // A text with another scheme, such as unix: or xds:, is not a valid address.
   const address = /^(?:\[[0-9a-f:.]+\]|[^:[\]/]+):\d+$/i.test(bare) ? new URL(`http://${bare}`) : undefined;
@@ -116,6 +135,7 @@ function grpcPlace(url: string, configured: string, egress: Egress): { url: stri
   const port = Number(address.port || 80);
   if (address.hostname === own.hostname && port === Number(own.port || (own.protocol === 'https:' ? 443 : 80)))
     return { url, trusted: true };
+  if (!isRegistered(address.hostname, url, choice)) return undefined;
   try {
     egress.checkAuthority(address.hostname, port);
     return { url, trusted: false };

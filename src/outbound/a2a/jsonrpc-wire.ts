@@ -9,11 +9,11 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { quoted } from '../../protocol/jsonrpc/pieces.js';
 import { type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
 import { depthWithin } from '../../protocol/jsonrpc/scan.js';
-import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
+import { type HttpTarget, httpTarget } from '../http/index.js';
 import { nextId } from '../request-ids.js';
 import { type AgentContext, DEPTH, invalidReply } from './context.js';
 import { exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
-import { requestHeaders, standingHeaders, withExchange } from './headers.js';
+import { requestHeaders, standingHeaders, targetWith, withExchange } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
 import type { Wire, WireOptions } from './wire.js';
@@ -107,7 +107,7 @@ export class JsonRpcWire implements Wire {
         : JSON.stringify(this.dialect.writeRequest(operation, withWholeHistory(this.format, operation, value)));
     const body = Buffer.from(`{"jsonrpc":"2.0","id":${nextId()},"method":${quoted(method)},"params":${params}}`);
     const headers = withExchange(standing, credential, this.format, exchange);
-    return this.framed(inLane(this.target, credential.key), 'POST', headers, exchange, body);
+    return this.framed(targetWith(this.target, credential), 'POST', headers, exchange, body);
   }
 
   private framed(
@@ -163,7 +163,7 @@ export class JsonRpcWire implements Wire {
     page.search = '';
     page.pathname = `${page.pathname.replace(/\/+$/, '').replace(/\/[^/]*$/, '')}/agent/authenticatedExtendedCard`;
     const headers = requestHeaders(credential, this.format, exchange, ['accept', JSON_TYPE]);
-    const target = inLane(httpTarget(page), credential.key);
+    const target = targetWith(httpTarget(page), credential);
     const reply = await exchangeHttp(this.framed(target, 'GET', headers, exchange));
     const { value } = readJson(this.context, this.accepted(reply!).body);
     return { value: this.dialect.readResult(operation, value) };

@@ -1,5 +1,6 @@
 import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from '../../core/a2a/agent.js';
 import type { Caller } from '../../core/caller.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type {
   CancelTaskRequest,
   GetTaskRequest,
@@ -15,9 +16,10 @@ import type {
 } from '../../protocol/a2a/model.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { type CardCache, type KnownCard, UP } from './card-cache.js';
+import type { SecurityMatch } from './card-security.js';
 import { type AgentContext, credentialOf, unavailable } from './context.js';
 import { type Candidate, type Choice, candidates, guesses } from './interfaces.js';
-import { isConnectionLost, isVersionMismatch, mayTryNextInterface } from './retry-rules.js';
+import { isConnectionLost, isVersionMismatch, mayTryNextInterface, refusedStatus } from './retry-rules.js';
 import type { Wire } from './wire.js';
 
 /** After this time no other interface is tried: a caller learns within 15 s that an agent cannot be reached. */
@@ -28,6 +30,8 @@ export interface RemoteAgentOptions {
   readonly context: AgentContext;
   readonly cards: CardCache;
   readonly choice: Choice;
+  /** Compares the card with the configured credentials. */
+  readonly security?: SecurityMatch | undefined;
   readonly wire: (candidate: Candidate) => Wire;
   /** Closes the connections to this agent. */
   readonly close: () => Promise<void>;
@@ -108,9 +112,9 @@ export class RemoteAgent implements Agent {
     const { cards } = this.options;
     const known = cards.fresh ?? (await cards.get());
     if (operation === 'SendMessage') this.checkExtensions(known, exchange);
-    const given = credentialOf(this.options.context, caller);
-    const credential = given instanceof Promise ? await given : given;
-    return this.through(known, READING.has(operation), (wire) => wire.call(operation, request, exchange, credential));
+    return this.authorized(caller, known, (credential) =>
+      this.through(known, READING.has(operation), (wire) => wire.call(operation, request, exchange, credential)),
+    );
   }
 
   private async open(
@@ -123,9 +127,32 @@ export class RemoteAgent implements Agent {
     const known = cards.fresh ?? (await cards.get());
     if (!known.facts.can.stream) throw this.cannot('unsupported_operation', 'stream');
     if (operation === 'SendStreamingMessage') this.checkExtensions(known, exchange);
-    const given = credentialOf(this.options.context, caller);
+    return this.authorized(caller, known, (credential) =>
+      this.through(known, READING.has(operation), (wire) => wire.stream(operation, request, exchange, credential)),
+    );
+  }
+
+  /**
+   * Sends with the credential of the caller. If the agent refuses the credential, it has executed nothing, and the
+   * request is sent once more if there is another credential.
+   */
+  private async authorized<T>(
+    caller: Caller,
+    { facts }: KnownCard,
+    send: (credential: Credential) => Promise<T>,
+  ): Promise<T> {
+    const { context, security } = this.options;
+    const given = credentialOf(context, caller);
     const credential = given instanceof Promise ? await given : given;
-    return this.through(known, READING.has(operation), (wire) => wire.stream(operation, request, exchange, credential));
+    try {
+      return await send(credential);
+    } catch (error) {
+      const status = refusedStatus(error);
+      if (status === undefined) throw error;
+      const renewed = await credential.refused?.({ status, challenge: undefined });
+      if (!renewed) throw security?.explained(facts.card, status) ?? error;
+    }
+    return send(await credentialOf(context, caller));
   }
 
   private cannot(reason: 'unsupported_operation' | 'push_not_supported', what: string): ProtocolError {

@@ -13,10 +13,10 @@ import {
 import { streamContext } from '../../protocol/a2a/stream-context.js';
 import { ProtocolError } from '../../protocol/errors.js';
 import { isObject, type JsonObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
-import { type HttpTarget, httpTarget, inLane } from '../http/index.js';
+import { type HttpTarget, httpTarget } from '../http/index.js';
 import { type AgentContext, type AgentRef, Misplaced } from './context.js';
 import { type EventSink, exchange as exchangeHttp, type HttpCall, type WholeReply } from './exchange.js';
-import { requestHeaders } from './headers.js';
+import { requestHeaders, targetWith } from './headers.js';
 import { passed, StreamSink, tenanted } from './passthrough.js';
 import { readJson, refusal } from './reply.js';
 import type { Wire, WireOptions } from './wire.js';
@@ -200,7 +200,7 @@ export class RestWire implements Wire {
     const own = ['accept', accept, ...(body ? ['content-type', 'application/json'] : [])];
     return {
       http: this.options.http,
-      target: inLane({ origin: this.target.origin, path: `${this.target.path}${route.path}` }, credential.key),
+      target: targetWith({ origin: this.target.origin, path: `${this.target.path}${route.path}` }, credential),
       method: route.verb,
       headers: requestHeaders(credential, this.format, exchange, own),
       ...(body && { body }),

@@ -15,3 +15,10 @@ export const isVersionMismatch = (error: unknown, proven: boolean): boolean =>
 /** Whether the connection broke after the request was sent, for example an idle connection that the agent closed. */
 export const isConnectionLost = (error: unknown): boolean =>
   error instanceof ProtocolError && error.reason === 'upstream_unavailable' && error.detail.outcome === 'unknown';
+
+/** The status with which the agent refused the credential before it executed anything; undefined for other errors. */
+export function refusedStatus(error: unknown): number | undefined {
+  if (!(error instanceof ProtocolError) || error.reason !== 'upstream_unauthorized') return undefined;
+  if (error.detail.outcome === 'unknown') return undefined;
+  return error.detail.data?.['status'] === 403 ? 403 : 401;
+}

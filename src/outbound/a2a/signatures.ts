@@ -100,8 +100,7 @@ export class Signatures {
     if (typeof jku !== 'string') throw new Error('no keys are configured for this agent');
     if (URL.canParse(jku) && new URL(jku).origin === origin) return this.cached(jku, () => this.fetch(jku, trusted));
     if (strict) throw new Error('its keys are at another origin; configure the keys to trust');
-    const url = egress.checkUrl(jku);
-    if (url.protocol !== 'https:' && !egress.allowPrivate) throw new Error('the URL of its keys must be https');
+    egress.checkSecureUrl(jku);
     return this.cached(jku, () => this.fetch(jku, guarded));
   }
 

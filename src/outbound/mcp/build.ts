@@ -5,6 +5,7 @@ import {
   type Credentials,
   type CredentialTarget,
   configuredCredential,
+  type UpstreamAuth,
 } from '../../identity/upstream-credentials.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
@@ -24,6 +25,10 @@ export interface ServerSettings {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  /** How the gateway authenticates, beside `headers`. */
+  readonly auth?: UpstreamAuth | undefined;
+  /** Headers of callers that are sent on, with their new names. */
+  readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
   /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
   readonly proxy?: string | undefined;
   readonly tls: TlsSettings;
@@ -63,7 +68,10 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
     name,
     url: settings.url ?? '',
     configured: configuredCredential(settings.headers),
+    auth: settings.auth,
+    forwardHeaders: settings.forwardHeaders,
   };
+  if (settings.url !== undefined) credentials.prepare?.(target);
   const context: UpstreamContext = {
     name,
     place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
@@ -111,7 +119,8 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
           legacyOffer: setting.legacyOffer,
           modernOffer: setting.modernOffer,
         });
-  return new McpUpstream({ name, link, setting, memory, log });
+  const personal = settings.url !== undefined && credentials.isPersonal?.(target) === true;
+  return new McpUpstream({ name, link, setting, memory, personal, log });
 }
 
 /** The key of a verdict. The same name at another address is another server. The hash reveals no secrets. */

@@ -1,7 +1,7 @@
 import type { Caller } from '../../core/caller.js';
 import { within } from '../../core/timing.js';
-import type { Credential } from '../../identity/upstream-credentials.js';
-import { ProtocolError } from '../../protocol/errors.js';
+import type { Credential, CredentialRefusal } from '../../identity/upstream-credentials.js';
+import { type ErrorDetail, ProtocolError } from '../../protocol/errors.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
@@ -122,6 +122,17 @@ export interface CredentialHolder {
 
 /** A caller has no credential for a server. The server got no request, so its health does not change. */
 export class CredentialError extends ProtocolError {}
+
+/** The server refused the credential of a request with 401 or 403. It executed nothing. */
+export class CredentialRefused extends ProtocolError {
+  constructor(
+    message: string,
+    detail: ErrorDetail,
+    readonly refusal: CredentialRefusal,
+  ) {
+    super('upstream_unauthorized', message, detail);
+  }
+}
 
 /** The request was not sent: no credential could be obtained. */
 export const withoutCredential = (server: Server, error: unknown): CredentialError =>

@@ -1,5 +1,6 @@
-import { type Caller, GATEWAY } from '../../core/caller.js';
+import type { Caller } from '../../core/caller.js';
 import type { ListNews, WatchEvent } from '../../core/upstream.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
 import { type Evidence, readProbe } from '../../protocol/mcp/server-version.js';
@@ -28,13 +29,13 @@ export class HttpLink implements Link {
 
   constructor(private readonly options: HttpLinkOptions) {}
 
-  async probe(revision: Revision): Promise<Evidence> {
+  async probe(revision: Revision, caller: Caller): Promise<Evidence> {
     const { context, url, transport } = this.options;
     if (transport === 'sse') return { kind: 'legacy' };
     const outcome = await new ModernHttp(context, httpTarget(url), revision).send(
       {},
       gatewayCall('server/discover'),
-      GATEWAY,
+      caller,
     );
     if (outcome.kind === 'complete') return readProbe({ result: outcome.result.value() }, 'none');
     if (outcome.kind !== 'error') return { kind: 'none' };
@@ -62,13 +63,15 @@ export class HttpLink implements Link {
   readonly watchCosts = false;
 
   credentialKey(caller: Caller): string | Promise<string> {
+    const given = this.credential(caller);
+    return given instanceof Promise ? given.then(({ key }) => key) : given.key;
+  }
+
+  credential(caller: Caller): Credential | Promise<Credential> {
     const { context } = this.options;
     const given = credentialOf(context, caller);
-    if (!(given instanceof Promise)) return given.key;
-    return given.then(
-      ({ key }) => key,
-      (error: unknown) => Promise.reject(withoutCredential(context, error)),
-    );
+    if (!(given instanceof Promise)) return given;
+    return given.catch((error: unknown) => Promise.reject(withoutCredential(context, error)));
   }
 
   overhear(deliver: (event: WatchEvent) => void): void {

@@ -3,7 +3,7 @@ import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import { retryAfterOf } from '../../protocol/http/retry-after.js';
 import { readReply } from '../../protocol/jsonrpc/message.js';
 import { type HttpHeaders, headerOf } from '../http/index.js';
-import { type Server, shownUrl, subject } from './context.js';
+import { CredentialRefused, type Server, shownUrl, subject } from './context.js';
 
 /** The JSON-RPC error in the body of an error response, if there is one. */
 function rpcErrorOf(status: number, body: Buffer): UpstreamRpcError | undefined {
@@ -54,7 +54,7 @@ export function refusal(
   const detail = { data, outcome: status < 500 ? ('not_executed' as const) : ('unknown' as const) };
   const told = server.place === undefined ? undefined : explanation(headers, body);
   const answered = `HTTP ${status}${told === undefined ? '' : `: ${told}`}`;
-  const make = (reason: 'upstream_error' | 'upstream_unauthorized', what: string): ProtocolError =>
+  const make = (reason: 'upstream_error', what: string): ProtocolError =>
     new ProtocolError(reason, `${subject(server)} ${what}`, detail);
   if (status === 429) {
     const retryAfter = retryAfterOf(headers);
@@ -64,9 +64,13 @@ export function refusal(
       ...(retryAfter && { headers: { 'Retry-After': retryAfter } }),
     });
   }
+  const refused = (what: string): CredentialRefused =>
+    new CredentialRefused(`${subject(server)} ${what}`, detail, {
+      status,
+      challenge: headerOf(headers, 'www-authenticate'),
+    });
   if (status === 401)
-    return make(
-      'upstream_unauthorized',
+    return refused(
       `did not accept the gateway's credentials (${answered}); check "headers" of the server in the configuration`,
     );
   if ((status === 403 || status === 421) && HOST_CHECK.test(body.toString('utf8', 0, 4 * MOST_SHOWN)))
@@ -75,8 +79,7 @@ export function refusal(
       `refused the host name of the request (${answered}); allow the host of its URL at the server`,
     );
   if (status === 403)
-    return make(
-      'upstream_unauthorized',
+    return refused(
       `refused the request (${answered}); the credentials in "headers" may be missing or lack a permission`,
     );
   const rpc = rpcErrorOf(status, body);

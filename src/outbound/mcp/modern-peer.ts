@@ -60,17 +60,17 @@ export class ModernPeer implements Peer {
     return task?.follow() ?? failed(invalidReply(this.wire, 'answered with a task that cannot be read'));
   }
 
-  async describe(): Promise<ServerDescription> {
-    if (this.known && this.known.until > performance.now()) return this.known.description;
-    const outcome = await this.wire.send({}, gatewayCall('server/discover'), GATEWAY);
+  async describe(caller?: Caller): Promise<ServerDescription> {
+    // The description for one caller must not reach another caller.
+    if (!caller && this.known && this.known.until > performance.now()) return this.known.description;
+    const outcome = await this.wire.send({}, gatewayCall('server/discover'), caller ?? GATEWAY);
     if (outcome.kind === 'error') throw outcome.error;
     if (outcome.kind !== 'complete')
       throw invalidReply(this.wire, 'answered server/discover with a result of another kind');
-    return this.learn(outcome.result.value());
+    return this.learn(outcome.result.value(), caller === undefined);
   }
 
-  /** Stores a discover result that other code received, such as the probe. */
-  learn(result: JsonObject): ServerDescription {
+  private learn(result: JsonObject, keep: boolean): ServerDescription {
     const { instructions, ttlMs } = result;
     const meta = result['_meta'];
     const serverInfo = isObject(meta) ? meta[META.serverInfo] : result['serverInfo'];
@@ -79,6 +79,7 @@ export class ModernPeer implements Peer {
       ...(isObject(serverInfo) && { serverInfo: serverInfo as Implementation }),
       ...(typeof instructions === 'string' && { instructions }),
     };
+    if (!keep) return description;
     // A server that allows no caching still gets no discover request per call: its features change rarely.
     const ttl = typeof ttlMs === 'number' && ttlMs > 0 ? ttlMs : 0;
     this.known = { description, until: performance.now() + Math.max(ttl, LEAST_TTL) };

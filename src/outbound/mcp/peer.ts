@@ -1,6 +1,7 @@
 import type { Caller } from '../../core/caller.js';
 import type { Outcome, ParkedCall } from '../../core/gateway.js';
 import type { ListNews, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
@@ -14,7 +15,8 @@ export interface OpenWatch {
 /** The connection to a server in one era. */
 export interface Peer {
   request(caller: Caller, call: UpstreamCall): Promise<Outcome>;
-  describe(): Promise<ServerDescription>;
+  /** With a caller, the request carries the credential of that caller. */
+  describe(caller?: Caller): Promise<ServerDescription>;
   /**
    * Opens one watch. `lost` is called when the server ends the watch. With a key, the watch is refused if the
    * credential of the caller has a different key.
@@ -34,7 +36,7 @@ export interface Peer {
 /** The link to a server: over HTTP, or to its process. */
 export interface Link {
   /** Sends `server/discover` without effect on calls under way. */
-  probe(revision: Revision): Promise<Evidence>;
+  probe(revision: Revision, caller: Caller): Promise<Evidence>;
   modern(revision: Revision): Peer;
   legacy(offer: Revision): Peer;
   /**
@@ -44,6 +46,8 @@ export interface Link {
   readonly watchCosts: boolean;
   /** The key of a caller's credential. Absent where all callers have the same credential. */
   credentialKey?(caller: Caller): string | Promise<string>;
+  /** The credential of a caller's next request. Absent where requests carry no credential. */
+  credential?(caller: Caller): Credential | Promise<Credential>;
   /**
    * Delivers list changes that arrive outside of any watch, with the capabilities of the session that received them.
    */

@@ -11,6 +11,7 @@ import type {
   Watch,
   WatchEvent,
 } from '../../core/upstream.js';
+import type { Credential } from '../../identity/upstream-credentials.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ListKind, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
@@ -24,7 +25,7 @@ import {
   type Verdict,
 } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
-import { CredentialError, invalidReply, unavailable, withoutCredential } from './context.js';
+import { CredentialError, CredentialRefused, invalidReply, unavailable, withoutCredential } from './context.js';
 import type { Link, OpenWatch, Peer } from './peer.js';
 import { rejectOnCancel } from './reject-on-cancel.js';
 import { HandshakeRefused } from './session/session-errors.js';
@@ -41,6 +42,8 @@ export interface McpUpstreamOptions {
   readonly link: Link;
   readonly setting: RevisionSetting;
   readonly memory: VerdictMemory;
+  /** See `Upstream.personal`. */
+  readonly personal?: boolean;
   readonly log: Log;
 }
 
@@ -54,8 +57,10 @@ const BREAK_FOR = 2_000;
 /** One configured MCP server. Detects the server's eras once and serves each caller in the caller's era if possible. */
 export class McpUpstream implements Upstream {
   readonly name: string;
+  readonly personal: boolean;
   private verdict: Verdict | undefined;
-  private probing: Promise<Verdict> | undefined;
+  /** The probes under way: one for all callers, at a personal server one per caller. */
+  private readonly probing = new Map<string, Promise<Verdict>>();
   private modernPeer: Peer | undefined;
   private legacyPeer: Peer | undefined;
   /** The watches of the gateway itself and of callers with the same credential. */
@@ -72,8 +77,9 @@ export class McpUpstream implements Upstream {
 
   constructor(private readonly options: McpUpstreamOptions) {
     this.name = options.name;
+    this.personal = options.personal === true;
     this.verdict = options.setting.fixed ?? options.memory.recall();
-    this.hub = this.hubOf(async (listen) => listen(GATEWAY));
+    this.hub = this.hubOf(GATEWAY, async (listen) => listen(GATEWAY));
     const overheard = (event: WatchEvent): void => {
       for (const deliver of this.overhearing) deliver(event);
     };
@@ -85,11 +91,14 @@ export class McpUpstream implements Upstream {
   }
 
   /** `as` chooses the caller whose credential is used, each time a watch is opened. */
-  private hubOf(as: (listen: (caller: Caller, key?: string) => Promise<OpenWatch>) => Promise<OpenWatch>): WatchHub {
+  private hubOf(
+    prober: Caller,
+    as: (listen: (caller: Caller, key?: string) => Promise<OpenWatch>) => Promise<OpenWatch>,
+  ): WatchHub {
     return new WatchHub(
       this.options.name,
       async (filter, deliver, lost) => {
-        const peer = await this.primary();
+        const peer = await this.primary(prober);
         return as((caller, key) => peer.listen(filter, deliver, lost, caller, key));
       },
       this.options.log,
@@ -108,8 +117,9 @@ export class McpUpstream implements Upstream {
     throw withoutCredential(this, undefined);
   }
 
-  async describe(): Promise<ServerDescription> {
-    const description = await this.noting(async () => (await this.primary()).describe(), true);
+  async describe(caller?: Caller): Promise<ServerDescription> {
+    const ask = async (): Promise<ServerDescription> => (await this.primary(caller ?? GATEWAY)).describe(caller);
+    const description = await this.noting(() => this.withCredential(caller ?? GATEWAY, ask), true, caller);
     this.agreed = description.revision;
     return description;
   }
@@ -133,10 +143,62 @@ export class McpUpstream implements Upstream {
     const resting = this.resting();
     if (resting) return failed(resting);
     try {
-      verdict = this.verdict ?? (await rejectOnCancel(this.probe(), call.cancellation));
+      const probe = (): Promise<Verdict> => rejectOnCancel(this.probe(caller), call.cancellation);
+      verdict = this.verdict ?? (await this.withCredential(caller, probe));
     } catch (error) {
       return failed(this.note(error, true));
     }
+    if (!this.personal) {
+      // The credential is asked for only after a refusal, so that other calls need not wait for it twice.
+      const outcome = await this.attempt(caller, call, verdict);
+      const refused =
+        outcome.kind === 'error' && outcome.error instanceof CredentialRefused ? outcome.error : undefined;
+      try {
+        const again = refused !== undefined && (await this.hasAnother(caller, refused));
+        return this.observe(again ? await this.attempt(caller, call, verdict) : outcome, caller);
+      } catch (error) {
+        return failed(this.note(error));
+      }
+    }
+    try {
+      const attempt = async (): Promise<Outcome> => {
+        const outcome = await this.attempt(caller, call, this.verdict ?? verdict);
+        if (outcome.kind === 'error' && outcome.error instanceof CredentialRefused) throw outcome.error;
+        return outcome;
+      };
+      return this.observe(await this.withCredential(caller, attempt), caller);
+    } catch (error) {
+      return failed(this.note(error));
+    }
+  }
+
+  /**
+   * Runs a request, and once more if the server refuses the credential of its caller and the caller has another one
+   * then. A server that refuses a credential executes nothing.
+   */
+  private async withCredential<T>(caller: Caller, run: () => Promise<T>): Promise<T> {
+    const used = this.personal ? await this.options.link.credential?.(caller) : undefined;
+    try {
+      return await run();
+    } catch (error) {
+      if (!(error instanceof CredentialRefused)) throw error;
+      if (!(await this.hasAnother(this.personal ? caller : GATEWAY, error, used))) throw error;
+      this.probing.delete(this.proberKey(caller));
+      return run();
+    }
+  }
+
+  /** Whether there is another credential after a refusal. `used` is the refused one; default: the present one. */
+  private async hasAnother(caller: Caller, { refusal }: CredentialRefused, used?: Credential): Promise<boolean> {
+    try {
+      const credential = used ?? (await this.options.link.credential?.(caller));
+      return (await credential?.refused?.(refusal)) ?? false;
+    } catch (problem) {
+      throw withoutCredential(this, problem);
+    }
+  }
+
+  private async attempt(caller: Caller, call: UpstreamCall, verdict: Verdict): Promise<Outcome> {
     let outcome: Outcome | undefined;
     for (const era of erasFor(caller.revision, verdict)) {
       outcome = await this.peer(era).request(caller, call);
@@ -149,8 +211,7 @@ export class McpUpstream implements Upstream {
         this.settle({ ...verdict, legacy: true, at: Date.now() });
       break;
     }
-    outcome ??= failed(invalidReply(this, 'supports no protocol version that this gateway supports'));
-    return this.observe(outcome);
+    return outcome ?? failed(invalidReply(this, 'supports no protocol version that this gateway supports'));
   }
 
   async watch(
@@ -158,12 +219,16 @@ export class McpUpstream implements Upstream {
     deliver: (event: WatchEvent) => void,
     caller: Caller = GATEWAY,
   ): Promise<Watch> {
-    return this.noting(async () => {
-      const { link } = this.options;
-      const key = await link.credentialKey?.(caller);
-      if (key === (await link.credentialKey?.(GATEWAY))) return this.hub.watch(filter, deliver);
-      return this.watchAs(caller, key ?? '', filter, deliver);
-    });
+    return this.noting(
+      async () => {
+        const { link } = this.options;
+        const key = await link.credentialKey?.(caller);
+        if (!this.personal && key === (await link.credentialKey?.(GATEWAY))) return this.hub.watch(filter, deliver);
+        return this.watchAs(caller, key ?? '', filter, deliver);
+      },
+      false,
+      caller,
+    );
   }
 
   /** Opens a watch with a caller's own credential. */
@@ -173,7 +238,7 @@ export class McpUpstream implements Upstream {
     filter: SubscriptionFilter,
     deliver: (event: WatchEvent) => void,
   ): Promise<Watch> {
-    const shared = this.hubs.get(key) ?? this.sharedHub(key);
+    const shared = this.hubs.get(key) ?? this.sharedHub(key, caller);
     this.hubs.set(key, shared);
     const { callers } = shared;
     callers.push(caller);
@@ -202,19 +267,22 @@ export class McpUpstream implements Upstream {
     };
   }
 
-  private sharedHub(key: string): { readonly hub: WatchHub; readonly callers: Caller[] } {
+  private sharedHub(key: string, first: Caller): { readonly hub: WatchHub; readonly callers: Caller[] } {
     const callers: Caller[] = [];
-    return { hub: this.hubOf(async (listen) => listen(await this.holderAmong(callers, key), key)), callers };
+    return { hub: this.hubOf(first, async (listen) => listen(await this.holderAmong(callers, key), key)), callers };
   }
 
   /** Opens a watch that keeps a cache fresh. Reports no failure and keeps no process running. */
   keepWatching(filter: SubscriptionFilter, deliver: (event: WatchEvent) => void): Promise<unknown> {
+    if (this.personal) return Promise.resolve();
     this.overhearing.push(deliver);
     if (this.options.link.watchCosts) return Promise.resolve();
     return this.hub.watch(filter, (event) => deliver(this.verdict?.modern ? event : onCanonical(event)), true);
   }
 
   listNews(kind: ListKind, capabilities: ClientCapabilities): ListNews {
+    // The gateway has no session of its own at a personal server that could hear of changes.
+    if (this.personal) return 'polled';
     if (this.verdict?.modern && this.hub.hears(kind)) return 'pushed';
     return this.options.link.listNews(this.verdict?.modern ? 'modern' : 'legacy', capabilities);
   }
@@ -235,7 +303,8 @@ export class McpUpstream implements Upstream {
     const { detail: found, cause, down } = this.options.link.health();
     const detail = this.problem ?? found;
     const speaks = this.verdict ? spoken(this.verdict) : [];
-    return { status: down ? 'down' : this.status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
+    const status = this.personal && this.status === 'unknown' ? 'login_required' : this.status;
+    return { status: down ? 'down' : status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
   }
 
   output(): Promise<ServerOutput> | undefined {
@@ -252,8 +321,8 @@ export class McpUpstream implements Upstream {
   }
 
   /** The peer for requests of the gateway itself: that of the newest era of the server. */
-  private async primary(): Promise<Peer> {
-    const verdict = this.verdict ?? (await this.probe());
+  private async primary(caller: Caller): Promise<Peer> {
+    const verdict = this.verdict ?? (await this.probe(caller));
     return this.peer(verdict.modern ? 'modern' : 'legacy');
   }
 
@@ -267,21 +336,30 @@ export class McpUpstream implements Upstream {
     return this.modernPeer;
   }
 
-  private probe(): Promise<Verdict> {
-    if (!this.probing) {
-      const probing = this.ask();
-      this.probing = probing;
-      const done = (): void => {
-        if (this.probing === probing) this.probing = undefined;
-      };
-      probing.then(done, () => setTimeout(done, PROBE_PAUSE).unref());
-    }
-    return this.probing;
+  private proberKey(caller: Caller): string {
+    return this.personal ? caller.principal.key : '';
   }
 
-  private async ask(): Promise<Verdict> {
+  private probe(caller: Caller): Promise<Verdict> {
+    const key = this.proberKey(caller);
+    const known = this.probing.get(key);
+    if (known) return known;
+    const probing = this.ask(this.personal ? caller : GATEWAY);
+    this.probing.set(key, probing);
+    const done = (): void => {
+      if (this.probing.get(key) === probing) this.probing.delete(key);
+    };
+    probing.then(done, (error: unknown) => {
+      // A caller may sign in at any moment, so this failure is not remembered.
+      if (error instanceof CredentialError) done();
+      else setTimeout(done, PROBE_PAUSE).unref();
+    });
+    return probing;
+  }
+
+  private async ask(caller: Caller): Promise<Verdict> {
     const { link, setting, log } = this.options;
-    const evidence = await link.probe(setting.modernOffer);
+    const evidence = await link.probe(setting.modernOffer, caller);
     switch (evidence.kind) {
       case 'modern':
         return this.settle({ modern: evidence.revision.date, legacy: undefined, at: Date.now() });
@@ -304,9 +382,9 @@ export class McpUpstream implements Upstream {
     return verdict;
   }
 
-  private observe(outcome: Outcome): Outcome {
+  private observe(outcome: Outcome, caller: Caller): Outcome {
     if (outcome.kind !== 'error') {
-      this.up();
+      this.up(caller);
       return outcome;
     }
     const error = this.note(outcome.error);
@@ -315,7 +393,7 @@ export class McpUpstream implements Upstream {
     return failed(error);
   }
 
-  private up(): void {
+  private up(caller: Caller): void {
     this.unreached = 0;
     this.status = 'up';
     this.problem = undefined;
@@ -323,7 +401,7 @@ export class McpUpstream implements Upstream {
     if (verdict && !verdict.modern && !this.options.setting.fixed && Date.now() - verdict.at > LEGACY_VERDICT_TTL) {
       // The new probe runs in the background. Calls continue with the known era.
       this.verdict = { ...verdict, at: Date.now() };
-      this.probe().catch(() => {});
+      this.probe(caller).catch(() => {});
     }
   }
 
@@ -331,14 +409,16 @@ export class McpUpstream implements Upstream {
    * `contact` is true where the gateway only tried to reach the server. Then any failure means that the server is down.
    */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
-    if (error instanceof CredentialError && !contact) return error;
+    if (error instanceof CredentialError && (!contact || this.personal)) return error;
     // A cancelled call does not change the health of the server.
     if (error instanceof ProtocolError && error.reason === 'cancelled') return error;
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
     this.unreached = unreached ? this.unreached + 1 : 0;
     if (this.unreached >= BREAK_AFTER) this.restsUntil = performance.now() + BREAK_FOR;
-    if (known instanceof ProtocolError && (contact || isDown(known))) {
+    // One caller's credential says nothing about the server.
+    const personal = this.personal && known instanceof CredentialRefused;
+    if (known instanceof ProtocolError && !personal && (contact || isDown(known))) {
       this.status = 'down';
       this.problem = known.message;
     } else this.status = 'up';
@@ -362,12 +442,12 @@ export class McpUpstream implements Upstream {
     });
   }
 
-  private async noting<T>(run: () => Promise<T>, contact = false): Promise<T> {
+  private async noting<T>(run: () => Promise<T>, contact = false, caller: Caller = GATEWAY): Promise<T> {
     const resting = this.resting();
     if (resting) throw resting;
     try {
       const value = await run();
-      this.up();
+      this.up(caller);
       return value;
     } catch (error) {
       throw this.note(error, contact);

@@ -6,7 +6,7 @@ import type { Claimed, Outbox } from '../../state/index.js';
 import type { Log } from '../../telemetry/log.js';
 import type { HttpClient } from '../http/index.js';
 import { notificationHeaders, type Signing } from './headers.js';
-import { type HostLimits, Hosts } from './hosts.js';
+import { type HostLimits, Hosts } from './host-limits.js';
 import { type Post, post } from './post.js';
 
 export interface WebhookSenderOptions {
@@ -46,8 +46,8 @@ const DEFAULTS = {
 } as const;
 
 /**
- * Delivers queued notifications at least once, in order per task and configuration. A slow host does not delay other
- * hosts. Any number of replicas may run a sender. Notifications that a dead replica had claimed return to the queue
+ * Delivers queued notifications at least once, in order per task and configuration. A failed delivery is repeated with
+ * the delays of `state/stores/outbox.ts`. A slow host does not delay other hosts. Any number of replicas may run a sender. Notifications that a dead replica had claimed return to the queue
  * when its lease ends.
  */
 export class WebhookSender {

@@ -111,11 +111,28 @@ const query = (request: JsonObject, names: readonly string[]): string => {
   return text === '' ? '' : `?${text}`;
 };
 
-/** An id as one segment of a path. Refuses dot segments, which would change the path. */
+/**
+ * A value as one segment of a path (S4). Undefined for dot segments, which would change the path, and for half of a
+ * surrogate pair, which has no encoding.
+ */
+function segmentOf(value: unknown): string | undefined {
+  if (typeof value !== 'string' || value === '' || value === '.' || value === '..') return undefined;
+  return /[\ud800-\udfff]/u.test(value) ? undefined : encodeURIComponent(value);
+}
+
 function segment(id: unknown): string {
-  if (typeof id !== 'string' || id === '' || id === '.' || id === '..')
-    throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
-  return encodeURIComponent(id);
+  const text = segmentOf(id);
+  if (text !== undefined) return text;
+  throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
+}
+
+/** The tenant comes from the card of the agent. */
+function tenantSegment(tenant: string): string {
+  const text = segmentOf(tenant);
+  if (text !== undefined) return text;
+  throw new ProtocolError('upstream_invalid', "The agent's card names a tenant that a path cannot contain", {
+    outcome: 'not_executed',
+  });
 }
 
 const LIST_QUERY = [
@@ -132,7 +149,7 @@ const LIST_QUERY = [
 export function restRoute(format: RestFormat, operation: Operation, request: JsonObject): RestRoute {
   const { tenant } = request;
   const root =
-    format.tenants && typeof tenant === 'string' && tenant !== '' ? `/${encodeURIComponent(tenant)}` : format.root;
+    format.tenants && typeof tenant === 'string' && tenant !== '' ? `/${tenantSegment(tenant)}` : format.root;
   const configs = (): string => `${root}/tasks/${segment(request['taskId'])}/pushNotificationConfigs`;
   switch (operation) {
     case 'SendMessage':

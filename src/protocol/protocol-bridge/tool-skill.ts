@@ -85,7 +85,7 @@ export function selectTool(
   tools: readonly Tool[],
   given: JsonObject = {},
 ): ToolSelection {
-  const hint = hintIn(metadata) ?? hintIn(message.metadata);
+  const hint = skillHint(message.metadata, metadata);
   const named = (name: JsonValue | undefined): Tool | undefined =>
     typeof name === 'string' ? (tools.find((tool) => tool.name === name) ?? alike(tools, name)) : undefined;
   let tool = named(hint);
@@ -101,6 +101,10 @@ export function selectTool(
   if (!tool && tools.length === 1) tool = only;
   return { tool, args: tool ? withTexts(tool, args, message) : args };
 }
+
+/** The skill that the metadata of a request or of its message names. */
+export const skillHint = (message: JsonObject | undefined, request: JsonObject | undefined): JsonValue | undefined =>
+  hintIn(request) ?? hintIn(message);
 
 function hintIn(metadata: JsonObject | undefined): JsonValue | undefined {
   const route = metadata?.[ROUTE];

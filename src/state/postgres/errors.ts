@@ -4,9 +4,9 @@ import { type Outcome, StateError } from '../errors.js';
 const REPEATABLE = new Set(['40001', '40P01']);
 
 /**
- * Classes and codes by which the server says "not now": connection lost or refused, out of disk, memory or connections,
- * shutting down, statement timed out or cancelled, lock not available, read-only (a standby), a transaction that stood open
- * while this process was frozen, or a fault of its own (XX).
+ * Classes and codes of temporary failures: connection lost or refused, out of disk, memory or connections, shutting
+ * down, statement timed out or cancelled, lock not available, read-only (a standby), a transaction that stayed open
+ * while this process was frozen, or an internal error of the server (XX).
  */
 const UNAVAILABLE = /^(?:08|53|57|58|25006|25P03|55P03|XX)/;
 
@@ -19,7 +19,7 @@ export function repeatable(error: unknown): boolean {
   return REPEATABLE.has(sqlState(error) ?? '');
 }
 
-/** Without it everything would seem to work, and messages between replicas would be late. */
+/** The error for a URL that leads to a pooler. Without this error, messages between replicas would silently be late. */
 export function poolerError(cause?: unknown): StateError {
   const message =
     'state db leads to a connection pooler such as PgBouncer, through which notifications and leases do not work: set ' +
@@ -28,7 +28,7 @@ export function poolerError(cause?: unknown): StateError {
   return new StateError('config', message, { cause });
 }
 
-/** An answer of the server is certain; silence is not, unless nothing had been sent yet. */
+/** An SQL error has a certain outcome. Without an answer the outcome is `silence`: unknown, unless nothing was sent. */
 export function postgresError(error: unknown, silence: Outcome = 'unknown'): StateError {
   if (error instanceof StateError) return error;
   const state = sqlState(error);
@@ -36,7 +36,7 @@ export function postgresError(error: unknown, silence: Outcome = 'unknown'): Sta
   if (/unsupported startup parameter/.test(message)) return poolerError(error);
   if (!state) return new StateError('unavailable', `PostgreSQL: ${message}`, { cause: error, outcome: silence });
   if (state.startsWith('23')) return new StateError('constraint', message, { cause: error });
-  // The connection ended by the administrator or by a crash of the server: a COMMIT may have been on its way.
+  // The administrator or a crash of the server ended the connection. A COMMIT may have been sent before.
   const outcome = /^(?:08|57P)/.test(state) ? silence : 'not_executed';
   const code = UNAVAILABLE.test(state) || repeatable(error) ? 'unavailable' : 'internal';
   return new StateError(code, `PostgreSQL: ${message}`, { cause: error, outcome });

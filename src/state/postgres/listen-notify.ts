@@ -7,7 +7,7 @@ import { channelOf, ListenedChannels, type Wakeups } from '../wakeups.js';
 import { connectionConfig, type PostgresOptions } from './postgres.js';
 
 const CHANNEL = 'parley_wake_';
-/** Notifications in one statement. */
+/** Maximum number of notifications in one statement. */
 const BATCH = 200;
 const NOTIFY = 'SELECT pg_notify(n->>0, n->>1) FROM json_array_elements(CAST($1 AS json)) AS n';
 /** PostgreSQL refuses payloads of 8,000 bytes and more. */
@@ -15,9 +15,10 @@ const MAX_PAYLOAD = 7_000;
 const HEARTBEAT_MS = 5_000;
 
 /**
- * LISTEN on a connection of its own, to the channels of the streams that this replica waits for. NOTIFY is sent beside
- * the transactions and not inside them: a commit that notifies holds a lock that every other notifying commit waits for,
- * which would end group commit. Streams that change within a short time share one notification.
+ * Hints by LISTEN and NOTIFY. LISTEN uses a separate connection, for the channels of the streams that this replica
+ * waits for. NOTIFY runs outside the transactions of appends, because a commit with a notification holds a lock that
+ * all other such commits wait for, which would prevent group commit. Streams that change within a short time share one
+ * notification.
  */
 export class PostgresHints implements Hints {
   readonly #url: string;
@@ -27,7 +28,7 @@ export class PostgresHints implements Hints {
   #sending = false;
   #closed = false;
   #listening: Promise<void> | undefined;
-  /** Of the connection that is up at the moment. */
+  /** The channels of the current connection. */
   #channels: ListenedChannels | undefined;
   #stop: () => void = () => {};
   readonly #stopped = new Promise<void>((resolve) => {
@@ -62,13 +63,13 @@ export class PostgresHints implements Hints {
   async #flush(): Promise<void> {
     this.#sending = true;
     while (this.#changed.size > 0 && !this.#closed) {
-      // Lost when the server is away: the listeners' poll finds the events.
+      // Hints are lost while the server is away. The poll of the listeners then finds the events.
       await this.#db.q(NOTIFY, [JSON.stringify(this.#nextBatch())]).catch(() => {});
     }
     this.#sending = false;
   }
 
-  /** Channels and payloads: names of one channel share a notification. */
+  /** Returns pairs of channel and payload. Names of the same channel share a notification. */
   #nextBatch(): [channel: string, payload: string][] {
     const payloads = new Map<number, string>();
     for (const name of this.#changed) {
@@ -103,7 +104,7 @@ export class PostgresHints implements Hints {
         pauses.reset();
         await this.#beat(client, channels, ended);
       } catch {
-        // It is tried again below, after a longer pause each time.
+        // The loop tries again, after a longer pause each time.
       } finally {
         this.#channels = undefined;
         await hangUp(client);
@@ -112,7 +113,7 @@ export class PostgresHints implements Hints {
     }
   }
 
-  /** A connection whose other end is gone without a word shows only when asked. Returns when it has ended. */
+  /** Queries regularly, to detect a connection whose other end disappeared silently. Returns when it has ended. */
   async #beat(client: Client, channels: ListenedChannels, ended: Promise<void>): Promise<void> {
     let over = false;
     void ended.then(() => {
@@ -138,7 +139,7 @@ function listenedBy(client: Client, wakeups: Wakeups): ListenedChannels {
   });
 }
 
-/** Says goodbye, but does not wait for a server that does not listen. */
+/** Closes the connection. Waits only a short time for a server that does not respond. */
 async function hangUp(client: Client): Promise<void> {
   await within(
     client.end().catch(() => {}),

@@ -11,28 +11,29 @@ export interface PostgresOptions {
   max?: number;
   connectTimeoutMs?: number;
   queryTimeoutMs?: number;
-  /** Operations waiting for a connection at most; further ones are refused at once. */
+  /** Maximum number of operations that wait for a connection. Further operations are refused immediately. */
   maxWaiting?: number;
-  /** The address is one of a pooler that gives a connection of the server to each transaction, such as PgBouncer. */
+  /** The URL leads to a pooler that assigns a server connection per transaction, such as PgBouncer. */
   pooled?: boolean;
-  /** Whether this process goes by the clock that these connections read; true where not given. */
+  /** Whether this process follows the clock of this server; true by default. */
   clock?: boolean;
 }
 
 const BIGINT = 20;
 const NUMERIC = 1700;
 const ATTEMPTS = 4;
-/** Clocks drift apart slowly; a machine that slept falls behind at once. */
+/** Interval of clock reads: clocks drift slowly, but the clock of a machine that slept is suddenly late. */
 const CLOCK_EVERY = 10_000;
-/** The first answer comes with a new connection, and takes longer. */
+/** Clock reads at the start: several, because the first read opens a connection and so is slow and inexact. */
 const CLOCK_LOOKS = 3;
 /**
- * A transaction reaches the server in one piece, so one that stands open belongs to a process that is dead or frozen. It
- * is ended before a replica's lease is over: by then nothing may hold the rows that the others need (case 25).
+ * Time limit for an idle open transaction. A transaction reaches the server in one piece, so an idle one belongs to a
+ * dead or frozen process. The limit is shorter than the lease of a replica, because after the lease no transaction of a
+ * dead replica may lock rows that other replicas need (case 25).
  */
 const OPEN_MS = 2_000;
 
-/** Every wait has an end: the driver's defaults wait for ever on a frozen server. */
+/** Sets a time limit for every wait, because the driver by default waits forever for a frozen server. */
 export function connectionConfig(url: string, options: PostgresOptions, pg: typeof import('pg')): PoolConfig {
   const queryTimeoutMs = options.queryTimeoutMs ?? 5_000;
   return {
@@ -40,13 +41,13 @@ export function connectionConfig(url: string, options: PostgresOptions, pg: type
     application_name: 'parley',
     connectionTimeoutMillis: options.connectTimeoutMs ?? 2_000,
     query_timeout: queryTimeoutMs,
-    // A pooler refuses settings of a session: it has none to keep them in.
+    // A pooler refuses session settings, because a client has no session of its own.
     ...(options.pooled !== true && {
       statement_timeout: queryTimeoutMs,
       idle_in_transaction_session_timeout: Math.min(OPEN_MS, queryTimeoutMs),
     }),
     keepAlive: true,
-    // One round trip for a whole transaction's statements, and a timed-out connection is destroyed by the driver.
+    // All statements of a transaction take one round trip, and the driver destroys a connection that timed out.
     pipeline: true,
     types: {
       getTypeParser: (oid, format) =>
@@ -71,14 +72,14 @@ export class PostgresDb implements Db {
   static async open(url: string, options: PostgresOptions = {}): Promise<PostgresDb> {
     const pg = await import('pg');
     const pool = new pg.default.Pool({ ...connectionConfig(url, options, pg), max: options.max ?? 10 });
-    // An idle connection that breaks is replaced on the next use; without a listener it would end the process.
+    // The pool replaces a broken idle connection on the next use. Without a listener the error would end the process.
     pool.on('error', () => {});
     const db = new PostgresDb(pool, options);
     for (let i = 0; i < CLOCK_LOOKS && db.#clock; i++) await db.#readClock();
     return db;
   }
 
-  /** A server that is away has no time to tell; what it said last holds. */
+  /** Reads the clock of the server. If the server is away, the last reading stays in use. */
   async #readClock(): Promise<void> {
     const asked = performance.now();
     try {
@@ -86,11 +87,11 @@ export class PostgresDb implements Db {
       const took = performance.now() - asked;
       if (row) followEngine(row.now, took);
     } catch {
-      // The next time.
+      // The next interval tries again.
     }
   }
 
-  /** Whether the address leads to a pooler: the server that answers is not the one this connection was opened to. */
+  /** Whether the URL leads to a pooler: the answering backend is not the backend that accepted this connection. */
   async leadsToPooler(): Promise<boolean> {
     return this.#with(async (client) => {
       const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
@@ -118,7 +119,7 @@ export class PostgresDb implements Db {
     return this.#closed;
   }
 
-  /** Deadlocks and serialization failures: the engine rolled back, and a list can be run again. */
+  /** Repeats after deadlocks and serialization failures, because the engine has rolled the statements back. */
   async #repeat<T>(once: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -141,14 +142,14 @@ export class PostgresDb implements Db {
     } catch (error) {
       throw postgresError(error, 'not_executed');
     }
-    // The pool listens only while a connection is idle; a server that dies in mid-query must not end the process.
+    // The pool handles errors only of idle connections. A server that dies during a query must not end the process.
     const ignore = (): void => {};
     client.on('error', ignore);
     let broken: Error | undefined;
     try {
       return await use(client);
     } catch (error) {
-      // An SQL error leaves the connection sound; anything else may leave an answer on its way to the next user.
+      // After an SQL error the connection is usable. After other errors, the next user could get a late answer.
       if (!(error instanceof StateError) && !(error as { severity?: string }).severity) broken = error as Error;
       throw error;
     } finally {
@@ -159,9 +160,10 @@ export class PostgresDb implements Db {
 }
 
 /**
- * Everything is sent at once, the COMMIT included: after a failed statement the server answers it with a ROLLBACK. That
- * rests on nothing being dropped on our side of the wire, so what the driver could stumble over is refused first. At
- * once means in one write: a process that is stopped between two of them would leave its locks behind (case 25).
+ * Sends all statements at once, including COMMIT. After a failed statement the server treats COMMIT as ROLLBACK. This
+ * is correct only if the driver sends every statement, so parameters that the driver could reject are refused first.
+ * All statements go out in one write, because a process that stops between two writes would leave its locks behind
+ * (case 25).
  */
 async function transaction(client: PoolClient, statements: readonly Statement[]): Promise<Row[][]> {
   for (const [, params] of statements) {
@@ -176,7 +178,7 @@ async function transaction(client: PoolClient, statements: readonly Statement[])
   const commit = client.query('COMMIT');
   stream.uncork();
   const settled = await Promise.allSettled([begin, ...sent, commit]);
-  // The first failure is the reason; what follows only says that the transaction is aborted.
+  // The first failure is the cause. Later failures only report that the transaction is aborted.
   const failed = settled.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
   return settled.slice(1, -1).map((result) => (result.status === 'fulfilled' ? (result.value.rows as Row[]) : []));

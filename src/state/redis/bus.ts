@@ -15,13 +15,13 @@ import { RedisConnections, type RedisOptions, redisError } from './redis.js';
 import { APPEND, INCR, LEASE, MEMBERS, READ, RELEASE, RENEW } from './scripts.js';
 
 export interface RedisBusOptions extends RedisOptions {
-  /** Before every key and channel. */
+  /** The prefix of every key and channel. */
   prefix?: string;
   pollMs?: number;
 }
 
 const HEARTBEAT_MS = 5_000;
-/** After this time the clock alone keeps the fences of a lease rising. */
+/** How long the fence counter of a lease is kept. After that, only the clock makes its fences rise. */
 const FENCE_KEPT_MS = 24 * 3_600_000;
 
 /** Redis or Valkey, 6.2 and newer: streams, leases and counters, with one subscriber connection for all wake-ups. */
@@ -56,7 +56,7 @@ export class RedisBus implements Bus {
       channels = undefined;
     });
     if (subscriber.status === 'ready') listen();
-    // A connection whose other end is gone without a word shows only when asked; the driver then drops it.
+    // Only a ping detects a connection whose other end disappeared silently. The driver then drops the connection.
     this.#heartbeat = setInterval(() => {
       void subscriber.ping().catch(() => {});
       void channels?.update({ trim: true });
@@ -74,7 +74,7 @@ export class RedisBus implements Bus {
   async append(stream: string, data: string, options: AppendOptions): Promise<string> {
     const { maxLen, maxBytes = Number.MAX_SAFE_INTEGER, ttlMs, fence, mark = newId() } = options;
     if (fence) checkShard(stream, fence.key);
-    // Without a fence the second key is not looked at; it is of the same slot all the same.
+    // Without a fence the script ignores the second key, but Redis Cluster requires all keys to be in one slot.
     const keys = [this.#stream(stream), fence ? this.#lease(fence.key) : this.#stream(stream)];
     const args = [data, maxLen, maxBytes, ttlMs, fence?.fence ?? '', mark, this.#channel(channelOf(stream)), stream];
     const id = await this.#redis.run(APPEND, keys, args);
@@ -153,7 +153,7 @@ export class RedisBus implements Bus {
     this.#redis.close();
   }
 
-  /** One command for each stream: they may be at different nodes. The driver sends them together. */
+  /** Uses one command per stream, because streams may be on different nodes. The driver sends the commands together. */
   async #tails(streams: readonly string[]): Promise<Map<string, string>> {
     const newest = await Promise.all(
       streams.map((stream) => this.#redis.commands.xrevrange(this.#stream(stream), '+', '-', 'COUNT', 1)),
@@ -171,7 +171,7 @@ export class RedisBus implements Bus {
     return this.#key('l', key);
   }
 
-  /** The hash tag keeps what belongs to one shard in one slot of a Redis Cluster. */
+  /** The hash tag keeps all keys of one shard in one slot of a Redis Cluster. */
   #key(kind: 's' | 'l' | 'f' | 'm' | 'n', name: string): string {
     return `${this.#prefix}${kind}:{${shardOf(name).replace(/[{}]/g, '_')}}:${name}`;
   }

@@ -10,7 +10,7 @@ export interface RedisOptions {
 
 type Arg = string | number;
 
-/** What Redis answers when it is there and will not: full, loading, a replica, busy in a script, cut off from its disk. */
+/** Errors of a running Redis that refuses a command: out of memory, loading, read-only, busy, or without its disk. */
 const REFUSED = /^(?:OOM|LOADING|READONLY|BUSY|MISCONF|MASTERDOWN|NOREPLICAS|CLUSTERDOWN|TRYAGAIN)\b/;
 
 export function redisError(error: unknown): StateError {
@@ -21,22 +21,23 @@ export function redisError(error: unknown): StateError {
   if ((error as { name?: string }).name === 'ReplyError') {
     return new StateError('internal', `Redis: ${message}`, cause);
   }
-  // With no offline queue, a command given while there is no connection is never sent.
+  // Without an offline queue, the driver never sends a command that is given while it has no connection.
   const unsent = /isn't writeable|enableOfflineQueue|Connection is closed|startup nodes|slots cache/.test(message);
   const outcome: Outcome = unsent ? 'not_executed' : 'unknown';
   return new StateError('unavailable', `Redis: ${message}`, { ...cause, outcome });
 }
 
-/** The scheme of a Redis Cluster, known by the address of one of its nodes. */
+/** The URL scheme of a Redis Cluster. The URL has the address of one node of the cluster. */
 const CLUSTER = /^redis(s?)\+cluster:\/\//;
 
 /**
- * Connections that bound every wait: one for commands, one for the leases alone, so that no renewal waits behind a large
- * answer, and one that listens. The driver's defaults wait for ever on a frozen server and queue without end
- * for an absent one. A connection that owes an answer for twice the command's time is dropped and made anew.
+ * Connections with a time limit for every wait: one for commands, one for leases only, so that no renewal waits behind
+ * a large answer, and one that subscribes. With its defaults, the driver waits forever for a frozen server and queues
+ * commands without limit for an absent one. The driver replaces a connection that has not answered for twice the
+ * command timeout.
  *
- * With a Redis Cluster the first two are connections to each of its nodes. What is published at one node reaches the
- * subscribers of all of them, so one connection listens there too, at any node that is up.
+ * With a Redis Cluster, each of the first two has a connection to every node. A message published at one node reaches
+ * the subscribers of all nodes, so one connection to any live node is enough to subscribe.
  */
 export class RedisConnections {
   private constructor(
@@ -82,20 +83,20 @@ export class RedisConnections {
       autoResubscribe: false,
       retryStrategy: (times) => {
         const other = 'nodes' in commands ? pick(commands.nodes()) : undefined;
-        // The next attempt goes to another node: this one may stay away.
+        // The next attempt goes to another node, because the current node may stay away.
         if (other) Object.assign(subscriber.options, { host: other.options.host, port: other.options.port });
         return retryStrategy(times);
       },
     });
     const all = [commands, leases, subscriber];
     for (const one of all) one.on('error', () => {});
-    // A start while Redis is away is allowed: commands are refused until it is there.
+    // The gateway may start while Redis is away. Until Redis is back, commands are refused.
     const connected = Promise.all(all.map((one) => one.connect().catch(() => {})));
     await within(connected, connectTimeout);
     return new RedisConnections(commands, leases, subscriber);
   }
 
-  /** NOSCRIPT means that nothing ran: Redis was restarted since, or never saw the script. */
+  /** Sends the script text after NOSCRIPT: Redis does not have the script, as after a restart, and ran nothing. */
   async run(script: Script, keys: readonly string[], args: readonly Arg[], client = this.commands): Promise<unknown> {
     try {
       try {
@@ -109,7 +110,7 @@ export class RedisConnections {
     }
   }
 
-  /** Resolves when the server answers, or every node that holds a part of the keys. */
+  /** Resolves when the server answers; with a Redis Cluster, when all master nodes answer. */
   async ping(): Promise<void> {
     const nodes = [this.commands, this.leases].flatMap((client) =>
       'nodes' in client ? client.nodes('master') : client,
@@ -127,7 +128,7 @@ export class RedisConnections {
 
 const pick = <T>(list: readonly T[]): T | undefined => list[Math.floor(Math.random() * list.length)];
 
-/** What the address says of one node, for all of them; its TLS certificate has to name the address it is reached by. */
+/** The options of the URL, used for all nodes. The TLS certificate of each node must name the address of that node. */
 function nodeOptions(url: string): ClientOptions & { host: string; port: number } {
   const { protocol, hostname, port, username, password } = new URL(url);
   return {

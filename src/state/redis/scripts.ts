@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Every decision is made inside Redis, in one script: nothing can come between a look and the write that rests on it. The
- * keys of a script have one hash tag, so they are in one slot of a Redis Cluster.
+ * A Lua script makes every decision inside Redis, so no other command can run between a check and the write that
+ * depends on it. All keys of a script have the same hash tag, so they are in one slot of a Redis Cluster.
  */
 export interface Script {
   readonly text: string;
@@ -19,7 +19,7 @@ local function id(e, s) return string.format('%.0f-%.0f', e, s) end`;
 
 /**
  * KEYS stream, lease. ARGV data, maxLen, maxBytes, ttlMs, fence or '', mark, wake channel, stream name.
- * An entry holds d (data), c (bytes since the stream's beginning), m (mark).
+ * An entry holds d (data), c (bytes since the start of the stream), m (mark).
  */
 export const APPEND = script(`
 ${PARSE}
@@ -72,8 +72,8 @@ return out
 `);
 
 /**
- * KEYS lease, fence counter of this lease. ARGV owner, ttlMs, how long the counter is kept. The clock keeps fences rising
- * after the counter expired, and even after Redis lost everything.
+ * KEYS lease, fence counter of this lease. ARGV owner, ttlMs, lifetime of the counter. The clock makes fences rise even
+ * after the counter expires or Redis loses all data.
  */
 export const LEASE = script(`
 local owner = redis.call('HGET', KEYS[1], 'owner')
@@ -102,8 +102,8 @@ return redis.call('DEL', KEYS[1])
 `);
 
 /**
- * KEYS members by the time their leases end. ARGV member, ttlMs; 0 removes it. Returns a flat list of members and the
- * milliseconds each has left.
+ * KEYS members, sorted by the end of their leases. ARGV member, ttlMs (0 removes the member). Returns a flat list of
+ * members and the remaining milliseconds of each.
  */
 export const MEMBERS = script(`
 ${CLOCK}

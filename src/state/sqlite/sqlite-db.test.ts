@@ -42,7 +42,7 @@ test('commits are synced to disk, in WAL mode, with foreign keys enabled', async
   expect(await db.q('PRAGMA foreign_keys')).toEqual([{ foreign_keys: 1 }]);
 });
 
-test('folder and files are accessible to their owner only, even if the file had wider permissions', async () => {
+test('S29: folder and files are accessible to their owner only, even if the file had wider permissions', async () => {
   const db = await table();
   await db.q('INSERT INTO t VALUES ($1, $2)', ['a', 1]);
   expect(statSync(join(folder, 'data')).mode & 0o777).toBe(0o700);

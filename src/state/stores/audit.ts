@@ -1,12 +1,16 @@
-import { createHash } from 'node:crypto';
-import { Backoff, sleep } from '../../core/timing.js';
+import { Backoff, sleep, within } from '../../core/timing.js';
 import { wallMs } from '../clock.js';
 import type { Db, Row, Statement } from '../db.js';
 import { isStateError, StateError } from '../errors.js';
 import { newId } from '../ids.js';
+import type { Keyring } from '../keyring.js';
 import type { Expiring } from '../sweeper.js';
+import { AuditRetention } from './audit-retention.js';
+import { type AuditRange, hashOf, insertRows, readRows } from './audit-rows.js';
+import { AuditSignatures, type SignedPlace } from './audit-signatures.js';
+import { AuditVerifier, type Checkpoint, type Verification } from './audit-verifier.js';
 
-export interface AuditRecord {
+export interface StoredAuditRecord {
   chain: string;
   seq: number;
   at: number;
@@ -16,97 +20,90 @@ export interface AuditRecord {
 
 export interface AuditOptions {
   /**
-   * Limit on records in memory while the database is unavailable; beyond it `write` rejects, and the caller decides.
+   * Limit on records in memory while the database is unavailable; beyond it records are refused, and the caller decides.
    */
   spool?: number;
   /** How long a record is kept; default: forever. */
   keepMs?: number;
-}
-
-export type Verification =
-  | { ok: true; records: number; chains: number }
-  | { ok: false; chain: string; seq: number; reason: string };
-
-interface AuditRow extends Row {
-  chain: string;
-  seq: number;
-  at: number;
-  json: string;
-  prev: string;
-  hash: string;
+  /** Time for which records that nobody waits for are collected before they are written together. */
+  collectMs?: number;
+  /** Interval between two checkpoints; default: none. */
+  checkpointMs?: number;
 }
 
 interface Waiting {
-  at: number;
-  json: string;
-  resolve(): void;
-  reject(error: StateError): void;
+  readonly at: number;
+  readonly value: unknown;
+  /** Written once: an attempt that is repeated must have the same hashes. */
+  json?: string;
+  settle?: ((error?: StateError) => void) | undefined;
+  /** Whether the first failed attempt settles the record. The record itself stays in the queue. */
+  readonly impatient?: boolean;
 }
 
-interface TrimRow extends Row {
-  chain: string;
-  seq: number;
-  hash: string;
-}
+const BATCH = 256;
+/** Limit on the heads in one checkpoint. */
+const MAX_HEADS = 500;
+/** A head is named again if it is this much older than the last checkpoint: clocks of replicas differ. */
+const CLOCK_MARGIN_MS = 10_000;
 
-interface Removed {
-  readonly trimmed: ReadonlyMap<string, { readonly seq: number; readonly hash: string }>;
-  /** Hashes of removed records that remaining records may refer to. */
-  readonly hashes: Set<string>;
-  /** Differs after each removal of records. */
-  readonly version: string;
-}
-
-const KEEP_NEWEST = `INSERT INTO audit_trimmed (chain, seq, hash)
-  SELECT chain, seq, hash FROM audit WHERE chain = $1 AND seq = $2
-  ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash WHERE audit_trimmed.seq < excluded.seq`;
-const KEEP_ANCHORS = `INSERT INTO audit_anchors (hash)
-  SELECT a.hash FROM audit a WHERE a.chain = $1 AND a.seq <= $2
-    AND EXISTS (SELECT 1 FROM audit s WHERE s.seq = 1 AND s.prev = a.hash)
-  ON CONFLICT (hash) DO NOTHING`;
-const FORGET_ANCHORS = `DELETE FROM audit_anchors WHERE NOT EXISTS
-  (SELECT 1 FROM audit s WHERE s.seq = 1 AND s.prev = audit_anchors.hash)`;
-
-const BATCH = 200;
-const PAGE = 500;
-
-function hashOf(chain: string, seq: number, at: number, json: string, prev: string): string {
-  return createHash('sha256').update(`${chain}\n${seq}\n${at}\n${prev}\n${json}`).digest('hex');
-}
+const SET_HEAD = `INSERT INTO audit_heads (chain, seq, hash, at, key, mac) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, at = excluded.at, key = excluded.key,
+    mac = excluded.mac WHERE audit_heads.seq < excluded.seq`;
 
 /**
  * Append-only records, each with the hash of the previous record. Every process writes its own chain, so that replicas
  * never wait for each other. The first record of a chain has the hash of the newest record in the database at that
- * time, which links the chains.
+ * time, and checkpoints name the heads of other chains, which links the chains. Every transaction also signs the new
+ * head of the chain.
  */
 export class Audit implements Expiring {
-  readonly batch = 500;
+  readonly batch: number;
   readonly #db: Db;
-  readonly #spool: number;
-  readonly #keepMs: number;
+  readonly #signatures: AuditSignatures;
+  readonly #retention: AuditRetention;
+  readonly #options: Required<Omit<AuditOptions, 'keepMs'>>;
   readonly #chain = newId();
   readonly #waiting: Waiting[] = [];
+  readonly #timer: NodeJS.Timeout | undefined;
   #seq = 0;
   #prev: string | undefined;
+  /** The time of the newest record that is not a checkpoint. */
+  #recordedAt = 0;
+  #checkpointAt = 0;
+  /** The chains of the last checkpoint with the times of their newest records. */
+  #named: ReadonlyMap<string, number> = new Map();
   #writing = false;
+  #collecting: (() => void) | undefined;
   #closed = false;
+  #lost = 0;
 
-  constructor(db: Db, options: AuditOptions = {}) {
+  constructor(db: Db, keyring: Keyring, options: AuditOptions = {}) {
+    const { keepMs, spool = 10_000, collectMs = 100, checkpointMs = 0 } = options;
     this.#db = db;
-    this.#spool = options.spool ?? 10_000;
-    this.#keepMs = options.keepMs ?? Number.POSITIVE_INFINITY;
+    this.#signatures = new AuditSignatures(keyring);
+    this.#retention = new AuditRetention(db, this.#signatures, keepMs);
+    this.batch = this.#retention.batch;
+    this.#options = { spool, collectMs, checkpointMs };
+    if (checkpointMs > 0) this.#timer = setInterval(() => void this.checkpoint().catch(() => {}), checkpointMs).unref();
   }
 
   /** Resolves when the record is durable. While the database is unavailable, the record waits in memory. */
   write(value: unknown): Promise<void> {
-    if (this.#closed) return Promise.reject(new StateError('closed', 'the audit trail is closed'));
-    if (this.#waiting.length >= this.#spool) {
-      return Promise.reject(new StateError('overloaded', `${this.#spool} audit records already wait for the database`));
-    }
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ at: wallMs(), json: JSON.stringify(value), resolve, reject });
-      if (!this.#writing) void this.#drain();
-    });
+    return this.#promised(value, false);
+  }
+
+  /** Resolves when the record is durable, and rejects as soon as an attempt to write it fails. */
+  writeNow(value: unknown): Promise<void> {
+    return this.#promised(value, true);
+  }
+
+  /** Adds a record that nobody waits for. Returns false if too many records already wait. */
+  add(value: unknown): boolean {
+    if (this.#closed || this.#waiting.length >= this.#options.spool) return false;
+    this.#waiting.push({ at: wallMs(), value });
+    if (!this.#writing) void this.#drain();
+    return true;
   }
 
   /** The number of records that are not durable yet. */
@@ -114,142 +111,171 @@ export class Audit implements Expiring {
     return this.#waiting.length;
   }
 
-  async list({ since = 0, limit = 100 }: { since?: number; limit?: number } = {}): Promise<AuditRecord[]> {
-    const rows = await this.#db.q<AuditRow>(
-      'SELECT chain, seq, at, json, prev, hash FROM audit WHERE at >= $1 ORDER BY at, chain, seq LIMIT $2',
-      [since, limit],
-    );
-    return rows.map(({ chain, seq, at, json, hash }) => ({ chain, seq, at, value: JSON.parse(json), hash }));
+  /** The number of accepted records that could not be written. */
+  get lost(): number {
+    return this.#lost;
   }
 
-  /** Reads all records and finds the first one that was changed, inserted, or removed before its retention ended. */
-  async verify(): Promise<Verification> {
-    for (;;) {
-      const removed = await this.#removed();
-      const found = await this.#verify(removed);
-      // A concurrent sweep looks like tampering, so verify again if it removed records.
-      if (found.ok || (await this.#removed()).version === removed.version) return found;
-    }
+  /** The records in the order of their times. */
+  async *read(range: AuditRange = {}): AsyncGenerator<StoredAuditRecord> {
+    for await (const { chain, seq, at, json, hash } of readRows(this.#db, range))
+      yield { chain, seq, at, value: JSON.parse(json), hash };
   }
 
-  async #verify({ trimmed, hashes }: Removed): Promise<Verification> {
-    const starts: { chain: string; prev: string }[] = [];
-    let last: { chain: string; seq: number; hash: string } = { chain: '', seq: 0, hash: '' };
-    let records = 0;
-    let chains = 0;
-    for (;;) {
-      const rows = await this.#db.q<AuditRow>(
-        `SELECT chain, seq, at, json, prev, hash FROM audit WHERE (chain, seq) > ($1, $2)
-         ORDER BY chain, seq LIMIT ${PAGE}`,
-        [last.chain, last.seq],
-      );
-      for (const { chain, seq, at, json, prev, hash } of rows) {
-        const before = chain === last.chain ? last : trimmed.get(chain);
-        if (seq !== (before?.seq ?? 0) + 1) return { ok: false, chain, seq, reason: 'the previous record is missing' };
-        if (before && prev !== before.hash)
-          return { ok: false, chain, seq, reason: 'the record does not have the hash of the previous record' };
-        if (hash !== hashOf(chain, seq, at, json, prev))
-          return { ok: false, chain, seq, reason: 'the record was changed' };
-        if (!before) starts.push({ chain, prev });
-        if (chain !== last.chain) chains += 1;
-        hashes.add(hash);
-        last = { chain, seq, hash };
-        records += 1;
-      }
-      if (rows.length < PAGE) break;
-    }
-    const loose = starts.find(({ prev }) => prev !== '' && !hashes.has(prev));
-    if (loose)
-      return { ok: false, chain: loose.chain, seq: 1, reason: 'the record that this chain starts from is missing' };
-    return { ok: true, records, chains };
+  async list({ since = 0, limit = 100 }: { since?: number; limit?: number } = {}): Promise<StoredAuditRecord[]> {
+    const found: StoredAuditRecord[] = [];
+    if (limit <= 0) return found;
+    for await (const record of this.read({ since })) if (found.push(record) >= limit) break;
+    return found;
   }
 
-  /** The hashes of records that were removed after their retention. */
-  async #removed(): Promise<Removed> {
-    const [trims, anchors] = await this.#db.tx([
-      ['SELECT chain, seq, hash FROM audit_trimmed', []],
-      ['SELECT hash FROM audit_anchors', []],
-    ]);
-    const trimmed = new Map((trims as TrimRow[]).map(({ chain, seq, hash }) => [chain, { seq, hash }]));
-    const hashes = [...trimmed.values(), ...(anchors as { hash: string }[])].map(({ hash }) => hash);
-    return { trimmed, hashes: new Set(hashes), version: JSON.stringify([...trimmed].sort()) };
+  /** `expected` are heads that an earlier verification found. */
+  verify(expected?: readonly SignedPlace[]): Promise<Verification> {
+    return new AuditVerifier(this.#db, this.#signatures).verify(expected);
+  }
+
+  /** Removes records past their retention, and signs with the newest key what an older key signed. */
+  sweep(now = wallMs()): Promise<number> {
+    return this.#retention.sweep(now);
   }
 
   /**
-   * Removes records past their retention, from the start of their chains, and keeps the hashes that the remaining
-   * records refer to, so that the rest can still be verified.
+   * Writes a record with the heads of the chains that have new records, so that a cut in any chain is noticed in this
+   * one. Resolves when it is durable.
    */
-  async sweep(now = wallMs()): Promise<number> {
-    if (!Number.isFinite(this.#keepMs)) return 0;
-    const old = await this.#db.q<{ chain: string; seq: number }>(
-      'SELECT chain, seq FROM audit WHERE at <= $1 ORDER BY at, chain, seq LIMIT $2',
-      [now - this.#keepMs, this.batch],
+  async checkpoint(): Promise<void> {
+    const began = wallMs();
+    const heads = await this.#db.q<SignedPlace & { at: number } & Row>(
+      `SELECT chain, seq, hash, at FROM audit_heads WHERE at >= $1 AND chain <> $2 ORDER BY at DESC LIMIT ${MAX_HEADS}`,
+      [this.#checkpointAt - CLOCK_MARGIN_MS, this.#chain],
     );
-    const upTo = new Map<string, number>();
-    for (const { chain, seq } of old) upTo.set(chain, Math.max(seq, upTo.get(chain) ?? 0));
-    const list = [...upTo].flatMap((range): Statement[] => [
-      [KEEP_NEWEST, range],
-      [KEEP_ANCHORS, range],
-      ['DELETE FROM audit WHERE chain = $1 AND seq <= $2', range],
-    ]);
-    if (list.length > 0) await this.#db.tx([...list, [FORGET_ANCHORS, []]]);
-    return old.length;
+    const named = this.#named;
+    // By time and not by number: checkpoints of two idle replicas must not cause each other.
+    const fresh = heads.filter(({ chain, at }) => (named.get(chain) ?? 0) < at);
+    this.#checkpointAt = began;
+    this.#named = new Map(heads.map(({ chain, at }) => [chain, at]));
+    if (fresh.length === 0 || this.#closed) return;
+    const record: Checkpoint = {
+      kind: 'checkpoint',
+      heads: fresh.map(({ chain, seq, hash }) => ({ chain, seq, hash })),
+    };
+    await this.write(record);
   }
 
   /** Writes the waiting records, as long as the database answers. */
   async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#collecting?.();
+    if (this.#recordedAt > 0 && this.#options.checkpointMs > 0) await this.checkpoint().catch(() => {});
     this.#closed = true;
     while (this.#writing) await sleep(10);
+  }
+
+  #promised(value: unknown, impatient: boolean): Promise<void> {
+    if (this.#closed) return Promise.reject(new StateError('closed', 'the audit trail is closed'));
+    const { spool } = this.#options;
+    if (this.#waiting.length >= spool)
+      return Promise.reject(new StateError('overloaded', `${spool} audit records already wait for the database`));
+    return new Promise((resolve, reject) => {
+      const settle = (error?: StateError): void => (error ? reject(error) : resolve());
+      this.#waiting.push({ at: wallMs(), value, settle, impatient });
+      this.#collecting?.();
+      if (!this.#writing) void this.#drain();
+    });
   }
 
   async #drain(): Promise<void> {
     this.#writing = true;
     const pauses = new Backoff({ first: 100, longest: 2_000 });
     while (this.#waiting.length > 0) {
+      await this.#collect();
       const batch = this.#waiting.slice(0, BATCH);
       try {
         await this.#store(batch);
         pauses.reset();
         this.#waiting.splice(0, batch.length);
-        for (const { resolve } of batch) resolve();
+        for (const { settle } of batch) settle?.();
       } catch (error) {
-        const away = isStateError(error) && error.retryable;
-        if (away && !this.#closed) {
+        const reason = isStateError(error) ? error : new StateError('internal', String(error), { cause: error });
+        if (reason.retryable && !this.#closed) {
+          // These stay in the queue: the failed attempt may have been executed, and its numbers are taken.
+          for (const each of this.#waiting) if (each.impatient) settleOnce(each, reason);
           await sleep(pauses.next());
           continue;
         }
-        const reason = isStateError(error) ? error : new StateError('internal', String(error), { cause: error });
-        for (const { reject } of this.#waiting.splice(0)) reject(reason);
+        for (const each of this.#waiting.splice(0)) {
+          this.#lost += 1;
+          settleOnce(each, reason);
+        }
       }
     }
     this.#writing = false;
+  }
+
+  /** Waits for more records if nobody waits for those that are there. */
+  async #collect(): Promise<void> {
+    const { collectMs } = this.#options;
+    if (this.#closed || this.#waiting.length >= BATCH || this.#waiting.some(({ settle }) => settle)) return;
+    await within(new Promise<void>((resolve) => (this.#collecting = resolve)), collectMs);
+    this.#collecting = undefined;
   }
 
   /**
    * The records get the same numbers and hashes at every attempt, so that an attempt without an answer can be repeated.
    */
   async #store(batch: readonly Waiting[]): Promise<void> {
-    this.#prev ??= await this.#newest();
+    this.#prev ??= await this.#start();
     let prev = this.#prev;
     let seq = this.#seq;
-    const inserts = batch.map(({ at, json }): Statement => {
+    let recordedAt = this.#recordedAt;
+    const chain = this.#chain;
+    const rows = batch.map((each) => {
+      each.json ??= JSON.stringify(each.value) ?? 'null';
+      const { at, json, value } = each;
       seq += 1;
-      const hash = hashOf(this.#chain, seq, at, json, prev);
-      const params = [this.#chain, seq, at, json, prev, hash];
-      prev = hash;
-      return [
-        `INSERT INTO audit (chain, seq, at, json, prev, hash) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT (chain, seq) DO NOTHING`,
-        params,
-      ];
+      prev = hashOf(chain, seq, at, json, prev);
+      if ((value as Partial<Checkpoint> | null)?.kind !== 'checkpoint') recordedAt = Math.max(recordedAt, at);
+      return { at, json, hash: prev };
     });
-    await this.#db.tx(inserts);
+    const added = insertRows({ chain, after: this.#seq, prev: this.#prev, rows });
+    await this.#db.tx([...added, this.#head({ chain, seq, hash: prev }, recordedAt)]);
     this.#prev = prev;
     this.#seq = seq;
+    this.#recordedAt = recordedAt;
   }
 
-  async #newest(): Promise<string> {
+  #head(place: SignedPlace, at: number): Statement {
+    const { key, mac } = this.#signatures.sign('head', place);
+    return [SET_HEAD, [place.chain, place.seq, place.hash, at, key, mac]];
+  }
+
+  /** The hash that the chain starts from. */
+  async #start(): Promise<string> {
+    const [signed] = await this.#db.q('SELECT 1 AS one FROM audit_heads LIMIT 1');
+    if (!signed) await this.#adopt();
     const [row] = await this.#db.q<{ hash: string }>('SELECT hash FROM audit ORDER BY at DESC, seq DESC LIMIT 1');
     return row?.hash ?? '';
   }
+
+  /** Signs the chains of a version that did not sign: once, when no chain has a signature yet. */
+  async #adopt(): Promise<void> {
+    const statements: Statement[] = [];
+    for (let chain = ''; ; ) {
+      const [next] = await this.#db.q<SignedPlace & Row>(
+        `SELECT chain, seq, hash FROM audit WHERE chain = (SELECT MIN(chain) FROM audit WHERE chain > $1)
+         ORDER BY seq DESC LIMIT 1`,
+        [chain],
+      );
+      if (!next) break;
+      statements.push(this.#head(next, 0));
+      chain = next.chain;
+    }
+    await this.#retention.adopt();
+    if (statements.length > 0) await this.#db.tx(statements);
+  }
+}
+
+function settleOnce(each: Waiting, error: StateError): void {
+  each.settle?.(error);
+  each.settle = undefined;
 }

@@ -1,6 +1,8 @@
+import type { Log } from '../../telemetry/log.js';
 import type { Bus } from '../bus.js';
 import { wallMs } from '../clock.js';
 import type { Db, Row, Value } from '../db.js';
+import { type Envelope, isEnvelope, keyIdOf } from '../envelope.js';
 
 export interface Entry<T> {
   kind: string;
@@ -28,20 +30,30 @@ const RAISE = `INSERT INTO meta (key, value) VALUES ('registry', 1)
 const VERSION = `SELECT value FROM meta WHERE key = 'registry'`;
 
 export interface RegistryOptions {
+  /** Encrypts the entries: the settings of a server contain secrets (S18). */
+  envelope: Envelope;
   /** Polling interval of watchers, in milliseconds. */
   pollMs?: number;
+  log?: Log | undefined;
 }
 
-/** Registered servers and agents: a few rows, all read at the start and after every change. */
+/**
+ * Registered servers and agents: a few rows, all read at the start and after every change. Entries are encrypted. Rows
+ * of earlier versions are plain JSON; they are read, and written again encrypted.
+ */
 export class Registry<T = unknown> {
   readonly #db: Db;
   readonly #bus: Bus;
   readonly #pollMs: number;
+  readonly #envelope: Envelope;
+  readonly #log: Log | undefined;
 
-  constructor(db: Db, bus: Bus, options: RegistryOptions = {}) {
+  constructor(db: Db, bus: Bus, options: RegistryOptions) {
     this.#db = db;
     this.#bus = bus;
     this.#pollMs = options.pollMs ?? 2_000;
+    this.#envelope = options.envelope;
+    this.#log = options.log;
   }
 
   async list(kind?: string): Promise<Entry<T>[]> {
@@ -49,13 +61,13 @@ export class Registry<T = unknown> {
       ? this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)
       : this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry WHERE kind = $1`, [kind]));
     // Sorted here, because the collations of the engines differ.
-    return rows.map((row) => entry<T>(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
+    return rows.flatMap((row) => this.#readable(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
   }
 
   async get(kind: string, name: string): Promise<Entry<T> | undefined> {
     const sql = `SELECT ${COLUMNS} FROM registry WHERE kind = $1 AND name = $2`;
     const [row] = await this.#db.q<EntryRow>(sql, [kind, name]);
-    return row && entry<T>(row);
+    return row && this.#entry(row);
   }
 
   /**
@@ -63,7 +75,8 @@ export class Registry<T = unknown> {
    * entry), and returns undefined if the stored revision differs.
    */
   async put(kind: string, name: string, value: T, rev?: number): Promise<number | undefined> {
-    const params: Value[] = [kind, name, JSON.stringify(value), wallMs(), rev ?? null];
+    const sealed = this.#envelope.seal(rowOf(kind, name), JSON.stringify(value));
+    const params: Value[] = [kind, name, sealed, wallMs(), rev ?? null];
     const results = await this.#db.tx([
       [RAISE, []],
       [
@@ -95,6 +108,20 @@ export class Registry<T = unknown> {
     const removed = (results[1]?.length ?? 0) > 0;
     if (removed) this.#announce();
     return removed;
+  }
+
+  /** Encrypts the rows that are plain, or under an old key. Returns their number, and that of unreadable rows. */
+  async rotate(): Promise<{ rewritten: number; failed: number }> {
+    const result = { rewritten: 0, failed: 0 };
+    for (const row of await this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)) {
+      if (isEnvelope(row.json) && keyIdOf(row.json) === this.#envelope.keyId) continue;
+      try {
+        if (await this.#rewrite(row, this.#open(row).text)) result.rewritten++;
+      } catch {
+        result.failed++;
+      }
+    }
+    return result;
   }
 
   /** The version; it increases with every change by any replica. */
@@ -133,6 +160,36 @@ export class Registry<T = unknown> {
     };
   }
 
+  /** One entry that cannot be decrypted must not keep the others from use. */
+  #readable(row: EntryRow): Entry<T>[] {
+    try {
+      return [this.#entry(row)];
+    } catch (error) {
+      const { kind, name } = row;
+      this.#log?.error({ kind, name, why: (error as Error).message }, 'ignored a registered entry: it cannot be read');
+      return [];
+    }
+  }
+
+  #entry(row: EntryRow): Entry<T> {
+    const { kind, name, rev, updated_at: updatedAt } = row;
+    const { text, stale } = this.#open(row);
+    // The value can be read in any case, so a failed write only postpones the encryption.
+    if (stale) void this.#rewrite(row, text).catch(() => {});
+    return { kind, name, value: JSON.parse(text) as T, rev, updatedAt };
+  }
+
+  #open({ kind, name, json }: EntryRow): { readonly text: string; readonly stale: boolean } {
+    return isEnvelope(json) ? this.#envelope.open(rowOf(kind, name), json) : { text: json, stale: true };
+  }
+
+  /** The version stays: the value is the same, and no replica needs to apply it again. */
+  async #rewrite({ kind, name, json }: EntryRow, text: string): Promise<boolean> {
+    const sql = 'UPDATE registry SET json = $4 WHERE kind = $1 AND name = $2 AND json = $3 RETURNING rev';
+    const sealed = this.#envelope.seal(rowOf(kind, name), text);
+    return (await this.#db.q(sql, [kind, name, json, sealed])).length > 0;
+  }
+
   /** Only a hint: the change is already durable, and watchers compare versions. */
   #announce(): void {
     this.#bus.hint(TOPIC);
@@ -143,6 +200,4 @@ function sortKey({ kind, name }: { kind: string; name: string }): string {
   return `${kind}\0${name}`;
 }
 
-function entry<T>({ kind, name, json, rev, updated_at: updatedAt }: EntryRow): Entry<T> {
-  return { kind, name, value: JSON.parse(json) as T, rev, updatedAt };
-}
+const rowOf = (kind: string, name: string): readonly string[] => ['registry', kind, name];

@@ -48,6 +48,9 @@ const TASK = 'tool-agent:task';
 /** How often the agent checks whether the end of a turn is stored, and the pauses between the checks. */
 const LOOKS = { most: 40, first: 20, longest: 5_000 };
 
+/** Tools named in the description of a card. */
+const MOST_NAMED = 20;
+
 /** An A2A agent whose skills are MCP tools of this gateway: each message is one tool call, and each call is a task. */
 export class ToolAgent implements Agent {
   readonly name: string;
@@ -103,11 +106,16 @@ export class ToolAgent implements Agent {
 
   /** The skills are the tools that the caller may use. */
   async factsFor(caller: Caller): Promise<AgentFacts> {
-    return this.factsOf(await this.tools(caller));
+    const tools = await this.tools(caller);
+    // The configured patterns may name tools that the caller may not see (S3).
+    return this.factsOf(
+      tools,
+      tools.map(({ name }) => name),
+    );
   }
 
-  private factsOf(tools: readonly Tool[]): AgentFacts {
-    const card = this.cardOf(tools);
+  private factsOf(tools: readonly Tool[], named: readonly string[] = this.options.tools): AgentFacts {
+    const card = this.cardOf(tools, named);
     return {
       card,
       original: { text: JSON.stringify(card), signature: 'unsigned' },
@@ -119,11 +127,13 @@ export class ToolAgent implements Agent {
     return this.facing;
   }
 
-  private cardOf(tools: readonly Tool[]): AgentCard {
+  private cardOf(tools: readonly Tool[], named: readonly string[]): AgentCard {
     const text = JSON.stringify(tools.map(({ definition }) => definition));
     return {
       name: this.name,
-      description: this.options.description ?? `Calls the tools ${this.options.tools.join(', ')}.`,
+      description:
+        this.options.description ??
+        `Calls the tools ${named.slice(0, MOST_NAMED).join(', ')}${named.length > MOST_NAMED ? ' …' : ''}.`,
       supportedInterfaces: [],
       // The version changes with the tools.
       version: `1.0.0+${createHash('sha256').update(text).digest('hex').slice(0, 12)}`,

@@ -77,6 +77,20 @@ describe('configurations', () => {
     expect(JSON.stringify([...rows.rows.values()])).not.toMatch(/tok|cred|k=v/);
   });
 
+  test('S18: a sealed configuration that is copied to another row does not open; rows of earlier versions do', async () => {
+    await create({ url: URL_1, id: 'a', token: 'of-a' });
+    await create({ url: URL_1, id: 'b', token: 'of-b' });
+    const [a, b] = [rows.rows.get('a')!, rows.rows.get('b')!];
+    rows.rows.set('b', { ...b, secret: a.secret });
+    await expect(pushes.get(ALICE, KEY, { taskId: 't1', id: 'b' })).rejects.toMatchObject({ reason: 'task_not_found' });
+    const former = (id: string) =>
+      seal.close('push', KEY.owner, { config: { id, taskId: 't1', url: URL_1 }, key: '' }, 60_000);
+    rows.rows.set('b', { ...b, secret: former('b') });
+    expect(await pushes.get(ALICE, KEY, { taskId: 't1', id: 'b' })).toMatchObject({ id: 'b' });
+    rows.rows.set('b', { ...b, secret: former('a') });
+    await expect(pushes.get(ALICE, KEY, { taskId: 't1', id: 'b' })).rejects.toMatchObject({ reason: 'task_not_found' });
+  });
+
   test('S-51: the same id replaces a configuration; without an id it is the only one of the task, as before 1.0', async () => {
     await create({ url: 'https://hooks.example/1' });
     const again = await create({ url: 'https://hooks.example/2' });

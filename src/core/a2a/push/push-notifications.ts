@@ -62,12 +62,20 @@ export interface PushTarget {
 interface Sealed {
   readonly config: TaskPushNotificationConfig;
   readonly key: string;
+  /**
+   * S18: the row that the sealed value belongs to. The encryption authenticates it, so a value that is copied to another
+   * row does not open. Rows of earlier versions lack it; there the ids in `config` are compared.
+   */
+  readonly row?: string;
 }
 
 /** The row is deleted with its task; the seal must only not expire earlier. */
 const SEALED_FOR = 10 * 365 * 24 * 60 * 60 * 1000;
 const CURSOR_LIFE = 24 * 60 * 60 * 1000;
 const MOST_PER_PAGE = 100;
+
+/** Identifies the row of a configuration. */
+const rowOf = ({ agent, owner, id: task }: TaskKey, id: string): string => JSON.stringify([agent, owner, task, id]);
 
 const byId = (a: PushRecord, b: PushRecord): number => (a.config.id < b.config.id ? -1 : 1);
 
@@ -106,7 +114,7 @@ export class PushNotifications {
         outcome: 'not_executed',
       });
     const config = { ...given, id, taskId: key.id };
-    const sealed: Sealed = { config, key: randomBytes(32).toString('base64') };
+    const sealed: Sealed = { config, key: randomBytes(32).toString('base64'), row: rowOf(key, id) };
     const registration = before ? registrationOf(before) : randomBytes(12).toString('base64url');
     await records.putPush({
       key,
@@ -224,9 +232,12 @@ export class PushNotifications {
     return known.find((found) => found.config.id === push.config && registrationOf(found) === push.registration);
   }
 
-  private open({ key, secret }: PushRecord): Sealed | undefined {
+  private open({ key, config: { id }, secret }: PushRecord): Sealed | undefined {
     try {
-      return this.options.seal.open('push', key.owner, secret) as Sealed;
+      const opened = this.options.seal.open('push', key.owner, secret) as Sealed;
+      const { config, row } = opened;
+      const belongs = row === undefined ? config.id === id && config.taskId === key.id : row === rowOf(key, id);
+      return belongs ? opened : undefined;
     } catch (error) {
       // The key of the seal was removed, so the configuration is lost.
       if (error instanceof SealBroken) return undefined;

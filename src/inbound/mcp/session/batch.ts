@@ -43,6 +43,7 @@ export class Batch {
     }
     await handle(item, {
       requestId: this.channel.requestId,
+      address: this.channel.address,
       send: (message) => this.channel.send(message),
       finish: (message) => {
         if (message.length > 0) this.answers.push(message);

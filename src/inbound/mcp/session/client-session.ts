@@ -168,7 +168,7 @@ export class ClientSession {
     try {
       if (isForwardedMethod(method) || this.passes(method)) await this.forward(message, channel, canAsk);
       else if (method === 'tasks/result' && this.knowsTasks) await this.taskResult(message, channel, canAsk);
-      else this.encoder.result(channel, id, method, resultOf(await this.own(message, channel.requestId)));
+      else this.encoder.result(channel, id, method, resultOf(await this.own(message, channel)));
     } catch (error) {
       if (!isKnownError(error)) throw error;
       this.encoder.failure(channel, id, method, error, params);
@@ -181,8 +181,8 @@ export class ClientSession {
   }
 
   /** Requests that the session handles itself. */
-  private async own({ id, method, params }: RpcRequest, requestId: string | undefined): Promise<JsonObject> {
-    const call = (): Call => plainCall(method, params, this.view, { requestId, id });
+  private async own({ id, method, params }: RpcRequest, { requestId, address }: ReplyChannel): Promise<JsonObject> {
+    const call = (): Call => plainCall(method, params, this.view, { requestId, address, id });
     switch (method) {
       case 'ping':
         return {};
@@ -246,7 +246,12 @@ export class ClientSession {
       const ask = (question: InputRequest): Promise<JsonObject> => this.questions.ask(question, send, cancellation);
       const { gateway, tasks } = this.setup;
       const taskId = this.taskId(method, params);
-      const call = plainCall(method, params, this.view, { requestId: channel.requestId, id, cancellation });
+      const call = plainCall(method, params, this.view, {
+        requestId: channel.requestId,
+        address: channel.address,
+        id,
+        cancellation,
+      });
       const result = await gateway.onTask(this.caller, call, taskId, () => tasks.result(taskId, ask, cancellation));
       this.encoder.result(channel, id, 'tools/call', result);
     } catch (error) {
@@ -321,6 +326,7 @@ export class ClientSession {
     for (let round = 0; ; round++) {
       const said = await this.setup.gateway.call(caller, {
         requestId: channel.requestId,
+        address: channel.address,
         id: message.id,
         method,
         params,

@@ -57,3 +57,10 @@ test('without hidden servers a session is notified synchronously', () => {
   opened[0]!(CHANGED, 'a');
   expect(heard).toHaveLength(1);
 });
+
+test('S27: a change of one caller is told to the sessions of this caller only', () => {
+  const { opened, follow } = feedsOf({});
+  const [ann, bob] = [follow('ann'), follow('bob')];
+  opened[0]!(CHANGED, 'notes', 'bob');
+  expect([ann.heard.length, bob.heard.length]).toEqual([0, 1]);
+});

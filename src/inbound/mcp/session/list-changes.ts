@@ -47,8 +47,12 @@ export class ListChanges {
   private open(key: string, caller: Caller, view: View): SharedSubscription {
     const listeners = new Set<Listener>();
     const call = plainCall('subscriptions/listen', RawObject.from({ notifications: ALL_LISTS }), view);
-    const subscription = this.gateway.listen(caller, call, ALL_LISTS, (notification, server) => {
-      for (const listener of [...listeners]) this.tell(listeners, listener, notification, server);
+    const subscription = this.gateway.listen(caller, call, ALL_LISTS, (notification, server, owner) => {
+      for (const listener of [...listeners]) {
+        // The lists of a server at which each caller has its own account (S27).
+        if (owner !== undefined && owner !== listener.caller().principal.key) continue;
+        this.tell(listeners, listener, notification, server);
+      }
     });
     const shared: SharedSubscription = { listeners, subscription };
     this.subscriptions.set(key, shared);

@@ -156,7 +156,7 @@ export class Sessions<C extends Carrier> {
     view: View,
     params: RawObject,
     carrierFor: (key: string) => C,
-    about: Pick<Call, 'requestId' | 'id'> = {},
+    about: Pick<Call, 'requestId' | 'address' | 'id'> = {},
   ): Promise<{ id: string; session: ClientSession; carrier: C; result: JsonObject }> {
     const revision = negotiateRevision(params.get('protocolVersion'), this.options.strictVersions);
     checkCapabilities(params.raw('capabilities')?.length ?? 0);

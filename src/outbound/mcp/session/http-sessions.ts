@@ -334,8 +334,9 @@ export class HttpSessions implements Peer {
     this.options.found(transport);
   }
 
-  async describe(): Promise<ServerDescription> {
-    return (await this.ownSession()).description;
+  async describe(caller?: Caller): Promise<ServerDescription> {
+    const session = caller ? await this.canonical(await this.holder(caller)) : await this.ownSession();
+    return session.description;
   }
 
   async listen(

@@ -59,14 +59,16 @@ export class PendingCall implements Ticket, ParkedCall {
   private finished: Outcome | undefined;
   private parked = false;
   private batch: NodeJS.Timeout | undefined;
-  private readonly asked = new Map<string, Question>();
+  /** The open questions by name; undefined before the first one, because most calls have none. */
+  private questionsByName: Map<string, Question> | undefined;
   private asking = 0;
   /** Created with the first question; most calls have none. */
   private open: Quota | undefined;
   private questionRate: TokenBucket | undefined;
   private unwantedRate: TokenBucket | undefined;
   private releaseKept: Release | undefined;
-  private readonly used = new Set<string>();
+  /** The answers in the call that the server has received. */
+  private used: Set<string> | undefined;
   private held: Notification | undefined;
   /** Capabilities that the server asked for and the client lacks. They become the cause if the call then fails. */
   lacking: ClientCapabilities | undefined;
@@ -132,6 +134,11 @@ export class PendingCall implements Ticket, ParkedCall {
     });
   }
 
+  private get asked(): Map<string, Question> {
+    this.questionsByName ??= new Map();
+    return this.questionsByName;
+  }
+
   get done(): boolean {
     return this.finished !== undefined;
   }
@@ -173,9 +180,11 @@ export class PendingCall implements Ticket, ParkedCall {
     if (this.done) return;
     this.finished = this.waiter ? outcome : this.kept(outcome);
     this.unattend();
-    clearTimeout(this.batch);
-    for (const { release } of this.asked.values()) release();
-    this.asked.clear();
+    if (this.questionsByName) {
+      clearTimeout(this.batch);
+      for (const { release } of this.questionsByName.values()) release();
+      this.questionsByName.clear();
+    }
     this.host.forget(this);
     this.ending?.resolve();
     this.settle(outcome);
@@ -264,7 +273,8 @@ export class PendingCall implements Ticket, ParkedCall {
   private answerInCall(name: string): JsonObject | undefined {
     const responses = this.call.params.get('inputResponses');
     const answer = isObject(responses) && Object.hasOwn(responses, name) ? responses[name] : undefined;
-    if (!isObject(answer) || this.used.has(name)) return undefined;
+    if (!isObject(answer) || this.used?.has(name)) return undefined;
+    this.used ??= new Set();
     this.used.add(name);
     return answer;
   }

@@ -10,7 +10,14 @@ export type EncodedFailure =
   | { readonly error: RpcErrorObject; readonly status: number; readonly headers: Readonly<Record<string, string>> };
 
 /** Refusals that the model can act on. They become tool results if the client's revision has no code for them. */
-const FOR_THE_MODEL: readonly string[] = ['missing_capability', 'not_bridgeable', 'overloaded', 'not_approved'];
+const FOR_THE_MODEL: readonly string[] = [
+  'missing_capability',
+  'not_bridgeable',
+  'overloaded',
+  'not_approved',
+  'policy_denied',
+  'login_required',
+];
 
 export interface FailureContext {
   readonly method: string;

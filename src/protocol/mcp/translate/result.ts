@@ -4,13 +4,16 @@ import { type Implementation, isObject, META } from '../model.js';
 import type { Expresses, Revision } from '../revisions/index.js';
 import { translateBlock, translateContents } from './content.js';
 
-/** The bytes of features that a revision may lack. A result without these bytes needs no inspection. */
+/**
+ * The bytes of features that a revision may lack. A result without these bytes needs no inspection. Each word begins
+ * with a byte that is rare in texts, because the search stops at every such byte; a word at the end of another name
+ * costs only an inspection. Icons are members of resource links.
+ */
 const LACKING: readonly (readonly [word: Buffer, lacks: (to: Expresses) => boolean])[] = [
   [Buffer.from('"audio"'), (to) => !to.audio],
-  [Buffer.from('"resource_link"'), (to) => !to.resourceLinks || !to.titles],
-  [Buffer.from('"_meta"'), (to) => !to.itemMeta],
-  [Buffer.from('"lastModified"'), (to) => !to.lastModified],
-  [Buffer.from('"icons"'), (to) => !to.icons],
+  [Buffer.from('_link"'), (to) => !to.resourceLinks || !to.titles || !to.icons],
+  [Buffer.from('_meta"'), (to) => !to.itemMeta],
+  [Buffer.from('Modified"'), (to) => !to.lastModified],
 ];
 
 /**

@@ -1,0 +1,49 @@
+/** The metadata documents of clients, from URLs that anybody may send (S16). */
+import { BoundedCache } from '../core/bounded-cache.js';
+import type { Egress } from '../outbound/egress.js';
+import { exchangeWhole, type HttpClient, headerOf, type WholeReply } from '../outbound/http/index.js';
+
+const LIMITS = { time: 2_500, size: 64 * 1024 };
+/** A document, or the failure to get it, is used again for this time, so that requests here cannot flood its server. */
+const RECENT = 10_000;
+const MOST_RECENT = 200;
+/** Documents that are being fetched. */
+const CONCURRENT = 16;
+const KEPT_HEADERS = ['cache-control', 'content-type', 'expires'];
+
+export class ClientDocuments {
+  private readonly recent = new BoundedCache<string, { readonly at: number; readonly reply: Promise<WholeReply> }>(
+    MOST_RECENT,
+  );
+  private running = 0;
+
+  constructor(
+    private readonly client: HttpClient,
+    private readonly egress: Egress,
+  ) {}
+
+  /** Rejects if there is no document. Only https, through the connector that refuses private addresses. */
+  async fetch(text: string): Promise<Response> {
+    const url = this.egress.checkUrl(text);
+    if (url.protocol !== 'https:') throw new Error('the document of a client must be at an https URL');
+    const { status, headers, body } = await this.reply(url);
+    if (status !== 200) throw new Error(`the document of the client has the status ${status}`);
+    const kept: Record<string, string> = {};
+    for (const name of KEPT_HEADERS) {
+      const value = headerOf(headers, name);
+      if (value !== undefined) kept[name] = value;
+    }
+    return new Response(new Uint8Array(body), { status, headers: kept });
+  }
+
+  private reply(url: URL): Promise<WholeReply> {
+    const known = this.recent.get(url.href);
+    if (known && performance.now() - known.at < RECENT) return known.reply;
+    if (this.running >= CONCURRENT) throw new Error('too many documents of clients are being fetched');
+    this.running++;
+    const request = { method: 'GET', headers: ['Accept', 'application/json'] } as const;
+    const reply = exchangeWhole(this.client, url, request, LIMITS).finally(() => this.running--);
+    this.recent.set(url.href, { at: performance.now(), reply });
+    return reply;
+  }
+}

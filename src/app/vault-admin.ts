@@ -1,0 +1,89 @@
+/** `parley vault`: what an operator does with the secrets for upstreams. It never returns a secret. */
+import type { Config } from '../config/schema.js';
+import type { AuditActor, GivenChange } from '../core/audit-trail.js';
+import { GATEWAY_OWNER } from '../identity/vault/vault.js';
+import type { State, VaultRow } from '../state/index.js';
+import { withCommandStorage } from './command-storage.js';
+
+export interface VaultFilter {
+  readonly caller?: string | undefined;
+  /** The name of a server or agent, or `server:name` or `agent:name`. */
+  readonly upstream?: string | undefined;
+}
+
+/** A row as operators see it. */
+export interface ShownSecret extends Omit<VaultRow, 'rev' | 'variant'> {
+  /** Whether the secret belongs to the gateway itself and not to a caller. */
+  readonly ofGateway: boolean;
+}
+
+const BATCH = 200;
+
+export function listSecrets(config: Config, filter: VaultFilter): Promise<ShownSecret[]> {
+  return withCommandStorage(config, ({ state }) => found(state, filter));
+}
+
+export interface Rotated {
+  /** The id of the key that all secrets are encrypted under now. */
+  readonly keyId: string;
+  readonly rewritten: number;
+  /** Rows whose key is missing, or that were changed by somebody else. */
+  readonly failed: number;
+}
+
+/** Encrypts all secrets and all registered servers and agents under the first key of `state.keys`. */
+export function rotateSecrets(config: Config): Promise<Rotated> {
+  return withCommandStorage(config, ({ state, audit, by }) =>
+    audit.change(
+      { ...by, action: 'vault.rotate', subject: state.keyring.active.id },
+      () => rotated(state),
+      ({ rewritten, failed }) => ({ details: { rewritten, failed } }),
+    ),
+  );
+}
+
+async function rotated(state: State): Promise<Rotated> {
+  const result = { keyId: state.keyring.active.id, rewritten: 0, failed: 0 };
+  for (const store of [state.registry, state.upstreamClients]) {
+    const { rewritten, failed } = await store.rotate();
+    result.rewritten += rewritten;
+    result.failed += failed;
+  }
+  for (let after = ''; ; ) {
+    const batch = await state.vault.rotate(after, BATCH);
+    result.rewritten += batch.rewritten;
+    result.failed += batch.failed;
+    if (batch.last === '') break;
+    after = batch.last;
+  }
+  return result;
+}
+
+/** Removes the secrets that match. Running gateways stop to use them within a second. */
+export function forgetSecrets(
+  config: Config,
+  filter: VaultFilter & { id?: string | undefined },
+): Promise<ShownSecret[]> {
+  return withCommandStorage(config, async ({ state, audit, by }) => {
+    const { id } = filter;
+    const rows = (await found(state, filter)).filter((row) => id === undefined || row.id.startsWith(id));
+    for (const row of rows) await audit.change(removal(by, row), () => state.vault.remove(row.id));
+    return rows;
+  });
+}
+
+async function found(state: State, { caller, upstream }: VaultFilter): Promise<ShownSecret[]> {
+  const rows = await state.vault.list(
+    caller === undefined ? {} : { caller: caller === 'gateway' ? GATEWAY_OWNER : caller },
+  );
+  const wanted = upstream?.toLowerCase();
+  return rows
+    .filter((row) => wanted === undefined || row.upstream === wanted || row.upstream.endsWith(`:${wanted}`))
+    .map(({ rev: _, variant: __, ...row }) => ({ ...row, ofGateway: row.caller === GATEWAY_OWNER }));
+}
+
+/** The record of a removed secret. */
+export const removal = (
+  by: AuditActor,
+  { caller: owner, upstream, issuer }: Pick<VaultRow, 'caller' | 'upstream' | 'issuer'>,
+): GivenChange => ({ ...by, action: 'credential.remove', subject: upstream, details: { owner, issuer } });

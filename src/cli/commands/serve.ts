@@ -1,0 +1,126 @@
+import path from 'node:path';
+import { boundYoungGeneration } from '../../app/heap-limits.js';
+import { watchFailures } from '../../app/process-failures.js';
+import type { RunningGateway } from '../../app/running.js';
+import { formatListen } from '../../config/address.js';
+import { hasConfiguration, loadConfig } from '../../config/load.js';
+import type { Config } from '../../config/schema.js';
+import { callLog, createLog, writesText } from '../../telemetry/process-log.js';
+import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
+import { welcomeText } from '../quickstart-welcome.js';
+import { logProblems, type Reloads, withReloads } from '../reload.js';
+import { summaryText } from '../summary.js';
+
+export const SERVE: Command = {
+  name: 'serve',
+  summary: 'Serve the gateway over HTTP.',
+  details:
+    'Serves the configured MCP servers at /mcp, the A2A agents at /a2a, and an info page at /. Without a configuration it\n' +
+    'serves a quickstart with two example servers. On a terminal it shows the state of each server, then one line for\n' +
+    'each change; with log.level debug also one line for each call.\n' +
+    'SIGINT and SIGTERM stop it after the running calls have finished. SIGHUP reads the configuration again: servers,\n' +
+    'agents and log.level change at once, and the log names keys that need a restart.',
+  flags: [CONFIG, HELP],
+  examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
+  run: ({ io, text }) => withReloads((reloads) => serve(text('config'), io, reloads)),
+};
+
+async function serve(given: string | undefined, io: CliEnvironment, reloads: Reloads): Promise<number> {
+  const quickstart = isQuickstart(given, io) || !hasConfiguration({ ...io, file: given });
+  const file = quickstart ? io.quickstart : given;
+  return serveFile(file, io, quickstart, reloads);
+}
+
+async function serveFile(
+  file: string | undefined,
+  io: CliEnvironment,
+  quickstart: boolean,
+  reloads: Reloads,
+): Promise<number> {
+  const load = () => loadConfig({ ...io, file });
+  const { config, warnings } = load();
+  const log = createLog(config.log, io.terminal);
+  logProblems(warnings, log);
+  const { startServe } = await io.starters();
+  const stop = stopSignal();
+  const unwatch = watchFailures(log);
+  try {
+    const calls = callLog(log, config.log, io.terminal);
+    const running = await startServe(config, { log, calls, quickstart });
+    boundYoungGeneration();
+    reloads.follow(load, running, log);
+    io.stdout(`Parley is listening on ${running.url}\n`);
+    const { signal } = stop;
+    if (quickstart || writesText(config.log, io.terminal)) {
+      const text = quickstart ? welcome(running, config, io) : summarize(running, io);
+      // If the gateway was stopped meanwhile, nobody reads the summary.
+      io.stdout(await Promise.race([text, signal.then(() => '')]));
+    }
+    running.reportChanges();
+    log.info({ signal: await signal }, 'stopping');
+    await reloads.stop();
+    await running.close();
+    return 0;
+  } catch (error) {
+    throw explain(error, config);
+  } finally {
+    unwatch();
+    stop.release();
+  }
+}
+
+/** How long the summary waits for servers that start; slower servers are reported later. */
+const SUMMARY_WAIT = 2_000;
+const WELCOME_WAIT = 15_000;
+
+async function summarize(running: RunningGateway, io: CliEnvironment): Promise<string> {
+  await running.settled(SUMMARY_WAIT);
+  return `${summaryText(running.summary(), io.style)}\nStop with Ctrl-C.\n`;
+}
+
+async function welcome(running: RunningGateway, { data }: Config, io: CliEnvironment): Promise<string> {
+  await running.settled(WELCOME_WAIT);
+  const { url } = running;
+  return welcomeText({ url, offer: await running.offer(), file: io.quickstart, data, cwd: io.cwd });
+}
+
+/** Whether `--config` names the configuration of the quickstart. */
+function isQuickstart(file: string | undefined, io: CliEnvironment): boolean {
+  return file !== undefined && path.resolve(io.cwd, file) === io.quickstart;
+}
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** `signal` resolves at the first SIGINT or SIGTERM; until `release` a second one ends the process at once. */
+function stopSignal(): { signal: Promise<NodeJS.Signals>; release(): void } {
+  let listener: (signal: NodeJS.Signals) => void = () => {};
+  const signal = new Promise<NodeJS.Signals>((resolve) => {
+    let asked = false;
+    listener = (name) => {
+      if (asked) process.exit(1);
+      asked = true;
+      resolve(name);
+    };
+    for (const name of STOP_SIGNALS) process.on(name, listener);
+  });
+  const release = (): void => {
+    for (const name of STOP_SIGNALS) process.off(name, listener);
+  };
+  return { signal, release };
+}
+
+function explain(error: unknown, config: Config): unknown {
+  const address = formatListen(config.listen);
+  switch ((error as NodeJS.ErrnoException | undefined)?.code) {
+    case 'EADDRINUSE':
+      return new Error(
+        `listen: ${address} is in use; stop the other process, or set listen or PARLEY_LISTEN to another address`,
+      );
+    case 'EACCES':
+      return new Error(`listen: this user may not listen on ${address}; use a port above 1023`);
+    case 'EADDRNOTAVAIL':
+      return new Error(`listen: ${address} is not an address of this machine`);
+    default:
+      return error;
+  }
+}

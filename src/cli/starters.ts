@@ -1,0 +1,26 @@
+import type { Reloadable, RunningGateway } from '../app/running.js';
+import type { SearchAnswer } from '../app/search.js';
+import type { Config } from '../config/schema.js';
+import type { callLog, Logger } from '../telemetry/process-log.js';
+
+/** The functions that start the gateway; the command line knows nothing else of it. */
+export interface Starters {
+  startServe(
+    config: Config,
+    io: { log: Logger; calls: ReturnType<typeof callLog>; quickstart: boolean },
+  ): Promise<RunningGateway>;
+  startStdio(
+    config: Config,
+    options: {
+      log: Logger;
+      calls: ReturnType<typeof callLog>;
+      server?: string;
+      started?: (gateway: Reloadable) => void;
+    },
+  ): Promise<void>;
+  searchTools(
+    config: Config,
+    options: { log: Logger },
+    request: { query: string; limit: number; server?: string | undefined },
+  ): Promise<SearchAnswer>;
+}

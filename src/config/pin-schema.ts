@@ -1,0 +1,14 @@
+/** The keys for pinned definitions. */
+import { oneOf } from './field.js';
+
+const MODES = ['off', 'warn', 'quarantine'] as const;
+
+export const pin = oneOf(MODES, {
+  default: 'warn',
+  description:
+    'The treatment of a tool, prompt, resource template or introduction whose definition differs from the first one: ' +
+    '`warn` logs it, `quarantine` does not offer it until `parley pins approve`, `off` does not compare.',
+});
+
+/** The override of `pin` for one server or agent. */
+export const ownPin = oneOf(MODES, { description: 'Overrides `pin` for this one.' });

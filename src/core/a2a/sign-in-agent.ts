@@ -1,0 +1,249 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type CancelTaskRequest,
+  type GetTaskRequest,
+  isTerminal,
+  type Message,
+  type SendMessageRequest,
+  type SendMessageResponse,
+  type StreamResponse,
+  type SubscribeToTaskRequest,
+  type Task,
+  type TaskPushNotificationConfig,
+} from '../../protocol/a2a/model.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { BoundedCache } from '../bounded-cache.js';
+import type { Caller } from '../caller.js';
+import type { Agent, AgentFacts, AgentHealth, Events, Exchange, Passed } from './agent.js';
+import {
+  asking,
+  type Binding,
+  bindingIn,
+  completed,
+  isSignInTask,
+  newSignIn,
+  renamed,
+  signInStatus,
+} from './sign-in-task.js';
+import type { AgentRecords, TaskRecord } from './tasks/task-records.js';
+
+export interface SignInAgentOptions {
+  readonly agent: Agent;
+  readonly records: Pick<AgentRecords, 'findUpstream'>;
+  /**
+   * Reserves the delivery of a task's first message over all replicas. Returns the function that ends the reservation,
+   * or undefined if somebody else has it.
+   */
+  claim(task: string): Promise<(() => Promise<void>) | undefined>;
+}
+
+const MOST_BINDINGS = 10_000;
+
+/** A task of the gateway, as this class knows it: its ids, and its counterpart at the agent once there is one. */
+interface Known {
+  readonly task: Task;
+  readonly contextId: string;
+  readonly binding: Binding;
+}
+
+/**
+ * An agent at which every user has an account. A message of a user who is not signed in becomes a task of the gateway
+ * in AUTH_REQUIRED, whose status tells the link (S-63). The next message to the task delivers the first one: from then
+ * on the task is that of the agent, under the id that the client knows.
+ */
+export class SignInAgent implements Agent {
+  readonly name: string;
+  private readonly agent: Agent;
+  /** Bindings of this process, which may not be stored yet. */
+  private readonly bindings = new BoundedCache<string, Binding>(MOST_BINDINGS);
+
+  constructor(private readonly options: SignInAgentOptions) {
+    this.agent = options.agent;
+    this.name = options.agent.name;
+  }
+
+  facts(): Promise<AgentFacts> {
+    return this.agent.facts();
+  }
+
+  known(): AgentFacts | undefined {
+    return this.agent.known();
+  }
+
+  onChanged(listener: () => void): () => void {
+    return this.agent.onChanged(listener);
+  }
+
+  health(): AgentHealth {
+    return this.agent.health();
+  }
+
+  close(): Promise<void> {
+    return this.agent.close();
+  }
+
+  async send(
+    caller: Caller,
+    request: Passed<SendMessageRequest>,
+    exchange: Exchange,
+  ): Promise<Passed<SendMessageResponse>> {
+    return this.deliver(caller, request, {
+      pass: (given) => this.agent.send(caller, given, exchange),
+      answer: async (known, answer) => ({ value: this.bound(known, answer.value) as SendMessageResponse }),
+      ask: (task) => ({ value: { task } }),
+    });
+  }
+
+  async stream(caller: Caller, request: Passed<SendMessageRequest>, exchange: Exchange): Promise<Events> {
+    return this.deliver(caller, request, {
+      pass: (given) => this.agent.stream(caller, given, exchange),
+      answer: async (known, events) => this.boundEvents(known, events),
+      ask: (task) => waiting(task, exchange),
+    });
+  }
+
+  async getTask(caller: Caller, request: GetTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    if (!isSignInTask(request.id)) return this.agent.getTask(caller, request, exchange);
+    const known = await this.find(caller, request.id);
+    const { task: id } = known.binding;
+    if (id === undefined) return { value: known.task };
+    return this.shown(known, await this.agent.getTask(caller, { ...request, id }, exchange));
+  }
+
+  async cancelTask(caller: Caller, request: CancelTaskRequest, exchange: Exchange): Promise<Passed<Task>> {
+    if (!isSignInTask(request.id)) return this.agent.cancelTask(caller, request, exchange);
+    const known = await this.find(caller, request.id);
+    const { task: id } = known.binding;
+    if (id !== undefined) return this.shown(known, await this.agent.cancelTask(caller, { ...request, id }, exchange));
+    const { task } = known;
+    if (isTerminal(task.status.state)) throw new ProtocolError('task_not_cancelable', 'The task is finished');
+    return { value: { ...task, status: { state: 'TASK_STATE_CANCELED', timestamp: new Date().toISOString() } } };
+  }
+
+  async subscribe(caller: Caller, request: SubscribeToTaskRequest, exchange: Exchange): Promise<Events> {
+    if (!isSignInTask(request.id)) return this.agent.subscribe(caller, request, exchange);
+    const known = await this.find(caller, request.id);
+    const { task: id } = known.binding;
+    if (id === undefined) return waiting(known.task, exchange);
+    return this.boundEvents(known, await this.agent.subscribe(caller, { ...request, id }, exchange));
+  }
+
+  async setCallback(caller: Caller, config: TaskPushNotificationConfig, exchange: Exchange): Promise<void> {
+    const { taskId = '' } = config;
+    if (!isSignInTask(taskId)) return this.agent.setCallback(caller, config, exchange);
+    const { task } = (await this.find(caller, taskId)).binding;
+    if (task === undefined)
+      throw new ProtocolError('push_not_supported', 'The agent does not know the task before the sign-in');
+    return this.agent.setCallback(caller, { ...config, taskId: task }, exchange);
+  }
+
+  /** Passes a message on. Returns the task that asks for a sign-in if the agent needs one. */
+  private async deliver<T>(caller: Caller, request: Passed<SendMessageRequest>, how: Delivery<T>): Promise<T> {
+    const { message } = request.value;
+    const { taskId } = message;
+    const known = taskId !== undefined && isSignInTask(taskId) ? await this.find(caller, taskId) : undefined;
+    const release = known && known.binding.task === undefined ? await this.claimed(known) : undefined;
+    try {
+      // The claim may have come after another replica's delivery.
+      const now = release ? await this.find(caller, known!.task.id) : known;
+      if (!now) return await how.pass(request);
+      return await how.answer(now, await how.pass({ value: { ...request.value, message: outgoing(now, message) } }));
+    } catch (error) {
+      // A message that may have been delivered is not delivered again for a while.
+      if (error instanceof ProtocolError && error.detail.outcome === 'not_executed') await release?.();
+      const status = signInStatus(error);
+      if (!status) throw error;
+      if (known) return how.ask(asking(known.task, status));
+      if (taskId === undefined) return how.ask(newSignIn(message, status));
+      // A task that the agent knows already: it waits for the sign-in, and the client sends the message again.
+      const record = await this.options.records.findUpstream(this.name, taskId);
+      if (record?.owner !== caller.principal.key) throw error;
+      return how.ask(asking({ ...record.task, id: taskId }, status));
+    }
+  }
+
+  private async claimed({ task }: Known): Promise<() => Promise<void>> {
+    const release = await this.options.claim(task.id);
+    if (release) return release;
+    throw new ProtocolError('unsupported_operation', 'The task is being continued; read it, and send again later', {
+      outcome: 'not_executed',
+    });
+  }
+
+  private async find(caller: Caller, id: string): Promise<Known> {
+    const record: TaskRecord | undefined = await this.options.records.findUpstream(this.name, id);
+    if (record?.owner !== caller.principal.key)
+      throw new ProtocolError('task_not_found', 'Task not found', { outcome: 'not_executed' });
+    const { task, contextId } = record;
+    const binding = this.bindings.get(id) ?? bindingIn(task) ?? { context: undefined };
+    // The record has the client's task id; the agent's own is needed here.
+    return { task: { ...task, id }, contextId, binding };
+  }
+
+  private shown(known: Known, { value }: Passed<Task>): Passed<Task> {
+    return { value: renamed({ task: value }, namesOf(known)).task! };
+  }
+
+  /** The answer of the agent under the ids of the task. The first answer binds the task to that of the agent. */
+  private bound(known: Known, answer: StreamResponse): StreamResponse {
+    const { task, message } = answer;
+    const isFirst = known.binding.task === undefined;
+    if (message && isFirst) return { task: completed(known.task, known.contextId, message) };
+    if (!task || !isFirst) return renamed(answer, namesOf(known));
+    return renamed(answer, namesOf(this.bind(known, task.id, task.contextId)));
+  }
+
+  private async *boundEvents(before: Known, events: Events): AsyncGenerator<Passed<StreamResponse>> {
+    let known = before;
+    for await (const { value } of events) {
+      const { task, message, statusUpdate, artifactUpdate } = value;
+      const update = statusUpdate ?? artifactUpdate;
+      if (known.binding.task !== undefined || message) {
+        yield { value: this.bound(known, value) };
+        continue;
+      }
+      known = this.bind(known, task?.id ?? update?.taskId ?? '', task?.contextId ?? update?.contextId);
+      // The binding is stored with a task, which not every stream begins with.
+      if (!task) {
+        const working: Task = { ...known.task, id: known.binding.task!, status: { state: 'TASK_STATE_WORKING' } };
+        yield { value: renamed({ task: working }, namesOf(known)) };
+      }
+      yield { value: renamed(value, namesOf(known)) };
+    }
+  }
+
+  private bind(known: Known, task: string, context: string | undefined): Known {
+    const binding = { task, context };
+    this.bindings.set(known.task.id, binding);
+    return { ...known, binding };
+  }
+}
+
+interface Delivery<T> {
+  pass(request: Passed<SendMessageRequest>): Promise<T>;
+  answer(known: Known, answer: T): Promise<T>;
+  ask(task: Task): T;
+}
+
+const namesOf = ({ task, contextId, binding }: Known) => ({
+  from: binding,
+  to: { task: task.id, context: contextId },
+});
+
+/** The message for the agent: before the first delivery the first message of the task, later the given one. */
+function outgoing({ task, binding }: Known, message: Message): Message {
+  const isFirst = binding.task === undefined;
+  const { taskId: _, contextId: __, ...rest } = isFirst ? (task.history?.[0] ?? message) : message;
+  return {
+    ...(rest as Message),
+    ...(isFirst && { messageId: randomUUID() }),
+    ...(binding.task !== undefined && { taskId: binding.task }),
+    ...(binding.context !== undefined && { contextId: binding.context }),
+  };
+}
+
+/** S-63: a stream stays open while its task waits for the sign-in. The gateway limits the time. */
+async function* waiting(task: Task, { cancellation }: Exchange): AsyncGenerator<Passed<StreamResponse>> {
+  yield { value: { task } };
+  await new Promise<void>((resolve) => cancellation.onCancel(() => resolve()));
+}

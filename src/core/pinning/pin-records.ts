@@ -1,0 +1,47 @@
+/** The stored pins, as the catalog needs them. The database decides between replicas that see an item at once. */
+export interface PinKey {
+  readonly server: string;
+  /** A `PinKind`. */
+  readonly kind: string;
+  readonly name: string;
+}
+
+/** A pin without the texts of its definitions. */
+export interface Pin extends PinKey {
+  /** The approved hash; empty if no definition of the item was approved yet. */
+  readonly hash: string;
+  /** Hashes that were approved before, newest first. */
+  readonly earlier: readonly string[];
+  /** The hash of the approved definition without its name; empty if it says too little. */
+  readonly body: string;
+  /** The hash that was seen last, if the item needs an approval. */
+  readonly seen: string | undefined;
+  /** Why the item needs an approval. */
+  readonly reason: string;
+  /** Flags of the text that was seen last. */
+  readonly flags: readonly string[];
+}
+
+/** A definition to store. */
+export interface SeenPin extends PinKey {
+  readonly hash: string;
+  readonly body: string;
+  /** The canonical JSON of the definition. */
+  readonly definition: string;
+  readonly reason: string;
+  readonly flags: readonly string[];
+}
+
+export interface PinRecords {
+  /** The pins that changed after a version, and the version that they belong to. Version 0: all pins. */
+  since(version: number): Promise<{ readonly version: number; readonly pins: Pin[]; readonly all: boolean }>;
+  /** Pins items on first sight; an item with a reason waits for an approval. Returns those that were not pinned yet. */
+  insert(pins: readonly SeenPin[]): Promise<PinKey[]>;
+  /** Stores a definition that differs. Returns the approved hash, or undefined if another replica stored it before. */
+  change(pin: SeenPin): Promise<string | undefined>;
+  /** Calls `fn` after every change by any process. Returns a function that stops the watch. */
+  watch(fn: () => void): () => void;
+}
+
+/** The key of an item among those of its server. */
+export const pinKey = (kind: string, name: string): string => `${kind} ${name}`;

@@ -1,0 +1,154 @@
+import { ProtocolError } from '../../protocol/errors.js';
+import { type JsonObject, type JsonValue, RawObject } from '../../protocol/jsonrpc/raw.js';
+import { isObject } from '../../protocol/mcp/model.js';
+import { translateItem } from '../../protocol/mcp/translate/items.js';
+import type { Caller } from '../caller.js';
+import type { Catalog, ShownPart } from '../catalog/catalog.js';
+import { type Glob, globOf } from '../catalog/glob.js';
+import type { Item } from '../catalog/listing.js';
+import { spellingsOf } from '../catalog/names.js';
+import type { Call } from '../gateway.js';
+import type { View } from '../view.js';
+import { CALL_TOOL, DEFAULT_RESULTS, META_TOOLS, MOST_RESULTS, SEARCH_TOOLS } from './meta-tools.js';
+import { describeFound, type FoundTool, ToolSearch } from './tool-search.js';
+
+export interface ExposureOptions {
+  readonly exposure: 'full' | 'search' | 'hybrid' | 'auto';
+  /** Names or patterns of the tools that `hybrid` and `auto` list beside the search. */
+  readonly pinned: readonly string[];
+}
+
+/** `auto` lists every tool up to these limits. Four characters are about one token. */
+const MOST_LISTED = 40;
+const MOST_LISTED_CHARACTERS = 4 * 10_000;
+const NEAREST = 3;
+
+/**
+ * How a view of several servers shows its tools: all of them, or a search and the pinned ones. It changes what is
+ * listed, never what a caller may use.
+ */
+export class Exposure {
+  private readonly tools: ToolSearch;
+  private readonly pinned: readonly Glob[];
+  private readonly sizes = new WeakMap<readonly Item[], number>();
+
+  constructor(
+    private readonly catalog: Catalog,
+    private readonly options: ExposureOptions,
+  ) {
+    this.tools = new ToolSearch(catalog);
+    this.pinned = options.pinned.map(globOf);
+  }
+
+  /** Whether `search_tools` and `call_tool` exist for a call. The gateway's own requests see all tools. */
+  private applies({ view, whole }: Pick<Call, 'view' | 'whole'>): boolean {
+    return this.options.exposure !== 'full' && view.only === undefined && !whole;
+  }
+
+  isSearch(call: Call): boolean {
+    return this.applies(call) && call.method === 'tools/call' && call.params.get('name') === SEARCH_TOOLS;
+  }
+
+  /**
+   * The call that a `call_tool` stands for. From here on only the real tool exists: interceptors, logs, limits and
+   * request states see its name and arguments.
+   */
+  unwrapped(call: Call): Call {
+    if (!this.applies(call) || call.method !== 'tools/call' || call.params.get('name') !== CALL_TOOL) return call;
+    const wrapped = call.params.object('arguments');
+    const name = wrapped?.get('name');
+    if (!wrapped || typeof name !== 'string') {
+      throw new ProtocolError('invalid_params', '"name" of call_tool must be a string: a name that search_tools gave');
+    }
+    if (name === CALL_TOOL || name === SEARCH_TOOLS) {
+      throw new ProtocolError('invalid_params', `call_tool does not call "${name}"; call it directly`);
+    }
+    // The bytes of the arguments pass as they are.
+    const params = call.params.edit({ name: JSON.stringify(name), arguments: wrapped.raw('arguments') ?? '{}' });
+    // The client mirrors arguments of `call_tool` in headers, of which there are none.
+    return { ...call, params, header: undefined };
+  }
+
+  /** The result of `search_tools`. */
+  async search(caller: Caller, { view, params }: Call): Promise<RawObject> {
+    const args = params.get('arguments');
+    const { query, limit = DEFAULT_RESULTS, server, detail = 'full' } = isObject(args) ? args : {};
+    if (typeof query !== 'string' || query.trim() === '')
+      return problem('"query" must be a text: one need in plain words');
+    if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > MOST_RESULTS) {
+      return problem(`"limit" must be a whole number from 1 to ${MOST_RESULTS}`);
+    }
+    if (server !== undefined && typeof server !== 'string') return problem('"server" must be the name of a server');
+    if (detail !== 'brief' && detail !== 'full') return problem('"detail" must be "brief" or "full"');
+    const found = await this.tools.search(caller, view, { query, limit, server });
+    const tools = found.map((tool) => describeFound(tool, detail === 'full'));
+    return answer(tools.length > 0 ? JSON.stringify({ tools }) : 'No tool fits. Describe the need in other words.');
+  }
+
+  /** Adds the names of the nearest tools to the error of an unknown name. */
+  async withNearest(caller: Caller, view: View, name: string, error: ProtocolError): Promise<ProtocolError> {
+    if (error.reason !== 'tool_not_found') return error;
+    const found: FoundTool[] = await this.tools.search(caller, view, { query: name, limit: NEAREST });
+    if (found.length === 0) return error;
+    const nearest = found.map((tool) => tool.name);
+    const message = `${error.message}. The nearest tools are ${nearest.join(', ')}`;
+    return new ProtocolError('tool_not_found', message, { outcome: 'not_executed', data: { name, nearest } });
+  }
+
+  /** The tools that a list shows instead of all, or undefined if it shows all. */
+  async list(caller: Caller, call: Call): Promise<RawObject | undefined> {
+    if (!this.applies(call)) return undefined;
+    const { catalog } = this;
+    const { view } = call;
+    const { parts } = await catalog.parts(caller, view, 'tools/list', catalog.setOf(caller, view));
+    if (this.options.exposure === 'auto' && !this.isLong(parts)) return undefined;
+    const clashes = catalog.clashes(view, parts);
+    const pinned = this.options.exposure === 'search' ? [] : parts.flatMap((part) => this.pinnedOf(view, parts, part));
+    const tools = [
+      ...META_TOOLS,
+      ...pinned.map(({ server, item }) => ({
+        ...item.value,
+        name: catalog.namingOf(view).exposed(server, item.key, clashes),
+      })),
+    ];
+    return RawObject.from({
+      tools: tools.map((tool) => translateItem('tools/list', tool, caller.revision.expresses)),
+      ttlMs: 0,
+      cacheScope: 'private',
+    });
+  }
+
+  private pinnedOf(view: View, parts: readonly ShownPart[], part: ShownPart): { server: string; item: Item }[] {
+    const { server, snapshot, hidden } = part;
+    return snapshot.items
+      .filter(({ key }) => {
+        if (hidden.has(key) || this.catalog.isTaken(view, parts, part, key)) return false;
+        const spellings = spellingsOf(server, key);
+        return this.pinned.some((pattern) => spellings.some((spelling) => pattern.test(spelling)));
+      })
+      .map((item) => ({ server, item }));
+  }
+
+  private isLong(parts: readonly ShownPart[]): boolean {
+    const count = parts.reduce((sum, { snapshot, hidden }) => sum + snapshot.items.length - hidden.size, 0);
+    return (
+      count > MOST_LISTED ||
+      parts.reduce((sum, { snapshot }) => sum + this.sizeOf(snapshot.items), 0) > MOST_LISTED_CHARACTERS
+    );
+  }
+
+  private sizeOf(items: readonly Item[]): number {
+    let size = this.sizes.get(items);
+    if (size === undefined) {
+      size = items.reduce((sum, { value }) => sum + JSON.stringify(value).length, 0);
+      this.sizes.set(items, size);
+    }
+    return size;
+  }
+}
+
+const content = (text: string): JsonValue => [{ type: 'text', text }];
+const answer = (text: string): RawObject => RawObject.from({ content: content(text) } satisfies JsonObject);
+/** A model reads the text and corrects its call. */
+const problem = (text: string): RawObject =>
+  RawObject.from({ content: content(text), isError: true } satisfies JsonObject);

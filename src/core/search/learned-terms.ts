@@ -1,0 +1,48 @@
+import type { KeptOutcome } from './outcomes.js';
+import type { OutcomesByTerm } from './outcomes-by-term.js';
+import { Support } from './support.js';
+import { hashOf } from './tokenize.js';
+import type { Rarity } from './tool-key.js';
+
+/** A term of a tool counts once it stood in so many distinct successful searches. */
+const DISTINCT_QUERIES = 2;
+
+/**
+ * Terms that people search with when they end up with a tool: a field of the tool that its server did not write. Kept as
+ * hashes of stems.
+ */
+export class LearnedTerms {
+  constructor(private readonly byTerm: OutcomesByTerm) {}
+
+  /** Adds the share of a need's terms that each tool has learned, weighted by rarity. `except` is left out. */
+  support(terms: readonly string[], rarityOf: Rarity, except?: number): Support {
+    const support = new Support();
+    const distinct = [...new Set(terms)];
+    const rarity = distinct.map(rarityOf);
+    const all = rarity.reduce((sum, value) => sum + value, 0);
+    if (all === 0) return support;
+    for (const [index, term] of distinct.entries()) {
+      for (const teachers of this.teachersOf(hashOf(term), except)) {
+        // One amount for each caller, whatever the number of searches: more searches of one caller count no more.
+        const callers = new Map(teachers.map((outcome) => [outcome.caller, outcome]));
+        for (const outcome of callers.values()) support.add(outcome, rarity[index]! / all);
+      }
+    }
+    return support;
+  }
+
+  /** The outcomes that taught a term, for each tool with enough distinct searches. */
+  private *teachersOf(term: number, except: number | undefined): Generator<KeptOutcome[]> {
+    const tools = new Map<string, KeptOutcome[]>();
+    for (const outcome of this.byTerm.outcomes(term)) {
+      if (outcome.query === except) continue;
+      const id = `${outcome.tool.server}\n${outcome.tool.name}`;
+      const known = tools.get(id);
+      if (known) known.push(outcome);
+      else tools.set(id, [outcome]);
+    }
+    for (const outcomes of tools.values()) {
+      if (new Set(outcomes.map(({ query }) => query)).size >= DISTINCT_QUERIES) yield outcomes;
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import type { SearchDocument } from './document.js';
+import { Learning } from './learning.js';
+import { SearchIndex } from './search-index.js';
+import { termsOf } from './tokenize.js';
+
+const TOPICS = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'contact', 'playlist', 'recipe', 'order', 'parcel'];
+const VERBS = ['create', 'read', 'archive', 'share', 'export', 'count', 'rename', 'print'];
+
+/** Eighty tools whose words overlap, so that many scores are close. */
+function index(): SearchIndex {
+  const found = new SearchIndex();
+  for (const topic of TOPICS) {
+    const tools = VERBS.map(
+      (verb): SearchDocument => ({ name: `${verb}_${topic}`, description: `${verb} one ${topic}` }),
+    );
+    found.set({ name: topic }, tools);
+  }
+  return found;
+}
+
+/** Words that no description has: people say "snapshot", the tool says "photo". */
+const SLANG = new Map(TOPICS.map((topic, number) => [topic, `slang${String.fromCharCode(97 + number)}word`]));
+
+function teach(learning: Learning, callers: readonly string[], searches = 4): void {
+  for (const topic of TOPICS) {
+    for (const verb of VERBS.slice(0, 4)) {
+      for (let number = 0; number < searches; number += 1) {
+        const caller = callers[number % callers.length];
+        const text = `${verb} ${SLANG.get(topic)} ${['quickly', 'tomorrow', 'again', 'quietly'][number % 4]}`;
+        learning.record({ caller, terms: termsOf(text), tool: { server: topic, name: `${verb}_${topic}` } });
+      }
+    }
+  }
+}
+
+const top = (tools: SearchIndex, learning: Learning, caller: string | undefined, query: string): string[] =>
+  tools.search(query, { limit: 5, learned: learning.for(caller) }).map(({ name }) => name);
+
+describe('Learning', () => {
+  it('learns words of successful searches that no description has', () => {
+    const tools = index();
+    const learning = new Learning();
+    teach(learning, ['ann', 'ben', 'cid', 'dan']);
+    expect(top(tools, learning, 'eve', 'create slangcword later')[0]).not.toBe('create_ticket');
+    learning.replay(tools);
+    expect(learning.weights.terms + learning.weights.votes).toBeGreaterThan(0);
+    expect(top(tools, learning, 'eve', 'create slangcword later')[0]).toBe('create_ticket');
+  });
+
+  it('a single caller learns for itself', () => {
+    const tools = index();
+    const learning = new Learning();
+    teach(learning, ['ann']);
+    learning.replay(tools);
+    expect(top(tools, learning, 'ann', 'share slangeword')[0]).toBe('share_backup');
+  });
+
+  it('keeps the weights at 0 while the replay does not improve', () => {
+    const tools = index();
+    const learning = new Learning();
+    for (const topic of TOPICS) {
+      learning.record({
+        caller: 'ann',
+        terms: termsOf(`create ${topic}`),
+        tool: { server: topic, name: `create_${topic}` },
+      });
+    }
+    expect(learning.replay(tools)).toEqual({ terms: 0, votes: 0 });
+    expect(learning.for('ann')).toBeUndefined();
+  });
+
+  it('ignores callers without authentication and forgets on request', () => {
+    const learning = new Learning();
+    teach(learning, ['ann', 'ben']);
+    const before = learning.outcomes.size;
+    learning.record({ caller: undefined, terms: ['x'], tool: { server: 'photo', name: 'read_photo' } });
+    expect(learning.outcomes.size).toBe(before);
+    learning.forget('ann');
+    expect(learning.outcomes.size).toBe(before / 2);
+    learning.forget();
+    expect(learning.outcomes.size).toBe(0);
+  });
+
+  it('limits the outcomes of one caller and of all', () => {
+    const learning = new Learning({ most: 100, mostPerCaller: 60 });
+    for (let number = 0; number < 1_000; number += 1) {
+      const tool = { server: 'photo', name: 'read_photo' };
+      learning.record({ caller: number % 10 === 0 ? 'ann' : 'mallory', terms: [`word${number}`], tool });
+    }
+    expect(learning.outcomes.size).toBe(100);
+    expect([...learning.outcomes].filter(({ caller }) => caller === 'ann').length).toBeGreaterThanOrEqual(40);
+  });
+});
+
+describe('poisoning', () => {
+  const honest = ['ann', 'ben', 'cid', 'dan', 'eva', 'fay'];
+  const queries = TOPICS.flatMap((topic) =>
+    VERBS.flatMap((verb) => [`${verb} one ${topic}`, `${verb} ${SLANG.get(topic)} tomorrow`, `${verb} something`]),
+  );
+
+  /** The most ranks by which a tool of the top 5 moves. A tool that leaves or enters is at rank 6 outside. */
+  function mostMoved(before: readonly string[], after: readonly string[]): number {
+    const rank = (list: readonly string[], name: string): number => (list.includes(name) ? list.indexOf(name) : 5);
+    return Math.max(0, ...[...before, ...after].map((name) => Math.abs(rank(before, name) - rank(after, name))));
+  }
+
+  it.each([
+    ['for one tool', () => ({ server: 'parcel', name: 'print_parcel' })],
+    [
+      'for many tools',
+      (number: number) => {
+        const topic = TOPICS[number % TOPICS.length]!;
+        return { server: topic, name: `${VERBS[number % VERBS.length]}_${topic}` };
+      },
+    ],
+  ])('one caller with 10,000 false successes %s moves no other top 5 by more than one rank', (_, toolOf) => {
+    const tools = index();
+    const learning = new Learning();
+    teach(learning, honest, 6);
+    learning.replay(tools);
+    const searchers = ['ann', 'newcomer', undefined];
+    const before = searchers.map((caller) => queries.map((query) => top(tools, learning, caller, query)));
+    for (let number = 0; number < 10_000; number += 1) {
+      const text = `${queries[number % queries.length]} extra${number}x`;
+      learning.record({ caller: 'mallory', terms: termsOf(text), tool: toolOf(number) });
+    }
+    learning.replay(tools);
+    for (const [who, caller] of searchers.entries()) {
+      for (const [number, query] of queries.entries()) {
+        const after = top(tools, learning, caller, query);
+        expect(mostMoved(before[who]![number]!, after), `${caller}: ${query}`).toBeLessThanOrEqual(1);
+      }
+    }
+  });
+});

@@ -1,0 +1,140 @@
+import { hashOf } from './tokenize.js';
+import type { ToolKey } from './tool-key.js';
+
+/** A call that succeeded after a search. It has the stems of the search, not its text. */
+export interface SearchOutcome {
+  /** A stable key of the authenticated caller. */
+  readonly caller: string;
+  readonly terms: readonly string[];
+  readonly tool: ToolKey;
+}
+
+/** An outcome as it is kept. */
+export interface KeptOutcome extends SearchOutcome {
+  /** The same for equal searches: repeating one teaches nothing. */
+  readonly query: number;
+}
+
+export interface OutcomesOptions {
+  /** The most outcomes of all callers. */
+  readonly most?: number;
+  /** The most outcomes of one caller: no caller can push out those of all others. */
+  readonly mostPerCaller?: number;
+}
+
+/** Follows what is kept. */
+export interface OutcomeListener {
+  added(outcome: KeptOutcome): void;
+  removed(outcome: KeptOutcome): void;
+}
+
+const MOST_TERMS = 32;
+/** A caller is loud with so many times the median of all callers' outcomes, but not below a number. */
+const LOUD_FACTOR = 3;
+const LOUD_FROM = 50;
+const CHANGES_PER_MEDIAN = 50;
+
+/** The last successful calls after searches, limited in all and per caller. The oldest are forgotten first. */
+export class Outcomes {
+  private readonly kept = new Set<KeptOutcome>();
+  private readonly byCaller = new Map<string, Map<string, KeptOutcome>>();
+  /** Callers with more outcomes than this teach nobody but themselves. */
+  private loudness = Number.POSITIVE_INFINITY;
+  private changes = 0;
+  private readonly most: number;
+  private readonly mostPerCaller: number;
+
+  constructor(
+    private readonly listener: OutcomeListener,
+    { most = 5_000, mostPerCaller = 1_000 }: OutcomesOptions = {},
+  ) {
+    this.most = most;
+    this.mostPerCaller = mostPerCaller;
+  }
+
+  get size(): number {
+    return this.kept.size;
+  }
+
+  add({ caller, terms: all, tool }: SearchOutcome): void {
+    const terms = [...new Set(all)].slice(0, MOST_TERMS);
+    if (terms.length === 0) return;
+    const query = hashOf([...terms].sort().join(' '));
+    const id = JSON.stringify([query, tool.server, tool.name]);
+    const own = this.byCaller.get(caller) ?? new Map<string, KeptOutcome>();
+    const same = own.get(id);
+    if (same) this.remove(same, id);
+    else if (own.size >= this.mostPerCaller) this.removeOldest(own);
+    else if (this.kept.size >= this.most) this.removeOldest(this.largest());
+    const outcome = { caller, terms, tool, query };
+    this.kept.add(outcome);
+    own.set(id, outcome);
+    this.byCaller.set(caller, own);
+    this.listener.added(outcome);
+    this.changes += 1;
+    if (this.changes % CHANGES_PER_MEDIAN === 0) this.measureLoudness();
+  }
+
+  /**
+   * Whether a caller has far more outcomes than most: whoever floods the gateway with successes, true or false, teaches
+   * only itself.
+   */
+  isLoud(caller: string): boolean {
+    return (this.byCaller.get(caller)?.size ?? 0) > this.loudness;
+  }
+
+  private measureLoudness(): void {
+    const sizes = [...this.byCaller.values()].map(({ size }) => size).sort((a, b) => a - b);
+    const median = sizes[Math.floor((sizes.length - 1) / 2)] ?? 0;
+    this.loudness = Math.max(LOUD_FROM, LOUD_FACTOR * median);
+  }
+
+  /** The last outcomes of each caller, in turn: no caller fills the answer while others have some. */
+  latest(count: number): KeptOutcome[] {
+    const queues = [...this.byCaller.values()].map((own) => [...own.values()].slice(-count));
+    const found: KeptOutcome[] = [];
+    for (let round = 1; found.length < count; round += 1) {
+      const before = found.length;
+      for (const queue of queues) {
+        const outcome = queue.at(-round);
+        if (outcome && found.length < count) found.push(outcome);
+      }
+      if (found.length === before) break;
+    }
+    return found;
+  }
+
+  [Symbol.iterator](): IterableIterator<KeptOutcome> {
+    return this.kept.values();
+  }
+
+  /** Forgets all outcomes, or those of one caller. */
+  forget(caller?: string): void {
+    const callers = caller === undefined ? [...this.byCaller.keys()] : [caller];
+    for (const key of callers) {
+      for (const [id, outcome] of this.byCaller.get(key) ?? []) this.remove(outcome, id);
+    }
+  }
+
+  /** The caller with most outcomes loses one, so that many outcomes of one caller cost that caller. */
+  private largest(): Map<string, KeptOutcome> {
+    let found = new Map<string, KeptOutcome>();
+    for (const own of this.byCaller.values()) if (own.size > found.size) found = own;
+    return found;
+  }
+
+  private removeOldest(own: Map<string, KeptOutcome>): void {
+    for (const [id, outcome] of own) {
+      this.remove(outcome, id);
+      return;
+    }
+  }
+
+  private remove(outcome: KeptOutcome, id: string): void {
+    this.kept.delete(outcome);
+    const own = this.byCaller.get(outcome.caller);
+    own?.delete(id);
+    if (own?.size === 0) this.byCaller.delete(outcome.caller);
+    this.listener.removed(outcome);
+  }
+}

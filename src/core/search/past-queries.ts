@@ -1,0 +1,54 @@
+import type { KeptOutcome } from './outcomes.js';
+import type { OutcomesByTerm } from './outcomes-by-term.js';
+import { Support } from './support.js';
+import { hashOf } from './tokenize.js';
+import type { Rarity } from './tool-key.js';
+
+/** The nearest searches of one caller that vote, and the most callers that vote. */
+const VOTES_PER_CALLER = 5;
+const MOST_CALLERS = 20;
+/** The lowest similarity (cosine of the terms, weighted by rarity) of a search that votes. */
+const LOWEST = 0.35;
+
+/** Finds the successful searches that are nearest to a new one. Each votes for the tool that it led to. */
+export class PastQueries {
+  constructor(private readonly byTerm: OutcomesByTerm) {}
+
+  /** The votes of the nearest searches. `except` leaves out one search, to replay it. */
+  support(terms: readonly string[], rarity: Rarity, except?: number): Support {
+    const shared = new Map<KeptOutcome, number>();
+    let length = 0;
+    for (const term of new Set(terms)) {
+      const hash = hashOf(term);
+      const weight = rarity(term) ** 2;
+      length += weight;
+      for (const outcome of this.byTerm.outcomes(hash)) {
+        if (outcome.query !== except) shared.set(outcome, (shared.get(outcome) ?? 0) + weight);
+      }
+    }
+    const near: (readonly [KeptOutcome, number])[] = [];
+    for (const [outcome, weight] of shared) {
+      // The other length only lowers the similarity: most neighbours are dismissed without it.
+      if (weight / length < LOWEST * LOWEST) continue;
+      const similarity = weight / Math.sqrt(length * lengthOf(outcome, rarity));
+      if (similarity >= LOWEST) near.push([outcome, similarity]);
+    }
+    near.sort((a, b) => b[1] - a[1]);
+    const support = new Support();
+    const votes = new Map<string, number>();
+    let callers = 0;
+    for (const [outcome, similarity] of near) {
+      const cast = votes.get(outcome.caller) ?? 0;
+      if (cast === 0) callers += 1;
+      // Each caller has votes of its own, so that none can outnumber the votes of others.
+      if (cast >= VOTES_PER_CALLER || (cast === 0 && callers > MOST_CALLERS)) continue;
+      votes.set(outcome.caller, cast + 1);
+      support.add(outcome, similarity ** 2);
+    }
+    return support;
+  }
+}
+
+function lengthOf({ terms }: KeptOutcome, rarity: Rarity): number {
+  return terms.reduce((sum, term) => sum + rarity(term) ** 2, 0);
+}

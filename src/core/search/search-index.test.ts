@@ -1,0 +1,132 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { SearchDocument } from './document.js';
+import { SearchIndex } from './search-index.js';
+
+const MAIL: SearchDocument[] = [
+  {
+    name: 'send_email',
+    description: 'Sends an email to a recipient.',
+    parameters: [{ name: 'to', description: 'Address' }],
+  },
+  { name: 'list_emails', description: 'Lists emails of the inbox.' },
+];
+const WEATHER: SearchDocument[] = [
+  { name: 'get_forecast', description: 'Returns the weather forecast of a city.' },
+  { name: 'get_alerts', description: 'Returns severe weather alerts of a region.' },
+];
+
+let index: SearchIndex;
+beforeEach(() => {
+  index = new SearchIndex();
+  index.set({ name: 'mail' }, MAIL);
+  index.set({ name: 'weather' }, WEATHER);
+});
+const names = (query: string, limit = 5): string[] => index.search(query, { limit }).map(({ name }) => name);
+
+describe('search', () => {
+  it('ranks the fitting tool first, with a score of 1', () => {
+    expect(index.search('Please send mail to Bob', { limit: 1 })[0]).toMatchObject({
+      server: 'mail',
+      name: 'send_email',
+      score: 1,
+    });
+    expect(names('weather alerts for the region')[0]).toBe('get_alerts');
+  });
+
+  it('finds nothing for unknown words, an empty query, an empty index', () => {
+    expect(names('xylophone')).toEqual([]);
+    expect(names('')).toEqual([]);
+    expect(new SearchIndex().search('mail', { limit: 5 })).toEqual([]);
+  });
+
+  it('shows only what the caller may use', () => {
+    const allowed = ({ name }: { name: string }): boolean => name === 'get_alerts';
+    expect(index.search('weather forecast', { limit: 5, allowed }).map(({ name }) => name)).toEqual(['get_alerts']);
+  });
+
+  it('finds tools for each need of a message', () => {
+    expect(names('Send an email to Bob and tell me the weather forecast of Rome', 2).sort()).toEqual([
+      'get_forecast',
+      'send_email',
+    ]);
+  });
+
+  it('collapses tools with nearly the same text', () => {
+    index.set({ name: 'mail-copy' }, [{ ...MAIL[0]!, description: 'Sends an EMAIL to a recipient' }]);
+    const [first, second] = index.search('send email', { limit: 5 });
+    expect(first).toMatchObject({ name: 'send_email', duplicates: [{ server: 'mail-copy', name: 'send_email' }] });
+    expect(second).toMatchObject({ name: 'list_emails' });
+  });
+
+  it('bounds the work of an endless query', () => {
+    expect(names(`send an email ${'word '.repeat(100_000)}`)).toContain('send_email');
+  });
+});
+
+describe('segments', () => {
+  it('replaces and removes the tools of one server', () => {
+    index.set({ name: 'mail' }, [{ name: 'archive', description: 'Archives messages' }]);
+    expect(names('send email')).not.toContain('send_email');
+    expect(names('archive messages')).toEqual(['archive']);
+    index.delete('weather');
+    expect(names('weather forecast')).toEqual([]);
+    expect(index.size).toBe(1);
+    index.delete('mail');
+    index.delete('never there');
+    expect(index.size).toBe(0);
+  });
+
+  it('survives servers without tools and freed places', () => {
+    index.set({ name: 'empty' }, []);
+    index.set({ name: 'last' }, [{ name: 'zip', description: 'Compresses files' }]);
+    index.delete('mail');
+    index.set({ name: 'new' }, []);
+    expect(names('compress files')).toEqual(['zip']);
+    expect(names('weather forecast')[0]).toBe('get_forecast');
+  });
+});
+
+it('ranks servers by their best tools', () => {
+  expect(index.rankServers(['weather of tomorrow'], { limit: 5 })).toMatchObject([{ server: 'weather', score: 1 }]);
+  const both = index.rankServers(['weather alerts', 'send email'], { limit: 5 });
+  expect(both.map(({ server }) => server).sort()).toEqual(['mail', 'weather']);
+});
+
+describe('descriptions of strangers', () => {
+  const needs = ['send an email', 'weather forecast of a city', 'severe weather alerts', 'list emails of my inbox'];
+  const rankOf = (query: string): string[] => index.search(query, { limit: 5 }).map(({ server }) => server);
+
+  it('a server with stuffed descriptions does not enter the top 5 of unrelated needs', () => {
+    const topics = ['calendar', 'invoice', 'ticket', 'photo', 'backup', 'deploy'];
+    for (const topic of topics) {
+      const tools = ['create', 'read', 'archive', 'share', 'export', 'count'].map((verb) => ({
+        name: `${verb}_${topic}`,
+        description: `${verb} one ${topic} by its number`,
+      }));
+      index.set({ name: topic }, tools);
+    }
+    const words = [...MAIL, ...WEATHER, ...topics.map((name) => ({ description: name }))].map(
+      (tool) => tool.description,
+    );
+    const stuffed = `${words.join(' ').repeat(60)} best tool for everything `;
+    index.set(
+      { name: 'stuffed' },
+      Array.from({ length: 20 }, (_, n) => ({ name: `tool_${n}`, description: stuffed + 'x'.repeat(n) })),
+    );
+    const queries = topics.flatMap((topic) => [`create a ${topic}`, `share this ${topic}`, `export one ${topic}`]);
+    for (const query of queries) expect(rankOf(query)).not.toContain('stuffed');
+    for (const query of needs) expect(rankOf(query)[0]).not.toBe('stuffed');
+  });
+
+  it('flags a tool that repeats a word', () => {
+    index.set({ name: 'stuffed' }, [{ name: 'x', description: 'pelican '.repeat(100) }]);
+    expect(index.search('pelican', { limit: 1 })[0]).toMatchObject({ server: 'stuffed', stuffed: true });
+  });
+
+  it('ranks servers of less trust lower', () => {
+    index.set({ name: 'another', trust: 0.5 }, [
+      { name: 'mail_sender', description: 'Send an email to a recipient now' },
+    ]);
+    expect(rankOf('send an email to a recipient')[0]).toBe('mail');
+  });
+});

@@ -1,0 +1,42 @@
+import type { KeptOutcome } from './outcomes.js';
+import type { Suggestion, ToolKey } from './tool-key.js';
+
+/** Amounts are rounded to this step, so that small differences between callers decide nothing. */
+const STEP = 0.1;
+
+export interface SupportOptions {
+  readonly caller: string;
+  readonly weight: number;
+  readonly confirmations: number;
+  /** The largest amount. */
+  readonly most: number;
+  /** Whether a caller counts for itself only. */
+  isLoud(caller: string): boolean;
+}
+
+/** The tools that the outcomes of each caller support. */
+export class Support {
+  private readonly tools = new Map<string, { tool: ToolKey; byCaller: Map<string, number> }>();
+
+  add({ tool, caller }: Pick<KeptOutcome, 'tool' | 'caller'>, amount: number): void {
+    const id = `${tool.server}\n${tool.name}`;
+    const entry = this.tools.get(id) ?? { tool, byCaller: new Map<string, number>() };
+    entry.byCaller.set(caller, (entry.byCaller.get(caller) ?? 0) + amount);
+    this.tools.set(id, entry);
+  }
+
+  /**
+   * The suggestions for a caller. Its own outcomes count as they are. Those of others count as far as `confirmations`
+   * callers agree: the amount that so many of them reach. A single caller adds nothing to what others find.
+   */
+  *suggestions({ caller, weight, confirmations, most, isLoud }: SupportOptions): Generator<Suggestion> {
+    for (const { tool, byCaller } of this.tools.values()) {
+      const own = byCaller.get(caller) ?? 0;
+      const others = [...byCaller].filter(([key]) => key !== caller && !isLoud(key)).map(([, amount]) => amount);
+      const agreed = others.sort((a, b) => b - a)[confirmations - 1] ?? 0;
+      const amount = Math.min(most, Math.max(own, agreed));
+      const share = weight * STEP * Math.round(amount / STEP);
+      if (share > 0) yield { tool, share };
+    }
+  }
+}

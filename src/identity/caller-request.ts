@@ -1,0 +1,95 @@
+/**
+ * The parts of a caller's request that credential sources may use: its token, for an exchange (RFC 8693), and headers that the
+ * configuration names. It is held beside the principal and not in it, so that nothing that logs, stores or sends a
+ * principal contains it (S12), and only as long as the principal of that request is in use.
+ */
+import { ANONYMOUS, type Principal } from '../core/caller.js';
+import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
+
+interface Held {
+  readonly token: string | undefined;
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+const NOTHING: ReadonlyMap<string, string> = new Map();
+
+export class CallerRequests {
+  private readonly held = new WeakMap<Principal, Held>();
+  private readonly headerNames = new Set<string>();
+  private tokens = false;
+
+  /** From now on the tokens of callers are held. */
+  wantTokens(): void {
+    this.tokens = true;
+  }
+
+  /** From now on these headers of callers are held. */
+  wantHeaders(names: readonly string[]): void {
+    for (const name of names) this.headerNames.add(name.toLowerCase());
+  }
+
+  get wanted(): boolean {
+    return this.tokens || this.headerNames.size > 0;
+  }
+
+  /** The token that the caller sent, if another party issued it. */
+  tokenOf(principal: Principal): string | undefined {
+    return this.held.get(principal)?.token;
+  }
+
+  headerOf(principal: Principal, name: string): string | undefined {
+    return this.held.get(principal)?.headers.get(name.toLowerCase());
+  }
+
+  /** The principal of one request, to which its token and headers belong. */
+  hold(principal: Principal, request: AuthenticationRequest): Principal {
+    const own = { ...principal };
+    this.held.set(own, {
+      token: this.tokens ? tokenIn(principal, request) : undefined,
+      headers: this.headersIn(request),
+    });
+    return own;
+  }
+
+  private headersIn(request: AuthenticationRequest): ReadonlyMap<string, string> {
+    if (this.headerNames.size === 0) return NOTHING;
+    const headers = new Map<string, string>();
+    for (const name of this.headerNames) {
+      const value = request.header(name);
+      if (value !== undefined) headers.set(name, value);
+    }
+    return headers;
+  }
+}
+
+/**
+ * API keys and static tokens are secrets between the caller and the gateway, which no issuer knows: they are no tokens
+ * to exchange. A token of another issuer is, and so is a JWT of the gateway's own.
+ */
+function tokenIn({ issuer }: Principal, request: AuthenticationRequest): string | undefined {
+  const [, token] = /^Bearer +([^\s,]+)$/i.exec(request.header('authorization') ?? '') ?? [];
+  if (token === undefined) return undefined;
+  return issuer !== 'parley' || /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token) ? token : undefined;
+}
+
+/** Holds the requests of callers for as long as their principals are in use, if a credential source needs them. */
+export class HoldingAuthenticator implements Authenticator {
+  constructor(
+    private readonly inner: Authenticator,
+    private readonly requests: CallerRequests,
+  ) {}
+
+  get enabled(): boolean {
+    return this.inner.enabled;
+  }
+
+  authenticate(request: AuthenticationRequest): Authenticated | Promise<Authenticated> {
+    const given = this.inner.authenticate(request);
+    if (!this.requests.wanted) return given;
+    return given instanceof Promise ? given.then((known) => this.hold(known, request)) : this.hold(given, request);
+  }
+
+  private hold(given: Authenticated, request: AuthenticationRequest): Authenticated {
+    return given instanceof Challenge || given === ANONYMOUS ? given : this.requests.hold(given, request);
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Limits the work of one evaluation (S10). Arguments come from callers: without a limit, a macro within a macro over a
+ * body of some hundred kilobytes stops the process for minutes.
+ */
+
+/** The elements that all macros of one evaluation visit together. */
+const MOST_ELEMENTS = 100_000;
+/** The steps of all patterns of one evaluation together. */
+const MOST_STEPS = 5_000_000;
+/**
+ * Milliseconds of an evaluation that visits many elements. Each element may cost a search in a long list or text, which
+ * no counter sees. Evaluations with few elements are not measured, so that a slow machine does not change decisions.
+ */
+const MOST_TIME = 500;
+const MANY = 1_000;
+const MEASURED_EVERY = 64;
+/** Shorter lists are not measured, because that costs more than to visit them. */
+const SHORT = 16;
+
+// An evaluation is synchronous, so that there is never more than one.
+let elements = 0;
+let visited = 0;
+let steps = 0;
+let began: number | undefined;
+
+/** An evaluation begins. */
+export function beginEvaluation(): void {
+  elements = 0;
+  visited = 0;
+  steps = 0;
+  began = undefined;
+}
+
+/** The elements that a macro is about to visit: those of a list, or the keys of a map. Throws if these are too many. */
+export function visitedElements(items: unknown): unknown {
+  if (typeof items !== 'object' || items === null) return items;
+  const list: unknown[] = Array.isArray(items) ? items : Object.keys(items);
+  elements += list.length;
+  if (elements > MOST_ELEMENTS) throw new Error(`the macros of a condition visit at most ${MOST_ELEMENTS} elements`);
+  began ??= performance.now();
+  return list.length < SHORT ? list : new Proxy(list, MEASURED);
+}
+
+const MEASURED: ProxyHandler<unknown[]> = {
+  get(list, key) {
+    if (key !== 'length' && ++visited % MEASURED_EVERY === 0 && visited >= MANY) measure();
+    return Reflect.get(list, key);
+  },
+};
+
+function measure(): void {
+  if (performance.now() - began! > MOST_TIME)
+    throw new Error(`the macros of a condition take at most ${MOST_TIME} milliseconds`);
+}
+
+/** A pattern is about to be matched in so many steps. Throws if these are too many. */
+export function matchSteps(count: number): void {
+  steps += count;
+  if (steps > MOST_STEPS) throw new Error(`the patterns of a condition take at most ${MOST_STEPS} steps`);
+}

@@ -1,0 +1,32 @@
+import { RE2JS } from 're2js';
+import { matchSteps } from './evaluation-cost.js';
+
+/** The longest pattern, in characters. */
+const MAX_PATTERN = 1_000;
+/** The largest product of the program's size and the length of the text: the steps of one match (S10). */
+const MAX_STEPS = 1_000_000;
+/** Patterns that come from data are compiled once each; beyond this number the oldest is dropped. */
+const MAX_COMPILED = 200;
+
+const compiled = new Map<string, RE2JS>();
+
+/** Compiles a pattern in RE2 syntax, which has no backtracking. Throws for a wrong or too large pattern. */
+export function compilePattern(pattern: string): RE2JS {
+  const known = compiled.get(pattern);
+  if (known) return known;
+  if (pattern.length > MAX_PATTERN) throw new Error(`a pattern has at most ${MAX_PATTERN} characters`);
+  const made = RE2JS.compile(pattern);
+  if (compiled.size >= MAX_COMPILED) compiled.delete(compiled.keys().next().value!);
+  compiled.set(pattern, made);
+  return made;
+}
+
+/** Whether the pattern occurs in the text, in time linear in both (S10). Throws if the text is too long for it. */
+export function matchesPattern(text: string, pattern: string): boolean {
+  const regex = compilePattern(pattern);
+  const longest = Math.floor(MAX_STEPS / regex.programSize());
+  if (text.length > longest)
+    throw new Error(`the text has ${text.length} characters, and this pattern takes at most ${longest}`);
+  matchSteps(regex.programSize() * text.length);
+  return regex.test(text);
+}

@@ -1,0 +1,54 @@
+/** One small request whose whole reply is wanted, with limits for its time and size. Follows no redirects. */
+import { BodyBuffer } from '../../protocol/http/body-buffer.js';
+import type { HttpHeaders } from '../../protocol/http/headers.js';
+import type { HttpClient } from './client.js';
+import { type HttpRequest, httpTarget } from './exchange.js';
+
+export interface ExchangeLimits {
+  /** Milliseconds for the whole exchange. */
+  readonly time: number;
+  /** Maximum number of bytes of the reply. */
+  readonly size: number;
+}
+
+export interface WholeReply {
+  readonly status: number;
+  readonly headers: HttpHeaders;
+  readonly body: Buffer;
+}
+
+export function exchangeWhole(
+  client: HttpClient,
+  url: string | URL,
+  request: HttpRequest,
+  limits: ExchangeLimits,
+): Promise<WholeReply> {
+  return new Promise((resolve, reject) => {
+    const parts = new BodyBuffer();
+    let status = 0;
+    let headers: HttpHeaders = [];
+    const timer = setTimeout(() => {
+      reject(new Error(`no answer within ${limits.time} ms`));
+      exchange.abort();
+    }, limits.time).unref();
+    const exchange = client.request(httpTarget(url), request, {
+      start: (given, fields) => {
+        status = given;
+        headers = fields;
+      },
+      // An exception fails the exchange.
+      data: (chunk) => {
+        if (parts.size + chunk.length > limits.size) throw new Error(`the reply has more than ${limits.size} bytes`);
+        parts.add(chunk);
+      },
+      end: () => {
+        clearTimeout(timer);
+        resolve({ status, headers, body: parts.take() });
+      },
+      fail: ({ error }) => {
+        clearTimeout(timer);
+        reject(error);
+      },
+    });
+  });
+}

@@ -1,0 +1,127 @@
+import { wallMs } from '../clock.js';
+import type { Db } from '../db.js';
+import type { Expiring } from '../sweeper.js';
+
+/** A record of the authorization server. `id` is a digest of the value that a client or a browser holds. */
+export interface OAuthRecord {
+  readonly model: string;
+  readonly id: string;
+  /** The content, encrypted. */
+  readonly sealed: string;
+  readonly grantId: string | undefined;
+  /** A second name, by which sessions are found. */
+  readonly uid: string | undefined;
+  /** The user to whom the record belongs. */
+  readonly account: string | undefined;
+  readonly expiresAt: number;
+}
+
+export interface StoredOAuthRecord {
+  readonly id: string;
+  readonly sealed: string;
+  readonly consumedAt: number | undefined;
+}
+
+type Found = { id: string; sealed: string; consumed_at: number | null };
+
+const FOUND = 'id, sealed, consumed_at';
+
+/** The records of the built-in authorization server, shared by all replicas. */
+export class OAuthRecords implements Expiring {
+  readonly batch = 1_000;
+  readonly #db: Db;
+
+  constructor(db: Db) {
+    this.#db = db;
+  }
+
+  async put({ model, id, sealed, grantId, uid, account, expiresAt }: OAuthRecord): Promise<void> {
+    await this.#db.q(
+      `INSERT INTO oauth_records (model, id, sealed, grant_id, uid, account, created_at, expires_at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+       ON CONFLICT (model, id) DO UPDATE SET sealed = excluded.sealed, grant_id = excluded.grant_id, uid = excluded.uid,
+         account = excluded.account, expires_at = excluded.expires_at`,
+      [model, id, sealed, grantId ?? null, uid ?? null, account ?? null, wallMs(), expiresAt],
+    );
+  }
+
+  async get(model: string, id: string): Promise<StoredOAuthRecord | undefined> {
+    const sql = `SELECT ${FOUND} FROM oauth_records WHERE model = $1 AND id = $2 AND expires_at > $3`;
+    return stored(await this.#db.q<Found>(sql, [model, id, wallMs()]));
+  }
+
+  async getByUid(model: string, uid: string): Promise<StoredOAuthRecord | undefined> {
+    const sql = `SELECT ${FOUND} FROM oauth_records WHERE model = $1 AND uid = $2 AND expires_at > $3`;
+    return stored(await this.#db.q<Found>(sql, [model, uid, wallMs()]));
+  }
+
+  /**
+   * Marks a single-use record as used and keeps it for at most `keepMs`, so that a second use is noticed. Returns true
+   * for the first caller only, over all replicas.
+   */
+  async consume(model: string, id: string, keepMs: number): Promise<boolean> {
+    const now = wallMs();
+    const rows = await this.#db.q(
+      `UPDATE oauth_records SET consumed_at = $3,
+         expires_at = CASE WHEN expires_at > $4 THEN CAST($4 AS BIGINT) ELSE expires_at END
+       WHERE model = $1 AND id = $2 AND consumed_at IS NULL AND expires_at > $3 RETURNING id`,
+      [model, id, now, now + keepMs],
+    );
+    return rows.length > 0;
+  }
+
+  /** Moves the end of a record's life. */
+  async extend(model: string, id: string, expiresAt: number): Promise<void> {
+    await this.#db.q('UPDATE oauth_records SET expires_at = $3 WHERE model = $1 AND id = $2', [model, id, expiresAt]);
+  }
+
+  async remove(model: string, id: string): Promise<void> {
+    await this.#db.q('DELETE FROM oauth_records WHERE model = $1 AND id = $2', [model, id]);
+  }
+
+  async removeByUid(model: string, uid: string): Promise<void> {
+    await this.#db.q('DELETE FROM oauth_records WHERE model = $1 AND uid = $2', [model, uid]);
+  }
+
+  async removeGrant(grantId: string): Promise<void> {
+    await this.#db.q('DELETE FROM oauth_records WHERE grant_id = $1', [grantId]);
+  }
+
+  /** Removes sessions, grants and tokens of a user. */
+  async removeAccount(account: string): Promise<void> {
+    await this.#db.q('DELETE FROM oauth_records WHERE account = $1', [account]);
+  }
+
+  /** The ids of a user's records of one kind, the newest first, without the `skip` newest. */
+  async beyond(model: string, account: string, skip: number): Promise<string[]> {
+    const rows = await this.#db.q<{ id: string }>(
+      `SELECT id FROM oauth_records WHERE account = $1 AND model = $2
+       ORDER BY created_at DESC, id LIMIT 100 OFFSET CAST($3 AS INTEGER)`,
+      [account, model, skip],
+    );
+    return rows.map(({ id }) => id);
+  }
+
+  /** Removes the records of one kind whose lives end first. */
+  async removeFirstToEnd(model: string, count: number): Promise<void> {
+    await this.#db.q(
+      `DELETE FROM oauth_records WHERE model = $1 AND id IN
+         (SELECT id FROM oauth_records WHERE model = $1 ORDER BY expires_at LIMIT CAST($2 AS INTEGER))`,
+      [model, count],
+    );
+  }
+
+  async count(model: string): Promise<number> {
+    const [row] = await this.#db.q<{ n: number }>('SELECT COUNT(*) AS n FROM oauth_records WHERE model = $1', [model]);
+    return Number(row?.n ?? 0);
+  }
+
+  async sweep(): Promise<number> {
+    const sql = `DELETE FROM oauth_records WHERE (model, id) IN
+      (SELECT model, id FROM oauth_records WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;
+    return (await this.#db.q(sql, [wallMs(), this.batch])).length;
+  }
+}
+
+const stored = ([row]: readonly Found[]): StoredOAuthRecord | undefined =>
+  row && { id: row.id, sealed: row.sealed, consumedAt: row.consumed_at ?? undefined };

@@ -1,0 +1,113 @@
+/** Exposure modes: clients of every era find and call tools through `search_tools` and `call_tool`. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { namesIn, type ShownServer, startShown } from '../catalog/support.js';
+import { connectClient, type EraClient, type Json, type Revision } from '../eras/peers.js';
+import { type RunningGateway, startGateway } from '../support/gateway.js';
+
+const CLIENTS: readonly Revision[] = ['2025-03-26', '2025-11-25', '2026-07-28'];
+const FORM = { elicitation: {} };
+const TASKS = { elicitation: { form: {} }, extensions: { 'io.modelcontextprotocol/tasks': {} } };
+const ANSWER = { action: 'accept', content: { name: 'Ada' } };
+
+const servers = new Map<string, ShownServer>();
+const gateways = new Map<string, RunningGateway>();
+const clients: EraClient[] = [];
+
+beforeAll(async () => {
+  for (const era of ['legacy', 'modern'] as const) servers.set(era, await startShown(era, 'http'));
+  const settings = Object.fromEntries([...servers].map(([name, server]) => [name, server.settings]));
+  const routings: Readonly<Record<string, object>> = {
+    search: { exposure: 'search' },
+    hybrid: { exposure: 'hybrid', pinned: ['modern__plain'] },
+    auto: { exposure: 'auto' },
+  };
+  for (const [mode, routing] of Object.entries(routings)) {
+    const policy = mode === 'hybrid' ? { policy: { approve: { tools: ['legacy__plain'] } } } : {};
+    gateways.set(mode, await startGateway({ log: { level: 'warn' }, servers: settings, routing, ...policy }));
+  }
+});
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.close();
+});
+afterAll(async () => {
+  for (const gateway of gateways.values()) await gateway.close();
+  for (const server of servers.values()) await server.close();
+});
+
+async function connect(mode: string, revision: Revision, capabilities: Json = {}, path = '/mcp'): Promise<EraClient> {
+  const endpoint = { transport: 'http', url: `${gateways.get(mode)!.url}${path}`, config: '' } as const;
+  const client = await connectClient(revision, endpoint, { capabilities, answer: () => ANSWER });
+  clients.push(client);
+  return client;
+}
+
+const textIn = (result: Json): string => (result['content'] as { text: string }[])[0]!.text;
+const found = async (client: EraClient, query: string, more: Json = {}): Promise<Json[]> =>
+  (JSON.parse(textIn(await client.call('search_tools', { query, ...more }))) as { tools: Json[] }).tools;
+const listed = async (client: EraClient): Promise<string[]> => namesIn(await client.request('tools/list')).sort();
+
+describe.each(CLIENTS)('a client of %s', (revision) => {
+  // Revisions before 2025-06-18 have no elicitation.
+  const capabilities: Json = revision === '2025-03-26' ? {} : FORM;
+  const tool = revision === '2025-03-26' ? 'plain' : 'form';
+
+  test('sees two tools, finds another and calls it, with a question on the way', async () => {
+    const client = await connect('search', revision, capabilities);
+    expect(await listed(client)).toEqual(['call_tool', 'search_tools']);
+    for (const server of servers.keys()) {
+      const [first] = await found(client, `a ${tool}`, { server });
+      expect(first).toMatchObject({ name: `${server}__${tool}`, server, inputSchema: { type: 'object' } });
+      const result = await client.call('call_tool', { name: first!['name'], arguments: {} });
+      const said = JSON.parse(textIn(result)) as unknown;
+      if (tool === 'form') expect(said).toMatchObject(ANSWER);
+      else expect(said).toBe('plain');
+    }
+  });
+});
+
+test('a client with the tasks extension finds and calls a tool, with a question on the way', async () => {
+  const client = await connect('search', '2026-07-28', TASKS);
+  const [first] = await found(client, 'form', { server: 'modern' });
+  expect(JSON.parse(textIn(await client.call('call_tool', { name: first!['name'] })))).toMatchObject(ANSWER);
+});
+
+test('search shows only the tools for the capabilities of the client', async () => {
+  const client = await connect('search', '2026-07-28');
+  expect(JSON.stringify(await client.call('search_tools', { query: 'form' }))).not.toContain('__form');
+});
+
+test('brief results have no schemas, and a bad argument is explained to the model', async () => {
+  const client = await connect('search', '2026-07-28');
+  const tools = await found(client, 'plain', { detail: 'brief', limit: 1 });
+  expect(tools).toHaveLength(1);
+  expect(tools[0]).not.toHaveProperty('inputSchema');
+  expect(await client.call('search_tools', { query: 'plain', limit: 1000 })).toMatchObject({ isError: true });
+  expect(await client.call('search_tools', {})).toMatchObject({ isError: true });
+});
+
+test('an unknown name is answered with the nearest names', async () => {
+  const client = await connect('search', '2026-07-28');
+  await expect(client.call('call_tool', { name: 'plain_tool' })).rejects.toThrow('legacy__plain');
+  await expect(client.call('call_tool', { name: 'call_tool' })).rejects.toThrow('call it directly');
+  await expect(client.call('call_tool', {})).rejects.toThrow('"name" of call_tool must be a string');
+});
+
+test('the endpoint of one server lists every tool', async () => {
+  expect(await listed(await connect('search', '2026-07-28', {}, '/mcp/modern'))).toContain('plain');
+});
+
+test('hybrid lists the pinned tools too; auto lists all of a short list', async () => {
+  expect(await listed(await connect('hybrid', '2026-07-28'))).toEqual(['call_tool', 'modern__plain', 'search_tools']);
+  expect(await listed(await connect('auto', '2026-07-28'))).toContain('legacy__grow');
+});
+
+test('approval sees the real tool, not call_tool', async () => {
+  const client = await connect('hybrid', '2026-07-28', FORM);
+  await client.call('call_tool', { name: 'modern__plain' });
+  expect(client.questions).toHaveLength(0);
+  const runs = servers.get('legacy')!.happened('run').length;
+  await client.call('call_tool', { name: 'legacy__plain' }).catch(() => {});
+  expect(client.questions.map(({ method }) => method)).toContain('elicitation/create');
+  expect(JSON.stringify(client.questions)).toContain('plain');
+  expect(servers.get('legacy')!.happened('run').length - runs).toBeLessThanOrEqual(1);
+});
