@@ -83,7 +83,9 @@ describe('a condition', () => {
   ])('S10: fails instead of stopping the process: %s', (source) => {
     const a = Array.from({ length: 30_000 }, (_, i) => i);
     const map = Object.fromEntries(a.map((i) => [`k${i}`, 1]));
-    const args = { a, b: [...a].reverse(), map, text: 'x'.repeat(1_000_000), word: 'many words '.repeat(100) };
+    // Almost a match at every sixth character, so that no processor searches 30,000 times within the limit.
+    const text = 'absen '.repeat(200_000);
+    const args = { a, b: [...a].reverse(), map, text, word: 'many words '.repeat(100) };
     const began = performance.now();
     expect(evaluate(source, { args })).toBeInstanceOf(Failure);
     // Without a limit these take minutes.

@@ -8,12 +8,11 @@ const MOST_ELEMENTS = 100_000;
 /** The steps of all patterns of one evaluation together. */
 const MOST_STEPS = 5_000_000;
 /**
- * Milliseconds of an evaluation that visits many elements. Each element may cost a search in a long list or text, which
- * no counter sees. Evaluations with few elements are not measured, so that a slow machine does not change decisions.
+ * Milliseconds of an evaluation with macros. Each element may cost a search in a long list or text, which no counter
+ * sees. The limit is far above what a condition needs, so that a slow machine does not change decisions.
  */
 const MOST_TIME = 500;
-const MANY = 1_000;
-const MEASURED_EVERY = 64;
+const MEASURED_EVERY = 8;
 /** Shorter lists are not measured, because that costs more than to visit them. */
 const SHORT = 16;
 
@@ -37,19 +36,20 @@ export function visitedElements(items: unknown): unknown {
   const list: unknown[] = Array.isArray(items) ? items : Object.keys(items);
   elements += list.length;
   if (elements > MOST_ELEMENTS) throw new Error(`the macros of a condition visit at most ${MOST_ELEMENTS} elements`);
-  began ??= performance.now();
+  if (began === undefined) began = performance.now();
+  else measure(began);
   return list.length < SHORT ? list : new Proxy(list, MEASURED);
 }
 
 const MEASURED: ProxyHandler<unknown[]> = {
   get(list, key) {
-    if (key !== 'length' && ++visited % MEASURED_EVERY === 0 && visited >= MANY) measure();
+    if (key !== 'length' && ++visited % MEASURED_EVERY === 0) measure(began!);
     return Reflect.get(list, key);
   },
 };
 
-function measure(): void {
-  if (performance.now() - began! > MOST_TIME)
+function measure(since: number): void {
+  if (performance.now() - since > MOST_TIME)
     throw new Error(`the macros of a condition take at most ${MOST_TIME} milliseconds`);
 }
 
