@@ -125,6 +125,15 @@ function checkMessages(found: unknown, allowed: ReadonlySet<unknown>): void {
   }
 }
 
+/**
+ * The answers whose ids nobody sent. Compares texts in a set: to compare each answer with each id would block this process
+ * for minutes, and the other cases would count that as a gateway that does not answer.
+ */
+function answersToOthers(messages: readonly Message[], sent: ReadonlySet<unknown>): Message[] {
+  const ids = new Set([...sent].map((id) => JSON.stringify(id)));
+  return messages.filter(({ method, id }) => method === undefined && !ids.has(JSON.stringify(id)));
+}
+
 function check({ status, type, text }: Heard, bytes: Buffer): void {
   expect(status).toBeGreaterThanOrEqual(200);
   expect(status).toBeLessThan(500);
@@ -182,9 +191,7 @@ describe.concurrent('fuzz', () => {
       );
       for (const [which, client] of clients.entries()) {
         expect((await client.request('ping', {}, 'end')).id).toBe('end');
-        const allowed = [...sent[which]!];
-        for (const message of client.stream.messages.flat())
-          if (message.method === undefined) expect(allowed).toContainEqual(message.id);
+        expect(answersToOthers(client.stream.messages.flat(), sent[which]!)).toEqual([]);
         client.close();
       }
     },
@@ -247,11 +254,8 @@ describe.concurrent('fuzz', () => {
           }),
           settings(0.2) as fc.Parameters<[Buffer]>,
         );
-        const allowed = [...sent];
-        for (const message of heard) {
-          expect(message).toMatchObject({ jsonrpc: '2.0' });
-          if (message.method === undefined) expect(allowed).toContainEqual(message.id);
-        }
+        expect(heard.filter(({ jsonrpc }) => jsonrpc !== '2.0')).toEqual([]);
+        expect(answersToOthers(heard, sent)).toEqual([]);
         expect(escaped(errors)).toEqual([]);
         child.stdin.write(`${JSON.stringify(initializeBody('2025-11-25', 'last'))}\n`);
         await ping();
