@@ -17,8 +17,11 @@ import { lackingScopes, type ScopeRules } from './scopes.js';
 export interface JwtAuthenticatorOptions {
   /** Compared with `iss` as plain text. */
   readonly issuer: string;
-  /** Whether a token for this audience may be used for this request (RFC 8707): our canonical resource URLs. */
-  accepts(audience: string, request: AuthenticationRequest): boolean;
+  /**
+   * Whether a token for this audience may be used for requests to this path (RFC 8707): our canonical resource URLs. An
+   * answer never changes.
+   */
+  accepts(audience: string, request: Pick<AuthenticationRequest, 'url'>): boolean;
   /** Accepted signature algorithms; only asymmetric ones. */
   readonly algorithms: readonly string[];
   readonly keys: KeyResolver;
@@ -54,6 +57,8 @@ interface Verified {
   readonly claims: Claims;
   /** The time until which the token counts as verified. */
   readonly until: number;
+  /** The path and query of the last request that the token was accepted for. */
+  acceptedUrl: string | undefined;
 }
 
 const NOT_OURS = new Challenge('Unauthorized: Invalid or missing API key', {
@@ -83,11 +88,11 @@ export class JwtAuthenticator implements Authenticator {
 
   authenticate(request: AuthenticationRequest): Authenticated | Promise<Authenticated> {
     const token = bearerOf(request);
-    if (token === undefined || token.length > LONGEST || !COMPACT.test(token)) return NOT_OURS;
+    if (token === undefined || token.length > LONGEST) return NOT_OURS;
     const digest = tokenDigest(token);
     const known = this.verified.get(digest);
     if (known && known.until > this.now()) return this.admit(known, request);
-    if (issuerOf(token) !== this.options.issuer) return NOT_OURS;
+    if (!COMPACT.test(token) || issuerOf(token) !== this.options.issuer) return NOT_OURS;
     return this.verify(token, digest).then((found) =>
       found instanceof Challenge ? found : this.admit(found, request),
     );
@@ -101,8 +106,11 @@ export class JwtAuthenticator implements Authenticator {
   /** The checks that depend on the request, or whose result can change while the token is valid. */
   private admit(token: Verified, request: AuthenticationRequest): Authenticated | Promise<Authenticated> {
     const { accepts, revoked, requiredScopes = [], scopes } = this.options;
-    if (!token.audiences.some((audience) => accepts(audience, request)))
-      return invalid('The token is for another resource', GENUINE);
+    if (token.acceptedUrl !== request.url) {
+      if (!token.audiences.some((audience) => accepts(audience, request)))
+        return invalid('The token is for another resource', GENUINE);
+      token.acceptedUrl = request.url;
+    }
     const lacking = lackingScopes(token.principal.scopes, requiredScopes, scopes);
     if (lacking.length > 0) return insufficient(requiredScopes);
     const gone = revoked?.(token.claims) ?? false;
@@ -179,6 +187,7 @@ export class JwtAuthenticator implements Authenticator {
       audiences: Array.isArray(aud) ? aud : aud === undefined ? [] : [aud],
       claims: payload,
       until: Math.min((exp! + SKEW) * 1_000, now + CACHED_FOR),
+      acceptedUrl: undefined,
     };
   }
 }

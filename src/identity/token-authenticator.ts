@@ -1,6 +1,7 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import { ADMIN_ROLE, type Principal, principalOf } from '../core/caller.js';
 import { type Authenticated, type AuthenticationRequest, type Authenticator, Challenge } from './authenticator.js';
+import { bearerOf, tokenDigest } from './bearer.js';
 
 export interface KnownToken {
   readonly name: string;
@@ -8,7 +9,7 @@ export interface KnownToken {
   readonly admin: boolean;
 }
 
-const digest = (token: string): Buffer => createHash('sha256').update(token).digest();
+const bytesOf = (token: string): Buffer => Buffer.from(tokenDigest(token), 'base64');
 
 const UNKNOWN = new Challenge('Unauthorized: Invalid or missing API key', {
   'WWW-Authenticate': 'Bearer realm="parley"',
@@ -21,16 +22,15 @@ export class TokenAuthenticator implements Authenticator {
 
   constructor(tokens: readonly KnownToken[]) {
     this.known = tokens.map(({ name, token, admin }) => ({
-      digest: digest(token),
+      digest: bytesOf(token),
       principal: principalOf({ subject: name, roles: admin ? [ADMIN_ROLE] : [] }),
     }));
   }
 
   authenticate(request: AuthenticationRequest): Authenticated {
-    const authorization = request.header('authorization');
-    const match = authorization === undefined ? null : /^Bearer +([^\s,]+)$/i.exec(authorization);
-    if (!match) return UNKNOWN;
-    const given = digest(match[1]!);
+    const token = bearerOf(request);
+    if (token === undefined) return UNKNOWN;
+    const given = bytesOf(token);
     let found: Principal | undefined;
     // Every token is compared, even after a match, so that the duration reveals nothing.
     for (const { digest: expected, principal } of this.known) if (timingSafeEqual(given, expected)) found = principal;

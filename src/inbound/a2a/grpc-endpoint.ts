@@ -224,8 +224,7 @@ export class GrpcEndpoint {
   ): () => void {
     const { exchanges } = this;
     if (!exchanges || principal.credential === undefined) return () => {};
-    const exchange = { request, principal, listens: operation === 'SubscribeToTask', end };
-    exchanges.add(exchange);
+    const exchange = exchanges.add({ request, principal, listens: operation === 'SubscribeToTask', end });
     return () => exchanges.remove(exchange);
   }
 

@@ -6,11 +6,11 @@ import {
   Challenge,
 } from '../../identity/authenticator.js';
 
-/** Milliseconds between two examinations, and the age from which an exchange is examined. */
+/** Milliseconds between two examinations. */
 const EVERY = 500;
 
 /** A request whose answer is not complete, over HTTP or gRPC. */
-export interface OpenExchange {
+export interface WatchedExchange {
   readonly request: AuthenticationRequest;
   readonly principal: Principal;
   /** Whether the request only waits for messages, so that nothing is lost if it is sent again. */
@@ -20,11 +20,27 @@ export interface OpenExchange {
 }
 
 /**
+ * The place of an exchange in the list of open ones. The list is linked through its members: a `Map` with a new object
+ * for each request, removed a millisecond later, cost a tenth of the CPU of a small call.
+ */
+export class OpenExchange {
+  previous: OpenExchange | undefined;
+  next: OpenExchange | undefined;
+  /** The number of examinations before the exchange began. */
+  round = 0;
+  open = false;
+
+  constructor(readonly watched: WatchedExchange) {}
+}
+
+/**
  * Ends exchanges whose credential is no longer valid. A stream can stay open for hours after its request was
  * authenticated: without this, a revoked key would still receive messages (S17).
  */
 export class OpenExchanges {
-  private readonly open = new Map<OpenExchange, number>();
+  private oldest: OpenExchange | undefined;
+  private newest: OpenExchange | undefined;
+  private rounds = 0;
   private readonly timer: NodeJS.Timeout;
 
   /** `authenticator` examines a request again; its failures are no attempts to guess a credential. */
@@ -33,12 +49,30 @@ export class OpenExchanges {
   }
 
   /** Call `remove` when the exchange has ended. */
-  add(exchange: OpenExchange): void {
-    this.open.set(exchange, performance.now());
+  add(watched: WatchedExchange): OpenExchange {
+    const exchange = new OpenExchange(watched);
+    exchange.open = true;
+    exchange.round = this.rounds;
+    exchange.previous = this.newest;
+    if (this.newest) this.newest.next = exchange;
+    else this.oldest = exchange;
+    this.newest = exchange;
+    return exchange;
   }
 
-  remove(exchange: OpenExchange): void {
-    this.open.delete(exchange);
+  /** Returns whether the exchange was open. */
+  remove(exchange: OpenExchange): boolean {
+    if (!exchange.open) return false;
+    const { previous, next } = exchange;
+    if (previous) previous.next = next;
+    else this.oldest = next;
+    if (next) next.previous = previous;
+    else this.newest = previous;
+    // A member that left must not keep its neighbours in memory.
+    exchange.previous = undefined;
+    exchange.next = undefined;
+    exchange.open = false;
+    return true;
   }
 
   close(): void {
@@ -46,13 +80,15 @@ export class OpenExchanges {
   }
 
   private examine(): void {
-    const due = performance.now() - EVERY;
-    // The oldest exchanges come first.
-    for (const [exchange, since] of this.open) {
-      if (since > due) break;
+    const round = this.rounds++;
+    // The oldest exchanges come first. Those of the last round are younger than the interval.
+    for (let next = this.oldest; next !== undefined && next.round < round; ) {
+      const exchange = next;
+      // Before the decision, which may remove the exchange.
+      next = exchange.next;
       let given: Authenticated | Promise<Authenticated>;
       try {
-        given = this.authenticator.authenticate(exchange.request);
+        given = this.authenticator.authenticate(exchange.watched.request);
       } catch {
         continue;
       }
@@ -63,13 +99,12 @@ export class OpenExchanges {
   }
 
   private decide(exchange: OpenExchange, given: Authenticated): void {
-    if (!endsWith(exchange, given) || !this.open.delete(exchange)) return;
-    exchange.end();
+    if (endsWith(exchange.watched, given) && this.remove(exchange)) exchange.watched.end();
   }
 }
 
 /** A call that an access token began may finish after the token has expired; streams that only listen may not. */
-function endsWith({ principal, listens }: OpenExchange, given: Authenticated): boolean {
+function endsWith({ principal, listens }: WatchedExchange, given: Authenticated): boolean {
   if (!(given instanceof Challenge)) return given.key !== principal.key;
   return listens || principal.credential?.kind === 'key' || given.bearer.revoked === true;
 }

@@ -7,7 +7,7 @@ import { ProtocolError } from '../../protocol/errors.js';
 import { Addresses } from './connections.js';
 import { type Origins, preflight } from './host-and-origin.js';
 import { Listener, type ListenerSettings, SETTINGS } from './listener.js';
-import { type OpenExchange, OpenExchanges } from './open-exchanges.js';
+import { OpenExchanges, type WatchedExchange } from './open-exchanges.js';
 import { sendEmpty } from './reply.js';
 import type { InboundRequest } from './request.js';
 import type { InboundResponse } from './response.js';
@@ -135,15 +135,7 @@ export class HttpServer {
   private watch({ req, res, principal }: RequestContext): void {
     const { exchanges } = this;
     if (!exchanges) return;
-    const exchange: OpenExchange = {
-      request: req,
-      principal,
-      get listens() {
-        return req.listens;
-      },
-      end: () => res.destroy(),
-    };
-    exchanges.add(exchange);
+    const exchange = exchanges.add(new HttpExchange(req, res, principal));
     res.onClose(() => exchanges.remove(exchange));
   }
 
@@ -217,6 +209,23 @@ export class HttpServer {
     await closed;
     clearInterval(idle);
     this.exchanges?.close();
+  }
+}
+
+/** A class, because every object literal with a getter gets a hidden class of its own, which costs much per request. */
+class HttpExchange implements WatchedExchange {
+  constructor(
+    readonly request: InboundRequest,
+    private readonly response: InboundResponse,
+    readonly principal: Principal,
+  ) {}
+
+  get listens(): boolean {
+    return this.request.listens;
+  }
+
+  end(): void {
+    this.response.destroy();
   }
 }
 
