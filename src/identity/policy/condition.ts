@@ -1,4 +1,5 @@
 import { type ASTNode, serialize } from '@marcbachmann/cel-js';
+import { directLeaf } from './direct-leaf.js';
 import { beginEvaluation, visitedElements } from './evaluation-cost.js';
 import { compilePattern } from './linear-regex.js';
 import { ENVIRONMENT, isFixed, isVariable, LINEAR_MATCHES, type VariableName, variablesBelow } from './variables.js';
@@ -157,7 +158,7 @@ function split(ast: ASTNode): Node {
   }
   const text = serialize(ast).replaceAll(LINEAR_MATCHES, 'matches');
   const { evaluate } = checked(text);
-  return { kind: 'leaf', text, reads: readsOf(ast), evaluate };
+  return { kind: 'leaf', text, reads: readsOf(ast), evaluate: directLeaf(ast, evaluate) };
 }
 
 /** The variables that an expression reads. A variable of a macro that has the name of one of them counts too. */

@@ -22,11 +22,36 @@ export function compilePattern(pattern: string): RE2JS {
 }
 
 /** Whether the pattern occurs in the text, in time linear in both (S10). Throws if the text is too long for it. */
-export function matchesPattern(text: string, pattern: string): boolean {
+export const matchesPattern = (text: string, pattern: string): boolean => matcherOf(pattern)(text);
+
+const matchers = new WeakMap<RE2JS, (text: string) => boolean>();
+
+/** The same for one pattern. */
+export function matcherOf(pattern: string): (text: string) => boolean {
   const regex = compilePattern(pattern);
-  const longest = Math.floor(MAX_STEPS / regex.programSize());
-  if (text.length > longest)
-    throw new Error(`the text has ${text.length} characters, and this pattern takes at most ${longest}`);
-  matchSteps(regex.programSize() * text.length);
-  return regex.test(text);
+  const known = matchers.get(regex);
+  if (known) return known;
+  const size = regex.programSize();
+  const longest = Math.floor(MAX_STEPS / size);
+  const start = requiredStart(pattern);
+  const made = (text: string): boolean => {
+    if (text.length > longest)
+      throw new Error(`the text has ${text.length} characters, and this pattern takes at most ${longest}`);
+    matchSteps(size * text.length);
+    return text.startsWith(start) && regex.test(text);
+  };
+  matchers.set(regex, made);
+  return made;
+}
+
+/** `^`, then letters that mean themselves, then the rest. */
+const ANCHORED = /^\^([\w/ :@=-]*)(.?)/;
+
+/** The characters that every match begins the text with; most texts that do not match are refused by them alone. */
+export function requiredStart(pattern: string): string {
+  // An alternative may begin otherwise.
+  if (pattern.includes('|')) return '';
+  const [, start = '', next = ''] = ANCHORED.exec(pattern) ?? [];
+  // A quantifier belongs to the last character.
+  return /[?*+{]/.test(next) ? start.slice(0, -1) : start;
 }
