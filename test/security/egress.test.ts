@@ -1,12 +1,18 @@
-/** S11: whoever supplies a URL, the gateway reaches no listener on this machine: 28 notations, rebinding, a redirect. */
+/** S11: whoever supplies a URL, the gateway reaches no listener on this machine: 28 notations, rebinding, redirects. */
 import type { LookupAddress } from 'node:dns';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, FlattenedSign, generateKeyPair } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { issuerKeys } from '../../src/identity/issuer-metadata.js';
+import { TokenEndpoint } from '../../src/identity/upstream/token-endpoint.js';
+import type { OAuthClientSettings } from '../../src/identity/upstream-credentials.js';
+import { discover } from '../../src/identity/upstream-login/discovery.js';
+import { type LoginSecret, renew } from '../../src/identity/upstream-login/login-tokens.js';
 import { dial, grpcTarget } from '../../src/outbound/a2a/grpc-target.js';
 import { Egress, type LookupAll } from '../../src/outbound/egress.js';
-import type { HttpClient } from '../../src/outbound/http/index.js';
+import { fetchJson, type HttpClient } from '../../src/outbound/http/index.js';
+import { WholeRequests } from '../../src/outbound/http/whole-request.js';
 import { SafeHttp } from '../../src/outbound/safe-http.js';
 import { post } from '../../src/outbound/webhooks/post.js';
 import { canonicalForms } from '../../src/protocol/a2a/canonical.js';
@@ -68,6 +74,9 @@ const registered: Supplier = (url, { egress, client }) =>
     return post(client, url, [], Buffer.from('{}'), 2_000).answer;
   });
 
+/** The port of the URL is allowed, so that only its address counts. */
+const portsFor = (url: string): number[] => [port, ...(URL.canParse(url) ? [Number(new URL(url).port)] : [])];
+
 const interfaceOfCard: Supplier = async (url, { lookup, allowPrivate }) => {
   const agent = await stage.server(({ path }, response) =>
     path.startsWith('/.well-known')
@@ -75,7 +84,7 @@ const interfaceOfCard: Supplier = async (url, { lookup, allowPrivate }) => {
       : json(response, { jsonrpc: '2.0', id: 1, result: { task: TASK } }),
   );
   const hosts = URL.canParse(url) ? [new URL(url).hostname] : [];
-  const built = stage.agent(agent.url, { hosts }, { allowPrivate, ports: [port], ...(lookup && { lookup }) });
+  const built = stage.agent(agent.url, { hosts }, { allowPrivate, ports: portsFor(url), ...(lookup && { lookup }) });
   return settled(() => built.send(CALLER, saying('a'), exchange()));
 };
 
@@ -89,7 +98,7 @@ const keysOfCard: Supplier = async (url, { lookup, allowPrivate }) => {
       .sign(privateKey);
     json(response, { ...unsigned, signatures: [{ protected: signed.protected, signature: signed.signature }] });
   });
-  const built = stage.agent(agent.url, {}, { allowPrivate, ports: [port], ...(lookup && { lookup }) });
+  const built = stage.agent(agent.url, {}, { allowPrivate, ports: portsFor(url), ...(lookup && { lookup }) });
   return settled(() => built.facts());
 };
 
@@ -150,11 +159,52 @@ describe.each(Object.entries(SUPPLIERS))('S11: the URL of a %s', (name, supply) 
   });
 });
 
+/** Further places that name a URL: the gateway follows no redirect of theirs either. */
+const REDIRECTING: Readonly<Record<string, Supplier>> = {
+  webhook,
+  'registration of a webhook': registered,
+  'interface of a card': interfaceOfCard,
+  'keys of a card': keysOfCard,
+  'card of an agent': (url) => settled(() => stage.agent(url, {}, { allowPrivate: true, ports: [] }).facts()),
+  'Client ID Metadata Document': oauthMetadata,
+  'resource metadata': (url, { safe }) => {
+    const challenge = { status: 401, header: `Bearer resource_metadata="${url}/metadata"` };
+    return settled(() => discover({ url: `${url}/mcp`, settings: SETTINGS, challenge, fetch: safe.fetch }));
+  },
+  'metadata of an authorization server': (url, { safe }) =>
+    settled(() =>
+      discover({
+        ...{ url: `${url}/mcp`, settings: { ...SETTINGS, issuer: url }, challenge: undefined },
+        fetch: safe.fetchWith({ configured: { origin: new URL(url).origin, client: safe.client } }),
+      }),
+    ),
+  'token endpoint that metadata names': (url, { safe }) => {
+    const at = { server: url, tokenEndpoint: `${url}/token`, issuer: url } as unknown as LoginSecret['at'];
+    const secret = { at, client: { client_id: 'a' } } as unknown as LoginSecret;
+    return settled(() => renew(secret, 'refresh', safe.fetch, Date.now));
+  },
+  'registration endpoint': (url, { safe }) =>
+    settled(() => safe.fetch(`${url}/register`, { method: 'POST', body: '{}' })),
+  'token endpoint of the configuration': (url, { client }) =>
+    settled(() =>
+      new TokenEndpoint(new WholeRequests(client), {
+        ...{ tokenUrl: `${url}/token`, clientId: 'a', clientSecret: 'b' },
+      } as unknown as OAuthClientSettings).request({ grant_type: 'client_credentials' }),
+    ),
+  'issuer of tokens': (url, { client }) => settled(() => issuerKeys(url, undefined, (at) => fetchJson(client, at))),
+  'key set of an issuer': (url, { client }) =>
+    settled(() => issuerKeys('https://issuer.example', `${url}/jwks`, (at) => fetchJson(client, at))),
+};
+const SETTINGS = { scopes: [], quirks: [] };
+
 describe('S11: a redirect to this machine', () => {
-  it.each(['webhook', 'OAuth metadata'])('is not followed for a %s', async (name) => {
-    const redirecting = createServer((_, response) =>
-      response.writeHead(302, { location: `http://127.0.0.1:${port}/x` }).end(),
-    );
+  it.each(Object.keys(REDIRECTING))('is not followed for the %s', async (name) => {
+    let status = 0;
+    let asked = 0;
+    const redirecting = createServer((_, response) => {
+      asked++;
+      response.writeHead(status, { location: `http://127.0.0.1:${port}/x` }).end();
+    });
     await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve));
     stage.later(() => {
       redirecting.closeAllConnections();
@@ -166,17 +216,13 @@ describe('S11: a redirect to this machine', () => {
     const safe = new SafeHttp({ egress, connectTimeout: 2_000 });
     stage.later(() => safe.close());
     hits = 0;
-    let asked = 0;
-    redirecting.on('request', () => asked++);
-    await SUPPLIERS[name]!(`http://127.0.0.1:${from}/`, {
-      egress,
-      client: safe.client,
-      safe,
-      lookup: undefined,
-      allowPrivate: true,
-    });
-    expect(asked).toBe(1);
-    expect(hits).toBe(0);
+    for (status of [301, 302, 303, 307, 308]) {
+      asked = 0;
+      const on = { egress, client: safe.client, safe, lookup: undefined, allowPrivate: true };
+      await REDIRECTING[name]!(`http://127.0.0.1:${from}`, on);
+      expect(asked, `requests answered with ${status}`).toBeGreaterThan(0);
+      expect(hits, `requests after ${status}`).toBe(0);
+    }
   });
 });
 
