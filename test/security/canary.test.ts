@@ -3,12 +3,14 @@
  * agent's message at most (S12), and never in the log, in answers to others, in the audit trail, in /health, or readable
  * in the database (S24).
  */
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { credentials, Client as GrpcClient, Metadata } from '@grpc/grpc-js';
@@ -368,3 +370,56 @@ describe('S24: a canary in every place of a request', () => {
     expect(found(text).filter((place) => !OF_AGENTS.includes(place) && place !== 'clientInfo')).toEqual([]);
   });
 });
+
+test('S12, S24: over `parley stdio` a canary reaches the servers only as an argument, and no log', async () => {
+  const config = JSON.parse(await readFile(gateway.file, 'utf8')) as Record<string, unknown>;
+  const record = join(folder, 'pipe-stdio');
+  const program = fileURLToPath(new URL('./recording-program.mjs', import.meta.url));
+  const file = join(folder, 'pipe.json');
+  const servers = {
+    modern: { url: `${upstreams.url}/modern` },
+    stdio: { command: process.execPath, args: [program], env: { RECORD: record } },
+  };
+  await writeFile(file, JSON.stringify({ log: config['log'], data: join(folder, 'pipe-data'), servers }));
+  // The environment of the client's process is a place of its secrets too.
+  const env = { ...process.env, API_TOKEN: C.custom, AUTHORIZATION: `Bearer ${C.token}` };
+  const child = spawn(process.execPath, [BIN, 'stdio', '--config', file], { env });
+  let log = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    log += chunk.toString();
+  });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const ask = async (id: number, method: string, params: object): Promise<string> => {
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+    for (;;) {
+      const { value, done } = await lines.next();
+      if (done) throw new Error(`parley stdio ended: ${log}`);
+      if ((JSON.parse(value) as { id?: number }).id === id) return value;
+    }
+  };
+  const before = upstreams.heard.get('modern')!.length;
+  try {
+    const initialize = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: CLIENT };
+    await ask(1, 'initialize', { ...initialize, _meta: { token: C.session } });
+    child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' })}\n`);
+    for (const [index, server] of ['modern', 'stdio'].entries())
+      await expect
+        .poll(() => ask(index + 10, 'tools/call', { name: `${server}__keep`, ...call }), { timeout: 20_000 })
+        .toContain('kept');
+    const refused = await ask(20, 'tools/call', { name: 'stdio__absent', arguments: { text: C.unknownArgument } });
+    expect(refused).toContain('error');
+    await ask(21, 'resources/read', { uri: `https://user:${C.uri}@example.com/?key=${C.uri}` });
+    child.stdin.write(`{"jsonrpc":"2.0","id":22,"method":"tools/call","params":${C.message}\n`);
+  } finally {
+    const exit = once(child, 'exit');
+    child.stdin.end();
+    await exit;
+  }
+  const heard = [await readFile(record, 'utf8'), upstreams.heard.get('modern')!.slice(before).join('\n')];
+  for (const text of heard) {
+    expect(found(text)).toContain('argument');
+    expect(found(text).filter((place) => !OF_TOOLS.includes(place))).toEqual([]);
+  }
+  expect(log).toContain('"event":"call"');
+  expect(found(log)).toEqual([]);
+}, 60_000);
