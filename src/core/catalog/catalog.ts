@@ -67,7 +67,14 @@ export class Catalog {
     const { name } = upstream;
     const before = this.entries.get(name);
     const { patience, pinning, log } = this.options;
-    const shared = { upstream, rules, pins: pin && pinning?.forServer(name, pin), groups, patience, log };
+    const shared = {
+      upstream,
+      rules,
+      pins: pin && pinning?.forServer(name, pin, upstream.personal),
+      groups,
+      patience,
+      log,
+    };
     const entry = new CatalogServer({ ...shared, announce: (kind, set) => this.announce(kind, name, set) });
     this.entries.set(name, entry);
     before?.close();

@@ -90,6 +90,20 @@ describe.each(['sqlite', 'postgres'] as const)('S21: pins in %s', (engine) => {
     return Promise.all(waiting.map((pin) => state.pins.approve(pin)));
   };
 
+  test('S27: at a personal server, the definitions of one user withhold nothing from another one', async () => {
+    const one = await replica();
+    const pins = one.pinning.forServer('mail', 'quarantine', true)!;
+    const [ofAda, ofBob] = [[tool('send', 'Sends as Ada.')], [tool('send', 'Sends as Bob.')]];
+    expect(await check(pins, ofAda)).toEqual([]);
+    expect(await check(pins, ofBob)).toEqual([]);
+    await expect.poll(async () => (await one.state.pins.list('mail'))[0]?.seen).toBe(hashOf(ofBob[0]!));
+    expect([...pins.withheld('tools/list', ofAda)]).toEqual([]);
+    expect(pins.withholds('tool', 'send')).toBe(false);
+    // The difference is reported.
+    expect(one.lines).toMatchObject([{ server: 'mail', name: 'send', from: hashOf(ofAda[0]!), to: hashOf(ofBob[0]!) }]);
+    expect(one.pinning.findings(10).items).toMatchObject([{ server: 'mail', name: 'send', state: 'changed' }]);
+  });
+
   test('a changed definition is withheld on every replica until it is approved, and the others stay', async () => {
     const [a, b] = [await replica(), await replica()];
     const [pinsA, pinsB] = [a.pins('files'), b.pins('files')];

@@ -37,9 +37,14 @@ export class Pinning implements AllPins {
     await this.refresh();
   }
 
-  /** The pins for the lists of a server; undefined if its definitions are not compared. */
-  forServer(server: string, mode: PinMode): ServerPins | undefined {
-    if (mode === 'off') return undefined;
+  /**
+   * The pins for the lists of a server; undefined if its definitions are not compared. A personal server may give each
+   * of its users other definitions, and its pins are shared: differences are reported and nothing is withheld, so that
+   * the definitions of one user never take a tool from another one.
+   */
+  forServer(server: string, given: PinMode, personal = false): ServerPins | undefined {
+    if (given === 'off') return undefined;
+    const mode = personal ? 'warn' : given;
     const users = this.users.get(server) ?? new Set();
     this.users.set(server, users);
     const pins = new ServerPins(this, server, mode, () => users.delete(pins));
