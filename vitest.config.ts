@@ -7,8 +7,10 @@ const cores = availableParallelism();
 const faults = process.env['npm_lifecycle_event'] === 'test:faults' || Number(process.env['FAULT_ROUNDS']) > 0;
 const LONG = ['cluster-*', 'a2a-replicas', 'a2a-agents', 'connections', 'state-clock', 'state-disk'];
 const long = faults ? [] : LONG.map((name) => `test/faults/${name}.test.ts`);
+/** The official suite against its own fixtures, without a gateway: `npm run test:conformance`. */
+const fixtures = process.env['npm_lifecycle_event'] === 'test:conformance' ? [] : ['test/conformance/fixtures.test.ts'];
 /** Promises that name a time, so nothing else runs beside them. */
-const TIMED = ['cluster-streams', 'cluster-frozen'].map((name) => `test/faults/${name}.test.ts`);
+const TIMED = ['cluster-streams', 'cluster-frozen', 'flooding-caller'].map((name) => `test/faults/${name}.test.ts`);
 
 export default defineConfig({
   test: {
@@ -33,7 +35,7 @@ export default defineConfig({
           name: 'system',
           include: ['test/**/*.test.ts'],
           globalSetup: './test/support/services.ts',
-          exclude: [...configDefaults.exclude, ...long, ...TIMED],
+          exclude: [...configDefaults.exclude, ...long, ...fixtures, ...TIMED],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           maxWorkers: Math.max(faults ? 2 : 4, Math.floor(cores / 2)),

@@ -1,11 +1,10 @@
 /**
  * The official suite's `auth/*` scenarios, with the gateway as the OAuth client of the suite's server: every required
  * scenario of both revisions, and those for servers of 2025-03-26. Excluded: the extensions of the suite (client
- * credentials, DPoP and others), which no
- * revision requires. A few run in `npm test`; `npm run test:auth` runs all.
+ * credentials, DPoP and others), which no revision requires. A few run in `npm test`; `npm run test:conformance` runs all.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { describeFailures, locateSuite, runClientScenario, type SpecVersion } from './run.js';
+import { describeFailures, isWhole, locateSuite, runClientScenario, type SpecVersion } from './run.js';
 
 const COMMAND = `${process.execPath} test/conformance/client-wrapper.mjs`;
 
@@ -55,7 +54,6 @@ const FEW = new Set([
   '2026-07-28 auth/scope-step-up',
   '2026-07-28 auth/iss-wrong-issuer',
 ]);
-const isWhole = process.env['npm_lifecycle_event'] === 'test:auth';
 const scenarios = isWhole ? all : all.filter(({ scenario, specVersion }) => FEW.has(`${specVersion} ${scenario}`));
 
 beforeAll(locateSuite, 660_000);

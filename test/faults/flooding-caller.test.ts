@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { sleep } from '../../src/core/timing.js';
+import { ADA, BOB, modern, startItems } from '../policy/world.js';
 import { startGateway } from '../support/gateway.js';
-import { ADA, BOB, modern, startItems } from './world.js';
 
 const ROUNDS = 10;
 const CALLS = 60;
@@ -26,7 +26,7 @@ test('S23: a caller that sends ten times its rate leaves the p99 of another unde
     servers: { open: { url: server.url } },
     limits: { rates: [{ per: ['caller'], requests: 100, interval: '1s', when: 'caller.subject == "ada"' }] },
   });
-  const flood = fork(fileURLToPath(new URL('./flooding-caller.mjs', import.meta.url)), [gateway.url, ADA]);
+  const flood = fork(fileURLToPath(new URL('../policy/flooding-caller.mjs', import.meta.url)), [gateway.url, ADA]);
   try {
     const timed = async (): Promise<number[]> => {
       const took: number[] = [];
