@@ -187,7 +187,8 @@ export class Runtime {
     });
   }
 
-  private live(): Config {
+  /** The configuration in effect: the one that was read last, with the servers and agents that run. */
+  live(): Config {
     return { ...this.latest, servers: this.mcp.servers.all, agents: this.a2a.agents.all };
   }
 
