@@ -28,8 +28,10 @@ import type { Implementation } from '../protocol/mcp/model.js';
 import { newId, type Outbox, type Registry, type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
 import { agentRecords } from './a2a-records.js';
+import { fingerprintOf } from './fingerprint.js';
 import type { McpRuntime } from './mcp-runtime.js';
-import { type Entry, Registrations } from './registrations.js';
+import type { Entry } from './registration-writes.js';
+import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 
 export interface A2aRuntimeOptions {
@@ -150,9 +152,11 @@ export class A2aRuntime {
       registry,
       live: options.live,
       audit: options.audit,
+      egress: safeHttp.egress,
+      fingerprint: fingerprintOf(state),
       log,
       drain: config.timeouts.drain,
-      install: (name, settings) => this.install(name, settings),
+      install: (name, settings, guarded) => this.install(name, settings, guarded),
       uninstall: (name) => this.uninstall(name),
     });
   }
@@ -178,8 +182,8 @@ export class A2aRuntime {
     return publicAddress && this.grpcListener !== undefined ? formatListen(publicAddress) : this.grpcListener;
   }
 
-  private install(name: string, settings: AgentConfig): (() => Promise<void>) | undefined {
-    const agent = this.build(name, settings);
+  private install(name: string, settings: AgentConfig, guarded: boolean): (() => Promise<void>) | undefined {
+    const agent = this.build(name, settings, guarded);
     const before = this.directory.put(agent);
     // Fetch the card in the background. If the agent is unreachable, the next use fetches the card again.
     agent.facts().catch(() => {});
@@ -208,7 +212,7 @@ export class A2aRuntime {
     if (catalog.upstream(name) instanceof AgentUpstream) catalog.remove(name);
   }
 
-  private build(name: string, settings: AgentConfig): Agent {
+  private build(name: string, settings: AgentConfig, guarded: boolean): Agent {
     const { config, log, mcp, seal, replica, credentials, explains, safeHttp } = this.options;
     const { url, tools } = settings;
     if (url === undefined) {
@@ -231,6 +235,7 @@ export class A2aRuntime {
     const agent = buildAgent(name, { ...settings, url } as Parameters<typeof buildAgent>[1], {
       guarded: safeHttp.client,
       egress: safeHttp.egress,
+      ...(guarded && { guard: safeHttp }),
       credentials,
       explains,
       limits: config.limits,

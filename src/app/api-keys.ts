@@ -3,7 +3,7 @@ import { CALLER_NAME, CALLER_NAME_FIX } from '../config/auth-schema.js';
 import type { Config } from '../config/schema.js';
 import { apiKeyDigest, apiKeyId, newApiKey } from '../identity/api-key.js';
 import { type ApiKey, wallMs } from '../state/index.js';
-import { withCommandStorage } from './command-storage.js';
+import { type CommandStorage, withCommandStorage } from './command-storage.js';
 
 export interface NewApiKey {
   readonly name: string;
@@ -25,33 +25,42 @@ export class ApiKeyProblem extends Error {
   override readonly name = 'ApiKeyProblem';
 }
 
-export function createApiKey(config: Config, wanted: NewApiKey): Promise<CreatedApiKey> {
+export const createApiKey = (config: Config, wanted: NewApiKey): Promise<CreatedApiKey> => {
+  expiryOf(wanted.expires, wallMs());
+  checkScope(config, wanted);
+  return withCommandStorage(config, (storage) => createApiKeyIn(storage, config, wanted));
+};
+
+/** The same in the storage of a running gateway. */
+export async function createApiKeyIn(
+  { state, audit, by }: CommandStorage,
+  config: Config,
+  wanted: NewApiKey,
+): Promise<CreatedApiKey> {
   const expiresAt = expiryOf(wanted.expires, wallMs());
   checkScope(config, wanted);
-  return withCommandStorage(config, async ({ state, audit, by }) => {
-    const { name, roles, servers, tools, tenant } = wanted;
-    const others = (await state.apiKeys.list(name)).filter(isActive);
-    // Keys of one name are one caller with one state, so a narrower key must not reach the results of a wider one.
-    const different = others.find((other) => scopeText(other) !== scopeText(wanted));
-    if (different) {
-      throw new ApiKeyProblem(
-        `key ${different.id} of ${JSON.stringify(name)} has another scope: choose another name, or revoke that key first`,
-      );
-    }
-    const key = newApiKey();
-    const { active } = state.keyring;
-    const id = apiKeyId(key);
-    const scope = { name, tenant, roles, servers, tools, expiresAt };
-    const created = await audit.change({ ...by, action: 'key.create', subject: id, details: scope }, () =>
-      state.apiKeys.create({
-        id,
-        ...scope,
-        digest: apiKeyDigest(key, active.key).toString('base64url'),
-        keyedBy: active.id,
-      }),
+  const { name, roles, servers, tools, tenant } = wanted;
+  const others = (await state.apiKeys.list(name)).filter(isActive);
+  // Keys of one name are one caller with one state, so a narrower key must not reach the results of a wider one.
+  const different = others.find((other) => scopeText(other) !== scopeText(wanted));
+  if (different) {
+    throw new ApiKeyProblem(
+      `key ${different.id} of ${JSON.stringify(name)} has another scope: choose another name, or revoke that key first`,
     );
-    return { ...created, key };
-  });
+  }
+  const key = newApiKey();
+  const { active } = state.keyring;
+  const id = apiKeyId(key);
+  const scope = { name, tenant, roles, servers, tools, expiresAt };
+  const created = await audit.change({ ...by, action: 'key.create', subject: id, details: scope }, () =>
+    state.apiKeys.create({
+      id,
+      ...scope,
+      digest: apiKeyDigest(key, active.key).toString('base64url'),
+      keyedBy: active.id,
+    }),
+  );
+  return { ...created, key };
 }
 
 /** The keys, newest first; with `name`, those of one caller. */

@@ -37,7 +37,7 @@ export async function openAuditReader(config: Config): Promise<AuditReader> {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-function matcherOf({ caller, server, tool, decision, kind }: AuditFilter): (value: unknown) => boolean {
+export function matcherOf({ caller, server, tool, decision, kind }: AuditFilter): (value: unknown) => boolean {
   const conditions: ((fields: Fields) => boolean)[] = [];
   const add = (pattern: string | undefined, read: (fields: Fields) => unknown): void => {
     if (pattern === undefined) return;

@@ -26,13 +26,16 @@ import type { Logins } from '../identity/upstream-login/logins.js';
 import type { SessionsOptions } from '../inbound/mcp/session/sessions.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import { buildUpstream, type VerdictStore } from '../outbound/mcp/build.js';
+import type { SafeHttp } from '../outbound/safe-http.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import type { Registry, State } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
+import { fingerprintOf } from './fingerprint.js';
 import { pipelineOf } from './interceptor-order.js';
 import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import type { Overload } from './overload.js';
-import { type Entry, Registrations } from './registrations.js';
+import type { Entry } from './registration-writes.js';
+import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
@@ -61,6 +64,8 @@ export interface McpRuntimeOptions {
   readonly credentials: Credentials;
   readonly overload: Overload;
   readonly audit: AuditTrail;
+  /** The rules and the proxy for URLs that callers supply, such as those of registered servers. */
+  readonly safeHttp: Pick<SafeHttp, 'egress' | 'proxy'>;
   /** Sign-ins of users at servers and agents. */
   readonly logins: Logins;
   /** Whether callers see the details of failures that operators see. */
@@ -123,10 +128,12 @@ export class McpRuntime {
       registry: state.registry as Registry<Entry>,
       live: options.live,
       audit: options.audit,
+      egress: options.safeHttp.egress,
+      fingerprint: fingerprintOf(state),
       log,
       drain: timeouts.drain,
-      install: (name, settings) =>
-        closing(catalog.put(this.upstream(name, settings), new ToolRules(settings.tools), [], settings.pin)),
+      install: (name, settings, guarded) =>
+        closing(catalog.put(this.upstream(name, settings, guarded), new ToolRules(settings.tools), [], settings.pin)),
       uninstall: (name) => closing(catalog.remove(name)),
     });
     this.parking = new Parking(
@@ -178,8 +185,8 @@ export class McpRuntime {
     if (kind === 'server') this.catalog.resetPersonal(name, owner);
   }
 
-  private upstream(name: string, settings: ServerConfig): Upstream {
-    const { config, info, log, verdicts, credentials, explains, reporting, replica, state } = this.options;
+  private upstream(name: string, settings: ServerConfig, guarded: boolean): Upstream {
+    const { safeHttp, config, info, log, verdicts, credentials, explains, reporting, replica, state } = this.options;
     const build = (): Upstream =>
       buildUpstream(name, settings, {
         limits: config.limits,
@@ -190,6 +197,7 @@ export class McpRuntime {
         credentials,
         explains,
         showsOutput: reporting.showsOutput,
+        ...(guarded && { guard: safeHttp }),
       });
     // A stdio server runs on one replica, and the other replicas reach it there.
     return !replica.shared || settings.command === undefined

@@ -1,11 +1,11 @@
 import { readRegistration } from '../config/entry.js';
+import { ConfigError, type Problem } from '../config/problem.js';
 import type { Config } from '../config/schema.js';
 import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
-import type { Registry } from '../state/index.js';
+import { type Egress, EgressRefused } from '../outbound/egress.js';
+import { type Registry, type RegistryRow, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-
-/** A registration, or the removal of an entry that the configuration file still has. */
-export type Entry = { readonly settings: object } | { readonly removed: true };
+import { type Entry, type Registered, RegistrationWrites } from './registration-writes.js';
 
 /** The kinds of upstream that can change while the gateway runs, with their sections of the configuration. */
 interface Kinds {
@@ -23,13 +23,35 @@ export interface RegistrationsOptions<K extends Kind> {
   live(): Config;
   /** Receives one record per change. */
   readonly audit: AuditTrail;
+  /** The rules for URLs that callers supply; registered URLs are such. */
+  readonly egress: Pick<Egress, 'checkUrl'>;
+  /** The version of settings of the configuration file: a keyed hash, because settings contain secrets. */
+  fingerprint(settings: object): string;
   readonly log: Log;
   /** Time for calls under way to finish at a server or agent that was replaced, in milliseconds. */
   readonly drain: number;
-  /** Adds a server or agent, or replaces the one of the same name; returns a function that closes the replaced one. */
-  install(name: string, settings: SettingsOf<K>): (() => Promise<void>) | undefined;
+  /**
+   * Adds a server or agent, or replaces the one of the same name; returns a function that closes the replaced one.
+   * `guarded`: the settings are registered, so every address is checked when it is dialled.
+   */
+  install(name: string, settings: SettingsOf<K>, guarded: boolean): (() => Promise<void>) | undefined;
   /** Removes a server or agent; returns a function that closes it. */
   uninstall(name: string): (() => Promise<void>) | undefined;
+}
+
+/** A server or agent that the gateway knows, also if it is switched off. */
+export interface Known<K extends Kind> {
+  /** The settings in effect; undefined if the registered settings are not valid. */
+  readonly settings: SettingsOf<K> | undefined;
+  /** The registration; undefined for an entry of the configuration file. */
+  readonly row?: RegistryRow<Registered>;
+  readonly problem?: string;
+}
+
+/** A parsed registration, which stays valid until its row or the configuration changes. */
+interface Parsed<K extends Kind> extends Known<K> {
+  readonly row: RegistryRow<Registered>;
+  readonly generation: number;
 }
 
 /**
@@ -37,7 +59,12 @@ export interface RegistrationsOptions<K extends Kind> {
  * registry. A change is checked, then stored, then applied on every replica; it applies as a whole or not at all.
  */
 export class Registrations<K extends Kind> {
-  private readonly current = new Map<string, { readonly settings: SettingsOf<K>; readonly text: string }>();
+  private readonly current = new Map<string, Installed<K>>();
+  private known = new Map<string, Known<K>>();
+  /** The registrations by name, so that a change does not parse all others again. */
+  private readonly parsed = new Map<string, Parsed<K>>();
+  private generation = 0;
+  readonly writes: RegistrationWrites;
   private stop: (() => void) | undefined;
   private closed = false;
   private turn: Promise<void> = Promise.resolve();
@@ -47,7 +74,18 @@ export class Registrations<K extends Kind> {
     private readonly kind: K,
     private configured: Readonly<Record<string, SettingsOf<K>>>,
     private readonly options: RegistrationsOptions<K>,
-  ) {}
+  ) {
+    const { registry, audit } = options;
+    this.writes = new RegistrationWrites({
+      kind,
+      registry,
+      audit,
+      configured: (name) => (Object.hasOwn(this.configured, name) ? this.configured[name] : undefined),
+      fingerprint: (settings) => options.fingerprint(settings),
+      count: () => this.parsed.size,
+      now: wallMs,
+    });
+  }
 
   /** The settings of the running servers or agents, by name. */
   get all(): Readonly<Record<string, SettingsOf<K>>> {
@@ -72,6 +110,7 @@ export class Registrations<K extends Kind> {
   /** Replaces the entries of the configuration file. Unchanged entries keep running. */
   async configure(entries: Readonly<Record<string, SettingsOf<K>>>): Promise<void> {
     this.configured = entries;
+    this.generation += 1;
     await this.align();
   }
 
@@ -79,29 +118,55 @@ export class Registrations<K extends Kind> {
     return this.current.get(name)?.settings;
   }
 
+  /** All entries with those that are switched off, sorted by name. */
+  entries(): readonly (readonly [name: string, entry: Known<K>])[] {
+    return [...this.known].sort(([a], [b]) => (a < b ? -1 : 1));
+  }
+
+  entry(name: string): Known<K> | undefined {
+    return this.known.get(name.toLowerCase());
+  }
+
+  /** Whether the configuration file has an entry of this name. */
+  hasConfigured(name: string): boolean {
+    return Object.hasOwn(this.configured, name);
+  }
+
+  /**
+   * Checks settings for a registration and returns the normalized name. Throws a `ConfigError` that lists the problems.
+   */
+  check(name: string, settings: object): string {
+    const section = SECTION[this.kind];
+    const read = readRegistration(section, name, settings, { config: this.options.live() });
+    const problems = read.urls.flatMap(({ key, url }) => this.refusal(key, url));
+    if (problems.length > 0) throw new ConfigError(problems);
+    return read.name;
+  }
+
+  private refusal(key: string, url: string): Problem[] {
+    try {
+      this.options.egress.checkUrl(url);
+      return [];
+    } catch (error) {
+      if (!(error instanceof EgressRefused)) throw error;
+      const fix = /user name/.test(error.message)
+        ? 'write credentials into headers or auth'
+        : 'add the host to egress.allow (and its port to egress.ports), or the entry to the configuration file';
+      return [{ severity: 'error', code: 'egress', key, message: error.message, fix, origin: {} }];
+    }
+  }
+
   /** Adds or changes a registration. Throws a `ConfigError` that lists the problems if the settings are invalid. */
   async put(name: string, settings: object, by: AuditActor = OPERATOR): Promise<void> {
-    const { name: key } = readRegistration(SECTION[this.kind], name, settings, {
-      config: this.options.live(),
-      env: process.env,
-    });
-    const { registry, audit } = this.options;
-    const record = { ...by, action: `${this.kind}.put`, subject: key } as const;
-    await audit.change(record, () => registry.put(this.kind, key, { settings }));
+    await this.writes.put(this.check(name, settings), () => settings, { by, mode: 'any' });
     await this.align();
   }
 
   /** Returns false if no server or agent has this name. */
   async remove(name: string, by: AuditActor = OPERATOR): Promise<boolean> {
-    const key = name.toLowerCase();
-    if (!this.current.has(key)) return false;
-    const { registry, audit } = this.options;
-    await audit.change({ ...by, action: `${this.kind}.remove`, subject: key }, async () => {
-      if (this.configured[key]) await registry.put(this.kind, key, { removed: true });
-      else await registry.remove(this.kind, key);
-    });
-    await this.align();
-    return true;
+    const removed = await this.writes.remove(name.toLowerCase(), { by });
+    if (removed) await this.align();
+    return removed;
   }
 
   close(): void {
@@ -109,22 +174,36 @@ export class Registrations<K extends Kind> {
     this.stop?.();
   }
 
-  private align(): Promise<void> {
+  /** Applies the stored registrations and the configuration file. */
+  align(): Promise<void> {
     const next = this.turn.then(() => this.alignNow());
     this.turn = next.catch(() => {});
     return next;
   }
 
   private async alignNow(): Promise<void> {
-    const wanted = new Map<string, SettingsOf<K>>(Object.entries(this.configured));
-    for (const { name, value } of await this.options.registry.list(this.kind)) {
-      if ('removed' in value) wanted.delete(name);
-      else wanted.set(name, this.read(name, value.settings) ?? wanted.get(name)!);
+    const rows = await this.options.registry.list(this.kind);
+    const known = new Map<string, Known<K>>();
+    for (const [name, settings] of Object.entries(this.configured)) known.set(name, { settings });
+    const registered = new Set<string>();
+    for (const row of rows) {
+      const { name, value } = row;
+      if ('removed' in value) known.delete(name);
+      else {
+        registered.add(name);
+        known.set(name, this.read({ ...row, value }));
+      }
     }
+    for (const name of this.parsed.keys()) if (!registered.has(name)) this.parsed.delete(name);
     if (this.closed) return;
-    for (const [name, settings] of wanted) {
-      if (settings?.enabled) this.install(name, settings);
-      else wanted.delete(name);
+    this.known = known;
+    const wanted = new Set<string>();
+    for (const [name, { settings, row }] of known) {
+      // Invalid settings of a registration do not end the configured server or agent of the same name.
+      const used = settings ?? this.configured[name];
+      if (!used?.enabled) continue;
+      wanted.add(name);
+      this.install(name, used, row !== undefined && settings !== undefined);
     }
     for (const name of [...this.current.keys()]) if (!wanted.has(name)) this.uninstall(name);
   }
@@ -134,26 +213,38 @@ export class Registrations<K extends Kind> {
    * because the file may have changed since. The settings can still be invalid: a newer version of the gateway wrote
    * them, or a global key of the file has changed.
    */
-  private read(name: string, settings: object): SettingsOf<K> | undefined {
+  private read(row: RegistryRow<Registered>): Known<K> {
+    const { name, value, rev } = row;
+    const before = this.parsed.get(name);
+    if (before?.row.rev === rev && before.generation === this.generation) return before;
+    const parsed: Parsed<K> = { ...this.parse(name, value.settings), row, generation: this.generation };
+    this.parsed.set(name, parsed);
+    return parsed;
+  }
+
+  private parse(name: string, settings: object): Pick<Known<K>, 'settings' | 'problem'> {
     const { log, live } = this.options;
     try {
       const config = { ...live(), servers: {}, agents: {} };
-      return readRegistration(SECTION[this.kind], name, settings, { config, env: process.env })
-        .settings as SettingsOf<K>;
+      const read = readRegistration(SECTION[this.kind], name, settings, { config });
+      return { settings: read.settings as SettingsOf<K> };
     } catch (error) {
-      log.error(
-        { [this.kind]: name, why: (error as Error).message },
-        `ignored a registered ${this.kind}: its settings are invalid`,
-      );
-      return undefined;
+      const { message } = error as Error;
+      log.error({ [this.kind]: name, why: message }, `ignored a registered ${this.kind}: its settings are invalid`);
+      return { settings: undefined, problem: message };
     }
   }
 
-  private install(name: string, settings: SettingsOf<K>): void {
+  private install(name: string, settings: SettingsOf<K>, guarded: boolean): void {
+    const running = this.current.get(name);
+    if (running?.settings === settings && running.guarded === guarded) return;
     const text = JSON.stringify(settings);
-    if (this.current.get(name)?.text === text) return;
-    const before = this.options.install(name, settings);
-    this.current.set(name, { settings, text });
+    if (running?.text === text && running.guarded === guarded) {
+      this.current.set(name, { ...running, settings });
+      return;
+    }
+    const before = this.options.install(name, settings, guarded);
+    this.current.set(name, { settings, text, guarded });
     if (before) this.retire(before);
     // The startup summary shows the initial entries, so only later changes are logged at info.
     const { log } = this.options;
@@ -177,4 +268,10 @@ export class Registrations<K extends Kind> {
   private retire(close: () => Promise<void>): void {
     setTimeout(() => void close().catch(() => {}), this.options.drain).unref();
   }
+}
+
+interface Installed<K extends Kind> {
+  readonly settings: SettingsOf<K>;
+  readonly text: string;
+  readonly guarded: boolean;
 }

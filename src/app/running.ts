@@ -48,7 +48,10 @@ export interface Summary {
 export interface RunningGateway extends Reloadable {
   readonly url: string;
   /** All HTTP routes. */
-  readonly routes: readonly Pick<Route, 'method' | 'path' | 'access' | 'errors' | 'description' | 'authenticator'>[];
+  readonly routes: readonly Pick<
+    Route,
+    'method' | 'path' | 'access' | 'errors' | 'description' | 'authenticator' | 'api'
+  >[];
   /** Resolves when every server and agent has answered, at the latest after `milliseconds`. */
   settled(milliseconds: number): Promise<void>;
   summary(): Summary;

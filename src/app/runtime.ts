@@ -3,6 +3,7 @@ import { changedKeys } from '../config/changed-keys.js';
 import type { Config } from '../config/schema.js';
 import { type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { Seal } from '../core/seal.js';
+import type { UpstreamRegistry } from '../core/upstream-registry.js';
 import { AuditedRefusals, type Refusals } from '../identity/audited-refusals.js';
 import type { Authenticator } from '../identity/authenticator.js';
 import { HoldingAuthenticator } from '../identity/caller-request.js';
@@ -18,6 +19,7 @@ import { auditTrailOf } from './audit-trail.js';
 import { Authentication } from './authentication.js';
 import { keepMemoryOutOfDumps } from './core-dumps.js';
 import { type CredentialServices, credentialServices, credentialsOf } from './credentials.js';
+import { fingerprintOf } from './fingerprint.js';
 import { Lifecycle } from './lifecycle.js';
 import { rememberedVerdicts } from './mcp-records.js';
 import { McpRuntime, type Reporting } from './mcp-runtime.js';
@@ -27,6 +29,7 @@ import { Overload } from './overload.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
 import { UpstreamLoginRuntime } from './upstream-logins.js';
+import { RegistryService } from './upstream-registry.js';
 
 /** Limit on the changed keys that an audit record names. */
 const MOST_KEYS = 100;
@@ -56,6 +59,8 @@ export class Runtime {
   readonly upstreamLogins: UpstreamLoginRuntime;
   readonly mcp: McpRuntime;
   readonly a2a: A2aRuntime;
+  /** The servers and agents as data, for adapters that list or change them. */
+  readonly registry: UpstreamRegistry;
 
   private constructor(
     readonly config: Config,
@@ -106,8 +111,14 @@ export class Runtime {
     const storage = { state, replica, seal, audit };
     const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
     const { admissions } = authentication;
-    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting });
+    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, safeHttp });
     this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
+    const { mcp, a2a } = this;
+    this.registry = new RegistryService({
+      servers: mcp.servers,
+      agents: a2a.agents,
+      fingerprint: fingerprintOf(state),
+    });
   }
 
   /** Builds and starts the parts of the gateway. They stop in reverse order. */
@@ -176,7 +187,8 @@ export class Runtime {
     });
   }
 
-  private live(): Config {
+  /** The configuration in effect: the one that was read last, with the servers and agents that run. */
+  live(): Config {
     return { ...this.latest, servers: this.mcp.servers.all, agents: this.a2a.agents.all };
   }
 

@@ -7,12 +7,14 @@ import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
 import { RestrictionAdmission } from '../identity/restrictions.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
+import { PROBLEM_ERRORS } from '../inbound/api/problem-errors.js';
 import { ConnectEndpoint } from '../inbound/connect/connect-endpoint.js';
 import { connectionsWithin } from '../inbound/http/descriptors.js';
 import { Health } from '../inbound/http/health.js';
 import { Origins } from '../inbound/http/host-and-origin.js';
 import type { ListenerSettings } from '../inbound/http/listener.js';
 import { OAuthMetadata } from '../inbound/http/oauth-metadata.js';
+import type { RouteTable } from '../inbound/http/route-table.js';
 import { routeTable } from '../inbound/http/routes.js';
 import { HttpServer } from '../inbound/http/server.js';
 import { Certificates } from '../inbound/http/tls.js';
@@ -21,6 +23,7 @@ import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
 import { Lifecycle } from './lifecycle.js';
+import { type ManagementOptions, managementRoutes } from './management.js';
 import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
@@ -38,6 +41,8 @@ const FLUSH_TIME = 2_000;
 export interface ServeOptions {
   readonly log: Log;
   readonly calls?: CallLog;
+  /** Reads the configuration again, for the route of the management API. */
+  readonly reloadConfiguration?: ManagementOptions['reload'];
   /** Additional interceptors around every call. */
   readonly interceptors?: readonly Interceptor[];
 }
@@ -78,7 +83,11 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const { authentication } = runtime;
   const { resources, authorizationServer } = authentication;
   const oauth = new OAuthMetadata({ resources, authorizationServer });
-  const routes = routeTable({
+  const management = managementRoutes({
+    ...{ runtime, overview, sessions: () => mcp.sessions, reload: options.reloadConfiguration },
+    table: () => routes.routes,
+  });
+  const routes: RouteTable = routeTable({
     mcp: config.mcp.enabled ? mcp.http : 'off',
     sse: mcp.sse,
     catalog,
@@ -89,7 +98,9 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       ...new ServerLogs(catalog, reaches).routes(MCP_ERRORS),
       ...authentication.loginRoutes(MCP_ERRORS),
       ...connectEndpointOf(runtime).routes(MCP_ERRORS),
+      ...management,
     ],
+    apiErrors: PROBLEM_ERRORS,
     wellKnown: { routes: oauth.routes(MCP_ERRORS), fallbacks: oauth.fallbacks(MCP_ERRORS) },
   });
   const server = new HttpServer({

@@ -1,20 +1,20 @@
 import { hiding, isSecretName } from '../identity/mask-secrets.js';
+import { isPem } from './address.js';
 import { completeAgent, completeServer } from './cross-key-rules.js';
 import { type Environment, expandTree } from './expand.js';
+import type { Fields, Group } from './field.js';
 import { adaptAgents, adaptServers, switchedOff } from './imports.js';
-import { ConfigError, type Problem, Problems, show } from './problem.js';
+import { ConfigError, nearest, type Problem, Problems, show } from './problem.js';
 import { fromValue, type RawMap } from './raw.js';
 import { type Config, SCHEMA, type WrittenConfig } from './schema.js';
 import { type Reading, readField } from './validate.js';
-
-/** The sections whose entries can be registered while the gateway runs. */
-export type EntrySection = 'servers' | 'agents';
+import { type EntrySection, visit } from './written.js';
 
 export interface EntryOptions {
   /** The configuration that the entry is added to: its global keys apply, and its names are taken. */
   readonly config: Config;
-  /** For `${NAME}` in the entry. Variables that set keys (`PARLEY_*`) have no effect here. */
-  readonly env: Environment;
+  /** For `${NAME}` in the entry; undefined refuses it. Variables that set keys (`PARLEY_*`) have no effect here. */
+  readonly env: Environment | undefined;
   readonly cwd?: string;
 }
 
@@ -65,28 +65,69 @@ export function readEntry<S extends EntrySection>(
 }
 
 /** Keys that start a program or read files for it. */
-const PROGRAM_KEYS = ['command', 'args', 'env', 'envFile', 'cwd'] as const;
+const PROGRAM_KEYS: ReadonlySet<string> = new Set(['command', 'args', 'env', 'envFile', 'cwd']);
+
+/** A URL in the settings that the gateway sends requests to. */
+export interface SettingUrl {
+  readonly key: string;
+  readonly url: string;
+}
+
+export interface Registration<S extends EntrySection> extends ReadEntry<S> {
+  /** Every URL of the settings: a caller supplied it, so the rules of `egress` apply. */
+  readonly urls: readonly SettingUrl[];
+}
 
 /**
- * Reads a server or agent that is registered while the gateway runs. Programs come from the configuration file only
- * (S1): otherwise a caller of the registration could run any program on this machine.
+ * Reads a server or agent that is registered while the gateway runs. A caller of an API writes it, so it reaches less
+ * than the configuration file: no programs (S1), otherwise the caller could run any program on this machine; no
+ * `${NAME}` and no paths, otherwise the gateway would send its own secrets and keys to the URL of the caller.
  */
 export function readRegistration<S extends EntrySection>(
   section: S,
   given: string,
   value: object,
-  options: EntryOptions,
-): ReadEntry<S> {
-  const read = readEntry(section, given, value, options);
+  options: Omit<EntryOptions, 'env'>,
+): Registration<S> {
   const problems = new Problems();
-  const settings: Readonly<Record<string, unknown>> = read.settings;
-  for (const key of PROGRAM_KEYS) {
-    if (!(key in value) && (key !== 'command' || settings[key] === undefined)) continue;
-    const message = 'is not allowed in a registration: programs come from the configuration file only';
-    problems.error('conflict', `${section}.${read.name}.${key}`, message, 'add the server to the configuration file');
-  }
+  const base = `${section}.${given.toLowerCase()}`;
+  const urls: SettingUrl[] = [];
+  // Before the settings are read, because reading them opens the files that they name.
+  if (typeof value === 'object' && value !== null) urls.push(...suppliedUrls(section, value, base, problems));
   if (problems.errors.length > 0) throw new ConfigError(problems.all);
-  return read;
+  return { ...readEntry(section, given, value, { ...options, env: undefined }), urls };
+}
+
+/** Returns the URLs of a registration. Reports what a registration must not contain. */
+function suppliedUrls(section: EntrySection, value: object, base: string, problems: Problems): SettingUrl[] {
+  const { item } = SCHEMA.fields[section];
+  for (const key of Object.keys(value)) {
+    const message = 'is not allowed in a registration: programs come from the configuration file only';
+    if (PROGRAM_KEYS.has(key))
+      problems.error('conflict', `${base}.${key}`, message, 'add the server to the configuration file');
+    else if (!Object.hasOwn(item.fields, key)) unknownKey(key, item, base, problems);
+  }
+  const urls: SettingUrl[] = [];
+  visit(item, value, base, (field, written, key) => {
+    if (field.type === 'URL' && written !== 'none') urls.push({ key, url: written });
+    else if (field.type === 'path or PEM' && !isPem(written))
+      problems.error('conflict', key, NO_FILES, 'write the PEM text itself, from -----BEGIN to -----END');
+    else if (field === SCHEMA.fields.agents.item.fields.keys && !written.trim().startsWith('{')) {
+      if (/^https?:/i.test(written)) urls.push({ key, url: written });
+      else problems.error('conflict', key, NO_FILES, 'write the JWKS itself, or its URL');
+    }
+  });
+  return urls;
+}
+
+const NO_FILES = 'is a path; a registration cannot name files of the gateway';
+
+/** Keys of other programs are translated in files only, so that a registration reads as it was written. */
+function unknownKey(key: string, { fields }: Group<Fields>, base: string, problems: Problems): void {
+  const near = nearest(key, Object.keys(fields));
+  const fix =
+    near === undefined ? `remove it; the keys here are ${Object.keys(fields).join(', ')}` : `did you mean ${near}?`;
+  problems.error('unknown_key', `${base}.${key}`, 'is not a known key', fix);
 }
 
 function completed(

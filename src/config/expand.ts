@@ -8,7 +8,8 @@ import { join } from './validate.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Expansion {
-  readonly env: Environment;
+  /** Undefined if the settings come from a caller, who must not read the environment: every `${…}` is refused. */
+  readonly env: Environment | undefined;
   readonly problems: Problems;
   /** The default values of an editor's `inputs`, by id. */
   readonly inputs: ReadonlyMap<string, string>;
@@ -56,6 +57,7 @@ function expandText(text: string, context: TextContext): string {
       out += '${';
       i += 2;
     } else if (text.startsWith('${', i)) {
+      if (context.env === undefined) return refused(text, context);
       const end = closing(text, i + 2);
       if (end === -1) {
         context.problems.error(
@@ -76,6 +78,14 @@ function expandText(text: string, context: TextContext): string {
   return out;
 }
 
+/** The text is not repeated: it may contain a secret. */
+function refused(text: string, { problems, key, origin }: TextContext): string {
+  const message = `contains \${, which stands for a variable; a registration cannot read the variables of the gateway`;
+  const fix = `write the value itself, $\${ for a literal \${, or add the entry to the configuration file`;
+  problems.error('unset_variable', key, message, fix, origin);
+  return text;
+}
+
 function closing(text: string, from: number): number {
   let depth = 1;
   for (let i = from; i < text.length; i++) {
@@ -92,7 +102,7 @@ function resolve(inside: string, context: TextContext): string {
   const fallback = split === -1 ? undefined : inside.slice(split + 2);
   const variable = variableOf(name);
   if (variable !== undefined) {
-    const value = context.env[variable] ?? inputDefault(name, context);
+    const value = context.env?.[variable] ?? inputDefault(name, context);
     if (value !== undefined && (value !== '' || fallback === undefined)) {
       context.used?.(variable, value);
       return value;

@@ -27,7 +27,8 @@ export type ProblemCode =
   | 'exposed'
   | 'clear'
   | 'empty'
-  | 'condition';
+  | 'condition'
+  | 'egress';
 
 /** One error in the configuration. `message` contains the value, masked if it is a secret. */
 export interface Problem {

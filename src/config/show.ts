@@ -7,6 +7,11 @@ export function showConfig(config: Config, hide: (text: string) => string): Reco
   return showField(SCHEMA, config, hide, '') as Record<string, unknown>;
 }
 
+/** The settings of one server or agent in effect, in the form of a file, with every secret masked. */
+export function showEntry(section: 'servers' | 'agents', settings: object): Record<string, unknown> {
+  return (showField(SCHEMA.fields[section].item, settings, (text) => text, '') ?? {}) as Record<string, unknown>;
+}
+
 function showField(field: Field, value: unknown, hide: (text: string) => string, key: string): unknown {
   if (value === undefined) return undefined;
   switch (field.kind) {

@@ -104,6 +104,9 @@ export type ChangeAction =
   | 'server.remove'
   | 'agent.put'
   | 'agent.remove'
+  /** A registration was dropped, and the entry of the configuration file is in effect again. */
+  | 'server.restore'
+  | 'agent.restore'
   | 'key.create'
   | 'key.revoke'
   | 'user.add'

@@ -47,9 +47,11 @@ export class SafeHttp {
   readonly egress: Egress;
   /** The client that checks each address that it dials. */
   readonly client: HttpClient;
+  readonly proxy: ProxyRule | undefined;
 
   constructor({ egress, connectTimeout, proxy }: SafeHttpOptions) {
     this.egress = egress;
+    this.proxy = proxy;
     this.client = new HttpClient({ connectTimeout, egress, proxy });
   }
 

@@ -49,7 +49,7 @@ export { type OAuthUser, OAuthUsers } from './stores/oauth-users.js';
 export { type Claimed, type DeadLetter, type Message, messageStatement, Outbox } from './stores/outbox.js';
 export { ParkedCalls } from './stores/parked.js';
 export { type PinDetail, Pins } from './stores/pins.js';
-export { type Entry, Registry } from './stores/registry.js';
+export { Registry, type RegistryRow } from './stores/registry.js';
 export { Sessions } from './stores/sessions.js';
 export { SpentApprovals } from './stores/spent-approvals.js';
 export { Tasks } from './stores/tasks.js';

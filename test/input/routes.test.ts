@@ -81,7 +81,8 @@ const as = (token: string | undefined): Record<string, string> =>
 
 /** Detects the format of an error. */
 function formatOf(body: string): string {
-  const value = JSON.parse(body) as { jsonrpc?: string; error?: unknown; code?: unknown };
+  const value = JSON.parse(body) as { jsonrpc?: string; error?: unknown; code?: unknown; type?: string };
+  if (value.type?.startsWith('urn:parley:error:') === true) return 'problem';
   if (value.jsonrpc === '2.0') return 'jsonrpc';
   if (typeof value.error === 'string') return 'callback';
   if (typeof value.error === 'object') return 'a2a-rest';

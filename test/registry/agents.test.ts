@@ -17,7 +17,10 @@ let agent: Awaited<ReturnType<typeof startAgent>>;
 const runtimes: Runtime[] = [];
 
 async function start(agents: Record<string, object> = {}): Promise<Runtime> {
-  const { config } = configFrom({ data: join(folder, 'data'), agents, timeouts: { drain: '1s' } }, { env: {} });
+  const { config } = configFrom(
+    { data: join(folder, 'data'), agents, egress: { allowPrivate: true }, timeouts: { drain: '1s' } },
+    { env: {} },
+  );
   const built = await Runtime.build(config, INFO, SILENT);
   runtimes.push(built);
   return built;

@@ -19,7 +19,10 @@ let fixture: Awaited<ReturnType<typeof startFixture>>;
 const runtimes: Runtime[] = [];
 
 const configOf = (servers: Record<string, object>, rest: object = {}) =>
-  configFrom({ data: join(folder, 'data'), servers, timeouts: { drain: '1s' }, ...rest }, { env: {} }).config;
+  configFrom(
+    { data: join(folder, 'data'), servers, egress: { allowPrivate: true }, timeouts: { drain: '1s' }, ...rest },
+    { env: {} },
+  ).config;
 
 async function start(servers: Record<string, object> = {}, rest: object = {}): Promise<Runtime> {
   const config = configOf(servers, rest);
@@ -123,14 +126,17 @@ describe('the registry of servers', () => {
     }
   });
 
-  it('reads only the environment variables that a registration names', async () => {
+  it('reads no variables of the gateway: neither those that set keys nor those that a registration names', async () => {
     Object.assign(process.env, { PARLEY_SERVERS_EVERYTHING_TIMEOUTS_CALL: '1s', REGISTERED_KEY: 'secret' });
     try {
       const gateway = await start();
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: the configuration expands it
-      await gateway.mcp.servers.put('everything', { url: fixture.url, headers: { 'X-Key': '${REGISTERED_KEY}' } });
+      const put = (headers: object) => gateway.mcp.servers.put('everything', { url: fixture.url, headers });
+      for (const text of ['{REGISTERED_KEY}', '{REGISTERED_KEY:-x}', '{env:REGISTERED_KEY}', '{userHome}', '{'])
+        await expect(put({ 'X-Key': `a$${text}` })).rejects.toThrow('a registration cannot read the variables');
+      // A text with the escape is literal.
+      await put({ 'X-Key': '$$' + '{REGISTERED_KEY}' });
       expect(gateway.mcp.servers.get('everything')).toMatchObject({
-        headers: { 'X-Key': 'secret' },
+        headers: { 'X-Key': '$' + '{REGISTERED_KEY}' },
         timeouts: { call: 60_000 },
       });
     } finally {

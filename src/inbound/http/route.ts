@@ -32,6 +32,18 @@ export interface ErrorFormat {
   write(context: RequestContext, error: ProtocolError): void;
 }
 
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** The parts of a route that its description for programs needs beside the path: parameters, body, answers. */
+export interface RouteApi {
+  /** The group of routes that the route belongs to. */
+  readonly tag: string;
+  readonly query?: Readonly<Record<string, { readonly description: string; readonly schema: JsonSchema }>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: { readonly schema: JsonSchema; readonly type: string; readonly optional?: true };
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly schema?: JsonSchema }>>;
+}
+
 /**
  * One method at one path. `path` has literal segments and parameters: `{name}` is one non-empty segment,
  * `{name}:cancel` such a segment with an ending. HEAD uses the route of GET; the table itself serves OPTIONS.
@@ -45,6 +57,8 @@ export interface Route {
   readonly description: string;
   /** Authenticates the callers of this path, if the gateway's authenticator does not; the same for all its methods. */
   readonly authenticator?: Authenticator;
+  /** For the description of the API; routes of the protocols have none. */
+  readonly api?: RouteApi;
   handle(context: RequestContext): Promise<void> | void;
 }
 

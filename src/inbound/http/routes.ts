@@ -9,7 +9,7 @@ import { MCP_ERRORS } from '../mcp/error-response.js';
 import type { McpHttpEndpoint } from '../mcp/http-endpoint.js';
 import type { SseEndpoint } from '../mcp/sse-endpoint.js';
 import { namedParameter } from './named-parameter.js';
-import type { Fallback, Method, Parameter, RequestContext, Route } from './route.js';
+import type { ErrorFormat, Fallback, Method, Parameter, RequestContext, Route } from './route.js';
 import { RouteTable } from './route-table.js';
 
 /** The endpoints that the gateway serves over HTTP. */
@@ -22,6 +22,8 @@ export interface Endpoints {
   readonly a2a: AgentEndpoints | 'off';
   /** Routes outside of both protocols: health, administration. */
   readonly others: readonly Route[];
+  /** The error format below `/api/v1`. */
+  readonly apiErrors: ErrorFormat;
   /** The documents with which OAuth clients find their authorization server. */
   readonly wellKnown: Pick<AgentEndpoints, 'routes' | 'fallbacks'>;
 }
@@ -85,12 +87,14 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
   })),
 );
 
+const nothing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
+
 /** Every path that the gateway serves. */
-export function routeTable({ mcp, sse, catalog, admission, a2a, others, wellKnown }: Endpoints): RouteTable {
+export function routeTable({ mcp, sse, catalog, admission, a2a, others, apiErrors, wellKnown }: Endpoints): RouteTable {
   const server = namedParameter({
     find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),
     targetOf: serverTarget,
-    missing: (path) => new ProtocolError('not_found', `Nothing is served at ${path}`),
+    missing: nothing,
     admission,
   });
   const agents = a2a === 'off' ? A2A_OFF : a2a;
@@ -103,7 +107,11 @@ export function routeTable({ mcp, sse, catalog, admission, a2a, others, wellKnow
       ...agents.routes,
     ],
     parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },
-    fallbacks: [...wellKnown.fallbacks, ...agents.fallbacks],
+    fallbacks: [
+      { below: '/api/v1', access: 'user', errors: apiErrors, missing: nothing },
+      ...wellKnown.fallbacks,
+      ...agents.fallbacks,
+    ],
     errors: MCP_ERRORS,
   });
 }

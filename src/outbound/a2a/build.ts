@@ -11,6 +11,7 @@ import type { Log } from '../../telemetry/log.js';
 import type { Egress } from '../egress.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
 import { shownUrl } from '../mcp/context.js';
+import type { SafeHttp } from '../safe-http.js';
 import { assumedCard } from './assumed-card.js';
 import { CardCache, type SignaturePolicy } from './card-cache.js';
 import { loginServerOf } from './card-login.js';
@@ -50,6 +51,8 @@ export interface AgentBuildOptions {
   /** The HTTP client for URLs of a card. It checks the addresses that it dials. */
   readonly guarded: HttpClient;
   readonly egress: Egress;
+  /** For an agent that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
+  readonly guard?: Pick<SafeHttp, 'egress' | 'proxy'>;
   /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
   readonly limits: { readonly event: number };
@@ -65,10 +68,11 @@ const WAITING_EVENTS = 2;
 const MOST_REFUSED = 20;
 
 export function buildAgent(name: string, settings: AgentSettings, around: AgentBuildOptions): Agent {
-  const { guarded, egress, limits, explains, log, credentials = CONFIGURED } = around;
+  const { guarded, egress, guard, limits, explains, log, credentials = CONFIGURED } = around;
   const http = new HttpClient({
     connectTimeout: settings.timeouts.connect,
-    proxy: proxyRule(settings.proxy),
+    proxy: guard && settings.proxy === undefined ? guard.proxy : proxyRule(settings.proxy),
+    egress: guard?.egress,
     tls: settings.tls,
   });
   const { url, version, binding, keys, signatures: policy } = settings;
@@ -132,7 +136,7 @@ export function buildAgent(name: string, settings: AgentSettings, around: AgentB
         version: candidate.version,
         tenant: candidate.tenant,
         http: candidate.trusted ? http : guarded,
-        egress: candidate.trusted ? undefined : egress,
+        egress: candidate.trusted ? guard?.egress : egress,
       }),
     close: () => http.close(),
   });

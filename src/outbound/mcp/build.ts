@@ -11,6 +11,7 @@ import type { Implementation } from '../../protocol/mcp/model.js';
 import { revisionSetting, type Verdict } from '../../protocol/mcp/server-version.js';
 import type { Log } from '../../telemetry/log.js';
 import { HttpClient, proxyRule, type TlsSettings } from '../http/index.js';
+import type { SafeHttp } from '../safe-http.js';
 import { shownUrl, type UpstreamContext } from './context.js';
 import { HttpLink } from './http-link.js';
 import { ServerTraffic } from './server-traffic.js';
@@ -46,6 +47,8 @@ export interface UpstreamBuildOptions {
   readonly verdicts: VerdictStore;
   /** Chooses the credential of each request. Without it, requests carry the configured headers. */
   readonly credentials?: Credentials;
+  /** For a server that a caller registered: the rules for each address that is dialled (S11), and the proxy. */
+  readonly guard?: Pick<SafeHttp, 'egress' | 'proxy'>;
   /** Whether callers may read details that are meant for operators. */
   readonly explains: boolean;
   /** The command with which an operator reads the output of a server's process, where there is one. */
@@ -63,6 +66,7 @@ const REPLY_FACTOR = 16;
 
 export function buildUpstream(name: string, settings: ServerSettings, around: UpstreamBuildOptions): Upstream {
   const { limits, log, clientInfo, verdicts, sessionIdle, explains, showsOutput, credentials = CONFIGURED } = around;
+  const { guard } = around;
   const target: CredentialTarget = {
     kind: 'server',
     name,
@@ -77,7 +81,8 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
     place: explains && settings.url !== undefined ? shownUrl(settings.url) : undefined,
     http: new HttpClient({
       connectTimeout: settings.timeouts.connect,
-      proxy: proxyRule(settings.proxy),
+      proxy: guard && settings.proxy === undefined ? guard.proxy : proxyRule(settings.proxy),
+      egress: guard?.egress,
       tls: settings.tls,
     }),
     credential: (caller) => credentials.for(caller, target),

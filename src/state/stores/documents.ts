@@ -103,6 +103,13 @@ export class Documents<T> implements Expiring {
     return this.#list('owner', owner, page);
   }
 
+  /** The documents of all principals, for operators. */
+  async listAll({ after = '', limit = 100 }: Page = {}): Promise<Document<T>[]> {
+    const sql = `SELECT ${COLUMNS} FROM ${this.#table} WHERE id > $1
+      AND (expires_at IS NULL OR expires_at > $2) ORDER BY id LIMIT $3`;
+    return (await this.db.q<DocumentRow>(sql, [after, wallMs(), limit])).map((row) => document<T>(row));
+  }
+
   async sweep(): Promise<number> {
     const sql = `DELETE FROM ${this.#table} WHERE id IN
       (SELECT id FROM ${this.#table} WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2) RETURNING id`;

@@ -4,7 +4,7 @@ import { wallMs } from '../clock.js';
 import type { Db, Row, Value } from '../db.js';
 import { type Envelope, isEnvelope, keyIdOf } from '../envelope.js';
 
-export interface Entry<T> {
+export interface RegistryRow<T> {
   kind: string;
   name: string;
   value: T;
@@ -56,7 +56,7 @@ export class Registry<T = unknown> {
     this.#log = options.log;
   }
 
-  async list(kind?: string): Promise<Entry<T>[]> {
+  async list(kind?: string): Promise<RegistryRow<T>[]> {
     const rows = await (kind === undefined
       ? this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry`)
       : this.#db.q<EntryRow>(`SELECT ${COLUMNS} FROM registry WHERE kind = $1`, [kind]));
@@ -64,7 +64,7 @@ export class Registry<T = unknown> {
     return rows.flatMap((row) => this.#readable(row)).sort((a, b) => (sortKey(a) < sortKey(b) ? -1 : 1));
   }
 
-  async get(kind: string, name: string): Promise<Entry<T> | undefined> {
+  async get(kind: string, name: string): Promise<RegistryRow<T> | undefined> {
     const sql = `SELECT ${COLUMNS} FROM registry WHERE kind = $1 AND name = $2`;
     const [row] = await this.#db.q<EntryRow>(sql, [kind, name]);
     return row && this.#entry(row);
@@ -161,7 +161,7 @@ export class Registry<T = unknown> {
   }
 
   /** One entry that cannot be decrypted must not keep the others from use. */
-  #readable(row: EntryRow): Entry<T>[] {
+  #readable(row: EntryRow): RegistryRow<T>[] {
     try {
       return [this.#entry(row)];
     } catch (error) {
@@ -171,7 +171,7 @@ export class Registry<T = unknown> {
     }
   }
 
-  #entry(row: EntryRow): Entry<T> {
+  #entry(row: EntryRow): RegistryRow<T> {
     const { kind, name, rev, updated_at: updatedAt } = row;
     const { text, stale } = this.#open(row);
     // The value can be read in any case, so a failed write only postpones the encryption.

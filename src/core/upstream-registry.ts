@@ -1,0 +1,70 @@
+/**
+ * The servers and agents behind the gateway as data, for every adapter that lists or changes them. The adapters
+ * translate their own wire formats; names, checks, secrets, versions, storage and audit are here once.
+ */
+import type { AuditActor } from './audit-trail.js';
+
+export type UpstreamKind = 'server' | 'agent';
+
+/** Settings in the form of the configuration file. */
+export type UpstreamSettings = Readonly<Record<string, unknown>>;
+
+/** One server or agent. It contains no secrets: each is masked. */
+export interface UpstreamEntry {
+  readonly kind: UpstreamKind;
+  readonly name: string;
+  /** Whether the settings come from the configuration file, or were registered while the gateway runs. */
+  readonly source: 'configuration' | 'registration';
+  /** Whether the registration replaces an entry of the configuration file, which `restore` brings back. */
+  readonly replacesConfigured: boolean;
+  readonly enabled: boolean;
+  /** The settings with secrets masked: as registered, or as they are in effect if the configuration file has them. */
+  readonly settings: UpstreamSettings;
+  /** Data that an adapter stores beside the settings, such as fields of another product. Not interpreted, never secret. */
+  readonly meta: UpstreamSettings;
+  /** Changes with every change of the entry; the same on all replicas. */
+  readonly version: string;
+  readonly createdAt?: number;
+  readonly createdBy?: string;
+  readonly updatedAt?: number;
+  readonly updatedBy?: string;
+  /** The registered settings are not valid any more, and the entry is not in use. */
+  readonly problem?: string;
+}
+
+/** The person or program that makes a change, and the version that it has seen. */
+export interface RegistryChange {
+  readonly by: AuditActor;
+  /** Change only these versions; undefined changes any version. */
+  readonly expected?: readonly string[] | undefined;
+}
+
+export interface NewSettings extends RegistryChange {
+  /** Settings in the form of the configuration file. A masked secret keeps its stored value. */
+  readonly settings: UpstreamSettings;
+  /** Undefined keeps the stored data. */
+  readonly meta?: UpstreamSettings | undefined;
+}
+
+/**
+ * A change is checked, then stored, then in effect on this replica when the promise resolves, and within a second on
+ * the others. Rejects with a `ProtocolError`: `invalid_settings` (its data lists every problem), `already_exists`,
+ * `not_found`, `precondition_failed`, `rate_limited` at the limit of registrations, `audit_unavailable`.
+ */
+export interface UpstreamRegistry {
+  /** All entries of a kind, sorted by name, including those that are switched off. */
+  list(kind: UpstreamKind): readonly UpstreamEntry[];
+  get(kind: UpstreamKind, name: string): UpstreamEntry | undefined;
+  /** Checks settings without storing them. Returns the normalized name. */
+  check(kind: UpstreamKind, name: string, settings: UpstreamSettings): string;
+  /** Adds an entry; `already_exists` if the name is in use. */
+  create(kind: UpstreamKind, name: string, given: NewSettings): Promise<UpstreamEntry>;
+  /** Replaces the settings of an entry; `not_found` if there is none. */
+  replace(kind: UpstreamKind, name: string, given: NewSettings): Promise<UpstreamEntry>;
+  /** Changes some settings (JSON Merge Patch, RFC 7396). */
+  patch(kind: UpstreamKind, name: string, given: NewSettings): Promise<UpstreamEntry>;
+  /** Removes an entry. An entry of the configuration file stays away until `restore`. Returns false if there is none. */
+  remove(kind: UpstreamKind, name: string, change: RegistryChange): Promise<boolean>;
+  /** Drops the registration of this name, so that the entry of the configuration file is in effect. */
+  restore(kind: UpstreamKind, name: string, change: RegistryChange): Promise<UpstreamEntry>;
+}

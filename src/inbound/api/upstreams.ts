@@ -1,0 +1,183 @@
+import type { Caller } from '../../core/caller.js';
+import { callerOf, isAdmin, type Principal } from '../../core/caller.js';
+import { forOperators, type UpstreamState } from '../../core/upstream-monitor.js';
+import type { UpstreamEntry, UpstreamKind, UpstreamRegistry } from '../../core/upstream-registry.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { type Answer, type ApiRequest, expectedOf, isWholeAdmin, type Operation, tagsOf } from './operation.js';
+import { listOf, PAGE_QUERY, paged, pageOf } from './paging.js';
+import { ref, SETTINGS } from './schemas.js';
+
+export interface UpstreamsOptions {
+  readonly registry: UpstreamRegistry;
+  /** The states of the servers and agents that a caller may know of. */
+  states(caller: Caller): Promise<readonly UpstreamState[]>;
+}
+
+const IF_MATCH = { 'If-Match': 'The ETag of the version to change, or `*` for any version.' } as const;
+
+/** Servers or agents: everybody reads what it may use, administrators read the settings and change them. */
+export function upstreamOperations(kind: UpstreamKind, { registry, states }: UpstreamsOptions): Operation[] {
+  const section = kind === 'server' ? 'servers' : 'agents';
+  const tag = kind === 'server' ? 'Servers' : 'Agents';
+  const schema = ref(kind === 'server' ? 'Server' : 'Agent');
+  const base = `/api/v1/${section}`;
+  const one = `${base}/{name}`;
+  const common = { tag, access: 'admin' } as const;
+  const missing = (name: string): ProtocolError =>
+    new ProtocolError('not_found', `There is no ${kind} ${JSON.stringify(name)}`);
+
+  const all = async (principal: Principal): Promise<object[]> => {
+    const seen = new Map(
+      (await states(callerOf(principal))).filter((state) => state.kind === kind).map((state) => [state.name, state]),
+    );
+    const full = isAdmin(principal);
+    if (!isWholeAdmin(principal))
+      return [...seen.values()].map((state) => shown(state, full ? registry.get(kind, state.name) : undefined));
+    return registry.list(kind).map((entry) => shown(seen.get(entry.name), entry));
+  };
+  const answer = async (entry: UpstreamEntry, { principal }: ApiRequest, more: Answer = {}): Promise<Answer> => {
+    const found = (await states(callerOf(principal))).find((state) => state.kind === kind && state.name === entry.name);
+    return { ...more, body: shown(found, entry), etag: entry.version };
+  };
+  const created = async (name: string, settings: Record<string, unknown>, request: ApiRequest): Promise<Answer> => {
+    const entry = await registry.create(kind, name, { by: request.by, settings });
+    return answer(entry, request, { status: 201, location: `${base}/${encodeURIComponent(entry.name)}` });
+  };
+
+  return [
+    {
+      ...common,
+      method: 'GET',
+      path: base,
+      access: 'user',
+      description: `The ${section} that the caller may see`,
+      query: PAGE_QUERY,
+      answer: { description: 'One page', schema: listOf(schema) },
+      run: async ({ principal, query }) => ({
+        body: paged((await all(principal)) as { name: string }[], pageOf(query), ({ name }) => name),
+      }),
+    },
+    {
+      ...common,
+      method: 'POST',
+      path: base,
+      description: `Registers ${kind === 'server' ? 'a server' : 'an agent'} on all replicas`,
+      body: {
+        type: 'object',
+        required: ['name', 'settings'],
+        additionalProperties: false,
+        properties: { name: { type: 'string', minLength: 1, maxLength: 100 }, settings: SETTINGS },
+      },
+      answer: { status: 201, description: 'Registered; Location and ETag name it', schema },
+      errors: [409],
+      run: (request) =>
+        created(request.body['name'] as string, request.body['settings'] as Record<string, unknown>, request),
+    },
+    {
+      ...common,
+      method: 'GET',
+      path: one,
+      access: 'user',
+      description: `One of the ${section} that the caller may see`,
+      answer: { description: `The ${kind}, with its ETag for administrators`, schema },
+      errors: [404],
+      run: async ({ principal, params }) => {
+        const name = params['name']!.toLowerCase();
+        const found = (await all(principal)).find((each) => (each as { name: string }).name === name);
+        if (!found) throw missing(name);
+        const { version } = found as { version?: string };
+        return { body: found, ...(version !== undefined && { etag: version }) };
+      },
+    },
+    {
+      ...common,
+      method: 'PUT',
+      path: one,
+      description: `Replaces the settings of ${kind === 'server' ? 'a server' : 'an agent'}, or registers it`,
+      headers: { ...IF_MATCH, 'If-None-Match': '`*` registers a new name only.' },
+      body: SETTINGS,
+      answer: { description: 'Replaced, or registered (201)', schema },
+      errors: [409, 412, 428],
+      run: async (request) => {
+        const { params, body, by, header } = request;
+        const name = params['name']!;
+        const fresh = tagsOf(header('if-none-match')) === '*';
+        if (header('if-match') === undefined && (fresh || !registry.get(kind, name))) {
+          if (fresh && registry.get(kind, name))
+            throw new ProtocolError('precondition_failed', `There is a ${kind} ${JSON.stringify(name)} already`);
+          return created(name, body, request);
+        }
+        return answer(
+          await registry.replace(kind, name, { by, settings: body, expected: expectedOf(header) }),
+          request,
+        );
+      },
+    },
+    {
+      ...common,
+      method: 'PATCH',
+      path: one,
+      description: `Changes some settings of ${kind === 'server' ? 'a server' : 'an agent'} (RFC 7396)`,
+      headers: IF_MATCH,
+      body: SETTINGS,
+      answer: { description: 'Changed', schema },
+      errors: [404, 412, 428],
+      run: async (request) => {
+        const { params, body, by, header } = request;
+        const given = { by, settings: body, expected: expectedOf(header) };
+        return answer(await registry.patch(kind, params['name']!, given), request);
+      },
+    },
+    {
+      ...common,
+      method: 'DELETE',
+      path: one,
+      description: `Removes ${kind === 'server' ? 'a server' : 'an agent'} on all replicas`,
+      headers: IF_MATCH,
+      answer: { status: 204, description: 'Removed' },
+      errors: [404, 412, 428],
+      run: async ({ params, by, header }) => {
+        const name = params['name']!;
+        if (!registry.get(kind, name)) throw missing(name);
+        if (!(await registry.remove(kind, name, { by, expected: expectedOf(header) }))) throw missing(name);
+        return {};
+      },
+    },
+    {
+      ...common,
+      method: 'POST',
+      path: `${one}/check`,
+      description: 'Checks settings without storing them',
+      body: SETTINGS,
+      answer: {
+        description: 'The settings are valid',
+        schema: { type: 'object', required: ['name'], properties: { name: { type: 'string' } } },
+      },
+      run: ({ params, body }) => ({ body: { name: registry.check(kind, params['name']!, body) } }),
+    },
+    {
+      ...common,
+      method: 'POST',
+      path: `${one}/restore`,
+      description: 'Drops the registration, so that the entry of the configuration file is in effect',
+      answer: { description: 'The entry of the configuration file', schema },
+      errors: [404],
+      run: async (request) =>
+        answer(await registry.restore(kind, request.params['name']!, { by: request.by }), request),
+    },
+  ];
+}
+
+/** Callers read state and problem; administrators also the settings and the cause of a failure. */
+function shown(state: UpstreamState | undefined, entry: UpstreamEntry | undefined): { readonly name: string } {
+  const seen = state && entry ? forOperators(state) : state;
+  const problem = entry?.problem ?? seen?.problem;
+  const { kind: _, meta: __, name = seen?.name ?? '', problem: ___, ...rest } = entry ?? ({} as Partial<UpstreamEntry>);
+  return {
+    name,
+    status: seen?.state ?? (entry?.enabled === false ? 'off' : 'starting'),
+    ...(seen?.count !== undefined && { count: seen.count }),
+    ...(problem !== undefined && { problem }),
+    ...rest,
+  } as { readonly name: string };
+}
