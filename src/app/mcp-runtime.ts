@@ -12,7 +12,7 @@ import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
 import { Parking } from '../core/era-bridge/parking.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
-import type { Gateway } from '../core/gateway.js';
+import type { ServerGateway } from '../core/gateway.js';
 import { Pinning } from '../core/pinning/pinning.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
@@ -102,7 +102,7 @@ export class McpRuntime {
   /** The interceptors of both protocols. */
   readonly pipeline: Pipeline;
   /** The entry point for every inbound adapter. */
-  readonly gateway: Gateway;
+  readonly gateway: ServerGateway;
 
   constructor(private readonly options: McpRuntimeOptions) {
     const { config, state, replica, seal, authenticator, log, reporting } = options;

@@ -25,6 +25,7 @@ import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
 import { INFO, VERSION } from './product-info.js';
+import { restRoutes } from './rest-endpoints.js';
 import type { RunningGateway } from './running.js';
 import { Runtime } from './runtime.js';
 
@@ -89,6 +90,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       ...new ServerLogs(catalog, reaches).routes(MCP_ERRORS),
       ...authentication.loginRoutes(MCP_ERRORS),
       ...connectEndpointOf(runtime).routes(MCP_ERRORS),
+      ...restRoutes(runtime),
     ],
     wellKnown: { routes: oauth.routes(MCP_ERRORS), fallbacks: oauth.fallbacks(MCP_ERRORS) },
   });
