@@ -57,5 +57,10 @@ export const privateHeaders = ({ req, headers }: RequestContext): readonly strin
 ];
 
 export function send(context: RequestContext, body: unknown, status = 200): void {
-  sendJson(context.res, status, privateHeaders(context), [Buffer.from(JSON.stringify(body))]);
+  sendBytes(context, [Buffer.from(JSON.stringify(body))], status);
+}
+
+/** Sends a body that is JSON text already. */
+export function sendBytes(context: RequestContext, body: readonly Buffer[], status = 200): void {
+  sendJson(context.res, status, privateHeaders(context), body);
 }

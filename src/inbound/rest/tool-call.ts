@@ -6,9 +6,8 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import type { Implementation } from '../../protocol/mcp/model.js';
 import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
 import { encodeResult } from '../../protocol/mcp/translate/result.js';
-import { sendJson } from '../http/reply.js';
 import type { RequestContext } from '../http/route.js';
-import { privateHeaders, restCall, restCaller } from './exchange.js';
+import { restCall, restCaller, sendBytes } from './exchange.js';
 
 export interface ToolCall {
   readonly server: string;
@@ -63,7 +62,7 @@ export function failureOf(error: ProtocolError | UpstreamRpcError): ProtocolErro
 
 /**
  * Sends a tool's result: its own members, and those that clients of RouteIQ read (`status`, `tool_name`, `server_id`,
- * `result`), without those of the newest revision. The bytes of the result are not parsed.
+ * `result`). The bytes of the result are not parsed.
  */
 export function sendToolResult(
   context: RequestContext,
@@ -78,6 +77,9 @@ export function sendToolResult(
     result: result.raw('structuredContent') ?? result.raw('content') ?? 'null',
     ...(!result.has('isError') && { isError: 'false' }),
   });
-  const pieces = encodeResult('tools/call', answer, NEWEST_LEGACY, info);
-  sendJson(context.res, 200, privateHeaders(context), gathered(pieces));
+  sendBytes(context, plainResult(answer, info));
 }
+
+/** A result in the form that clients of REST routes know, without the members of the newest revision. */
+export const plainResult = (result: RawObject, info: Implementation): Buffer[] =>
+  gathered(encodeResult('tools/call', result, NEWEST_LEGACY, info));
