@@ -2,6 +2,7 @@ import type { Route } from '../inbound/http/route.js';
 import { LiteLlmAgents } from '../inbound/rest/litellm-agents.js';
 import { LiteLlmServers } from '../inbound/rest/litellm-servers.js';
 import { McpRest } from '../inbound/rest/mcp-rest.js';
+import { RawProxy } from '../inbound/rest/raw-proxy.js';
 import { RouteIqServers } from '../inbound/rest/routeiq.js';
 import { ServerFactsReader } from '../inbound/rest/server-facts.js';
 import { ServerLookup } from '../inbound/rest/server-lookup.js';
@@ -27,10 +28,13 @@ function serverRoutes({ config, info, mcp }: Runtime): Route[] {
     entries: () => Object.entries(mcp.servers.all).map(([name, settings]) => ({ name, settings, meta: {} })),
   });
   const shared = { gateway, facts, info, publicUrl, limits };
+  const servers = new ServerLookup(catalog, admission);
+  const isCallable = (name: string): boolean => mcp.servers.get(name)?.invocation !== false;
   return [
-    ...new McpRest({ ...shared, servers: new ServerLookup(catalog, admission) }).routes(),
+    ...new McpRest({ ...shared, servers }).routes(),
     ...new LiteLlmServers(shared).routes(),
     ...new RouteIqServers(shared).routes(),
+    ...(config.mcp.rawProxy ? new RawProxy({ gateway, servers, catalog, isCallable, limits }).routes() : []),
   ];
 }
 

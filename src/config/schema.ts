@@ -418,6 +418,12 @@ export const SCHEMA = group('', {
       description: 'Whether the gateway serves HTTP+SSE.',
       oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
     }),
+    rawProxy: flag({
+      default: false,
+      description:
+        'Whether administrators reach servers below `/mcp-proxy/<server>/`, past the rules about tools and their calls.',
+      oldNames: ['MCP_PROTOCOL_PROXY_ENABLED'],
+    }),
     legacyMode: flag({
       default: false,
       description: 'Answer 404 at the HTTP+SSE endpoints, so that clients fall back to Streamable HTTP.',
