@@ -1,9 +1,12 @@
+import { restErrors } from '../inbound/a2a/error-response.js';
 import type { Route } from '../inbound/http/route.js';
+import { AgentChanges } from '../inbound/rest/agent-changes.js';
 import { LiteLlmAgents } from '../inbound/rest/litellm-agents.js';
 import { LiteLlmServers } from '../inbound/rest/litellm-servers.js';
 import { McpRest } from '../inbound/rest/mcp-rest.js';
 import { RawProxy } from '../inbound/rest/raw-proxy.js';
 import { RouteIqServers } from '../inbound/rest/routeiq.js';
+import { ServerChanges } from '../inbound/rest/server-changes.js';
 import { ServerFactsReader } from '../inbound/rest/server-facts.js';
 import { ServerLookup } from '../inbound/rest/server-lookup.js';
 import { ProtocolError, type Reason } from '../protocol/errors.js';
@@ -18,14 +21,14 @@ export function restRoutes(runtime: Runtime): Route[] {
   ];
 }
 
-function serverRoutes({ config, info, mcp }: Runtime): Route[] {
+function serverRoutes({ config, info, mcp, registry }: Runtime): Route[] {
   const { limits, publicUrl } = config;
   const { gateway, catalog, admission } = mcp;
   const facts = new ServerFactsReader({
     gateway,
     catalog,
     admission,
-    entries: () => Object.entries(mcp.servers.all).map(([name, settings]) => ({ name, settings, meta: {} })),
+    entries: () => registry.list('server'),
   });
   const shared = { gateway, facts, info, publicUrl, limits };
   const servers = new ServerLookup(catalog, admission);
@@ -34,13 +37,22 @@ function serverRoutes({ config, info, mcp }: Runtime): Route[] {
     ...new McpRest({ ...shared, servers }).routes(),
     ...new LiteLlmServers(shared).routes(),
     ...new RouteIqServers(shared).routes(),
+    ...new ServerChanges({ registry, facts, admission, limits }).routes(),
     ...(config.mcp.rawProxy ? new RawProxy({ gateway, servers, catalog, isCallable, limits }).routes() : []),
   ];
 }
 
-function agentRoutes({ a2a }: Runtime): Route[] {
+function agentRoutes({ config, mcp, a2a, registry }: Runtime): Route[] {
   const { dispatcher, cards } = a2a;
-  return new LiteLlmAgents({ gateway: dispatcher, cards, entry: (name) => ({ name }) }).routes();
+  const agents = new LiteLlmAgents({ gateway: dispatcher, cards, entry: (name) => registry.get('agent', name) });
+  const changes = new AgentChanges({
+    registry,
+    admission: mcp.admission,
+    limits: config.limits,
+    a2aErrors: restErrors(config.a2a.errorProfile),
+    row: (context, name) => agents.row(context, name),
+  });
+  return [...agents.routes(), ...(config.a2a.enabled ? changes.routes() : [])];
 }
 
 /** S1-58: a disabled protocol reports so. */

@@ -111,7 +111,7 @@ export function rowOf(facts: ServerFacts): object {
   const { name, meta } = facts;
   return {
     server_id: name,
-    server_name: name,
+    server_name: textOf(meta['server_name']) ?? name,
     alias: name,
     description: textOf(meta['description']) ?? null,
     url: facts.url,

@@ -9,12 +9,16 @@ const NAMES: Partial<Record<Reason, string>> = {
   forbidden: 'access_denied',
   policy_denied: 'access_denied',
   internal: 'internal_error',
+  invalid_settings: 'invalid_request',
+  audit_unavailable: 'audit_log_unavailable',
 };
 
 /** Statuses that clients of these routes know, where they differ from those of other REST bindings. */
 const STATUSES: Partial<Record<Reason, number>> = {
   tool_invocation_disabled: 501,
   unsupported_operation: 501,
+  already_exists: 400,
+  invalid_settings: 400,
 };
 
 /** The errors of the REST routes: `{"detail": {"error", "message", "request_id"}}`. */
@@ -35,10 +39,21 @@ export const REST_ERRORS: ErrorFormat = {
   },
 };
 
-const nameOf = ({ reason }: ProtocolError): string => NAMES[reason] ?? reason;
+function nameOf(error: ProtocolError): string {
+  const blocked = problemsIn(error)?.some(({ code }) => code === 'egress');
+  return blocked ? 'ssrf_blocked' : (NAMES[error.reason] ?? error.reason);
+}
 
-/** Whether a failed call may have run: the client decides whether to repeat it. */
-const aboutCall = ({ detail: { outcome } }: ProtocolError): object => (outcome ? { outcome } : {});
+/** The problems of refused settings. */
+const problemsIn = ({ detail }: ProtocolError): readonly { readonly code: string }[] | undefined =>
+  detail.data?.['problems'] as { code: string }[] | undefined;
+
+/** Whether a failed call may have run, so that the client decides whether to repeat it; the problems of refused settings. */
+function aboutCall(error: ProtocolError): object {
+  const { outcome } = error.detail;
+  const problems = problemsIn(error);
+  return { ...(outcome && { outcome }), ...(problems && { problems }) };
+}
 
 const withoutId = ({ detail }: ProtocolError): Record<string, string> => {
   const { 'X-Request-Id': _, ...rest } = detail.headers ?? {};

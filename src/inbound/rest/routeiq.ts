@@ -186,7 +186,8 @@ export class RouteIqServers {
 
 const TRANSPORTS: Readonly<Record<Transport, string>> = { http: 'streamable_http', sse: 'sse', stdio: 'stdio' };
 
-const serverOf = ({ name, url, transport, tools, resources }: ServerFacts) => ({
+/** A server in RouteIQ's form. */
+export const serverOf = ({ name, url, transport, tools, resources }: ServerFacts) => ({
   server_id: name,
   name,
   url,

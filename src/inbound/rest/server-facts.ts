@@ -88,6 +88,11 @@ export class ServerFactsReader {
     return entries.map((entry) => this.describe(context, entry, tools, resources));
   }
 
+  /** A server without its tools and resources, which may not be known yet. */
+  describeAlone(context: RequestContext, entry: ServerEntry): ServerFacts {
+    return this.describe(context, entry, new Map(), new Map());
+  }
+
   /** The names of the groups of these servers. */
   groups(entries: readonly ServerEntry[]): string[] {
     return [...new Set(entries.flatMap(({ name }) => this.options.catalog.groupsOf(name)))].sort();
