@@ -1,5 +1,6 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
+import { readRegistration } from '../config/entry.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
 import { Aggregate } from '../core/aggregate.js';
@@ -183,6 +184,12 @@ export class McpRuntime {
   loginChanged(upstream: string, owner: string): void {
     const [kind, name] = split(upstream);
     if (kind === 'server') this.catalog.resetPersonal(name, owner);
+  }
+
+  /** A server outside of the catalog, to try settings before they are registered. The caller closes it. */
+  trial(name: string, written: object): Upstream {
+    const { settings } = readRegistration('servers', name, written, { config: this.options.live() });
+    return this.upstream(name, settings, true);
   }
 
   private upstream(name: string, settings: ServerConfig, guarded: boolean): Upstream {

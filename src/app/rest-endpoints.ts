@@ -2,6 +2,7 @@ import { restErrors } from '../inbound/a2a/error-response.js';
 import type { Route } from '../inbound/http/route.js';
 import { AgentChanges } from '../inbound/rest/agent-changes.js';
 import { LiteLlmAgents } from '../inbound/rest/litellm-agents.js';
+import { LiteLlmOAuth } from '../inbound/rest/litellm-oauth.js';
 import { LiteLlmServers } from '../inbound/rest/litellm-servers.js';
 import { McpRest } from '../inbound/rest/mcp-rest.js';
 import { RawProxy } from '../inbound/rest/raw-proxy.js';
@@ -9,8 +10,10 @@ import { RouteIqServers } from '../inbound/rest/routeiq.js';
 import { ServerChanges } from '../inbound/rest/server-changes.js';
 import { ServerFactsReader } from '../inbound/rest/server-facts.js';
 import { ServerLookup } from '../inbound/rest/server-lookup.js';
+import { ServerTrial } from '../inbound/rest/server-trial.js';
 import { ProtocolError, type Reason } from '../protocol/errors.js';
 import type { Runtime } from './runtime.js';
+import { toolsOfTrial } from './server-trial.js';
 
 /** The REST routes over the call pipeline: the surfaces that clients of other gateways expect. */
 export function restRoutes(runtime: Runtime): Route[] {
@@ -21,7 +24,7 @@ export function restRoutes(runtime: Runtime): Route[] {
   ];
 }
 
-function serverRoutes({ config, info, mcp, registry }: Runtime): Route[] {
+function serverRoutes({ config, info, mcp, registry, upstreamLogins }: Runtime): Route[] {
   const { limits, publicUrl } = config;
   const { gateway, catalog, admission } = mcp;
   const facts = new ServerFactsReader({
@@ -38,6 +41,18 @@ function serverRoutes({ config, info, mcp, registry }: Runtime): Route[] {
     ...new LiteLlmServers(shared).routes(),
     ...new RouteIqServers(shared).routes(),
     ...new ServerChanges({ registry, facts, admission, limits }).routes(),
+    ...new ServerTrial({
+      gateway,
+      registry,
+      limits,
+      toolsOf: async (caller, name, settings) => toolsOfTrial(mcp.trial(name, settings), caller),
+    }).routes(),
+    ...new LiteLlmOAuth({
+      servers,
+      logins: upstreamLogins.logins,
+      links: upstreamLogins.links,
+      base: () => upstreamLogins.base,
+    }).routes(),
     ...(config.mcp.rawProxy ? new RawProxy({ gateway, servers, catalog, isCallable, limits }).routes() : []),
   ];
 }

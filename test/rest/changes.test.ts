@@ -117,7 +117,7 @@ describe('S0-01, S0-07: POST, PUT and DELETE /v1/mcp/server', () => {
     const reply = await admin('/v1/mcp/server', 'POST', body);
     expect([reply.status, reply.body.detail.error]).toEqual([400, error]);
     expect(reply.body.detail.message).toMatch(message);
-    expect((await admin('/v1/mcp/server', 'GET')).body).toHaveLength(5);
+    expect((await admin('/v1/mcp/server', 'GET')).body).toHaveLength(6);
   });
 
   test('S0-16: an address that egress forbids is refused', async () => {
@@ -208,5 +208,52 @@ describe('S1-37: POST, PUT, PATCH and DELETE of agents', () => {
     for (const path of ['/v1/agents', '/a2a/agents'])
       expect((await rest(world, path, { token: BOB, body: { agent_name: 'x', url: url() } })).status).toBe(403);
     expect((await admin('/v1/agents/openagent/make_public', 'POST', {})).status).toBe(501);
+  });
+});
+
+describe('S0-06: POST /mcp-rest/test', () => {
+  const trial = (path: string, body: object, token = ADA) =>
+    rest(world, `/mcp-rest/test/${path}`, { token, method: 'POST', body });
+
+  test('tries a server without adding it', async () => {
+    const connected = await trial('connection', { url: extra.url, server_name: 'tried' });
+    expect([connected.status, connected.body]).toEqual([200, { status: 'ok' }]);
+    const { body } = await trial('tools/list', { server_id: 'open', url: extra.url });
+    expect(body).toMatchObject({ error: null, message: 'Successfully retrieved tools' });
+    expect(body.tools.map(({ name }: { name: string }) => name)).toEqual(['add', 'cloaked']);
+    expect((await admin('/v1/mcp/server', 'GET')).body).toHaveLength(6);
+    expect((await admin('/v1/mcp/server/open', 'GET')).body.url).not.toBe(extra.url);
+  });
+
+  test('reports the failure of the server, and refuses what a registration may not contain', async () => {
+    const { status, body } = await trial('connection', { url: 'http://127.0.0.1:9/mcp' });
+    expect([status, body.status, body.error]).toEqual([200, 'error', true]);
+    expect(body.message).toContain('cannot be reached');
+    const blocked = await trial('connection', { url: 'http://169.254.169.254/' });
+    expect([blocked.status, blocked.body.detail.error]).toEqual([400, 'ssrf_blocked']);
+    expect((await trial('connection', { transport: 'stdio', command: 'sh' })).status).toBe(400);
+    expect((await trial('connection', { url: extra.url }, BOB)).status).toBe(403);
+  });
+});
+
+describe('S0-45: the OAuth routes of /v1/mcp', () => {
+  const authorize = (query = '', id = 'login', token = ADA): Promise<Response> =>
+    fetch(`${world.url}/v1/mcp/server/oauth/${id}/authorize${query}`, {
+      redirect: 'manual',
+      headers: { authorization: `Bearer ${token}` },
+    });
+
+  test('authorize leads to the page of the gateway, with a link for this caller', async () => {
+    const reply = await authorize();
+    expect(reply.status).toBe(307);
+    expect(reply.headers.get('location')).toMatch(/\/connect\/login\?link=/);
+    expect(await reply.json()).toEqual({ url: reply.headers.get('location'), code: expect.any(String) });
+    expect([(await authorize('', 'open')).status, (await authorize('', 'login', BOB)).status]).toEqual([400, 404]);
+  });
+
+  test('no route hands out codes or tokens of servers', async () => {
+    expect((await authorize('?redirect_uri=https://client.example/callback')).status).toBe(501);
+    for (const path of ['login/token', 'login/register', 'session'])
+      expect((await admin(`/v1/mcp/server/oauth/${path}`, 'POST', {})).status).toBe(501);
   });
 });

@@ -32,7 +32,7 @@ describe('S0-06: GET /mcp-rest/tools/list', () => {
 
   test('lists the tools of all servers, and names the servers without an answer', async () => {
     const { body } = await rest(world, '/mcp-rest/tools/list', { token: ADA });
-    expect(servers(body.tools).sort()).toEqual(['echo', 'open', 'quiet', 'secret']);
+    expect(servers(body.tools).sort()).toEqual(['echo', 'login', 'open', 'quiet', 'secret']);
     expect(body.error).toBe('partial_failure');
     expect(body.message).toContain('broken');
   });

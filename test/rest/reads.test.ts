@@ -33,7 +33,7 @@ describe('S0-07: /v1/mcp for callers', () => {
 
   test('shows administrators all servers with their URLs', async () => {
     const { body } = await rest(world, '/v1/mcp/server', { token: ADA });
-    expect(ids(body)).toEqual(['broken', 'echo', 'open', 'quiet', 'secret']);
+    expect(ids(body)).toEqual(['broken', 'echo', 'login', 'open', 'quiet', 'secret']);
     expect(body.find(({ server_id: id }: { server_id: string }) => id === 'echo').url).toBe(world.echo.url);
     expect(JSON.stringify(body)).not.toContain('operator-key-5521');
   });
@@ -152,7 +152,7 @@ describe('S1-32, S1-33: /llmrouter/mcp', () => {
       resource: 'open://one',
     });
     const health = await rest(world, '/v1/llmrouter/mcp/server/health', { token: ADA });
-    expect(health.body.summary).toEqual({ total: 5, healthy: 4, unhealthy: 1 });
+    expect(health.body.summary).toEqual({ total: 6, healthy: 4, unhealthy: 1 });
     const one = await rest(world, '/v1/llmrouter/mcp/server/open/health');
     expect(one.body).toMatchObject({
       server_id: 'open',

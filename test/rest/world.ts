@@ -46,6 +46,7 @@ export async function startRestWorld(more: object = {}): Promise<RestWorld> {
       echo: { url: echo.url },
       broken: { url: 'http://127.0.0.1:9/mcp' },
       quiet: { url: open.url, invocation: false },
+      login: { url: 'http://127.0.0.1:9/mcp', auth: { oauth: { registration: 'auto' } } },
     },
     agents: { openagent: { url: agent.url, mcp: false } },
     policy: { rules: [...RULES, { name: 'quiet', when: 'server == "quiet"', effect: 'allow' }] },

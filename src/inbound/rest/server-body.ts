@@ -196,3 +196,14 @@ function metadataOf({ auth_token, api_key, description, ...others }: JsonObject)
   if (unknown !== undefined) throw refused(`"metadata.${unknown}" is not supported by this gateway; leave it out`);
   return { meta: { ...(!isUnset(description) && { description }) } };
 }
+
+/** A new server has nothing to remove. */
+export function withoutRemovals(settings: object): Record<string, unknown> {
+  const kept: [string, unknown][] = [];
+  for (const [name, value] of Object.entries(settings)) {
+    if (value === null || value === undefined) continue;
+    if (name === 'auth') kept.push([name, withoutRemovals(value as object)]);
+    else kept.push([name, value]);
+  }
+  return Object.fromEntries(kept);
+}

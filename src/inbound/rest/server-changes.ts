@@ -7,7 +7,7 @@ import { type BodyLimits, readBody, requiredText, restCaller, send } from './exc
 import { rowOf } from './litellm-servers.js';
 import { REST_ERRORS } from './rest-errors.js';
 import { serverOf } from './routeiq.js';
-import { newServerId, readServerBody, type ServerBody } from './server-body.js';
+import { newServerId, readServerBody, type ServerBody, withoutRemovals } from './server-body.js';
 import type { ServerFacts, ServerFactsReader } from './server-facts.js';
 
 export interface ServerChangesOptions {
@@ -108,14 +108,3 @@ export class ServerChanges {
 }
 
 const byOf = ({ principal, req }: RequestContext) => actorOf(principal, req.clientAddress);
-
-/** A new server has nothing to remove. */
-function withoutRemovals(settings: object): Record<string, unknown> {
-  const kept: [string, unknown][] = [];
-  for (const [name, value] of Object.entries(settings)) {
-    if (value === null || value === undefined) continue;
-    if (name === 'auth') kept.push([name, withoutRemovals(value as object)]);
-    else kept.push([name, value]);
-  }
-  return Object.fromEntries(kept);
-}
