@@ -1,5 +1,6 @@
 /** The raw proxy: requests of administrators to servers, with the credential of the gateway. */
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -134,4 +135,15 @@ describe('S0-08: /mcp-proxy', () => {
   test('a reply that breaks off is not passed on as complete', async () => {
     await expect((async () => (await ask('raw/broken')).text())()).rejects.toThrow();
   });
+});
+
+test('docs/rest.md has the table of the routes', () => {
+  const text = readFileSync(new URL('../../docs/rest.md', import.meta.url), 'utf8');
+  const written = [...text.matchAll(/^\| (GET|POST|PUT|PATCH|DELETE) \| `(\S+)` \| (\w+) \| (.+) \|$/gm)];
+  const isRest = ({ errors, path, access }: RestWorld['gateway']['routes'][number]): boolean =>
+    errors.name === 'rest' || (path.startsWith('/a2a/agents') && access === 'admin');
+  const served = world.gateway.routes.filter(isRest);
+  expect(written.map(([, method, path, access, effect]) => [method, path, access, effect])).toEqual(
+    served.map(({ method, path, access, description }) => [method, path, access, description]),
+  );
 });
