@@ -178,6 +178,24 @@ describe('S0-09, S3-19: selection by headers', () => {
   });
 });
 
+test('S0-09: x-mcp-<server>-<header> sets a header for one server, if the operator allows it', async () => {
+  const headers = {
+    'x-mcp-echo-authorization': 'Bearer callers-own-3311',
+    'x-mcp-echo-x-own': 'callers-value-88',
+    'x-mcp-echo-cookie': 'callers-cookie-55',
+    'x-mcp-open-x-api-key': 'callers-key-99',
+  };
+  const before = world.echo.seenHeaders.length;
+  const body = { server_id: 'echo', name: 'echo', arguments: { text: 'hi' } };
+  const reply = await rest(world, '/mcp-rest/tools/call', { token: ADA, body, headers });
+  expect(reply.status).toBe(200);
+  const seen = world.echo.seenHeaders.slice(before);
+  expect(seen).toEqual(expect.arrayContaining(['Bearer callers-own-3311', 'callers-value-88']));
+  expect(seen.join()).not.toMatch(/own-value-77|callers-cookie-55|callers-key-99|x-mcp-/);
+  await rest(world, '/mcp-rest/tools/call', { token: ADA, body });
+  expect(world.echo.seenHeaders.slice(before + seen.length)).toContain('own-value-77');
+});
+
 test('S3-04, S3-05: /sse?view=catalog streams the catalog of the caller as events', async () => {
   const abort = new AbortController();
   const reply = await fetch(`${world.url}/sse?view=catalog`, {

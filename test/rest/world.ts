@@ -43,7 +43,7 @@ export async function startRestWorld(more: object = {}): Promise<RestWorld> {
     servers: {
       open: { url: open.url, headers: { 'X-Api-Key': 'operator-key-5521' } },
       secret: { url: secret.url },
-      echo: { url: echo.url },
+      echo: { url: echo.url, headers: { 'X-Own': 'own-value-77' }, callerHeaders: ['Authorization', 'X-Own'] },
       broken: { url: 'http://127.0.0.1:9/mcp' },
       quiet: { url: open.url, invocation: false },
       login: { url: 'http://127.0.0.1:9/mcp', auth: { oauth: { registration: 'auto' } } },
