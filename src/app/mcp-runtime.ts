@@ -1,5 +1,6 @@
 /** The MCP side of the running gateway: composes servers, their catalog, tasks and parked calls. */
 import { OwnedUpstream } from '../cluster/owned-upstream.js';
+import { readRegistration } from '../config/entry.js';
 import type { Config, ServerConfig } from '../config/schema.js';
 import { type Admission, allAdmissions, OpenAdmission } from '../core/admission.js';
 import { Aggregate } from '../core/aggregate.js';
@@ -12,7 +13,7 @@ import { HostedTasks } from '../core/era-bridge/hosted-tasks.js';
 import { Parking } from '../core/era-bridge/parking.js';
 import { RequestStates } from '../core/era-bridge/request-states.js';
 import { Forwarder } from '../core/forward.js';
-import type { Gateway } from '../core/gateway.js';
+import type { ServerGateway } from '../core/gateway.js';
 import { Pinning } from '../core/pinning/pinning.js';
 import type { Interceptor, Pipeline } from '../core/pipeline.js';
 import type { Seal } from '../core/seal.js';
@@ -102,7 +103,7 @@ export class McpRuntime {
   /** The interceptors of both protocols. */
   readonly pipeline: Pipeline;
   /** The entry point for every inbound adapter. */
-  readonly gateway: Gateway;
+  readonly gateway: ServerGateway;
 
   constructor(private readonly options: McpRuntimeOptions) {
     const { config, state, replica, seal, authenticator, log, reporting } = options;
@@ -183,6 +184,12 @@ export class McpRuntime {
   loginChanged(upstream: string, owner: string): void {
     const [kind, name] = split(upstream);
     if (kind === 'server') this.catalog.resetPersonal(name, owner);
+  }
+
+  /** A server outside of the catalog, to try settings before they are registered. The caller closes it. */
+  trial(name: string, written: object): Upstream {
+    const { settings } = readRegistration('servers', name, written, { config: this.options.live() });
+    return this.upstream(name, settings, true);
   }
 
   private upstream(name: string, settings: ServerConfig, guarded: boolean): Upstream {

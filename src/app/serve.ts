@@ -28,6 +28,7 @@ import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
 import { INFO, VERSION } from './product-info.js';
+import { restRoutes } from './rest-endpoints.js';
 import type { RunningGateway } from './running.js';
 import { Runtime } from './runtime.js';
 
@@ -99,6 +100,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
       ...authentication.loginRoutes(MCP_ERRORS),
       ...connectEndpointOf(runtime).routes(MCP_ERRORS),
       ...management,
+      ...restRoutes(runtime),
     ],
     apiErrors: PROBLEM_ERRORS,
     wellKnown: { routes: oauth.routes(MCP_ERRORS), fallbacks: oauth.fallbacks(MCP_ERRORS) },

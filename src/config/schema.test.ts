@@ -100,6 +100,7 @@ test('the defaults', () => {
       versionNegotiation: 'lenient',
       invocation: true,
       sse: true,
+      rawProxy: false,
       legacyMode: false,
     },
     bridge: {
@@ -129,6 +130,7 @@ test('the defaults of a server', () => {
     headers: {},
     auth: { oauth: { scopes: [], quirks: [] }, clientCredentials: {}, tokenExchange: {} },
     forwardHeaders: {},
+    callerHeaders: [],
     transport: 'auto',
     revision: 'auto',
     invocation: true,

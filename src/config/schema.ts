@@ -19,7 +19,7 @@ import { ownPin, pin } from './pin-schema.js';
 import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
 import { ROUTING } from './routing-schema.js';
-import { agentAuth, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
+import { agentAuth, callerHeaders, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
 
 /** Defaults for reaching a server: a command may have to be downloaded before it starts. */
 export const CONNECT = { url: 5_000, command: 60_000 } as const;
@@ -98,6 +98,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   headers,
   auth: serverAuth,
   forwardHeaders,
+  callerHeaders,
   transport: oneOf(['auto', 'http', 'sse'], {
     default: 'auto',
     description: 'The transport of `url`: detected, Streamable HTTP only, or the older HTTP+SSE only.',
@@ -417,6 +418,12 @@ export const SCHEMA = group('', {
       default: true,
       description: 'Whether the gateway serves HTTP+SSE.',
       oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
+    }),
+    rawProxy: flag({
+      default: false,
+      description:
+        'Whether administrators reach servers below `/mcp-proxy/<server>/`, past the rules about tools and their calls.',
+      oldNames: ['MCP_PROTOCOL_PROXY_ENABLED'],
     }),
     legacyMode: flag({
       default: false,

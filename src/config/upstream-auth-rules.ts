@@ -16,6 +16,7 @@ interface OAuthClient {
 interface Upstream {
   readonly headers: Readonly<Record<string, string>>;
   readonly forwardHeaders: Readonly<Record<string, string>>;
+  readonly callerHeaders?: readonly string[];
   readonly auth: {
     readonly apiKey?: string;
     readonly header?: string;
@@ -75,6 +76,11 @@ export function checkUpstreamAuth(upstream: Upstream, key: string, reading: Upst
   if (fixed !== undefined)
     error(join(join(key, 'headers'), fixed), 'is also the header of the credential of auth', 'remove one of them');
   checkForwarded(upstream, key, used, reading);
+  for (const [index, name] of (upstream.callerHeaders ?? []).entries()) {
+    if (isForwardable(name) || name.toLowerCase() === 'authorization') continue;
+    const path = join(join(key, 'callerHeaders'), String(index));
+    error(path, `${show(name)} cannot be set by callers`, 'remove it', 'type');
+  }
 }
 
 /** The header that the credential of `auth` is sent in, as far as the configuration says. */

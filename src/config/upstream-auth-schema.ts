@@ -1,6 +1,6 @@
 /** How the gateway authenticates at servers and agents: `servers.<name>.auth`, `agents.<name>.auth`, `forwardHeaders`. */
 import { httpUrl, pemText } from './address.js';
-import { group, map, oneOf, secret, text } from './field.js';
+import { group, list, map, oneOf, secret, text } from './field.js';
 import { upstreamLogin } from './upstream-login-schema.js';
 
 /** RFC 9110 token: the characters of a header's name. */
@@ -31,6 +31,12 @@ export const forwardHeaders = map(headerName('The name under which the header is
     "Headers of the caller's request that are sent on, by their names in the request, with the names to send; no other " +
     'header is. Headers with credentials of the caller, such as `Authorization` and `Cookie`, are never sent on.',
   keys: 'header',
+});
+
+export const callerHeaders = list(headerName('One header of the request to the server.'), {
+  description:
+    'Headers that callers may set in requests to this server, such as `Authorization`: the value of ' +
+    '`x-mcp-<server>-<header>` in the request of the caller replaces the header that the gateway would send.',
 });
 
 /** A client of an authorization server. */

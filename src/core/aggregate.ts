@@ -16,6 +16,7 @@ import { McpContext, type McpResult, type McpRoute } from './call.js';
 import type { Caller } from './caller.js';
 import type { CapabilitySet } from './catalog/capability-set.js';
 import { type Catalog, unionOf } from './catalog/catalog.js';
+import { listByServer } from './catalog/list-by-server.js';
 import type { Item } from './catalog/listing.js';
 import { type Resolved, Resolver } from './catalog/owner-resolver.js';
 import { MISSING, type Pages } from './catalog/pages.js';
@@ -28,9 +29,10 @@ import {
   type Deliver,
   type Description,
   failed,
-  type Gateway,
+  type ListByServer,
   type Missing,
   type Outcome,
+  type ServerGateway,
   type Subscription,
   type View,
 } from './gateway.js';
@@ -58,7 +60,7 @@ const DISCOVER_TTL = 60_000;
  * Presents many servers as one. Resolves each request once to a route; the request passes the interceptors and then
  * takes the route.
  */
-export class Aggregate implements Gateway {
+export class Aggregate implements ServerGateway {
   private readonly resolver: Resolver;
   private readonly subscriptions: Subscriptions;
 
@@ -89,6 +91,17 @@ export class Aggregate implements Gateway {
   async onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T> {
     if (taskId === undefined) return this.provide(caller, call, work);
     const route = this.options.forwarder.hosted(caller, taskId).then(({ target }) => providing(target, work));
+    return provided<T>(await this.run(caller, call, performance.now(), route));
+  }
+
+  listByServer(caller: Caller, call: Call): Promise<ListByServer> {
+    const { method } = call;
+    if (!isListMethod(method)) throw new Error(`${method} is not the method of a list`);
+    return this.provide(caller, call, () => listByServer(this.options.catalog, caller, call.view, method));
+  }
+
+  async atServer<T>(caller: Caller, call: Call, server: string, work: () => Promise<T>): Promise<T> {
+    const route = providing({ server, kind: 'method', name: call.method }, work);
     return provided<T>(await this.run(caller, call, performance.now(), route));
   }
 

@@ -1,6 +1,6 @@
 import type { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import type { Id } from '../protocol/jsonrpc/message.js';
-import type { JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
+import type { JsonObject, JsonValue, RawObject } from '../protocol/jsonrpc/raw.js';
 import type {
   InputRequests,
   InputResponses,
@@ -143,6 +143,26 @@ export interface Gateway {
   listen(caller: Caller, call: Call, filter: SubscriptionFilter, deliver: Deliver): Promise<Subscription>;
   /** Runs `work` on one task that the gateway hosts, or on all of them, for revisions with other task methods. */
   onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T>;
+}
+
+/** The items of one server in a list, under the server's own names. */
+export interface ServerItems {
+  readonly server: string;
+  readonly items: readonly JsonObject[];
+}
+
+/** A list by server, and the servers without an answer. */
+export interface ListByServer {
+  readonly lists: readonly ServerItems[];
+  readonly missing: readonly Missing[];
+}
+
+/** The gateway for inbound adapters whose clients address servers instead of one merged catalog. */
+export interface ServerGateway extends Gateway {
+  /** The list that the call's method names. A view of one server waits for that server and gets its failure. */
+  listByServer(caller: Caller, call: Call): Promise<ListByServer>;
+  /** Runs `work` for a request to one server that is no MCP message. The method of the call describes the request. */
+  atServer<T>(caller: Caller, call: Call, server: string, work: () => Promise<T>): Promise<T>;
 }
 
 export const complete = (result: RawObject): Outcome => ({ kind: 'complete', result });

@@ -103,6 +103,28 @@ export interface ServerOutput {
   readonly lines: readonly OutputLine[];
 }
 
+/** One HTTP request to a server with a URL, which the gateway passes on without a look at its content. */
+export interface RawRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** A path below the URL of the server, without a leading slash; empty for the URL itself. */
+  readonly path: string;
+  /** The query, without its question mark. */
+  readonly query: string;
+  /** Headers as flat pairs, without a credential. */
+  readonly headers: readonly string[];
+  readonly body: Buffer | undefined;
+  readonly cancellation: Cancellation;
+  /** The reply begins. */
+  start(status: number, headers: readonly string[], flow: ReplyFlow): void;
+  data(chunk: Buffer): void;
+}
+
+/** Stops and continues the reading of a reply, for readers that are slower than the server. */
+export interface ReplyFlow {
+  pause(): void;
+  resume(): void;
+}
+
 /** One configured server of any revision. */
 export interface Upstream {
   readonly name: string;
@@ -133,6 +155,11 @@ export interface Upstream {
   /** The client with this session is gone. */
   release(session: string): void;
   health(): UpstreamHealth;
+  /**
+   * Passes an HTTP request on, with the credential of the caller. Resolves when the reply is complete. Absent if the
+   * server has no URL.
+   */
+  raw?(caller: Caller, request: RawRequest): Promise<void>;
   /** The latest output of the server's process; undefined if the server is not a process. */
   output?(): Promise<ServerOutput> | undefined;
   /** The revision of requests for this caller, if known. */

@@ -13,7 +13,13 @@ const USER = 'user-0123456789abcdef0123456789abcdef';
 const ADMIN = 'admin-k3J9vQ2mX7pL0sT5wZ8yB4nC6dF1gH';
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 /** Values for parameters; names are those of existing servers and agents. */
-const SAMPLES: Readonly<Record<string, string>> = { server: 'echo', name: 'echo', agent: 'desk', card: 'desk' };
+const SAMPLES: Readonly<Record<string, string>> = {
+  server: 'echo',
+  name: 'echo',
+  agent: 'desk',
+  card: 'desk',
+  id: 'echo',
+};
 
 type Entry = RunningGateway['routes'][number];
 
@@ -81,9 +87,16 @@ const as = (token: string | undefined): Record<string, string> =>
 
 /** Detects the format of an error. */
 function formatOf(body: string): string {
-  const value = JSON.parse(body) as { jsonrpc?: string; error?: unknown; code?: unknown; type?: string };
+  const value = JSON.parse(body) as {
+    jsonrpc?: string;
+    error?: unknown;
+    code?: unknown;
+    type?: string;
+    detail?: unknown;
+  };
   if (value.type?.startsWith('urn:parley:error:') === true) return 'problem';
   if (value.jsonrpc === '2.0') return 'jsonrpc';
+  if (typeof value.detail === 'object') return 'rest';
   if (typeof value.error === 'string') return 'callback';
   if (typeof value.error === 'object') return 'a2a-rest';
   return typeof value.code === 'number' ? 'a2a-rest-v1' : 'none';

@@ -507,6 +507,34 @@ const LOCAL: ReadonlySet<string> = new Set([
   'DELETE /mcp',
   'DELETE /mcp/{server}',
   'DELETE /{server}/mcp',
+  // Answers from the registry, without a contact.
+  'GET /v1/mcp/server/health',
+  'GET /v1/mcp/access_groups',
+  'GET /v1/mcp/registry.json',
+  'GET /v1/llmrouter/mcp/access_groups',
+  // Changes of the registry by administrators.
+  'POST /v1/mcp/server',
+  'PUT /v1/mcp/server',
+  'DELETE /v1/mcp/server/{id}',
+  'POST /llmrouter/mcp/servers',
+  'PUT /llmrouter/mcp/servers/{id}',
+  'DELETE /llmrouter/mcp/servers/{id}',
+  'POST /v1/agents',
+  'PUT /v1/agents/{id}',
+  'PATCH /v1/agents/{id}',
+  'DELETE /v1/agents/{id}',
+  'POST /a2a/agents',
+  'DELETE /a2a/agents/{id}',
+  // A link to the sign-in page.
+  'GET /v1/mcp/server/oauth/{id}/authorize',
+  // Not supported.
+  'POST /v1/mcp/make_public',
+  'POST /llmrouter/mcp/servers/{id}/tools',
+  'POST /v1/mcp/server/oauth/{id}/token',
+  'POST /v1/mcp/server/oauth/{id}/register',
+  'POST /v1/mcp/server/oauth/session',
+  'POST /v1/agents/make_public',
+  'POST /v1/agents/{id}/make_public',
 ]);
 
 /** Values for the parameters in the paths of routes. */
@@ -515,7 +543,9 @@ const SAMPLES: Readonly<Record<string, string>> = { server: 'counted', agent: 'o
 test('every route is refused, or concerns no server and no agent', async () => {
   const missed: string[] = [];
   for (const { method, path } of gateway.routes) {
-    const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => SAMPLES[name] ?? 'p');
+    // Other methods would change the server.
+    const id = method === 'GET' ? 'counted' : 'p';
+    const sample = path.replace(/\{(\w+)\}/g, (_, name: string) => (name === 'id' ? id : (SAMPLES[name] ?? 'p')));
     deny();
     denied = [];
     const abort = new AbortController();
@@ -535,6 +565,14 @@ test('every route is refused, or concerns no server and no agent', async () => {
   expect(missed).toEqual([]);
 });
 
+/** Bodies of REST routes that lead to a server. */
+const REST_BODIES: Readonly<Record<string, object>> = {
+  '/mcp-rest/tools/call': { server_id: 'counted', name: 'add' },
+  '/llmrouter/mcp/tools/call': { tool_name: 'add' },
+  '/mcp-rest/test/connection': { url: 'https://example.com/mcp' },
+  '/mcp-rest/test/tools/list': { url: 'https://example.com/mcp' },
+};
+
 /** A valid request body for a POST path. */
 function bodyOf(path: string): { readonly body: string; readonly headers: Record<string, string> } {
   const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
@@ -543,6 +581,8 @@ function bodyOf(path: string): { readonly body: string; readonly headers: Record
     return method === 'POST' && path.replace(/\{task\}/, TASK).endsWith(within);
   });
   if (rest) return { headers: { ...json, 'a2a-version': '1.0' }, body: JSON.stringify(REQUESTS[rest]) };
+  const called = REST_BODIES[path];
+  if (called) return { headers: json, body: JSON.stringify(called) };
   if (path.includes('/pushNotification')) {
     const body = dialect('0.3-proto').writeRequest('CreateTaskPushNotificationConfig', PUSH);
     return { headers: { ...json, 'a2a-version': '0.3' }, body: JSON.stringify(body) };

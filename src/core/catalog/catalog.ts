@@ -130,6 +130,11 @@ export class Catalog {
     return this.entries.has(name);
   }
 
+  /** The groups of a server, by which views select it. */
+  groupsOf(server: string): readonly string[] {
+    return this.entries.get(server)?.groups ?? [];
+  }
+
   inView(view: View, server: string): boolean {
     const entry = this.entries.get(server);
     return entry !== undefined && view.includes(entry);

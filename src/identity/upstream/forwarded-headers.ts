@@ -70,7 +70,7 @@ export class ForwardedHeaders implements CredentialSource {
     const key = `${of.key} forwarded ${digest}`;
     const known = this.kept.get(key);
     if (known?.of === of) return known.credential;
-    const credential = { ...of, key, headers: [...of.headers, ...added] };
+    const credential = { ...of, key, headers: [...without(of.headers, added), ...added] };
     this.kept.set(key, { of, credential });
     return credential;
   }
@@ -94,4 +94,10 @@ export class ForwardedHeaders implements CredentialSource {
       );
     known.values.add(digest);
   }
+}
+
+/** The pairs whose names are not among the added ones: a header that the caller may set replaces the gateway's. */
+function without(headers: readonly string[], added: readonly string[]): string[] {
+  const names = new Set(added.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase()));
+  return headers.filter((_, index) => !names.has(headers[index - (index % 2)]!.toLowerCase()));
 }

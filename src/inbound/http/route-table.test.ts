@@ -34,6 +34,7 @@ describe('the route table', () => {
     route('GET', '/things/latest'),
     route('GET', '/things/{thing}/parts/{part}.json'),
     route('GET', '/{owner}/things'),
+    route('GET', '/raw/{owner}/{rest*}'),
   ]);
 
   it.each([
@@ -46,6 +47,9 @@ describe('the route table', () => {
     ['/things/a:b:stop', '/things/{thing}:stop', { thing: 'a:b' }],
     ['/things/:stop', '/things/{thing}', { thing: ':stop' }],
     ['/things/latest', '/things/latest', {}],
+    ['/raw/a/b%2Fc/d', '/raw/{owner}/{rest*}', { owner: 'a', rest: 'b%2Fc/d' }],
+    ['/raw/a', 'nothing', {}],
+    ['/raw/things', '/{owner}/things', { owner: 'raw' }],
     ['/things/%6Catest', '/things/latest', {}],
     ['/things/latest/parts/p.json', '/things/{thing}/parts/{part}.json', { thing: 'latest', part: 'p' }],
     ['/things/things', '/things/{thing}', { thing: 'things' }],

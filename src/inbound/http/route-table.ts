@@ -132,16 +132,24 @@ interface Edge {
 }
 
 /**
- * A tree of path segments. A literal has priority over a parameter, and a parameter with an ending over one without.
+ * A tree of path segments. A literal has priority over a parameter, a parameter with an ending over one without, and
+ * both over a parameter for all remaining segments.
  */
 class Node {
   resource: Resource | undefined;
   private readonly literals = new Map<string, Node>();
   private readonly edges: Edge[] = [];
+  /** Takes all remaining segments, if nothing else matches them. */
+  private tail: Node | undefined;
 
   constructor(private readonly names: readonly string[] = []) {}
 
   child(segment: string): Node {
+    const rest = /^\{(\w+)\*\}$/.exec(segment)?.[1];
+    if (rest !== undefined) {
+      this.tail ??= new Node([...this.names, rest]);
+      return this.tail;
+    }
     const parameter = /^\{(\w+)\}(.*)$/.exec(segment);
     if (!parameter) {
       if (/[{}]/.test(segment)) throw new Error(`a parameter must begin its segment: ${segment}`);
@@ -175,7 +183,9 @@ class Node {
       if (found) return found;
       values.pop();
     }
-    return undefined;
+    if (!this.tail?.resource) return undefined;
+    values.push(segments.slice(at).join('/'));
+    return { resource: this.tail.resource, names: this.tail.names };
   }
 }
 

@@ -46,7 +46,7 @@ export interface RouteApi {
 
 /**
  * One method at one path. `path` has literal segments and parameters: `{name}` is one non-empty segment,
- * `{name}:cancel` such a segment with an ending. HEAD uses the route of GET; the table itself serves OPTIONS.
+ * `{name}:cancel` such a segment with an ending, `{name*}` at the end all remaining segments, not decoded. HEAD uses the route of GET; the table itself serves OPTIONS.
  */
 export interface Route {
   readonly method: Method;

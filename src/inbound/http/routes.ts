@@ -1,6 +1,6 @@
 import { type Admission, serverTarget } from '../../core/admission.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
-import { ALL_SERVERS, oneServer, type View } from '../../core/gateway.js';
+import { oneServer, type View } from '../../core/gateway.js';
 import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
 import { ProtocolError, type Reason } from '../../protocol/errors.js';
 import { A2A_RPC_ERRORS, restErrors } from '../a2a/error-response.js';
@@ -8,6 +8,7 @@ import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
 import { MCP_ERRORS } from '../mcp/error-response.js';
 import type { McpHttpEndpoint } from '../mcp/http-endpoint.js';
 import type { SseEndpoint } from '../mcp/sse-endpoint.js';
+import { selectedView } from '../rest/selected-view.js';
 import { namedParameter } from './named-parameter.js';
 import type { ErrorFormat, Fallback, Method, Parameter, RequestContext, Route } from './route.js';
 import { RouteTable } from './route-table.js';
@@ -45,9 +46,9 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
 ];
 
 /** The part of the catalog that a path serves. */
-const viewOf = ({ params }: RequestContext): View => {
+const viewOf = ({ params, req }: RequestContext): View => {
   const server = params['server'];
-  return server === undefined ? ALL_SERVERS : oneServer(server);
+  return server === undefined ? selectedView(req) : oneServer(server);
 };
 
 /** S1-58: a disabled protocol reports so to every caller. */

@@ -7,6 +7,7 @@ import { RawObject } from '../../protocol/jsonrpc/raw.js';
 import { type Implementation, isObject } from '../../protocol/mcp/model.js';
 import { NEWEST, NEWEST_LEGACY, REVISION_DATES } from '../../protocol/mcp/revisions/index.js';
 import { encodeServerCapabilities } from '../../protocol/mcp/translate/capabilities.js';
+import { baseFor } from '../http/base-url.js';
 import { clientSnippets, TOKEN_PLACEHOLDER } from './client-snippets.js';
 import { htmlPage, type PageTool } from './html-page.js';
 
@@ -49,7 +50,7 @@ export class InfoPage {
   /** The same as HTML. The page also works if a server is unavailable, and shows its state. */
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
-    const base = publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
+    const base = baseFor(publicUrl, reached);
     const { only: server } = view;
     const url = `${base}${pathOf(view)}`;
     const { tools, problem } = await this.toolsOrProblem(view, principal);
@@ -90,13 +91,6 @@ export class InfoPage {
 }
 
 const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
-
-/** On other addresses than loopback the Host may be anything; only a valid host name is echoed. */
-function isUrl(reached: string | undefined): reached is string {
-  return (
-    reached !== undefined && /^https?:\/\/(\[[\da-f:.]+\]|[\w.-]+)(:\d{1,5})?$/i.test(reached) && URL.canParse(reached)
-  );
-}
 
 function pageTool({ name, title, description }: JsonObject): PageTool {
   const said = [title, description].filter((text) => typeof text === 'string');

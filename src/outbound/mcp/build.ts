@@ -30,6 +30,8 @@ export interface ServerSettings {
   readonly auth?: UpstreamAuth | undefined;
   /** Headers of callers that are sent on, with their new names. */
   readonly forwardHeaders?: Readonly<Record<string, string>> | undefined;
+  /** Headers that callers may set for this server. */
+  readonly callerHeaders?: readonly string[] | undefined;
   /** The URL of a forward proxy, or `none`. Where undefined, environment variables decide. */
   readonly proxy?: string | undefined;
   readonly tls: TlsSettings;
@@ -73,7 +75,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
     url: settings.url ?? '',
     configured: configuredCredential(settings.headers),
     auth: settings.auth,
-    forwardHeaders: settings.forwardHeaders,
+    forwardHeaders: { ...settings.forwardHeaders, ...setByCallers(name, settings.callerHeaders ?? []) },
   };
   if (settings.url !== undefined) credentials.prepare?.(target);
   const context: UpstreamContext = {
@@ -127,6 +129,10 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
   const personal = settings.url !== undefined && credentials.isPersonal?.(target) === true;
   return new McpUpstream({ name, link, setting, memory, personal, log });
 }
+
+/** The headers of callers for this server only, with the names under which the server gets them. */
+const setByCallers = (server: string, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [`x-mcp-${server}-${name.toLowerCase()}`, name]));
 
 /** The key of a verdict. The same name at another address is another server. The hash reveals no secrets. */
 function targetOf(name: string, { url, command, args, env, cwd }: ServerSettings): string {

@@ -1,5 +1,5 @@
 import type { Caller } from '../../core/caller.js';
-import type { ListNews, WatchEvent } from '../../core/upstream.js';
+import type { ListNews, RawRequest, WatchEvent } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { ClientCapabilities } from '../../protocol/mcp/model.js';
 import type { Revision } from '../../protocol/mcp/revisions/index.js';
@@ -10,6 +10,7 @@ import { gatewayCall } from './gateway-call.js';
 import { ModernHttp } from './modern-http.js';
 import { ModernPeer } from './modern-peer.js';
 import type { Link, Peer } from './peer.js';
+import { sendRaw } from './raw-http.js';
 import { FLOODED } from './server-traffic.js';
 import { HttpSessions } from './session/http-sessions.js';
 
@@ -72,6 +73,11 @@ export class HttpLink implements Link {
     const given = credentialOf(context, caller);
     if (!(given instanceof Promise)) return given;
     return given.catch((error: unknown) => Promise.reject(withoutCredential(context, error)));
+  }
+
+  raw(caller: Caller, request: RawRequest): Promise<void> {
+    const { context, url } = this.options;
+    return sendRaw(context, url, caller, request);
   }
 
   overhear(deliver: (event: WatchEvent) => void): void {

@@ -1,6 +1,6 @@
 import type { Caller } from '../../core/caller.js';
 import type { Outcome, ParkedCall } from '../../core/gateway.js';
-import type { ListNews, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
+import type { ListNews, RawRequest, ServerOutput, UpstreamCall, WatchEvent } from '../../core/upstream.js';
 import type { Credential } from '../../identity/upstream-credentials.js';
 import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { ClientCapabilities, ServerDescription, SubscriptionFilter } from '../../protocol/mcp/model.js';
@@ -54,6 +54,8 @@ export interface Link {
   overhear(deliver: (event: WatchEvent) => void): void;
   /** How list changes become known without a watch. */
   listNews(era: Revision['era'], capabilities: ClientCapabilities): ListNews;
+  /** See `Upstream.raw`. */
+  raw?(caller: Caller, request: RawRequest): Promise<void>;
   /** The roots of a client changed. */
   rootsChanged?(session: string): void;
   /** A client's session ended. Closes the sessions that only this client used. */

@@ -307,6 +307,11 @@ export class McpUpstream implements Upstream {
     return { status: down ? 'down' : status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
   }
 
+  get raw(): Upstream['raw'] {
+    const { link } = this.options;
+    return link.raw && ((caller, request) => link.raw!(caller, request));
+  }
+
   output(): Promise<ServerOutput> | undefined {
     const output = this.options.link.output?.();
     return output && Promise.resolve({ replica: ALONE.self, ...output });
