@@ -295,6 +295,11 @@ export const SCHEMA = group('', {
         'How long an idle connection of a client stays open; set it higher than the idle time of a load balancer in ' +
         'front (60s at Amazon and in nginx, 600s at Google); otherwise calls fail now and then.',
     }),
+    webSocketPing: duration({
+      default: '30s',
+      description:
+        'Time between two pings on a WebSocket; a client that has not answered the previous one is disconnected.',
+    }),
   }),
   limits: group('Limits on sizes and numbers.', {
     body: size({ default: '4MiB', description: 'The largest request body.' }),
@@ -345,6 +350,18 @@ export const SCHEMA = group('', {
       min: 1,
       max: 1_000_000,
       description: 'Maximum number of concurrent calls to one server.',
+    }),
+    webSockets: integer({
+      default: 1000,
+      min: 1,
+      max: 1_000_000,
+      description: 'Maximum number of open WebSockets.',
+    }),
+    webSocketsPerCaller: integer({
+      default: 100,
+      min: 1,
+      max: 1_000_000,
+      description: 'Maximum number of open WebSockets of one caller; without `auth` all clients are one caller.',
     }),
     head: size({ default: '16KiB', description: "The largest head of a client's request." }),
     unread: size({
@@ -418,6 +435,7 @@ export const SCHEMA = group('', {
       description: 'Whether the gateway serves HTTP+SSE.',
       oldNames: ['MCP_SSE_TRANSPORT_ENABLED'],
     }),
+    webSocket: flag({ default: true, description: 'Whether the gateway serves WebSocket.' }),
     legacyMode: flag({
       default: false,
       description: 'Answer 404 at the HTTP+SSE endpoints, so that clients fall back to Streamable HTTP.',

@@ -45,6 +45,8 @@ export interface Route {
   readonly description: string;
   /** Authenticates the callers of this path, if the gateway's authenticator does not; the same for all its methods. */
   readonly authenticator?: Authenticator;
+  /** Whether a client may open a WebSocket at this path. The context then has `req.upgrade`. */
+  readonly webSocket?: true;
   handle(context: RequestContext): Promise<void> | void;
 }
 
