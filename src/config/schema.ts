@@ -121,6 +121,13 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   proxy: ownProxy,
   tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
+  breaker: group(
+    'Refuses calls at once while the server cannot be reached. Errors of tools and of callers do not count.',
+    {
+      failures: integer({ default: 5, min: 1, max: 1000, description: 'Failures in a row to reach the server.' }),
+      pause: duration({ default: '2s', description: 'Time until one call is let through as a trial.' }),
+    },
+  ),
   tools: offeredTools,
   pin: ownPin,
 });
@@ -532,6 +539,12 @@ export const SCHEMA = group('', {
         max: 36_500,
         description: 'Days to keep a webhook delivery that failed for good; 0 keeps it for ever.',
       }),
+    }),
+  }),
+  health: group('Probes of servers that are not in use.', {
+    interval: duration({
+      default: '30s',
+      description: 'Time between two probes of a server with a `url`, with a jitter of 20 %; each replica probes.',
     }),
   }),
   explainFailures: oneOf(['auto', 'always', 'never'], {

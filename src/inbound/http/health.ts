@@ -1,6 +1,7 @@
 import type { AuditStatus } from '../../core/audit-trail.js';
 import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
+import type { BreakerHealth } from '../../core/circuit-breaker.js';
 import { within } from '../../core/timing.js';
 import { ANYBODY } from '../../identity/authenticator.js';
 import { sendJson } from './reply.js';
@@ -119,6 +120,10 @@ export class Health {
       ...(this.options.audit && isAdmin(context.principal) && { audit: this.options.audit() }),
       ...(this.options.pins && isAdmin(context.principal) && { pins: this.options.pins(context.principal) }),
       servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
+      // Servers to which calls are refused at once, with the time until the next trial.
+      ...(shown.some(({ breaker }) => breaker) && {
+        breakers: Object.fromEntries(shown.flatMap(({ name, breaker }) => (breaker ? [[name, breaker]] : []))),
+      }),
     });
   }
 
@@ -149,9 +154,12 @@ export class Health {
     return servers.filter((_, index) => seen[index]);
   }
 
-  private servers(): { name: string; status: string }[] {
+  private servers(): { name: string; status: string; breaker: BreakerHealth | undefined }[] {
     const { catalog } = this.options;
-    return catalog.servers.map((name) => ({ name, status: catalog.upstream(name)?.health().status ?? 'unknown' }));
+    return catalog.servers.map((name) => {
+      const { status = 'unknown', breaker } = catalog.upstream(name)?.health() ?? {};
+      return { name, status, breaker };
+    });
   }
 }
 
