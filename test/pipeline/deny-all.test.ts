@@ -59,6 +59,8 @@ beforeAll(async () => {
     listen: '127.0.0.1:0',
     grpc: { listen: '127.0.0.1:0' },
     egress: { allowPrivate: true },
+    // The probes of the gateway itself serve no caller.
+    health: { interval: '1h' },
     servers: { counted: { url: server.url } },
     agents: { one: { url: agent.url }, made: { tools: ['counted__*'] } },
   };
