@@ -483,6 +483,9 @@ describe('A2A', () => {
  * The interceptor must refuse all others.
  */
 const LOCAL: ReadonlySet<string> = new Set([
+  // Without an upgrade, the answer is 426; messages on a WebSocket take the same path as those of stdio.
+  'GET /ws',
+  'GET /ws/{server}',
   'GET /health',
   'GET /_health/live',
   'GET /_health/ready',
