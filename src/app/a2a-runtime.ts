@@ -93,6 +93,7 @@ export class A2aRuntime {
       dialect,
       checkUrl: (url) => safeHttp.egress.checkUrl(url),
       limit: a2a.pushConfigs,
+      revoked: async ({ kind, id }) => kind === 'key' && (await state.apiKeys.find(id))?.revokedAt !== undefined,
     });
     const outbox = state.outbox as Outbox<QueuedPush>;
     this.deadLetters = new DeadLetters(outbox, pushes, () => this.sender.nudge());

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type HttpCarrier, McpHttpEndpoint } from '../inbound/mcp/http-endpoint.js';
 import { InfoPage } from '../inbound/mcp/info-page.js';
 import { ModernRequestHandler } from '../inbound/mcp/modern-requests.js';
-import { Sessions } from '../inbound/mcp/session/sessions.js';
+import { type Carrier, Sessions } from '../inbound/mcp/session/sessions.js';
 import { type SseCarrier, SseEndpoint } from '../inbound/mcp/sse-endpoint.js';
+import { WebSocketEndpoint } from '../inbound/mcp/websocket/websocket-endpoint.js';
 import { sessionRecords } from './mcp-records.js';
 import { type Overview, servesSse } from './overview.js';
 import type { Runtime } from './runtime.js';
@@ -13,17 +14,21 @@ export class McpEndpoints {
   readonly http: McpHttpEndpoint;
   /** Undefined if the HTTP+SSE endpoints are closed. */
   readonly sse: SseEndpoint | undefined;
+  /** Undefined if the WebSocket endpoints are closed. */
+  readonly webSocket: WebSocketEndpoint | undefined;
   private readonly modern: ModernRequestHandler;
   private readonly httpSessions: Sessions<HttpCarrier>;
   private readonly sseSessions: Sessions<SseCarrier>;
+  private readonly webSocketSessions: Sessions<Carrier>;
 
-  constructor(runtime: Runtime, overview: Overview) {
+  constructor(runtime: Runtime, overview: Overview, failed: (error: unknown, path: string) => void) {
     const { config, info, seal, state, replica, authenticator, mcp } = runtime;
     const { limits, session, publicUrl } = config;
     const { cluster, streams } = replica;
     this.modern = new ModernRequestHandler(mcp.gateway, info, mcp.states);
     this.httpSessions = new Sessions({ ...mcp.sessionsOptions(), records: sessionRecords(state, cluster) });
     this.sseSessions = new Sessions(mcp.sessionsOptions());
+    this.webSocketSessions = new Sessions(mcp.sessionsOptions());
     const page = new InfoPage({
       gateway: mcp.gateway,
       info,
@@ -51,26 +56,40 @@ export class McpEndpoints {
           mintId: (principal) => seal.close('session', principal.key, randomUUID(), session.idle),
         })
       : undefined;
+    this.webSocket =
+      config.mcp.enabled && config.mcp.webSocket
+        ? new WebSocketEndpoint({
+            modern: this.modern,
+            sessions: this.webSocketSessions,
+            authenticator,
+            limits,
+            ping: config.timeouts.webSocketPing,
+            failed: (error) => failed(error, '/ws'),
+          })
+        : undefined;
   }
 
   /** The number of open sessions. */
   get sessions(): number {
-    return this.httpSessions.size + this.sseSessions.size;
+    return this.httpSessions.size + this.sseSessions.size + this.webSocketSessions.size;
   }
 
   /** The number of calls under way. */
   get busy(): number {
-    return this.modern.busy + this.httpSessions.busy + this.sseSessions.busy;
+    return this.modern.busy + this.httpSessions.busy + this.sseSessions.busy + this.webSocketSessions.busy;
   }
 
   /** Ends streams that wait for events, so that clients reopen them at another replica. */
   endStreams(): void {
     this.modern.endListens();
     this.httpSessions.requestReconnect();
+    this.webSocket?.leave();
   }
 
   close(): void {
     this.httpSessions.close();
     this.sseSessions.close();
+    this.webSocket?.close();
+    this.webSocketSessions.close();
   }
 }

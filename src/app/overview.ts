@@ -4,6 +4,8 @@ import type { Config } from '../config/schema.js';
 import { AgentUpstream } from '../core/a2a/protocol-bridge/agent-upstream.js';
 import { agentTarget, serverTarget, visible } from '../core/admission.js';
 import type { Caller } from '../core/caller.js';
+import { HealthProbes } from '../core/health-probes.js';
+import { type ServerHealth, serverHealth } from '../core/server-health.js';
 import { within } from '../core/timing.js';
 import {
   forOperators,
@@ -25,6 +27,7 @@ export class Overview {
   /** The address of the gRPC endpoint, once it is open. */
   grpc: string | undefined;
   private readonly monitor: UpstreamMonitor;
+  private readonly probes: HealthProbes;
 
   /** `began` is the time at which the configured servers and agents were started. */
   constructor(
@@ -32,14 +35,21 @@ export class Overview {
     began: number,
   ) {
     this.monitor = monitorOf(runtime, began);
+    const { catalog } = runtime.mcp;
+    this.probes = new HealthProbes({
+      upstreams: () => catalog.servers.flatMap((name) => catalog.upstream(name) ?? []),
+      interval: runtime.config.health.interval,
+    });
   }
 
   start(): void {
     this.monitor.start();
+    this.probes.start();
   }
 
   close(): void {
     this.monitor.close();
+    this.probes.close();
   }
 
   /** Logs every change of a server or an agent from now on. */
@@ -51,6 +61,14 @@ export class Overview {
   async settled(milliseconds: number): Promise<void> {
     await this.monitor.settled(milliseconds);
     await this.loadSkills();
+  }
+
+  /** The health of the servers that a caller may know of; with `names`, of those among them. */
+  async serverHealthFor(caller: Caller, names?: readonly string[]): Promise<ServerHealth[]> {
+    const { catalog, admission } = this.runtime.mcp;
+    const wanted = names?.filter((name) => catalog.servers.includes(name)) ?? catalog.servers;
+    const seen = await visible(admission, caller, wanted, serverTarget);
+    return serverHealth(seen, this.monitor, (name) => catalog.upstream(name));
   }
 
   /** The servers and agents that a caller may know of. */

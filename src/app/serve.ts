@@ -66,7 +66,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   };
   const { catalog } = runtime.mcp;
   const overview = new Overview(runtime, began);
-  const mcp = new McpEndpoints(runtime, overview);
+  const mcp = new McpEndpoints(runtime, overview, failed);
   const a2a = config.a2a.enabled ? new A2aEndpoints({ runtime, failed }) : undefined;
   const { reaches } = new RestrictionAdmission();
   const health = new Health({
@@ -91,6 +91,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const routes: RouteTable = routeTable({
     mcp: config.mcp.enabled ? mcp.http : 'off',
     sse: mcp.sse,
+    webSocket: mcp.webSocket,
     catalog,
     admission: runtime.mcp.admission,
     a2a: a2a?.endpoints ?? 'off',

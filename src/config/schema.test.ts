@@ -43,6 +43,7 @@ test('the defaults', () => {
       head: 5000,
       request: 30_000,
       idle: 75_000,
+      webSocketPing: 30_000,
     },
     limits: {
       body: 4_194_304,
@@ -56,6 +57,8 @@ test('the defaults', () => {
       callsPerCaller: 2_000,
       callsPerSession: 500,
       callsPerServer: 5_000,
+      webSockets: 1_000,
+      webSocketsPerCaller: 100,
       head: 16_384,
       unread: 134_217_728,
       rates: [],
@@ -101,6 +104,7 @@ test('the defaults', () => {
       invocation: true,
       sse: true,
       rawProxy: false,
+      webSocket: true,
       legacyMode: false,
     },
     bridge: {
@@ -116,6 +120,7 @@ test('the defaults', () => {
     },
     policy: { rules: [], mode: 'enforce', proposed: [], approve: { tools: [], destructive: false } },
     state: { keys: [], retention: { auditDays: 365, deadDeliveryDays: 30 } },
+    health: { interval: 30_000 },
     explainFailures: 'auto',
     log: { level: 'info', format: 'auto' },
   });
@@ -139,6 +144,7 @@ test('the defaults of a server', () => {
     pool: 4,
     tls: {},
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
+    breaker: { failures: 5, pause: 2_000 },
     tools: { allow: [], deny: [], rename: {} },
   });
 });

@@ -122,6 +122,13 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   proxy: ownProxy,
   tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
+  breaker: group(
+    'Refuses calls at once while the server cannot be reached. Errors of tools and of callers do not count.',
+    {
+      failures: integer({ default: 5, min: 1, max: 1000, description: 'Failures in a row to reach the server.' }),
+      pause: duration({ default: '2s', description: 'Time until one call is let through as a trial.' }),
+    },
+  ),
   tools: offeredTools,
   pin: ownPin,
 });
@@ -296,6 +303,11 @@ export const SCHEMA = group('', {
         'How long an idle connection of a client stays open; set it higher than the idle time of a load balancer in ' +
         'front (60s at Amazon and in nginx, 600s at Google); otherwise calls fail now and then.',
     }),
+    webSocketPing: duration({
+      default: '30s',
+      description:
+        'Time between two pings on a WebSocket; a client that has not answered the previous one is disconnected.',
+    }),
   }),
   limits: group('Limits on sizes and numbers.', {
     body: size({ default: '4MiB', description: 'The largest request body.' }),
@@ -346,6 +358,18 @@ export const SCHEMA = group('', {
       min: 1,
       max: 1_000_000,
       description: 'Maximum number of concurrent calls to one server.',
+    }),
+    webSockets: integer({
+      default: 1000,
+      min: 1,
+      max: 1_000_000,
+      description: 'Maximum number of open WebSockets.',
+    }),
+    webSocketsPerCaller: integer({
+      default: 100,
+      min: 1,
+      max: 1_000_000,
+      description: 'Maximum number of open WebSockets of one caller; without `auth` all clients are one caller.',
     }),
     head: size({ default: '16KiB', description: "The largest head of a client's request." }),
     unread: size({
@@ -425,6 +449,7 @@ export const SCHEMA = group('', {
         'Whether administrators reach servers below `/mcp-proxy/<server>/`, past the rules about tools and their calls.',
       oldNames: ['MCP_PROTOCOL_PROXY_ENABLED'],
     }),
+    webSocket: flag({ default: true, description: 'Whether the gateway serves WebSocket.' }),
     legacyMode: flag({
       default: false,
       description: 'Answer 404 at the HTTP+SSE endpoints, so that clients fall back to Streamable HTTP.',
@@ -521,6 +546,12 @@ export const SCHEMA = group('', {
         max: 36_500,
         description: 'Days to keep a webhook delivery that failed for good; 0 keeps it for ever.',
       }),
+    }),
+  }),
+  health: group('Probes of servers that are not in use.', {
+    interval: duration({
+      default: '30s',
+      description: 'Time between two probes of a server with a `url`, with a jitter of 20 %; each replica probes.',
     }),
   }),
   explainFailures: oneOf(['auto', 'always', 'never'], {

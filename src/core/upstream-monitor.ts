@@ -103,6 +103,12 @@ export class UpstreamMonitor {
     return [...this.entries.values()].map(({ state }) => state);
   }
 
+  /** Since when an upstream has its state: milliseconds since 1970. Undefined for an unknown upstream. */
+  since(kind: Monitored['kind'], name: string): number | undefined {
+    const entry = this.entries.get(`${kind} ${name}`);
+    return entry && Math.round(Date.now() - (this.now() - entry.since));
+  }
+
   onChange(listener: (change: StateChange) => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);

@@ -9,6 +9,7 @@ import type {
   SubscriptionFilter,
 } from '../protocol/mcp/model.js';
 import type { Caller, Cancellation } from './caller.js';
+import type { BreakerHealth } from './circuit-breaker.js';
 import type { Outcome, ParkedCall } from './gateway.js';
 
 /** A request to one upstream, with the upstream's own names. */
@@ -78,6 +79,10 @@ export interface UpstreamHealth {
   readonly detail?: string;
   /** The problem, in a text for operators only: it contains commands, paths and the server's own output. */
   readonly cause?: string;
+  /** Present while calls are refused because the server could not be reached. */
+  readonly breaker?: BreakerHealth;
+  /** The last probe: milliseconds since 1970, and its duration in milliseconds. */
+  readonly probed?: { readonly at: number; readonly took: number };
 }
 
 /**
@@ -160,6 +165,11 @@ export interface Upstream {
    * server has no URL.
    */
   raw?(caller: Caller, request: RawRequest): Promise<void>;
+  /**
+   * Finds out whether the server answers, without a session and without the credential of a user. Never fails; `health`
+   * has the result. Absent or without effect where the state is known otherwise, as that of a process.
+   */
+  checkHealth?: (() => Promise<void>) | undefined;
   /** The latest output of the server's process; undefined if the server is not a process. */
   output?(): Promise<ServerOutput> | undefined;
   /** The revision of requests for this caller, if known. */

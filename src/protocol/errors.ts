@@ -65,6 +65,7 @@ export const ERRORS = {
   headers_too_large: row(-32600, -32600, -32600, 431, 431, 'RESOURCE_EXHAUSTED'),
   request_timeout: row(-32600, -32600, -32600, 408, 408, 'DEADLINE_EXCEEDED'),
   unsupported_media_type: row(-32600, -32600, -32600, 415, 415, 'INVALID_ARGUMENT'),
+  upgrade_required: row(-32600, -32600, -32600, 426, 426, 'FAILED_PRECONDITION'),
   not_acceptable: row(-32600, -32600, -32600, 406, 406, 'INVALID_ARGUMENT'),
   method_not_found: row(-32601, -32601, -32601, 200, 404, 'UNIMPLEMENTED', { httpModern: 404 }),
   http_method_not_allowed: row(-32601, -32601, -32601, 405, 405, 'UNIMPLEMENTED'),

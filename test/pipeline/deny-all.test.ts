@@ -59,6 +59,8 @@ beforeAll(async () => {
     listen: '127.0.0.1:0',
     grpc: { listen: '127.0.0.1:0' },
     egress: { allowPrivate: true },
+    // The probes of the gateway itself serve no caller.
+    health: { interval: '1h' },
     servers: { counted: { url: server.url } },
     agents: { one: { url: agent.url }, made: { tools: ['counted__*'] } },
   };
@@ -481,6 +483,9 @@ describe('A2A', () => {
  * The interceptor must refuse all others.
  */
 const LOCAL: ReadonlySet<string> = new Set([
+  // Without an upgrade, the answer is 426; messages on a WebSocket take the same path as those of stdio.
+  'GET /ws',
+  'GET /ws/{server}',
   'GET /health',
   'GET /_health/live',
   'GET /_health/ready',

@@ -8,6 +8,7 @@ import { InboundRequest, type Incoming, ignored, type RequestSource } from './re
 import { checkHead } from './request-head.js';
 import { type EarlyResponse, InboundResponse, type Outgoing, type ResponseChannel } from './response.js';
 import type { UnreadBytes } from './unread-bytes.js';
+import { offersHttp2, UpgradeExchange, withoutUpgrade } from './upgrade-exchange.js';
 
 /** The listener as a connection sees it. */
 export interface ConnectionOwner {
@@ -18,6 +19,10 @@ export interface ConnectionOwner {
   readonly leaving: boolean;
   /** Seconds since the listener was opened. */
   readonly seconds: number;
+  /** Whether a WebSocket can be opened at a target. */
+  upgrades(target: string): boolean;
+  /** Attaches the HTTP parser to the connection again. */
+  parse(connection: Connection): void;
   handle(req: InboundRequest, res: InboundResponse): void;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
@@ -38,9 +43,11 @@ export class Connection implements RequestSource {
   session: ServerHttp2Session | undefined;
   certificate: ClientCertificate | undefined;
   /** The current exchange, in HTTP/1.1. */
-  private current: Exchange | undefined;
+  private current: Exchange | UpgradeExchange | undefined;
   /** Pipelined requests that wait for the current exchange. */
   private ahead: Exchange[] = [];
+  /** A request for another protocol that waits for the current exchange. */
+  private upgrading: (() => void) | undefined;
   /** The error for invalid bytes after the last request. */
   private failure: ProtocolError | undefined;
   private exchanges = 0;
@@ -102,18 +109,36 @@ export class Connection implements RequestSource {
     this.start(new Exchange(this, message, undefined, expects, out as unknown as Outgoing));
   }
 
-  private begin(exchange: Exchange): void {
+  /** The client requests another protocol. The library has detached its parser from the socket. */
+  upgrade(message: IncomingMessage, head: Buffer): void {
+    const begin = (): void => {
+      if (offersHttp2(message)) this.ignoreUpgrade(message, head);
+      else this.begin(new UpgradeExchange(this, message, head, new LastReply(this.socket)));
+    };
+    if (this.current) this.upgrading = begin;
+    else begin();
+  }
+
+  /** Reads the request again, without its offer of another protocol. */
+  private ignoreUpgrade(message: IncomingMessage, head: Buffer): void {
+    this.socket.setTimeout(0);
+    if (head.length > 0) this.socket.unshift(head);
+    this.socket.unshift(withoutUpgrade(message));
+    this.owner.parse(this);
+  }
+
+  private begin(exchange: Exchange | UpgradeExchange): void {
     this.current = exchange;
     this.start(exchange);
   }
 
-  private start(exchange: Exchange): void {
+  private start(exchange: Exchange | UpgradeExchange): void {
     if (this.exchanges++ === 0) this.owner.busy(this);
     exchange.handle();
   }
 
   /** An exchange has ended. */
-  done(exchange: Exchange): void {
+  done(exchange: Exchange | UpgradeExchange): void {
     this.exchanges--;
     if (this.current === exchange) {
       this.current = undefined;
@@ -123,6 +148,11 @@ export class Connection implements RequestSource {
         if (this.ahead.length < MOST_AHEAD) this.socket.resume();
         this.begin(next);
         return;
+      } else if (this.upgrading) {
+        const { upgrading } = this;
+        this.upgrading = undefined;
+        upgrading();
+        if (this.exchanges > 0) return;
       } else if (this.failure) this.refuse(this.failure);
     }
     if (this.exchanges > 0) return;

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
 import { principalOf } from '../../core/caller.js';
+import { Challenge } from '../../identity/authenticator.js';
 import { Health } from './health.js';
 import { Origins } from './host-and-origin.js';
 import { sendText } from './reply.js';
@@ -64,4 +65,36 @@ test('S24: administrators see lost audit records, and nobody else does', async (
     (await fetch(`http://127.0.0.1:${port}/health`, { headers })).json() as Promise<object>;
   expect(await seen({ 'x-role': 'admin' })).toMatchObject({ audit: { lost: 3, waiting: 7 } });
   expect(await seen({})).not.toHaveProperty('audit');
+});
+
+test('S2-27: a caller without a credential learns the status, and neither numbers nor names of servers', async () => {
+  const upstream = { health: () => ({ status: 'down', speaks: [] }) } as never;
+  const health = new Health({
+    catalog: { servers: ['one', 'two'], upstream: () => upstream },
+    version: '0',
+    sessions: () => 7,
+    storage: async () => ({ ok: true, db: { ok: true }, bus: { ok: true } }),
+    knows: (_, server) => server === 'one',
+  });
+  health.accepting = true;
+  const server = new HttpServer({
+    authenticator: {
+      enabled: true,
+      authenticate: (request) =>
+        request.header('x-name') === undefined ? new Challenge('Who?') : principalOf({ subject: 'ada' }),
+    },
+    origins: new Origins({ loopback: true, hosts: [], origins: [], corsOrigins: [], credentials: false }),
+    routes: new RouteTable({ routes: health.routes(TEXT), errors: TEXT }),
+    failed: () => {},
+  });
+  const { port } = await server.listen('127.0.0.1', 0);
+  closing.push(() => server.close(Promise.resolve()));
+  const get = async (path: string, headers: Record<string, string> = {}): Promise<object> =>
+    (await fetch(`http://127.0.0.1:${port}${path}`, { headers })).json() as Promise<object>;
+  expect(await get('/health')).toEqual({ status: 'degraded', transport: 'streamable-http', storage: 'ok' });
+  expect(JSON.stringify(await get('/_health/ready'))).not.toMatch(/\d/);
+  expect(await get('/health', { 'x-name': 'ada' })).toMatchObject({
+    serverCounts: { down: 1 },
+    servers: { one: 'down' },
+  });
 });

@@ -1,6 +1,7 @@
 import type { AuditStatus } from '../../core/audit-trail.js';
 import { ANONYMOUS, isAdmin, type Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
+import type { BreakerHealth } from '../../core/circuit-breaker.js';
 import { within } from '../../core/timing.js';
 import { ANYBODY } from '../../identity/authenticator.js';
 import { sendJson } from './reply.js';
@@ -37,7 +38,7 @@ const SILENT: StorageHealth = { ok: false, db: { ok: false }, bus: { ok: false }
 /**
  * Serves the health checks of orchestrators and operators. Live: the process responds. Ready: the gateway accepts
  * calls. Degraded: the gateway accepts calls, but some of its servers are unavailable. Only identified callers see the
- * names of servers.
+ * numbers and names of servers, of those that they may see.
  */
 export class Health {
   /** Loaded and listening; false again as soon as the gateway is asked to stop. */
@@ -90,7 +91,7 @@ export class Health {
         drain_status: { status: this.accepting ? 'accepting' : 'draining' },
         database: { status: db.ok ? 'ok' : 'unavailable' },
         bus: { status: bus.ok ? 'ok' : 'unavailable' },
-        mcp_gateway: { status: 'ok', servers: servers.length },
+        mcp_gateway: { status: degraded ? 'degraded' : 'ok' },
       },
     });
   }
@@ -98,12 +99,19 @@ export class Health {
   private async summary(context: RequestContext): Promise<void> {
     const { ok } = await this.storage();
     const servers = this.servers();
-    const shown = context.principal === ANONYMOUS ? undefined : await this.known(context.principal, servers);
+    const stranger = context.principal === ANONYMOUS;
+    const shown = stranger ? servers : await this.known(context.principal, servers);
     // The numbers of an identified caller do not tell of servers that are hidden from it.
-    const count = (wanted: string): number => (shown ?? servers).filter(({ status }) => status === wanted).length;
+    const count = (wanted: string): number => shown.filter(({ status }) => status === wanted).length;
     const down = count('down');
-    send(context, this.accepting && ok ? 200 : 503, {
-      status: !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok',
+    const status = !this.accepting ? 'stopping' : !ok ? 'unavailable' : down > 0 ? 'degraded' : 'ok';
+    const code = this.accepting && ok ? 200 : 503;
+    if (stranger) {
+      send(context, code, { status, transport: 'streamable-http', storage: ok ? 'ok' : 'unavailable' });
+      return;
+    }
+    send(context, code, {
+      status,
       version: this.options.version,
       transport: 'streamable-http',
       sessions: this.options.sessions(),
@@ -111,7 +119,11 @@ export class Health {
       serverCounts: { up: count('up'), down, unknown: count('unknown') },
       ...(this.options.audit && isAdmin(context.principal) && { audit: this.options.audit() }),
       ...(this.options.pins && isAdmin(context.principal) && { pins: this.options.pins(context.principal) }),
-      ...(shown && { servers: Object.fromEntries(shown.map(({ name, status }) => [name, status])) }),
+      servers: Object.fromEntries(shown.map((server) => [server.name, server.status])),
+      // Servers to which calls are refused at once, with the time until the next trial.
+      ...(shown.some(({ breaker }) => breaker) && {
+        breakers: Object.fromEntries(shown.flatMap(({ name, breaker }) => (breaker ? [[name, breaker]] : []))),
+      }),
     });
   }
 
@@ -142,9 +154,12 @@ export class Health {
     return servers.filter((_, index) => seen[index]);
   }
 
-  private servers(): { name: string; status: string }[] {
+  private servers(): { name: string; status: string; breaker: BreakerHealth | undefined }[] {
     const { catalog } = this.options;
-    return catalog.servers.map((name) => ({ name, status: catalog.upstream(name)?.health().status ?? 'unknown' }));
+    return catalog.servers.map((name) => {
+      const { status = 'unknown', breaker } = catalog.upstream(name)?.health() ?? {};
+      return { name, status, breaker };
+    });
   }
 }
 

@@ -50,6 +50,8 @@ export const SETTINGS: ListenerSettings = {
 export interface ListenerOptions {
   readonly settings?: Partial<ListenerSettings>;
   handle(req: InboundRequest, res: InboundResponse): void;
+  /** Whether a WebSocket can be opened at a target; by default at none. */
+  upgrades?(target: string): boolean;
   /** Responds to a request that cannot be served, or to invalid bytes. */
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void;
   /** The system failed to provide a connection. The listener continues. */
@@ -102,6 +104,9 @@ export class Listener implements ConnectionOwner {
     this.server.on('checkContinue', (req: IncomingMessage, res: ServerResponse) =>
       connectionOf(req.socket)?.request(req, res, true),
     );
+    this.server.on('upgrade', (req: IncomingMessage, socket, head) =>
+      connectionOf(socket as Socket)?.upgrade(req, head),
+    );
     this.server.on('connect', (_, socket) => connectionOf(socket as Socket)?.refuse(noTunnel()));
   }
 
@@ -114,9 +119,18 @@ export class Listener implements ConnectionOwner {
   }
 
   private plain(): Server {
-    return createServer(this.httpOptions()).on('connection', (socket) => {
+    const server = createServer(this.httpOptions());
+    [this.parser] = server.listeners('connection') as ((socket: Socket) => void)[];
+    return server.on('connection', (socket) => {
       (socket as Carrier)[CONNECTION] = this.connections.accept(socket, this);
     });
+  }
+
+  /** The library's function that attaches its parser of HTTP/1.1 to a socket. */
+  private parser: ((socket: Socket) => void) | undefined;
+
+  parse({ socket }: Connection): void {
+    this.parser?.call(this.server, socket);
   }
 
   private httpOptions(): ServerOptions {
@@ -151,7 +165,7 @@ export class Listener implements ConnectionOwner {
       requestCert: files.clientCa !== undefined,
       rejectUnauthorized: files.clientCa !== undefined && files.clientCertificate === 'required',
     });
-    const [http1] = server.listeners('secureConnection') as ((socket: TLSSocket) => void)[];
+    [this.parser] = server.listeners('secureConnection') as ((socket: Socket) => void)[];
     server.removeAllListeners('secureConnection');
     server.on('connection', (socket: Socket) => {
       const connection = this.connections.accept(socket, this);
@@ -166,7 +180,7 @@ export class Listener implements ConnectionOwner {
       else if (socket.alpnProtocol === 'h2') {
         this.adopted = connection;
         http2.emit('connection', socket);
-      } else http1!.call(server, socket);
+      } else this.parse(connection);
     });
     server.on('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket) => {
       // Clients that only probe the port are not logged.
@@ -230,6 +244,10 @@ export class Listener implements ConnectionOwner {
 
   handle(req: InboundRequest, res: InboundResponse): void {
     this.options.handle(req, res);
+  }
+
+  upgrades(target: string): boolean {
+    return this.options.upgrades?.(target) ?? false;
   }
 
   refuse(req: InboundRequest, res: InboundResponse, error: unknown): void {

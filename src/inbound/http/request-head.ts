@@ -72,10 +72,11 @@ function checkRepeats(rawHeaders: readonly string[]): void {
 /**
  * A client that requests another protocol gets a response in HTTP, which it must be able to handle, or a refusal.
  * Clients that offer HTTP/2 without TLS (`h2c`) on every request expect the response; other clients cannot use one.
+ * `UpgradeExchange` decides about WebSocket, which few paths serve.
  */
 function checkUpgrade(upgrade: string, connection = ''): void {
   if (!/(?:^|[\s,])upgrade(?:$|[\s,])/i.test(connection)) return;
-  if (/^\s*h2c\s*$/i.test(upgrade)) return;
+  if (/^\s*(?:h2c|websocket)\s*$/i.test(upgrade)) return;
   throw new ProtocolError('invalid_request', `An upgrade to ${JSON.stringify(upgrade)} is not supported`, CLOSE);
 }
 

@@ -5,6 +5,7 @@ import type { AuthenticationRequest, ClientCertificate } from '../../identity/au
 import { ProtocolError } from '../../protocol/errors.js';
 import { BodyBuffer } from '../../protocol/http/body-buffer.js';
 import type { Forwarded } from './forwarded.js';
+import type { Upgrade } from './upgrade.js';
 
 /** A request from `node:http` or `node:http2`. */
 export type Incoming = IncomingMessage | Http2ServerRequest;
@@ -34,6 +35,8 @@ export class InboundRequest implements AuthenticationRequest {
   forwarded: Forwarded | undefined;
   /** Whether the request only waits for messages: it ends with the credential of its caller. */
   listens: boolean;
+  /** Set if the client requests another protocol on its connection. */
+  upgrade: Upgrade | undefined;
   private body: Body | undefined;
   private failure: ProtocolError | undefined;
   private ownId: string | undefined;

@@ -60,6 +60,8 @@ export class InboundResponse implements Pending {
   /** The last write found the buffers full. */
   private blocked = false;
   private listeners: (() => void)[] | undefined;
+  /** Ends the connection that another protocol has taken over. */
+  private endTaken: (() => void) | undefined;
 
   constructor(
     private out: Outgoing,
@@ -169,6 +171,13 @@ export class InboundResponse implements Pending {
     this.watch();
   }
 
+  /** Another protocol takes the connection over: no response is sent, and `end` ends the connection. */
+  taken(end: () => void): void {
+    this.begun = true;
+    this.ended = true;
+    this.endTaken = end;
+  }
+
   private head(status: number, headers: readonly string[], last: boolean): void {
     if (this.channel.http2) this.out.writeHead(status, fieldsOf(headers));
     else
@@ -219,7 +228,8 @@ export class InboundResponse implements Pending {
   /** Aborts the response: in HTTP/1.1 by closing the connection. */
   destroy(): void {
     if (this.closed) return;
-    this.out.destroy();
+    if (this.endTaken) this.endTaken();
+    else this.out.destroy();
     this.over(false);
   }
 
@@ -254,7 +264,7 @@ function fieldsOf(headers: readonly string[]): OutgoingHttpHeaders {
   const cookies: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
-    if (name === 'connection') continue;
+    if (name === 'connection' || name === 'upgrade') continue;
     if (name === 'set-cookie') {
       cookies.push(headers[i + 1]!);
       continue;

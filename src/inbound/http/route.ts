@@ -59,6 +59,8 @@ export interface Route {
   readonly authenticator?: Authenticator;
   /** For the description of the API; routes of the protocols have none. */
   readonly api?: RouteApi;
+  /** Whether a client may open a WebSocket at this path. The context then has `req.upgrade`. */
+  readonly webSocket?: true;
   handle(context: RequestContext): Promise<void> | void;
 }
 

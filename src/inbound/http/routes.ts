@@ -8,6 +8,7 @@ import { BASES, ROOTS, RPC_PATHS, RPC_STREAM_PATH } from '../a2a/paths.js';
 import { MCP_ERRORS } from '../mcp/error-response.js';
 import type { McpHttpEndpoint } from '../mcp/http-endpoint.js';
 import type { SseEndpoint } from '../mcp/sse-endpoint.js';
+import type { WebSocketEndpoint } from '../mcp/websocket/websocket-endpoint.js';
 import { selectedView } from '../rest/selected-view.js';
 import { namedParameter } from './named-parameter.js';
 import type { ErrorFormat, Fallback, Method, Parameter, RequestContext, Route } from './route.js';
@@ -17,6 +18,7 @@ import { RouteTable } from './route-table.js';
 export interface Endpoints {
   readonly mcp: McpHttpEndpoint | 'off';
   readonly sse: SseEndpoint | undefined;
+  readonly webSocket?: WebSocketEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
   /** A server that a caller may not see has no endpoint for that caller. */
   readonly admission: Pick<Admission, 'sees'>;
@@ -44,6 +46,8 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
   ['/mcp/sse', '/mcp/messages'],
   ['/mcp/{server}/sse', '/mcp/{server}/messages'],
 ];
+
+const WEBSOCKET_PATHS: readonly string[] = ['/ws', '/ws/{server}'];
 
 /** The part of the catalog that a path serves. */
 const viewOf = ({ params, req }: RequestContext): View => {
@@ -91,7 +95,17 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
 const nothing = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
 
 /** Every path that the gateway serves. */
-export function routeTable({ mcp, sse, catalog, admission, a2a, others, apiErrors, wellKnown }: Endpoints): RouteTable {
+export function routeTable({
+  mcp,
+  sse,
+  webSocket,
+  catalog,
+  admission,
+  a2a,
+  others,
+  apiErrors,
+  wellKnown,
+}: Endpoints): RouteTable {
   const server = namedParameter({
     find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),
     targetOf: serverTarget,
@@ -105,6 +119,7 @@ export function routeTable({ mcp, sse, catalog, admission, a2a, others, apiError
       ...wellKnown.routes,
       ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, viewOf))),
       ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, viewOf)) : []),
+      ...(webSocket ? WEBSOCKET_PATHS.flatMap((path) => webSocket.routes(path, viewOf)) : []),
       ...agents.routes,
     ],
     parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },

@@ -45,6 +45,7 @@ export class HttpServer {
     this.listener = new Listener({
       ...(options.listener && { settings: options.listener }),
       handle: (req, res) => this.context(req, res),
+      upgrades: (target) => options.routes.match(pathOf(target)).resource.methods.get('GET')?.webSocket === true,
       refuse: (req, res, error) => {
         const context = contextOf(req, res);
         this.broken(context, error, options.routes.match(context.path));
@@ -221,7 +222,7 @@ class HttpExchange implements WatchedExchange {
   ) {}
 
   get listens(): boolean {
-    return this.request.listens;
+    return this.request.upgrade?.listens ?? this.request.listens;
   }
 
   end(): void {
@@ -263,16 +264,22 @@ type MutableRequestContext = { -readonly [key in keyof RequestContext]: RequestC
 /** A context whose headers, parameters and caller are filled in once they are known. */
 function contextOf(req: InboundRequest, res: InboundResponse): MutableRequestContext {
   const { target } = req;
-  const mark = target.indexOf('?');
+  const path = pathOf(target);
   return {
     req,
     res,
-    path: mark < 0 ? target : target.slice(0, mark),
-    query: mark < 0 ? NO_QUERY : new URLSearchParams(target.slice(mark + 1)),
+    path,
+    query: path === target ? NO_QUERY : new URLSearchParams(target.slice(path.length + 1)),
     headers: NO_HEADERS,
     params: NO_PARAMS,
     principal: ANONYMOUS,
   };
+}
+
+/** The path without the query. */
+function pathOf(target: string): string {
+  const mark = target.indexOf('?');
+  return mark < 0 ? target : target.slice(0, mark);
 }
 
 const NO_HEADERS: readonly string[] = [];

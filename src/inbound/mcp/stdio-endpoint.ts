@@ -1,58 +1,37 @@
 import type { Readable, Writable } from 'node:stream';
-import { Cancellation, type Principal } from '../../core/caller.js';
-import type { View } from '../../core/gateway.js';
-import { newRequestId } from '../../core/request-id.js';
+import type { Principal } from '../../core/caller.js';
 import { type AuthenticationRequest, type Authenticator, admitted } from '../../identity/authenticator.js';
 import { ProtocolError } from '../../protocol/errors.js';
-import {
-  type Id,
-  type RpcMessage,
-  type RpcRequest,
-  readIncoming,
-  writeError,
-  writeNotification,
-  writeResult,
-} from '../../protocol/jsonrpc/message.js';
-import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
-import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
-import { type Classified, classify } from '../../protocol/mcp/client-version.js';
 import { LineReader } from '../../protocol/stdio/lines.js';
-import type { ModernRequestHandler } from './modern-requests.js';
-import type { ReplyChannel } from './reply-channel.js';
-import { Batch } from './session/batch.js';
-import { type ClientSession, notUnderstood } from './session/client-session.js';
-import type { Carrier, Sessions } from './session/sessions.js';
+import { DuplexClient, type DuplexClientOptions } from './duplex-client.js';
 
-export interface StdioEndpointOptions {
-  readonly modern: ModernRequestHandler;
-  readonly sessions: Sessions<Carrier>;
+export interface StdioEndpointOptions extends Omit<DuplexClientOptions, 'write' | 'address' | 'ended'> {
   readonly authenticator: Authenticator;
-  readonly view: View;
-  readonly limits: StructureLimits & { readonly event: number; readonly batch: number };
-  /** Called on failures inside the gateway. */
-  failed(error: unknown): void;
+  readonly limits: DuplexClientOptions['limits'] & { readonly event: number };
 }
 
-/** The gateway on stdin and stdout. A client may initialize a session, send modern requests, or both (mcp.md 5.3). */
+/** The gateway on stdin and stdout: one message on each line. */
 export class StdioEndpoint {
-  private session: ClientSession | undefined;
-  private opening: Promise<void> | undefined;
-  private readonly running = new Map<Id, Cancellation>();
+  private readonly client: DuplexClient;
 
   constructor(
     private readonly options: StdioEndpointOptions,
     private readonly output: Writable,
-  ) {}
+  ) {
+    const write = (message: readonly Buffer[]): void => {
+      this.output.write(Buffer.concat([...message, NEWLINE]));
+    };
+    this.client = new DuplexClient({ ...options, write });
+  }
 
   /** Serves until the input ends. */
   serve(input: Readable): Promise<void> {
-    const lines = new LineReader(this.options.limits.event, {
-      message: (line) => void this.line(line),
-      bad: (preview) => void this.line(preview),
-      tooLong: () =>
-        this.write([
-          notUnderstood(null, new ProtocolError('body_too_large', `A line exceeds ${this.options.limits.event} bytes`)),
-        ]),
+    const { limits } = this.options;
+    const receive = (line: Buffer): void => void this.client.receive(line, () => this.principal());
+    const lines = new LineReader(limits.event, {
+      message: receive,
+      bad: receive,
+      tooLong: () => this.client.refuse(new ProtocolError('body_too_large', `A line exceeds ${limits.event} bytes`)),
     });
     return new Promise((resolve) => {
       input.on('data', (chunk: Buffer) => lines.push(chunk));
@@ -61,173 +40,15 @@ export class StdioEndpoint {
     });
   }
 
-  private write(message: readonly Buffer[]): void {
-    if (message.length > 0) this.output.write(Buffer.concat([...message, NEWLINE]));
-  }
-
-  private async line(line: Buffer): Promise<void> {
-    let asked: Id | null | undefined;
-    try {
-      const { limits } = this.options;
-      const incoming = readIncoming(line, limits);
-      asked = incoming.kind === 'request' ? incoming.id : incoming.kind === 'batch' ? null : undefined;
-      if (incoming.kind === 'batch') {
-        if (
-          !this.session?.revision.expresses.batches ||
-          incoming.items.length > limits.batch ||
-          incoming.items.length === 0
-        ) {
-          throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
-        }
-        const { session } = this;
-        const principal = await this.principal();
-        await new Batch(incoming.items, this.channel()).run((message, to) => session.handle(principal, message, to));
-      } else {
-        const principal = this.principal();
-        await this.message(incoming, principal instanceof Promise ? await principal : principal);
-      }
-    } catch (error) {
-      if (error instanceof ProtocolError) {
-        this.write([notUnderstood(error.detail.id ?? null, error)]);
-        return;
-      }
-      this.options.failed(error);
-      // A notification gets no response, not even an error.
-      if (asked !== undefined) this.write([notUnderstood(asked, new ProtocolError('internal', 'Internal error'))]);
-    }
-  }
-
   /** The principal of the client program, authenticated anew for each message. */
   private principal(): Principal | Promise<Principal> {
     const given = this.options.authenticator.authenticate(PIPES);
     return given instanceof Promise ? given.then(admitted) : admitted(given);
   }
 
-  private channel(done?: () => void): ReplyChannel {
-    return {
-      requestId: newRequestId(),
-      send: (message) => this.write([message]),
-      finish: (message) => {
-        done?.();
-        this.write(message);
-      },
-    };
-  }
-
-  private async message(message: RpcMessage, principal: Principal): Promise<void> {
-    if (message.kind === 'response') {
-      await this.session?.handle(principal, message, this.channel());
-      return;
-    }
-    let classified: Classified;
-    try {
-      classified = classify(message);
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      // Only requests that claim to be modern are refused here, so the error has a code of that era (VER-01).
-      if (message.kind === 'request') {
-        const { row, message: text, data } = error;
-        this.write([writeError(message.id, { code: row.modern, message: text, data: data as JsonObject })]);
-      }
-      return;
-    }
-    if (classified.kind === 'modern') {
-      if (message.kind === 'request') await this.modern(message, principal, classified.envelope);
-      else this.cancelled(message.method, message.params.get('requestId'));
-    } else if (classified.kind === 'initialize' && message.kind === 'request') {
-      // One handshake at a time: the next one finds an open session, or none if the handshake failed.
-      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message, principal));
-      this.opening = opening.catch(() => {});
-      await opening;
-    } else await this.inSession(message, principal);
-  }
-
-  private async modern(
-    message: RpcRequest,
-    principal: Principal,
-    envelope: Parameters<ModernRequestHandler['handle']>[0]['envelope'],
-  ): Promise<void> {
-    const { id } = message;
-    const cancellation = new Cancellation();
-    this.running.set(id, cancellation);
-    const done = (): void => {
-      if (this.running.get(id) === cancellation) this.running.delete(id);
-    };
-    const channel = this.channel(done);
-    await this.options.modern.handle({
-      principal,
-      view: this.options.view,
-      message,
-      envelope,
-      // A cancelled request sends nothing more (STD-06).
-      channel: {
-        requestId: channel.requestId,
-        send: (text) => !cancellation.cancelled && channel.send(text),
-        finish: (text, status, headers) => !cancellation.cancelled && channel.finish(text, status, headers),
-      },
-      cancellation,
-      header: undefined,
-    });
-  }
-
-  private cancelled(method: string, id: unknown): void {
-    if (method !== 'notifications/cancelled' || (typeof id !== 'string' && typeof id !== 'number')) return;
-    this.running.get(id)?.cancel();
-    this.running.delete(id);
-  }
-
-  private async initialize(message: RpcRequest, principal: Principal): Promise<void> {
-    if (this.session)
-      throw new ProtocolError('invalid_request', 'This connection is already initialized', { id: message.id });
-    const { sessions, view } = this.options;
-    const carrier: Carrier = {
-      reachable: true,
-      connected: true,
-      unsolicited: (text) => this.write([text]),
-      ended: () => {},
-    };
-    try {
-      const { session, result } = await sessions.open(principal, view, message.params, () => carrier, {
-        requestId: newRequestId(),
-        id: message.id,
-      });
-      this.session = session;
-      this.write(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
-    } catch (error) {
-      if (!(error instanceof ProtocolError)) throw error;
-      this.write([notUnderstood(message.id, error)]);
-    }
-  }
-
-  private async inSession(message: RpcMessage, principal: Principal): Promise<void> {
-    await this.opening;
-    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
-      this.cancelled(message.method, message.params.get('requestId'));
-    if (this.session) await this.session.handle(principal, message, this.channel());
-    else if (message.kind === 'request') {
-      if (message.method === 'ping') this.write(writeResult(message.id, [Buffer.from('{}')]));
-      else
-        this.write([
-          notUnderstood(
-            message.id,
-            new ProtocolError(
-              'invalid_request',
-              'The first request must be initialize, or carry the modern request metadata',
-            ),
-          ),
-        ]);
-    }
-  }
-
   /** Ends the subscriptions that are still open (mcp.md 5.5, 1). */
   end(): void {
-    for (const [id, cancellation] of this.running) {
-      this.write([writeNotification('notifications/cancelled', { requestId: id, reason: 'The gateway is stopping' })]);
-      cancellation.cancel('The gateway is stopping');
-    }
-    if (!this.session) return;
-    // A session over stdio is not stored, so ending it does not need the database.
-    this.options.sessions.end(this.session, 'The connection was closed').catch(() => {});
+    this.client.end();
   }
 }
 

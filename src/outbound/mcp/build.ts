@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { BreakerSettings } from '../../core/circuit-breaker.js';
 import type { Upstream } from '../../core/upstream.js';
 import {
   CONFIGURED,
@@ -39,6 +40,7 @@ export interface ServerSettings {
   readonly revision: string;
   readonly pool: number;
   readonly timeouts: { readonly connect: number; readonly call: number; readonly callMax: number };
+  readonly breaker?: BreakerSettings | undefined;
 }
 
 export interface UpstreamBuildOptions {
@@ -127,7 +129,7 @@ export function buildUpstream(name: string, settings: ServerSettings, around: Up
           modernOffer: setting.modernOffer,
         });
   const personal = settings.url !== undefined && credentials.isPersonal?.(target) === true;
-  return new McpUpstream({ name, link, setting, memory, personal, log });
+  return new McpUpstream({ name, link, setting, memory, personal, breaker: settings.breaker, log });
 }
 
 /** The headers of callers for this server only, with the names under which the server gets them. */

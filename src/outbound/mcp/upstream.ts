@@ -1,4 +1,5 @@
 import { type Caller, GATEWAY } from '../../core/caller.js';
+import { type BreakerSettings, CircuitBreaker } from '../../core/circuit-breaker.js';
 import { ALONE } from '../../core/cluster.js';
 import { failed, type Outcome, type ParkedCall } from '../../core/gateway.js';
 import type {
@@ -44,15 +45,15 @@ export interface McpUpstreamOptions {
   readonly memory: VerdictMemory;
   /** See `Upstream.personal`. */
   readonly personal?: boolean;
+  readonly breaker?: BreakerSettings | undefined;
   readonly log: Log;
 }
 
 /** For this long after a failed probe, callers get the same failure instead of a new probe. */
 const PROBE_PAUSE = 1_000;
 
-/** After this many connection failures in a row, the gateway refuses calls to the server for a while (fault 16). */
-const BREAK_AFTER = 5;
-const BREAK_FOR = 2_000;
+/** A server that answered within this time is not probed, in milliseconds. */
+const PROBE_AFTER_CONTACT = 10_000;
 
 /** One configured MCP server. Detects the server's eras once and serves each caller in the caller's era if possible. */
 export class McpUpstream implements Upstream {
@@ -72,12 +73,15 @@ export class McpUpstream implements Upstream {
   private problem: string | undefined;
   /** The revision of the last handshake. */
   private agreed: string | undefined;
-  private unreached = 0;
-  private restsUntil = 0;
+  private readonly breaker: CircuitBreaker;
+  /** The last contact that showed the server's state, and the last probe. */
+  private contactAt = 0;
+  private probed: UpstreamHealth['probed'];
 
   constructor(private readonly options: McpUpstreamOptions) {
     this.name = options.name;
     this.personal = options.personal === true;
+    this.breaker = new CircuitBreaker(options.breaker);
     this.verdict = options.setting.fixed ?? options.memory.recall();
     this.hub = this.hubOf(GATEWAY, async (listen) => listen(GATEWAY));
     const overheard = (event: WatchEvent): void => {
@@ -130,13 +134,45 @@ export class McpUpstream implements Upstream {
     return erasFor(caller.revision, verdict)[0] === 'modern' && verdict.modern ? verdict.modern : this.agreed;
   }
 
-  /** The error for callers during the pause after repeated failures; undefined outside of it. */
+  /** The error for callers while the breaker is open; undefined if the call may pass. */
   private resting(): ProtocolError | undefined {
-    if (performance.now() >= this.restsUntil) return undefined;
-    const { name, problem } = this;
-    if (problem === undefined) return unavailable({ name }, 'several attempts to reach it failed');
-    return new ProtocolError('upstream_unavailable', problem, { outcome: 'not_executed', data: { server: name } });
+    const refusal = this.breaker.enter();
+    if (!refusal) return undefined;
+    const { name } = this;
+    const { state, nextTrialMs } = refusal;
+    const problem = this.problem ?? unavailable({ name }, 'several attempts to reach it failed').message;
+    const next = state === 'half_open' ? 'a trial is under way' : `the next trial is in ${nextTrialMs} ms`;
+    return new ProtocolError('upstream_unavailable', `${problem} (calls are refused at once; ${next})`, {
+      outcome: 'not_executed',
+      data: { server: name, breaker: state, nextTrialMs },
+    });
   }
+
+  /** A server in use needs no probes. */
+  private get recent(): boolean {
+    return this.status === 'up' && performance.now() - this.contactAt < PROBE_AFTER_CONTACT;
+  }
+
+  /**
+   * Sends `server/discover`, which needs no session. The answer of a legacy server is an error, which shows as well that
+   * the server answers. The state of a process is known from the process; a probe would start it.
+   */
+  readonly checkHealth = async (): Promise<void> => {
+    const { link, setting } = this.options;
+    if (this.personal || link.watchCosts || this.recent) return;
+    const began = performance.now();
+    try {
+      await link.probe(setting.modernOffer, GATEWAY);
+      this.up(GATEWAY);
+    } catch (error) {
+      // A legacy server may ignore an unknown request; only a failed connection shows that the server is down.
+      const known = this.explained(error, true);
+      const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
+      if (this.verdict?.modern || unreached) this.note(error, true);
+      else if (this.status === 'down') this.up(GATEWAY);
+    }
+    this.probed = { at: Date.now(), took: Math.round(performance.now() - began) };
+  };
 
   async request(caller: Caller, call: UpstreamCall): Promise<Outcome> {
     let verdict: Verdict;
@@ -304,7 +340,15 @@ export class McpUpstream implements Upstream {
     const detail = this.problem ?? found;
     const speaks = this.verdict ? spoken(this.verdict) : [];
     const status = this.personal && this.status === 'unknown' ? 'login_required' : this.status;
-    return { status: down ? 'down' : status, speaks, ...(detail && { detail }), ...(cause && { cause }) };
+    const breaker = this.breaker.health();
+    return {
+      status: down ? 'down' : status,
+      speaks,
+      ...(detail && { detail }),
+      ...(cause && { cause }),
+      ...(breaker.state !== 'closed' && { breaker }),
+      ...(this.probed && { probed: this.probed }),
+    };
   }
 
   get raw(): Upstream['raw'] {
@@ -399,7 +443,8 @@ export class McpUpstream implements Upstream {
   }
 
   private up(caller: Caller): void {
-    this.unreached = 0;
+    this.breaker.answered();
+    this.contactAt = performance.now();
     this.status = 'up';
     this.problem = undefined;
     const { verdict } = this;
@@ -414,13 +459,19 @@ export class McpUpstream implements Upstream {
    * `contact` is true where the gateway only tried to reach the server. Then any failure means that the server is down.
    */
   private note(error: unknown, contact = false): ProtocolError | UpstreamRpcError {
-    if (error instanceof CredentialError && (!contact || this.personal)) return error;
+    if (error instanceof CredentialError && (!contact || this.personal)) {
+      this.breaker.inconclusive();
+      return error;
+    }
     // A cancelled call does not change the health of the server.
-    if (error instanceof ProtocolError && error.reason === 'cancelled') return error;
+    if (error instanceof ProtocolError && error.reason === 'cancelled') {
+      this.breaker.inconclusive();
+      return error;
+    }
     const known = this.explained(error, contact);
     const unreached = known instanceof ProtocolError && known.reason === 'upstream_unavailable';
-    this.unreached = unreached ? this.unreached + 1 : 0;
-    if (this.unreached >= BREAK_AFTER) this.restsUntil = performance.now() + BREAK_FOR;
+    if (unreached) this.breaker.failed();
+    else this.breaker.answered();
     // One caller's credential says nothing about the server.
     const personal = this.personal && known instanceof CredentialRefused;
     if (known instanceof ProtocolError && !personal && (contact || isDown(known))) {

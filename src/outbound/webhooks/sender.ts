@@ -186,12 +186,25 @@ export class WebhookSender {
     const target = await this.options.pushes.target(value);
     if (typeof target !== 'string') return target;
     if (target === 'deleted') await this.options.outbox.ack(id);
+    else if (target === 'revoked') await this.endRevoked(id, value);
     else
       await this.options.outbox.giveUp(
         id,
         target === 'expired' ? 'the task has expired' : 'the configuration is disabled',
       );
     return undefined;
+  }
+
+  /** A revoked key gets no further notifications, queued or new. */
+  private async endRevoked(id: string, push: QueuedPush): Promise<void> {
+    const { agent, owner, task } = push;
+    this.options.log.warn(
+      { event: 'webhook.ended', agent, owner, task, notification: id },
+      'ended a webhook: the API key that registered it was revoked',
+    );
+    // Disable first: after `giveUp`, the next notification of the lane can be claimed and would be sent.
+    await this.options.pushes.disable(push);
+    await this.options.outbox.giveUp(id, 'the API key that registered the webhook was revoked');
   }
 
   /** Returns true where the host works, even if it refuses this notification. */

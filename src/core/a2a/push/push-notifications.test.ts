@@ -220,3 +220,25 @@ describe('notifications', () => {
     expect(second!.lane).not.toBe(first!.lane);
   });
 });
+
+test('S17: a configuration ends with the API key that created it, and not with another key of its owner', async () => {
+  const revoked = new Set<string>();
+  const own = new PushNotifications({ ...parts(), revoked: async ({ id }) => revoked.has(id) });
+  const as = (id: string): Caller => ({
+    ...GATEWAY,
+    principal: principalOf({ subject: 'alice', credential: { kind: 'key', id } }),
+  });
+  await own.create(as('old'), KEY, { url: URL_1, id: 'c' }, '1.0');
+  const [row] = rows.rows.values();
+  const push = {
+    ...KEY,
+    task: KEY.id,
+    config: 'c',
+    registration: row!.config['registration'],
+  } as unknown as QueuedPush;
+  expect(await own.target(push)).toMatchObject({ url: URL_1 });
+  revoked.add('old');
+  expect(await own.target(push)).toBe('revoked');
+  await own.create(as('new'), KEY, { url: URL_1, id: 'c' }, '1.0');
+  expect(await own.target(push)).toMatchObject({ url: URL_1 });
+});

@@ -7,7 +7,7 @@ import type {
   TaskPushNotificationConfig,
 } from '../../../protocol/a2a/model.js';
 import { ProtocolError } from '../../../protocol/errors.js';
-import type { Caller } from '../../caller.js';
+import type { Caller, CredentialRef } from '../../caller.js';
 import { type Seal, SealBroken } from '../../seal.js';
 import type { Exchange } from '../agent.js';
 import { outwardEvent, outwardTask } from '../tasks/gateway-notes.js';
@@ -28,6 +28,8 @@ export interface PushNotificationsOptions {
   dialect(id: DialectId): Pick<Dialect, 'writeNotification'>;
   /** Throws if the gateway must not send to that URL. Uses no DNS. */
   checkUrl(url: string): unknown;
+  /** Whether the credential that created a configuration was revoked; its notifications then end. */
+  revoked?(credential: CredentialRef): Promise<boolean>;
   /** The most configurations of one task. */
   readonly limit: number;
   /** False if the gateway sends no notifications (S-50). */
@@ -62,6 +64,8 @@ export interface PushTarget {
 interface Sealed {
   readonly config: TaskPushNotificationConfig;
   readonly key: string;
+  /** The credential with which the configuration was created. */
+  readonly credential?: CredentialRef;
   /**
    * S18: the row that the sealed value belongs to. The encryption authenticates it, so a value that is copied to another
    * row does not open. Rows of earlier versions lack it; there the ids in `config` are compared.
@@ -114,7 +118,13 @@ export class PushNotifications {
         outcome: 'not_executed',
       });
     const config = { ...given, id, taskId: key.id };
-    const sealed: Sealed = { config, key: randomBytes(32).toString('base64'), row: rowOf(key, id) };
+    const { credential } = caller.principal;
+    const sealed: Sealed = {
+      config,
+      key: randomBytes(32).toString('base64'),
+      row: rowOf(key, id),
+      ...(credential && { credential }),
+    };
     const registration = before ? registrationOf(before) : randomBytes(12).toString('base64url');
     await records.putPush({
       key,
@@ -196,13 +206,14 @@ export class PushNotifications {
     return queued;
   }
 
-  /** Called before every attempt, so that nothing is delivered after a delete. */
-  async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired'> {
+  /** Called before every attempt, so that nothing is delivered after a delete or a revocation. */
+  async target(push: QueuedPush): Promise<PushTarget | 'deleted' | 'disabled' | 'expired' | 'revoked'> {
     const found = await this.find(push);
     if (!found) return (await this.options.records.find(taskOf(push))) ? 'deleted' : 'expired';
     if (found.disabled) return 'disabled';
     const opened = this.open(found);
     if (!opened) return 'disabled';
+    if (opened.credential && (await this.options.revoked?.(opened.credential))) return 'revoked';
     const { url, token, authentication } = opened.config;
     const { scheme, credentials } = authentication ?? {};
     return {

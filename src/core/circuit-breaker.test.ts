@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { CircuitBreaker } from './circuit-breaker.js';
+
+test('opens after failures in a row, lets one trial pass after the pause, and closes when the trial succeeds', () => {
+  let now = 0;
+  const breaker = new CircuitBreaker({ failures: 2, pause: 1_000 }, () => now);
+  breaker.failed();
+  breaker.answered();
+  breaker.failed();
+  expect(breaker.enter()).toBeUndefined();
+  breaker.failed();
+  expect(breaker.enter()).toEqual({ state: 'open', nextTrialMs: 1_000 });
+  now = 1_000;
+  expect(breaker.enter()).toBeUndefined();
+  expect(breaker.enter()).toEqual({ state: 'half_open', nextTrialMs: 0 });
+  breaker.failed();
+  expect(breaker.health()).toEqual({ state: 'open', nextTrialMs: 1_000 });
+  now = 2_000;
+  expect(breaker.enter()).toBeUndefined();
+  breaker.answered();
+  expect(breaker.enter()).toBeUndefined();
+  expect(breaker.health()).toEqual({ state: 'closed', nextTrialMs: 0 });
+});
+
+test('a trial without a result does not block the next one', () => {
+  let now = 0;
+  const breaker = new CircuitBreaker({ failures: 1, pause: 1_000 }, () => now);
+  breaker.failed();
+  now = 1_000;
+  expect(breaker.enter()).toBeUndefined();
+  breaker.inconclusive();
+  expect(breaker.enter()).toBeUndefined();
+  now = 2_000;
+  expect(breaker.enter()).toBeUndefined();
+});

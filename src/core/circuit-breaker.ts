@@ -1,0 +1,70 @@
+export interface BreakerSettings {
+  /** The number of failures in a row after which calls are refused. */
+  readonly failures: number;
+  /** Milliseconds until the next trial. */
+  readonly pause: number;
+}
+
+/** `closed`: calls pass. `open`: calls are refused. `half_open`: one call is on trial, and the others are refused. */
+export type BreakerState = 'closed' | 'open' | 'half_open';
+
+export interface BreakerHealth {
+  readonly state: BreakerState;
+  /** Milliseconds until the next trial; 0 during a trial. */
+  readonly nextTrialMs: number;
+}
+
+export const DEFAULT_BREAKER: BreakerSettings = { failures: 5, pause: 2_000 };
+
+/**
+ * Refuses calls to an upstream that could not be reached several times in a row (fault 16). After a pause one call is
+ * the trial: if it reaches the upstream, calls pass again; if not, the next pause begins. The owner reports only
+ * failures to reach the upstream: the error of a tool, or the refusal of a caller, is an answer.
+ */
+export class CircuitBreaker {
+  private failures = 0;
+  private openUntil = 0;
+  /** When the trial began; a trial without a result counts for one pause only. */
+  private trialSince: number | undefined;
+
+  constructor(
+    private readonly settings: BreakerSettings = DEFAULT_BREAKER,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** Undefined if a call may pass; otherwise the refusal. The caller of the trial must report its result. */
+  enter(): BreakerHealth | undefined {
+    if (this.failures < this.settings.failures) return undefined;
+    const now = this.now();
+    if (now < this.openUntil || (this.trialSince !== undefined && now - this.trialSince < this.settings.pause))
+      return this.health();
+    this.trialSince = now;
+    return undefined;
+  }
+
+  /** The upstream answered. */
+  answered(): void {
+    this.failures = 0;
+    this.trialSince = undefined;
+  }
+
+  /** The upstream could not be reached. */
+  failed(): void {
+    this.failures++;
+    this.trialSince = undefined;
+    if (this.failures >= this.settings.failures) this.openUntil = this.now() + this.settings.pause;
+  }
+
+  /** A call ended without a result, for example because its client cancelled it. The next call is the trial. */
+  inconclusive(): void {
+    this.trialSince = undefined;
+  }
+
+  health(): BreakerHealth {
+    if (this.failures < this.settings.failures) return CLOSED;
+    if (this.trialSince !== undefined) return { state: 'half_open', nextTrialMs: 0 };
+    return { state: 'open', nextTrialMs: Math.max(0, Math.ceil(this.openUntil - this.now())) };
+  }
+}
+
+const CLOSED: BreakerHealth = { state: 'closed', nextTrialMs: 0 };

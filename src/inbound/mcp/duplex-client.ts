@@ -1,0 +1,252 @@
+import { Cancellation, type Principal } from '../../core/caller.js';
+import type { View } from '../../core/gateway.js';
+import { newRequestId } from '../../core/request-id.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import {
+  type Id,
+  type RpcMessage,
+  type RpcRequest,
+  readIncoming,
+  writeError,
+  writeNotification,
+  writeResult,
+} from '../../protocol/jsonrpc/message.js';
+import type { JsonObject } from '../../protocol/jsonrpc/raw.js';
+import type { StructureLimits } from '../../protocol/jsonrpc/scan.js';
+import { type Classified, classify } from '../../protocol/mcp/client-version.js';
+import type { ModernRequestHandler } from './modern-requests.js';
+import type { ReplyChannel } from './reply-channel.js';
+import { Batch } from './session/batch.js';
+import { type ClientSession, notUnderstood } from './session/client-session.js';
+import type { Carrier, Sessions } from './session/sessions.js';
+
+export interface DuplexClientOptions {
+  readonly modern: ModernRequestHandler;
+  readonly sessions: Sessions<Carrier>;
+  readonly view: View;
+  readonly limits: StructureLimits & { readonly batch: number };
+  /** The network address of the client, for the audit trail. */
+  readonly address?: string | undefined;
+  /** Sends one message to the client. */
+  write(message: readonly Buffer[]): void;
+  /** The client's session has ended, for example because a newer one replaced it. */
+  ended?(): void;
+  /** Called on failures inside the gateway. */
+  failed(error: unknown): void;
+}
+
+/**
+ * A client on a connection that carries messages in both directions: stdio or WebSocket. The client may initialize a
+ * session, which then belongs to the connection, send modern requests, or both (mcp.md 5.3).
+ */
+export class DuplexClient {
+  private session: ClientSession | undefined;
+  private opening: Promise<void> | undefined;
+  private readonly running = new Map<Id, Cancellation>();
+  /** The running requests that are subscriptions. */
+  private readonly listening = new Set<Id>();
+  /** The connection is closed. */
+  private gone = false;
+
+  constructor(private readonly options: DuplexClientOptions) {}
+
+  /** The number of calls without a response; subscriptions are no calls. */
+  get busy(): number {
+    return this.running.size - this.listening.size + (this.session?.busy ?? 0);
+  }
+
+  private write(message: readonly Buffer[]): void {
+    if (message.length > 0 && !this.gone) this.options.write(message);
+  }
+
+  /** Refuses bytes that are not a message. */
+  refuse(error: ProtocolError): void {
+    this.write([notUnderstood(error.detail.id ?? null, error)]);
+  }
+
+  /** Handles one message of the client, whose caller `authenticate` returns. */
+  async receive(text: Buffer, authenticate: () => Principal | Promise<Principal>): Promise<void> {
+    let asked: Id | null | undefined;
+    try {
+      const { limits } = this.options;
+      const incoming = readIncoming(text, limits);
+      asked = incoming.kind === 'request' ? incoming.id : incoming.kind === 'batch' ? null : undefined;
+      if (incoming.kind === 'batch') {
+        if (
+          !this.session?.revision.expresses.batches ||
+          incoming.items.length > limits.batch ||
+          incoming.items.length === 0
+        ) {
+          throw new ProtocolError('batch_not_allowed', 'This session does not support batches, or not of this size');
+        }
+        const { session } = this;
+        const principal = await authenticate();
+        await new Batch(incoming.items, this.channel()).run((message, to) => session.handle(principal, message, to));
+      } else {
+        const principal = authenticate();
+        await this.message(incoming, principal instanceof Promise ? await principal : principal);
+      }
+    } catch (error) {
+      if (error instanceof ProtocolError) {
+        this.write([notUnderstood(error.detail.id ?? asked ?? null, error)]);
+        return;
+      }
+      this.options.failed(error);
+      // A notification gets no response, not even an error.
+      if (asked !== undefined) this.write([notUnderstood(asked, new ProtocolError('internal', 'Internal error'))]);
+    }
+  }
+
+  private channel(done?: () => void): ReplyChannel {
+    return {
+      requestId: newRequestId(),
+      address: this.options.address,
+      send: (message) => this.write([message]),
+      finish: (message) => {
+        done?.();
+        this.write(message);
+      },
+    };
+  }
+
+  private async message(message: RpcMessage, principal: Principal): Promise<void> {
+    if (message.kind === 'response') {
+      await this.session?.handle(principal, message, this.channel());
+      return;
+    }
+    let classified: Classified;
+    try {
+      classified = classify(message);
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      // Only requests that claim to be modern are refused here, so the error has a code of that era (VER-01).
+      if (message.kind === 'request') {
+        const { row, message: text, data } = error;
+        this.write([writeError(message.id, { code: row.modern, message: text, data: data as JsonObject })]);
+      }
+      return;
+    }
+    if (classified.kind === 'modern') {
+      if (message.kind === 'request') await this.modern(message, principal, classified.envelope);
+      else this.cancelled(message.method, message.params.get('requestId'));
+    } else if (classified.kind === 'initialize' && message.kind === 'request') {
+      // One handshake at a time: the next one finds an open session, or none if the handshake failed.
+      const opening = (this.opening ?? Promise.resolve()).then(() => this.initialize(message, principal));
+      this.opening = opening.catch(() => {});
+      await opening;
+    } else await this.inSession(message, principal);
+  }
+
+  private async modern(
+    message: RpcRequest,
+    principal: Principal,
+    envelope: Parameters<ModernRequestHandler['handle']>[0]['envelope'],
+  ): Promise<void> {
+    const { id } = message;
+    const cancellation = new Cancellation();
+    this.running.set(id, cancellation);
+    if (message.method === 'subscriptions/listen') this.listening.add(id);
+    const done = (): void => {
+      if (this.running.get(id) === cancellation) this.forget(id);
+    };
+    const channel = this.channel(done);
+    await this.options.modern.handle({
+      principal,
+      view: this.options.view,
+      message,
+      envelope,
+      // A cancelled request sends nothing more (STD-06).
+      channel: {
+        requestId: channel.requestId!,
+        address: channel.address,
+        send: (text) => !cancellation.cancelled && channel.send(text),
+        finish: (text, status, headers) => !cancellation.cancelled && channel.finish(text, status, headers),
+      },
+      cancellation,
+      header: undefined,
+    });
+  }
+
+  private cancelled(method: string, id: unknown): void {
+    if (method !== 'notifications/cancelled' || (typeof id !== 'string' && typeof id !== 'number')) return;
+    this.running.get(id)?.cancel();
+    this.forget(id);
+  }
+
+  private forget(id: Id): void {
+    this.running.delete(id);
+    this.listening.delete(id);
+  }
+
+  private async initialize(message: RpcRequest, principal: Principal): Promise<void> {
+    if (this.session)
+      throw new ProtocolError('invalid_request', 'This connection is already initialized', { id: message.id });
+    const { sessions, view, address } = this.options;
+    const carrier: Carrier = {
+      reachable: true,
+      connected: true,
+      unsolicited: (text) => this.write([text]),
+      ended: () => this.options.ended?.(),
+    };
+    try {
+      const { session, result } = await sessions.open(principal, view, message.params, () => carrier, {
+        requestId: newRequestId(),
+        address,
+        id: message.id,
+      });
+      this.session = session;
+      if (this.gone) this.endSession();
+      this.write(writeResult(message.id, [Buffer.from(JSON.stringify(result))]));
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error;
+      this.write([notUnderstood(message.id, error)]);
+    }
+  }
+
+  private async inSession(message: RpcMessage, principal: Principal): Promise<void> {
+    await this.opening;
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled')
+      this.cancelled(message.method, message.params.get('requestId'));
+    if (this.session) await this.session.handle(principal, message, this.channel());
+    else if (message.kind === 'request') {
+      if (message.method === 'ping') this.write(writeResult(message.id, [Buffer.from('{}')]));
+      else
+        this.write([
+          notUnderstood(
+            message.id,
+            new ProtocolError(
+              'invalid_request',
+              'The first request must be initialize, or carry the modern request metadata',
+            ),
+          ),
+        ]);
+    }
+  }
+
+  /** The gateway stops: ends the subscriptions that are still open (mcp.md 5.5, 1). */
+  end(): void {
+    for (const id of this.running.keys())
+      this.write([writeNotification('notifications/cancelled', { requestId: id, reason: STOPPING })]);
+    this.stop(STOPPING);
+  }
+
+  /** The connection is closed: nobody waits for the running calls any more. */
+  close(): void {
+    this.gone = true;
+    this.stop('The connection was closed');
+  }
+
+  private stop(reason: string): void {
+    for (const cancellation of this.running.values()) cancellation.cancel(reason);
+    this.running.clear();
+    this.listening.clear();
+    this.endSession();
+  }
+
+  /** A session of a connection is not stored, so ending it does not need the database. */
+  private endSession(): void {
+    if (this.session) this.options.sessions.end(this.session, 'The connection was closed').catch(() => {});
+  }
+}
+
+const STOPPING = 'The gateway is stopping';
