@@ -82,6 +82,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     mcp: config.mcp.enabled ? mcp.http : 'off',
     sse: mcp.sse,
     catalog,
+    views: runtime.mcp.views,
     admission: runtime.mcp.admission,
     a2a: a2a?.endpoints ?? 'off',
     others: [

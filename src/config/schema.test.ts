@@ -15,6 +15,7 @@ test('the defaults', () => {
     data: '/here/.parley',
     servers: {},
     agents: {},
+    views: {},
     grpc: {},
     a2a: {
       enabled: true,
@@ -138,6 +139,7 @@ test('the defaults of a server', () => {
     tls: {},
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
     tools: { allow: [], deny: [], rename: {} },
+    groups: [],
   });
 });
 

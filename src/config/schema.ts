@@ -20,6 +20,7 @@ import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
 import { ROUTING } from './routing-schema.js';
 import { agentAuth, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
+import { serverGroups, views } from './view-schema.js';
 
 /** Defaults for reaching a server: a command may have to be downloaded before it starts. */
 export const CONNECT = { url: 5_000, command: 60_000 } as const;
@@ -122,6 +123,7 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   tls: ownTls,
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
   tools: offeredTools,
+  groups: serverGroups,
   pin: ownPin,
 });
 
@@ -210,6 +212,7 @@ export const SCHEMA = group('', {
     description: `The A2A agents behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
+  views,
   grpc: group('The gRPC endpoint for A2A; off unless `listen` is set.', {
     listen: listenAddress({ description: 'The address to listen on; an address other than loopback needs `auth`.' }),
     publicAddress: listenAddress({

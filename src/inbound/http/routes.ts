@@ -1,4 +1,5 @@
 import { type Admission, serverTarget } from '../../core/admission.js';
+import type { Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { ALL_SERVERS, oneServer, type View } from '../../core/gateway.js';
 import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
@@ -17,6 +18,8 @@ export interface Endpoints {
   readonly mcp: McpHttpEndpoint | 'off';
   readonly sse: SseEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
+  /** The configured views, which have paths like servers. */
+  readonly views: ViewDirectory;
   /** A server that a caller may not see has no endpoint for that caller. */
   readonly admission: Pick<Admission, 'sees'>;
   readonly a2a: AgentEndpoints | 'off';
@@ -42,11 +45,37 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
   ['/mcp/{server}/sse', '/mcp/{server}/messages'],
 ];
 
+/** The configured views. */
+export interface ViewDirectory {
+  get(name: string): View | undefined;
+  /** Whether the caller may know that the view exists. */
+  sees(principal: Principal, view: View): boolean | Promise<boolean>;
+}
+
 /** The part of the catalog that a path serves. */
-const viewOf = ({ params }: RequestContext): View => {
-  const server = params['server'];
-  return server === undefined ? ALL_SERVERS : oneServer(server);
-};
+const viewOf =
+  (views: ViewDirectory) =>
+  ({ params }: RequestContext): View => {
+    const name = params['server'];
+    return name === undefined ? ALL_SERVERS : (views.get(name) ?? oneServer(name));
+  };
+
+/** The name of a view or, if there is no such view, of a server. */
+const viewOrServer =
+  (views: ViewDirectory, server: Parameter): Parameter =>
+  (value, path, principal) => {
+    const name = value.toLowerCase();
+    const view = views.get(name);
+    if (!view) return server(value, path, principal);
+    const answer = (seen: boolean): string => {
+      if (seen) return name;
+      throw absent(path);
+    };
+    const seen = views.sees(principal, view);
+    return seen instanceof Promise ? seen.then(answer) : answer(seen);
+  };
+
+const absent = (path: string): ProtocolError => new ProtocolError('not_found', `Nothing is served at ${path}`);
 
 /** S1-58: a disabled protocol reports so to every caller. */
 const off = (reason: Reason, message: string) => (): never => {
@@ -86,23 +115,24 @@ const MCP_OFF: readonly Route[] = MCP_PATHS.flatMap((path) =>
 );
 
 /** Every path that the gateway serves. */
-export function routeTable({ mcp, sse, catalog, admission, a2a, others, wellKnown }: Endpoints): RouteTable {
+export function routeTable({ mcp, sse, catalog, views, admission, a2a, others, wellKnown }: Endpoints): RouteTable {
   const server = namedParameter({
     find: (name) => (catalog.upstream(name.toLowerCase()) ? name.toLowerCase() : undefined),
     targetOf: serverTarget,
-    missing: (path) => new ProtocolError('not_found', `Nothing is served at ${path}`),
+    missing: absent,
     admission,
   });
+  const found = viewOf(views);
   const agents = a2a === 'off' ? A2A_OFF : a2a;
   return new RouteTable({
     routes: [
       ...others,
       ...wellKnown.routes,
-      ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, viewOf))),
-      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, viewOf)) : []),
+      ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, found))),
+      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, found)) : []),
       ...agents.routes,
     ],
-    parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },
+    parameters: { server: viewOrServer(views, server), ...(a2a !== 'off' && { agent: a2a.agent }) },
     fallbacks: [...wellKnown.fallbacks, ...agents.fallbacks],
     errors: MCP_ERRORS,
   });

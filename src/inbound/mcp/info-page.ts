@@ -15,6 +15,8 @@ export interface InfoPageOptions {
   readonly info: Implementation;
   /** The servers and agents that the caller may see, with their states. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
+  /** Whether a server is in the view. */
+  inView(view: View, server: string): boolean;
   /** The endpoints below a URL. */
   endpoints(base: string): readonly { readonly label: string; readonly address: string }[];
   /** The configured public URL; if undefined, each caller sees the URL it used. */
@@ -50,7 +52,7 @@ export class InfoPage {
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
     const base = publicUrl?.replace(/\/+$/, '') ?? (isUrl(reached) ? reached : 'http://localhost');
-    const { only: server } = view;
+    const { pathName: server } = view;
     const url = `${base}${pathOf(view)}`;
     const { tools, problem } = await this.toolsOrProblem(view, principal);
     const states = await this.options.states(callerOf(principal));
@@ -59,7 +61,10 @@ export class InfoPage {
       server,
       root: new URL(base).pathname.replace(/\/+$/, ''),
       endpoints: server === undefined ? this.options.endpoints(base) : [{ label: 'MCP', address: url }],
-      upstreams: states.filter(({ kind, name }) => server === undefined || (kind === 'server' && name === server)),
+      isView: view.name !== undefined,
+      upstreams: states.filter(
+        ({ kind, name }) => server === undefined || (kind === 'server' && this.options.inView(view, name)),
+      ),
       tools,
       toolsProblem: problem,
       snippets: clientSnippets(url, {
@@ -89,7 +94,7 @@ export class InfoPage {
   }
 }
 
-const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
+const pathOf = ({ pathName }: View): string => (pathName === undefined ? '/mcp' : `/mcp/${pathName}`);
 
 /** On other addresses than loopback the Host may be anything; only a valid host name is echoed. */
 function isUrl(reached: string | undefined): reached is string {
