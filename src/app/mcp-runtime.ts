@@ -164,6 +164,7 @@ export class McpRuntime {
     const identified = authenticator.enabled;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
+      validationOf: (server) => this.servers.get(server)?.validation ?? 'off',
       ...{ overload: options.overload, audit: options.audit, logins: options.logins },
     });
     this.gateway = new Aggregate({

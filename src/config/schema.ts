@@ -124,6 +124,12 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
   tools: offeredTools,
   groups: serverGroups,
+  validation: oneOf(['off', 'warn', 'strict'], {
+    default: 'off',
+    description:
+      'Whether the gateway checks the arguments of calls against the input schemas of the tools: `warn` logs what is wrong, ' +
+      '`strict` refuses the call and tells the model.',
+  }),
   pin: ownPin,
 });
 

@@ -58,7 +58,7 @@ const ask = async (path: string, method: string, params: JsonObject = {}, token 
   return { status, ...(JSON.parse(text) as { result?: JsonObject; error?: JsonObject }) };
 };
 const toolsOf = (result: JsonObject | undefined): unknown[] =>
-  ((result ?? {})['tools'] as JsonObject[]).map(({ name }) => name);
+  (result!['tools'] as JsonObject[]).map(({ name }) => name);
 
 test.each(['/mcp/research', '/mcp/Research', '/research/mcp'])('%s shows and calls its tools only', async (path) => {
   expect(toolsOf((await ask(path, 'tools/list')).result)).toEqual(['sum']);
