@@ -131,7 +131,12 @@ export class McpRuntime {
       drain: timeouts.drain,
       install: (name, settings) =>
         closing(
-          catalog.put(this.upstream(name, settings), new ToolRules(settings.tools), settings.groups, settings.pin),
+          catalog.put(
+            this.upstream(name, settings),
+            new ToolRules({ ...settings.tools, lint: settings.lint }),
+            settings.groups,
+            settings.pin,
+          ),
         ),
       uninstall: (name) => closing(catalog.remove(name)),
     });

@@ -56,6 +56,19 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
         stderr += text;
       },
       starters: async () => ({
+        lintTools: async () => ({
+          findings: [
+            {
+              server: 'a',
+              tool: 'send\u001b',
+              rule: 'description_missing',
+              severity: 'error',
+              message: 'the tool has no description',
+              withheld: true,
+            },
+          ],
+          missing: ['b'],
+        }),
         searchTools: async (_, __, { query, limit }) => ({
           tools:
             query === 'nothing'

@@ -140,6 +140,7 @@ test('the defaults of a server', () => {
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
     tools: { allow: [], deny: [], rename: {} },
     groups: [],
+    lint: 'warn',
     validation: 'off',
   });
 });

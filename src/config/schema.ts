@@ -124,6 +124,12 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
   timeouts: ownTimeouts(CONNECT_DESCRIPTION),
   tools: offeredTools,
   groups: serverGroups,
+  lint: oneOf(['off', 'warn', 'strict'], {
+    default: 'warn',
+    description:
+      'Whether the gateway checks names, descriptions and schemas of the tools: `warn` logs tools that are hard to use for ' +
+      'models, `strict` does not offer them.',
+  }),
   validation: oneOf(['off', 'warn', 'strict'], {
     default: 'off',
     description:

@@ -56,6 +56,10 @@ export function schemaOf(definition: JsonObject): ArgumentSchema | undefined {
   return schema === 'none' ? undefined : schema;
 }
 
+/** The problems of arguments as sentences, for a caller that corrects them; none if they cannot be checked. */
+export const argumentProblems = (definition: JsonObject, args: JsonObject): string[] =>
+  (schemaOf(definition)?.problems(args) ?? []).map(said);
+
 const said = ({ pointer, message }: ArgumentProblem): string => (pointer === '' ? message : `${pointer}: ${message}`);
 
 function refusal(tool: string, problems: readonly ArgumentProblem[]): ProtocolError {

@@ -14,6 +14,7 @@ import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible }
 import type { Caller } from '../caller.js';
 import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabilities.js';
 import type { Missing } from '../gateway.js';
+import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinKind } from '../pinning/definition.js';
 import type { PinMode, Pinning } from '../pinning/pinning.js';
 import type { Upstream } from '../upstream.js';
@@ -412,6 +413,11 @@ export class Catalog {
     // The tools of a personal server differ between callers.
     if (this.personal.has(server)) return { known: true };
     return this.entries.get(server)?.offer() ?? { known: false };
+  }
+
+  /** See `CatalogServer.findings`. */
+  findings(server: string): readonly ServerFinding[] {
+    return this.entries.get(server)?.findings ?? [];
   }
 
   /** See `CatalogServer.tool`. */
