@@ -335,3 +335,14 @@ describe('search', () => {
     expect(await run('search mail')).toMatchObject({ code: 2 });
   });
 });
+
+test('S4-16: lint shows every finding, and ends with 1 if there is an error', async () => {
+  write('parley.yaml', 'servers: { a: { command: x } }\n');
+  const { code, stdout, stderr } = await run('lint');
+  expect([code, stdout]).toEqual([
+    1,
+    'error: a__send : the tool has no description (not offered)\n1 errors, 0 warnings\n',
+  ]);
+  expect(stderr).toContain('the tools of server b could not be read');
+  expect(JSON.parse((await run('lint --json')).stdout)).toMatchObject({ findings: [{ server: 'a' }], missing: ['b'] });
+});
