@@ -19,6 +19,7 @@ import type { Authenticator } from '../identity/authenticator.js';
 import { type CardKeyRecord, CardKeys } from '../identity/card-keys.js';
 import type { Credentials } from '../identity/upstream-credentials.js';
 import { asksForLogin } from '../identity/upstream-login/settings.js';
+import { argumentProblems } from '../interceptors/argument-validation.js';
 import { buildAgent } from '../outbound/a2a/build.js';
 import type { SafeHttp } from '../outbound/safe-http.js';
 import { DeadLetters } from '../outbound/webhooks/dead-letters.js';
@@ -221,6 +222,7 @@ export class A2aRuntime {
         name,
         description: settings.description,
         tools,
+        check: argumentProblems,
         gateway: mcp.gateway,
         onToolsChanged: (listener) =>
           mcp.catalog.onChange((kind) => {

@@ -8,6 +8,7 @@ import type { PolicyAdmission } from '../identity/policy/policy-admission.js';
 import type { Logins } from '../identity/upstream-login/logins.js';
 import { admitting } from '../interceptors/admission.js';
 import { approval } from '../interceptors/approval.js';
+import { argumentValidation, type ValidationMode } from '../interceptors/argument-validation.js';
 import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { callLimits } from '../interceptors/concurrent-calls.js';
@@ -29,6 +30,8 @@ export interface PipelineOptions {
   readonly policy: Pick<PolicyAdmission, 'approvalRule'>;
   readonly replica: Pick<Replica, 'replicas'>;
   readonly overload: Pick<Overload, 'refusal'>;
+  /** How the arguments of calls to a server are checked. */
+  readonly validationOf: (server: string) => ValidationMode;
   readonly log: Log;
   readonly audit: AuditTrail;
   /** Sign-ins of users at servers and agents. */
@@ -82,11 +85,13 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     check: (caller, upstream) => logins.check(caller, upstream),
     arrival: (...waiting) => logins.arrival(...waiting),
   });
+  // Before approval, so that no person is asked about a call that cannot pass.
+  const valid = argumentValidation({ modeOf: options.validationOf, log });
   // Before the steps that refuse calls, so that the refusal is recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
   return new Pipeline([
     ...[callLog(calls, catalog), audited, limited],
     ...added,
-    ...[admitting(admission), limits, approving, login],
+    ...[admitting(admission), limits, valid, approving, login],
   ]);
 }

@@ -3,7 +3,7 @@
  * number may exceed the limit on open files.
  */
 export async function loadStarters(): Promise<
-  typeof import('./serve.js') & typeof import('./stdio.js') & typeof import('./search.js')
+  typeof import('./serve.js') & typeof import('./stdio.js') & typeof import('./search.js') & typeof import('./lint.js')
 > {
   await import('../protocol/a2a/index.js');
   await import('../state/index.js');
@@ -12,5 +12,10 @@ export async function loadStarters(): Promise<
   await import('./mcp-runtime.js');
   await import('./a2a-runtime.js');
   await import('./mcp-endpoints.js');
-  return { ...(await import('./serve.js')), ...(await import('./stdio.js')), ...(await import('./search.js')) };
+  return {
+    ...(await import('./serve.js')),
+    ...(await import('./stdio.js')),
+    ...(await import('./search.js')),
+    ...(await import('./lint.js')),
+  };
 }

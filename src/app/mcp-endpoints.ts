@@ -34,6 +34,7 @@ export class McpEndpoints {
       info,
       states: (caller) => overview.statesFor(caller),
       endpoints: (base) => overview.endpoints(base),
+      inView: (view, server) => mcp.catalog.inView(view, server),
       publicUrl,
       guarded: authenticator.enabled,
     });

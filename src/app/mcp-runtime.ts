@@ -38,6 +38,7 @@ import type { Overload } from './overload.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
+import { ConfiguredViews } from './views.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;
@@ -93,6 +94,8 @@ export class McpRuntime {
   /** The rules of the configuration, which can change while the gateway runs. */
   readonly policy: PolicyAdmission;
   readonly catalog: Catalog;
+  /** The configured views; they can change while the gateway runs. */
+  readonly views: ConfiguredViews;
   /** The pinned definitions of the servers. */
   readonly pinning: Pinning;
   /** The servers behind the gateway; they can change while it runs. */
@@ -124,6 +127,7 @@ export class McpRuntime {
     const patience = Math.min(timeouts.connect, PATIENCE);
     this.catalog = new Catalog({ naming, admission, bridge, pinning, patience, log });
     const { catalog } = this;
+    this.views = new ConfiguredViews({ config, catalog, admission });
     const closing = (upstream: Upstream | undefined) => upstream && (() => upstream.close());
     this.servers = new Registrations('server', config.servers, {
       registry: state.registry as Registry<Entry>,
@@ -134,7 +138,14 @@ export class McpRuntime {
       log,
       drain: timeouts.drain,
       install: (name, settings, guarded) =>
-        closing(catalog.put(this.upstream(name, settings, guarded), new ToolRules(settings.tools), [], settings.pin)),
+        closing(
+          catalog.put(
+            this.upstream(name, settings, guarded),
+            new ToolRules({ ...settings.tools, lint: settings.lint }),
+            settings.groups,
+            settings.pin,
+          ),
+        ),
       uninstall: (name) => closing(catalog.remove(name)),
     });
     this.parking = new Parking(
@@ -166,6 +177,7 @@ export class McpRuntime {
     const identified = authenticator.enabled;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
+      validationOf: (server) => this.servers.get(server)?.validation ?? 'off',
       ...{ overload: options.overload, audit: options.audit, logins: options.logins },
     });
     this.gateway = new Aggregate({
@@ -176,7 +188,7 @@ export class McpRuntime {
       tasks,
       bridge,
       pipeline: this.pipeline,
-      ...(config.routing.exposure !== 'full' && { exposure: new Exposure(catalog, config.routing) }),
+      exposure: new Exposure(catalog, config.routing),
     });
   }
 
@@ -226,6 +238,7 @@ export class McpRuntime {
       gateway: this.gateway,
       admission: this.admission,
       tasks: this.tasks,
+      inView: (view, server) => view.name === undefined || catalog.inView(view, server),
       cluster: replica.cluster,
       identified: authenticator.enabled,
       info,

@@ -6,7 +6,7 @@ import type { Offer } from './running.js';
 /** The tools of every server, under the names callers see. */
 export async function offeredTools(catalog: Catalog): Promise<Offer> {
   const { parts, missing } = await catalog.parts(GATEWAY, ALL_SERVERS, 'tools/list');
-  const clashes = catalog.clashes(ALL_SERVERS, parts);
+  const clashes = catalog.clashes(ALL_SERVERS, 'tools/list', parts);
   const naming = catalog.namingOf(ALL_SERVERS);
   const servers = parts.map(({ server: name, snapshot }) => ({
     name,

@@ -21,6 +21,8 @@ import type { Runtime } from './runtime.js';
 
 /** Time that an overview waits for the skills of agents, in milliseconds. */
 const SKILLS_WAIT = 500;
+/** Views in the startup summary. */
+const SHOWN_VIEWS = 10;
 
 /** The servers and agents of a running gateway, and the endpoints by which clients reach them. */
 export class Overview {
@@ -94,12 +96,19 @@ export class Overview {
     return endpointsOf({ base, mcp: config.mcp.enabled, sse: servesSse(config), agents, grpc: this.grpc });
   }
 
+  /** For the operator only: a caller may not know every view. */
+  private viewEndpoints(base: string): Endpoint[] {
+    const { config, mcp } = this.runtime;
+    const names = config.mcp.enabled ? mcp.views.names.slice(0, SHOWN_VIEWS) : [];
+    return names.map((name) => ({ label: `View ${name}`, address: `${base}/mcp/${name}` }));
+  }
+
   summary(base: string): Summary {
     const { config, authenticator } = this.runtime;
     const guarded = authenticator.enabled;
     return {
       upstreams: this.monitor.states().map(forOperators),
-      endpoints: this.endpoints(base),
+      endpoints: [...this.endpoints(base), ...this.viewEndpoints(base)],
       paste: config.mcp.enabled ? shortSnippets(`${base}/mcp`, guarded) : [],
       page: config.mcp.enabled && !guarded ? `${base}/` : undefined,
     };

@@ -35,7 +35,7 @@ import { RegistryService } from './upstream-registry.js';
 const MOST_KEYS = 100;
 
 /** Keys that need no restart. */
-const RELOADED = /^(servers|agents)(\.|$)|^log\.level$|^pin$|^policy\.(rules|mode|proposed)$/;
+const RELOADED = /^(servers|agents|views)(\.|$)|^log\.level$|^pin$|^policy\.(rules|mode|proposed)$/;
 
 const POLICY = /^policy\.(rules|mode|proposed)$/;
 
@@ -173,6 +173,8 @@ export class Runtime {
       if (keys.some((key) => POLICY.test(key))) await this.reloadPolicy(next);
       this.latest = next;
       await this.mcp.servers.configure(next.servers);
+      if (keys.some((key) => /^views(\.|$)/.test(key)))
+        this.mcp.views.configure({ views: next.views, naming: this.config.naming });
       if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
     });
     return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));

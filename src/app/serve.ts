@@ -93,6 +93,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     sse: mcp.sse,
     webSocket: mcp.webSocket,
     catalog,
+    views: runtime.mcp.views,
     admission: runtime.mcp.admission,
     a2a: a2a?.endpoints ?? 'off',
     others: [

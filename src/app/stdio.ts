@@ -14,7 +14,7 @@ import { Runtime } from './runtime.js';
 import type { ServeOptions } from './serve.js';
 
 export interface StdioOptions extends ServeOptions {
-  /** The only server to serve; default: all servers. */
+  /** The only server or view to serve; default: all servers. */
   readonly server?: string;
   readonly started?: (gateway: Reloadable) => void;
   /** The streams to the client; default: stdin and stdout of this process. */
@@ -37,7 +37,7 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
   const { mcp } = runtime;
   const sessions = new Sessions<Carrier>(mcp.sessionsOptions());
   lifecycle.add('sessions', sessions, (part) => part.close());
-  const view = server === undefined ? ALL_SERVERS : oneServer(server);
+  const view = server === undefined ? ALL_SERVERS : (mcp.views.get(server) ?? oneServer(server));
   const endpoint = new StdioEndpoint(
     {
       modern: new ModernRequestHandler(mcp.gateway, INFO, mcp.states),

@@ -56,6 +56,19 @@ async function run(line: string, env: Environment = {}, starters: Partial<Starte
         stderr += text;
       },
       starters: async () => ({
+        lintTools: async () => ({
+          findings: [
+            {
+              server: 'a',
+              tool: 'send\u001b',
+              rule: 'description_missing',
+              severity: 'error',
+              message: 'the tool has no description',
+              withheld: true,
+            },
+          ],
+          missing: ['b'],
+        }),
         searchTools: async (_, __, { query, limit }) => ({
           tools:
             query === 'nothing'
@@ -321,4 +334,15 @@ describe('search', () => {
     rmSync(path.join(folder, 'parley.yaml'));
     expect(await run('search mail')).toMatchObject({ code: 2 });
   });
+});
+
+test('S4-16: lint shows every finding, and ends with 1 if there is an error', async () => {
+  write('parley.yaml', 'servers: { a: { command: x } }\n');
+  const { code, stdout, stderr } = await run('lint');
+  expect([code, stdout]).toEqual([
+    1,
+    'error: a__send : the tool has no description (not offered)\n1 errors, 0 warnings\n',
+  ]);
+  expect(stderr).toContain('the tools of server b could not be read');
+  expect(JSON.parse((await run('lint --json')).stdout)).toMatchObject({ findings: [{ server: 'a' }], missing: ['b'] });
 });

@@ -1,3 +1,4 @@
+import type { LintAnswer } from '../app/lint.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
 import type { SearchAnswer } from '../app/search.js';
 import type { Config } from '../config/schema.js';
@@ -23,4 +24,5 @@ export interface Starters {
     options: { log: Logger },
     request: { query: string; limit: number; server?: string | undefined },
   ): Promise<SearchAnswer>;
+  lintTools(config: Config, options: { log: Logger }): Promise<LintAnswer>;
 }

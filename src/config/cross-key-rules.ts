@@ -18,6 +18,7 @@ import {
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
 import { join, type Reading } from './validate.js';
+import { checkViews, serverBesideViews } from './view-rules.js';
 
 type WrittenServer = WrittenConfig['servers'][string];
 type WrittenAgent = WrittenConfig['agents'][string];
@@ -47,6 +48,7 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   builtinAuthRules(written, reading);
   rules.cors();
   rules.conditions();
+  rules.views();
   rules.times('timeouts', written.timeouts);
   return { ...written, timeouts, servers: rules.servers(), agents: rules.agents() };
 }
@@ -55,6 +57,7 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
 export function completeServer(name: string, server: WrittenServer, config: Config, reading: Reading): ServerConfig {
   const rules = new Rules(config, reading);
   rules.serverBesideAgents(name);
+  rules.serverBesideViews(name);
   return rules.server(name, server);
 }
 
@@ -204,6 +207,15 @@ class Rules {
 
   conditions(): void {
     checkConditions(this.config as WrittenConfig, this.#problems, (key) => this.at(key));
+  }
+
+  views(): void {
+    checkViews({ config: this.config, problems: this.#problems, at: (key) => this.at(key) });
+  }
+
+  /** For entries added at run time; in a file the check of the view reports the conflict. */
+  serverBesideViews(name: string): void {
+    serverBesideViews(name, { config: this.config, problems: this.#problems, at: (key) => this.at(key) });
   }
 
   times(key: string, { call, callMax }: { call?: number; callMax?: number }): void {

@@ -140,6 +140,8 @@ function adaptServer(node: Raw, key: string, container: Container, problems: Pro
   }
   const disabled = take('disabled');
   if (disabled !== undefined && !entries.has('enabled')) entries.set('enabled', negated(disabled));
+  const groups = take('mcp_access_groups') ?? take('access_groups');
+  if (groups !== undefined && !entries.has('groups')) entries.set('groups', groups);
   adaptTransport(entries, take('type'), key, problems);
   adaptHeaders(entries, take, key, problems);
   adaptTools(entries, take, container === 'mcp_servers' ? key.slice('mcp_servers.'.length) : undefined);

@@ -15,6 +15,7 @@ test('the defaults', () => {
     data: '/here/.parley',
     servers: {},
     agents: {},
+    views: {},
     grpc: {},
     a2a: {
       enabled: true,
@@ -146,6 +147,9 @@ test('the defaults of a server', () => {
     timeouts: { connect: 5000, call: 60_000, callMax: 600_000 },
     breaker: { failures: 5, pause: 2_000 },
     tools: { allow: [], deny: [], rename: {} },
+    groups: [],
+    lint: 'warn',
+    validation: 'off',
   });
 });
 

@@ -20,6 +20,7 @@ import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
 import { ROUTING } from './routing-schema.js';
 import { agentAuth, callerHeaders, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
+import { serverGroups, views } from './view-schema.js';
 
 /** Defaults for reaching a server: a command may have to be downloaded before it starts. */
 export const CONNECT = { url: 5_000, command: 60_000 } as const;
@@ -130,6 +131,19 @@ const server = group('One MCP server: an HTTP endpoint (`url`) or a program that
     },
   ),
   tools: offeredTools,
+  groups: serverGroups,
+  lint: oneOf(['off', 'warn', 'strict'], {
+    default: 'warn',
+    description:
+      'Whether the gateway checks names, descriptions and schemas of the tools: `warn` logs tools that are hard to use for ' +
+      'models, `strict` does not offer them.',
+  }),
+  validation: oneOf(['off', 'warn', 'strict'], {
+    default: 'off',
+    description:
+      'Whether the gateway checks the arguments of calls against the input schemas of the tools: `warn` logs what is wrong, ' +
+      '`strict` refuses the call and tells the model.',
+  }),
   pin: ownPin,
 });
 
@@ -218,6 +232,7 @@ export const SCHEMA = group('', {
     description: `The A2A agents behind the gateway, by name (${NAMES}; case does not matter).`,
     keys: 'server',
   }),
+  views,
   grpc: group('The gRPC endpoint for A2A; off unless `listen` is set.', {
     listen: listenAddress({ description: 'The address to listen on; an address other than loopback needs `auth`.' }),
     publicAddress: listenAddress({

@@ -18,6 +18,7 @@ import { ALL_SERVERS, complete, failed, oneServer, plainCall, View } from './gat
 import { Pipeline } from './pipeline.js';
 import { Seal } from './seal.js';
 import type { Upstream } from './upstream.js';
+import { Views } from './views.js';
 
 const TASKS = { extensions: { 'io.modelcontextprotocol/tasks': {} } };
 const ada = callerNamed('ada');
@@ -456,6 +457,110 @@ describe('a view', () => {
       expect(new View(JSON.parse(JSON.stringify(selection)) as object).key).toBe(keys[index]);
     expect(oneServer('a')).toMatchObject({ only: 'a' });
     expect(new View({ servers: ['a'] }).only).toBeUndefined();
+  });
+});
+
+describe('a configured view', () => {
+  const FAKES = {
+    files: {
+      tools: ['read', 'write'],
+      prompts: ['ask', 'tell'],
+      resources: ['files://a', 'files://secret/b'],
+      groups: ['docs'],
+      instructions: 'Use files.',
+    },
+    wiki: { tools: ['read', 'search', 'long'], groups: ['docs'], instructions: 'Use wiki.' },
+    mail: { tools: ['send', 'long'], resources: ['mail://x'], instructions: 'Use mail.' },
+  };
+  const all = { allow: [], deny: [] };
+  const named = (selection: object): View => new View({ name: 'research', ...selection });
+
+  test('shows allowed tools without the denied ones, and gives others new names', async () => {
+    const { tools, call, reached } = gatewayOf(FAKES);
+    const view = named({
+      groups: ['docs'],
+      tools: { allow: ['*read', 'wiki__*'], deny: ['wiki__long'], rename: { wiki__search: 'find' } },
+    });
+    expect(await tools(view)).toEqual(['files__read', 'wiki__read', 'find']);
+    await call('tools/call', { name: 'find' }, view);
+    await call('tools/call', { name: 'wiki.read' }, view);
+    expect(reached).toEqual(['wiki tools/call search', 'wiki tools/call read']);
+    for (const name of ['wiki__search', 'search', 'wiki__long', 'files__write', 'write', 'mail__send', 'send'])
+      await expect(call('tools/call', { name }, view), name).rejects.toMatchObject(refusal('tool_not_found'));
+    expect(reached).toHaveLength(2);
+  });
+
+  test('gives a new name to one tool only, also if a server uses that name', async () => {
+    const { tools, call, reached } = gatewayOf(FAKES);
+    const naming = { separator: '__', prefix: 'never' as const };
+    const view = named({ servers: ['files', 'wiki'], naming, tools: { ...all, rename: { wiki__search: 'write' } } });
+    expect(await tools(view)).toEqual(['read', 'write', 'long']);
+    await call('tools/call', { name: 'write' }, view);
+    const single = named({ servers: ['mail'], naming, tools: { ...all, rename: { send: 'mail_out' } } });
+    expect(await tools(single)).toEqual(['mail_out', 'long']);
+    await call('tools/call', { name: 'mail_out' }, single);
+    expect(reached).toEqual(['wiki tools/call search', 'mail tools/call send']);
+    const conflict = { separator: '__', prefix: 'conflict' as const };
+    const freed = named({ groups: ['docs'], naming: conflict, tools: { ...all, rename: { wiki__read: 'look' } } });
+    expect(await tools(freed)).toEqual(['read', 'write', 'look', 'search', 'long']);
+  });
+
+  test('limits prompts, resources, completions and instructions', async () => {
+    const { call, names, reached } = gatewayOf(FAKES);
+    const view = named({
+      servers: ['files'],
+      prompts: { allow: ['ask'], deny: [] },
+      resources: { allow: [], deny: ['files://secret/*'] },
+    });
+    expect(await names('prompts/list', 'prompts', view)).toEqual(['files__ask']);
+    expect(await names('resources/list', 'resources', view)).toEqual(['files://a']);
+    await call('prompts/get', { name: 'files__ask' }, view);
+    await call('resources/read', { uri: 'files://a' }, view);
+    expect(reached).toEqual(['files prompts/get ask', 'files resources/read']);
+    for (const name of ['files__tell', 'tell']) {
+      await expect(call('prompts/get', { name }, view)).rejects.toMatchObject(refusal('prompt_not_found'));
+      const ref = { type: 'ref/prompt', name };
+      await expect(call('completion/complete', { ref }, view)).rejects.toMatchObject(refusal('prompt_not_found'));
+    }
+    for (const uri of ['files://secret/b', 'files://secret/c', 'mail://x']) {
+      await expect(call('resources/read', { uri }, view), uri).rejects.toMatchObject(refusal('resource_not_found'));
+      const ref = { type: 'ref/resource', uri };
+      await expect(call('completion/complete', { ref }, view)).rejects.toMatchObject(refusal('resource_not_found'));
+    }
+    expect(reached).toHaveLength(2);
+    expect(await call('server/discover', {}, view)).toMatchObject({ instructions: '[files] Use files.' });
+  });
+
+  test('passes no method that only a server knows, also if it has one server', async () => {
+    const { call, reached } = gatewayOf(FAKES);
+    const view = named({ servers: ['mail'], naming: 'own' });
+    await expect(call('vendor/do', {}, view)).rejects.toMatchObject(refusal('method_not_found'));
+    expect(reached).toEqual([]);
+  });
+
+  test('has the tasks of its servers only', async () => {
+    const { call, reached } = gatewayOf(FAKES);
+    const able = { ...ada, capabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } };
+    const { taskId } = (await call('tools/call', { name: 'wiki__long' }, undefined, able)) as { taskId: string };
+    const inside = named({ servers: ['wiki'] });
+    const outside = named({ servers: ['mail'] });
+    await call('tasks/get', { taskId }, inside, able);
+    await expect(call('tasks/get', { taskId }, outside, able)).rejects.toMatchObject(refusal('task_not_found'));
+    expect(reached).toEqual(['wiki tools/call long', 'wiki tasks/get own']);
+  });
+
+  test('reads a change of the configuration at once, and a removed view shows nothing', async () => {
+    const { tools } = gatewayOf(FAKES);
+    const views = new Views({ research: { servers: ['mail'] } });
+    const view = views.get('research')!;
+    const { key } = view;
+    expect(await tools(view)).toEqual(['mail__send', 'mail__long']);
+    views.configure({ research: { servers: ['wiki'], tools: { ...all, rename: { read: 'look' } } }, other: {} });
+    expect(views.get('research')).toBe(view);
+    expect(await tools(view)).toEqual(['look', 'wiki__search', 'wiki__long']);
+    expect([view.key, views.names]).toEqual([key, ['research', 'other']]);
+    views.configure({});
+    expect([await tools(view), views.get('research')]).toEqual([[], undefined]);
   });
 });
 

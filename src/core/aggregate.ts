@@ -90,7 +90,8 @@ export class Aggregate implements ServerGateway {
 
   async onTask<T>(caller: Caller, call: Call, taskId: string | undefined, work: () => Promise<T>): Promise<T> {
     if (taskId === undefined) return this.provide(caller, call, work);
-    const route = this.options.forwarder.hosted(caller, taskId).then(({ target }) => providing(target, work));
+    const hosted = this.options.forwarder.hosted(caller, taskId, call.view);
+    const route = hosted.then(({ target }) => providing(target, work));
     return provided<T>(await this.run(caller, call, performance.now(), route));
   }
 
@@ -135,7 +136,8 @@ export class Aggregate implements ServerGateway {
     const isTool = method === 'tools/call';
     if (!admission.hiddenBy || (!isTool && method !== 'prompts/get')) return undefined;
     const name = params.get('name');
-    const owner = typeof name === 'string' ? this.resolver.named(view, name) : undefined;
+    const owner =
+      typeof name === 'string' ? this.resolver.named(view, name, isTool ? 'tools/list' : 'prompts/list') : undefined;
     if (!owner) return undefined;
     const { server } = owner;
     const item: ItemTarget = isTool

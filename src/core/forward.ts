@@ -18,12 +18,13 @@ import type { CapabilitySet } from './catalog/capability-set.js';
 import type { Catalog } from './catalog/catalog.js';
 import type { Item } from './catalog/listing.js';
 import type { CallState } from './era-bridge/call-state.js';
-import type { HostedTaskRecord, HostedTasks } from './era-bridge/hosted-tasks.js';
+import { type HostedTaskRecord, type HostedTasks, unknownTask } from './era-bridge/hosted-tasks.js';
 import type { Parking } from './era-bridge/parking.js';
 import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
 import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
 import type { Upstream, UpstreamCall } from './upstream.js';
+import type { View } from './view.js';
 
 /** The route to a server: the target at that server, and the parameters to rewrite for it. */
 export class ServerRoute implements McpRoute {
@@ -341,10 +342,11 @@ export class Forwarder {
     const relayed = this.openTask(caller, taskId);
     if (relayed) {
       const [server, own] = relayed;
+      this.checkView(call.view, server, taskId);
       const target: ItemTarget = { server, kind: 'task', name: own };
       return { target, forward: (context) => this.relayTask(context, taskId, target) };
     }
-    const { record, target } = await this.hosted(caller, taskId);
+    const { record, target } = await this.hosted(caller, taskId, call.view);
     return { target, forward: (context) => this.hostedTask(context, record) };
   }
 
@@ -352,9 +354,16 @@ export class Forwarder {
   async hosted(
     caller: Caller,
     taskId: string,
+    view: View,
   ): Promise<{ readonly record: HostedTaskRecord; readonly target: ItemTarget }> {
     const record = await this.options.tasks.find(caller.principal.key, taskId);
+    this.checkView(view, record.server, taskId);
     return { record, target: { server: record.server, kind: 'task', name: taskId } };
+  }
+
+  /** A task of a server outside of a configured view does not exist in the view. */
+  private checkView(view: View, server: string, taskId: string): void {
+    if (view.name !== undefined && !this.options.catalog.inView(view, server)) throw unknownTask(taskId);
   }
 
   private async hostedTask({ caller, call }: McpContext, record: HostedTaskRecord): Promise<Outcome> {
@@ -391,12 +400,12 @@ export class Forwarder {
   }
 
   /** The targets of the given tasks that the gateway hosts for this caller. */
-  async ownedTasks(caller: Caller, taskIds: readonly string[]): Promise<ItemTarget[]> {
+  async ownedTasks(caller: Caller, taskIds: readonly string[], view: View): Promise<ItemTarget[]> {
     if (taskIds.length > 0 && !declares(caller.capabilities, TASKS_CAPABILITY))
       throw lacksCapability('parley', TASKS_CAPABILITY);
     const owned: ItemTarget[] = [];
     for (const taskId of taskIds) {
-      const known = await this.hosted(caller, taskId).catch(() => undefined);
+      const known = await this.hosted(caller, taskId, view).catch(() => undefined);
       if (known) owned.push(known.target);
     }
     return owned;

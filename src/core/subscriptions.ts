@@ -73,6 +73,8 @@ export class Subscriptions {
             (event) => {
               if (event.kind !== 'resourceUpdated') return;
               const { uri } = event;
+              // The configuration of the view may have changed since.
+              if (!catalog.inView(view, upstream.name) || !view.shows('resources', upstream.name, uri)) return;
               // The caller may have lost the right since the subscription was opened.
               ifVisible(admission, caller, { server: upstream.name, kind: 'resource', name: uri }, () => {
                 if (!closed) deliver({ method: 'notifications/resources/updated', params: { uri } });
@@ -123,7 +125,7 @@ export class Subscriptions {
 
   private async admittedTasks(context: McpContext, taskIds: readonly string[]): Promise<string[]> {
     const admitted: string[] = [];
-    for (const target of await this.options.forwarder.ownedTasks(context.caller, taskIds)) {
+    for (const target of await this.options.forwarder.ownedTasks(context.caller, taskIds, context.call.view)) {
       try {
         if (await this.admits(context, target)) admitted.push(target.name);
       } catch (error) {

@@ -1,8 +1,23 @@
 import { type Glob, globOf } from './catalog/glob.js';
-import { Naming, type NamingOptions, OWN_NAMES, spellingsOf } from './catalog/names.js';
+import { NAME_LIMIT, Naming, type NamingOptions, OWN_NAMES, separated, spellingsOf } from './catalog/names.js';
+
+/** Patterns for names or URIs: without `allow` all are shown, and `deny` wins. */
+export interface Filter {
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+}
+
+/** How a view of several servers lists its tools. */
+export interface ExposureOptions {
+  readonly exposure: 'full' | 'search' | 'hybrid' | 'auto';
+  /** Names or patterns of the tools that `hybrid` and `auto` list beside the search. */
+  readonly pinned: readonly string[];
+}
 
 /** The part of the catalog that an endpoint shows, as serializable data. */
 export interface Selection {
+  /** The name of a configured view. Two selections of one name are the same view, also if the configuration changed. */
+  readonly name?: string;
   /** Names of servers. */
   readonly servers?: readonly string[];
   /**
@@ -12,10 +27,18 @@ export interface Selection {
   readonly groups?: readonly string[];
   /** Patterns for the names of tools and prompts, in any of their spellings. Without patterns all are shown. */
   readonly names?: readonly string[];
+  /** Tools by patterns for any of their spellings; `rename` has new names by `server__tool`. */
+  readonly tools?: Filter & { readonly rename: Readonly<Record<string, string>> };
+  /** Prompts by patterns for any of their spellings. */
+  readonly prompts?: Filter;
+  /** Resources by patterns for their URIs, and templates by patterns for their text. */
+  readonly resources?: Filter;
   /**
    * How names are prefixed; by default as configured. `own` means the server's own names and requires a single server.
    */
   readonly naming?: NamingOptions | 'own';
+  /** Undefined: as configured for all servers. */
+  readonly exposure?: ExposureOptions;
 }
 
 /** The properties of a server that views select by. */
@@ -24,6 +47,9 @@ export interface Selectable {
   readonly groups: readonly string[];
 }
 
+/** The lists whose items a view can hide. */
+export type Filtered = 'tools' | 'prompts' | 'resources';
+
 /** The servers and names that an endpoint shows, and how it prefixes the names. */
 export class View {
   /**
@@ -31,28 +57,50 @@ export class View {
    * and gets its failures, and messages that name no server go to it.
    */
   readonly only: string | undefined;
-  /** Undefined: as configured. */
-  readonly naming: Naming | undefined;
-  private readonly patterns: readonly Glob[] | undefined;
+  private current: Content;
   private text: string | undefined;
 
-  constructor(readonly selection: Selection) {
-    const { servers, groups, names, naming } = selection;
-    this.only = naming === 'own' && servers?.length === 1 && !groups ? servers[0] : undefined;
-    this.naming = naming === undefined ? undefined : naming === 'own' ? OWN_NAMES : new Naming(naming);
-    this.patterns = names?.map(globOf);
+  constructor(selection: Selection) {
+    const { name, servers, groups, naming } = selection;
+    const alone = name === undefined && naming === 'own' && servers?.length === 1 && !groups;
+    this.only = alone ? servers[0] : undefined;
+    this.current = contentOf(selection);
   }
 
-  /** Equal for equal selections. */
+  get selection(): Selection {
+    return this.current.selection;
+  }
+
+  /** The name of a configured view. */
+  get name(): string | undefined {
+    return this.selection.name;
+  }
+
+  /** Undefined: as configured. */
+  get naming(): Naming | undefined {
+    return this.current.naming;
+  }
+
+  /** The last segment of the view's path `/mcp/<name>`; undefined for all servers. */
+  get pathName(): string | undefined {
+    return this.name ?? this.only;
+  }
+
+  /** Equal for equal selections. A configured view keeps its key when its selection changes. */
   get key(): string {
-    const { servers = null, groups = null, names = null, naming = null } = this.selection;
-    this.text ??= JSON.stringify([servers, groups, names, naming]);
+    const { name, servers = null, groups = null, names = null, naming = null } = this.selection;
+    this.text ??= JSON.stringify(name === undefined ? [servers, groups, names, naming] : [name]);
     return this.text;
   }
 
-  /** Whether the view hides some names. */
-  get filters(): boolean {
-    return this.patterns !== undefined;
+  /** Gives a configured view another selection; sessions and subscriptions that use the view see it at once. */
+  replace(selection: Selection): void {
+    this.current = contentOf(selection);
+  }
+
+  /** Whether the view hides some items of a list, or gives some other names. */
+  filters(list: Filtered): boolean {
+    return this.current.filters[list] !== undefined || (list === 'tools' && this.current.renames !== undefined);
   }
 
   includes({ name, groups }: Selectable): boolean {
@@ -61,14 +109,102 @@ export class View {
     return servers?.includes(name) === true || wanted?.some((group) => groups.includes(group)) === true;
   }
 
-  /** Whether the view shows the tool or prompt of this name. */
-  shows(server: string, name: string): boolean {
-    const { patterns } = this;
-    if (!patterns) return true;
-    const spellings = spellingsOf(server, name);
-    return patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)));
+  /** Whether the view shows the tool or prompt of this name, or the resource of this URI. */
+  shows(list: Filtered, server: string, name: string): boolean {
+    const filter = this.current.filters[list];
+    if (!filter) return true;
+    const spellings = list === 'resources' ? [name] : spellingsOf(server, name);
+    const matches = (pattern: Glob): boolean => spellings.some((spelling) => pattern.test(spelling));
+    return filter.allow.every((patterns) => patterns.some(matches)) && !filter.deny.some(matches);
+  }
+
+  /** The name that the view gives a tool, if the view renames it. */
+  newName(server: string, own: string): string | undefined {
+    const { renames } = this.current;
+    if (!renames) return undefined;
+    for (const spelling of separated(server, own)) {
+      const name = renames.byTool.get(spelling);
+      if (name !== undefined) return name;
+    }
+    return renames.single === server ? renames.byTool.get(own) : undefined;
+  }
+
+  /** The tool that has this new name, as the configuration writes it: `server__tool`, or the tool of the only server. */
+  renamedTool(name: string): string | undefined {
+    return this.current.renames?.byName.get(name);
+  }
+
+  /** The server of tools that the configuration renames without the name of a server. */
+  get singleServer(): string | undefined {
+    return this.current.renames?.single;
+  }
+
+  /** Equal for views with the same new names. */
+  get renameKey(): string {
+    return this.current.renames?.key ?? '';
   }
 }
+
+interface Patterns {
+  /** Each list of patterns must have a match. */
+  readonly allow: readonly (readonly Glob[])[];
+  readonly deny: readonly Glob[];
+}
+
+interface Renames {
+  readonly byTool: ReadonlyMap<string, string>;
+  readonly byName: ReadonlyMap<string, string>;
+  readonly single: string | undefined;
+  readonly key: string;
+}
+
+/** A selection in the form in which it is asked. */
+interface Content {
+  readonly selection: Selection;
+  readonly naming: Naming | undefined;
+  readonly filters: Readonly<Partial<Record<Filtered, Patterns>>>;
+  readonly renames: Renames | undefined;
+}
+
+function contentOf(selection: Selection): Content {
+  const { names, tools, prompts, resources, naming } = selection;
+  const ofTools = patternsOf(names, tools);
+  const ofPrompts = patternsOf(names, prompts);
+  const ofResources = patternsOf(undefined, resources);
+  return {
+    selection,
+    naming: naming === undefined ? undefined : naming === 'own' ? OWN_NAMES : new Naming(naming),
+    filters: {
+      ...(ofTools && { tools: ofTools }),
+      ...(ofPrompts && { prompts: ofPrompts }),
+      ...(ofResources && { resources: ofResources }),
+    },
+    renames: renamesOf(selection),
+  };
+}
+
+function patternsOf(names: readonly string[] | undefined, filter: Filter | undefined): Patterns | undefined {
+  const allow = [names, filter && filter.allow.length > 0 ? filter.allow : undefined].filter(
+    (list) => list !== undefined,
+  );
+  const deny = filter?.deny ?? [];
+  if (allow.length === 0 && deny.length === 0) return undefined;
+  return { allow: allow.map((list) => list.map(globOf)), deny: deny.map(globOf) };
+}
+
+function renamesOf({ servers, groups, tools }: Selection): Renames | undefined {
+  const entries = Object.entries(tools?.rename ?? {});
+  if (entries.length === 0) return undefined;
+  return {
+    byTool: new Map(entries),
+    byName: new Map(entries.map(([tool, name]) => [name, tool])),
+    single: servers?.length === 1 && !groups ? servers[0] : undefined,
+    key: JSON.stringify(entries),
+  };
+}
+
+/** The longest new name of a tool: a view adds no prefix to it. */
+export const NEW_NAME_LIMIT = NAME_LIMIT;
 
 /** All servers, with names as configured. */
 export const ALL_SERVERS = new View({});

@@ -80,6 +80,7 @@ export const ERRORS = {
   gone: row(-32601, -32601, -32601, 410, 410, 'NOT_FOUND'),
   invalid_params: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
   invalid_envelope: row(-32602, -32602, -32602, 400, 400, 'INVALID_ARGUMENT'),
+  invalid_arguments: row(-32602, -32602, -32602, 200, 400, 'INVALID_ARGUMENT'),
   tool_not_found: row(-32602, -32602, -32602, 200, 404, 'NOT_FOUND'),
   prompt_not_found: row(-32602, -32602, -32602, 200, 404, 'NOT_FOUND'),
   resource_not_found: row(-32002, -32602, -32602, 200, 404, 'NOT_FOUND'),

@@ -20,15 +20,17 @@ export const STDIO: Command = {
       value: 'NAME',
       description: 'Serve this server only, with its own names. Default: all servers.',
     },
+    { name: 'view', value: 'NAME', description: 'Serve this view of the configuration (views.NAME) only.' },
     HELP,
   ],
   examples: ['parley stdio --config parley.yaml', 'parley stdio --server weather'],
-  run: ({ io, text }) => withReloads((reloads) => stdio(text('config'), text('server'), io, reloads)),
+  run: ({ io, text }) =>
+    withReloads((reloads) => stdio(text('config'), { server: text('server'), view: text('view') }, io, reloads)),
 };
 
 async function stdio(
   file: string | undefined,
-  wanted: string | undefined,
+  wanted: { readonly server: string | undefined; readonly view: string | undefined },
   io: CliEnvironment,
   reloads: Reloads,
 ): Promise<number> {
@@ -38,8 +40,7 @@ async function stdio(
   const load = () => loadConfig({ ...io, file, listens: false });
   const { config, warnings } = load();
   for (const warning of warnings) io.stderr(`${formatProblem(warning)}\n`);
-  const server = wanted?.toLowerCase();
-  if (server !== undefined && config.servers[server]?.enabled !== true) throw noSuchServer(server, config);
+  const server = servedName(wanted, config);
   const { startStdio } = await io.starters();
   const log = createLog(config.log, io.terminal);
   const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
@@ -55,6 +56,21 @@ async function stdio(
     unwatch();
   }
   return 0;
+}
+
+/** The server or view that the flags name; a view has no name of a server. */
+function servedName(
+  wanted: { readonly server: string | undefined; readonly view: string | undefined },
+  config: Config,
+): string | undefined {
+  const [server, view] = [wanted.server?.toLowerCase(), wanted.view?.toLowerCase()];
+  if (server !== undefined && view !== undefined) throw new UsageError('give --server or --view, not both');
+  if (server !== undefined && config.servers[server]?.enabled !== true) throw noSuchServer(server, config);
+  const views = Object.keys(config.views).map((name) => name.toLowerCase());
+  if (view === undefined || views.includes(view)) return view ?? server;
+  const near = nearest(view, views);
+  const hint = near === undefined ? `the views are ${views.join(', ') || '(none)'}` : `did you mean ${near}?`;
+  throw new Error(`there is no view ${JSON.stringify(view)}; ${hint}`);
 }
 
 function noSuchServer(name: string, config: Config): Error {

@@ -14,10 +14,11 @@ import { type Admission, type ItemTarget, sees, seesAll, serverTarget, visible }
 import type { Caller } from '../caller.js';
 import { type BridgeSwitches, relayable } from '../era-bridge/relayed-capabilities.js';
 import type { Missing } from '../gateway.js';
+import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinKind } from '../pinning/definition.js';
 import type { PinMode, Pinning } from '../pinning/pinning.js';
 import type { Upstream } from '../upstream.js';
-import { ALL_SERVERS, type View } from '../view.js';
+import { ALL_SERVERS, type Filtered, type View } from '../view.js';
 import { type CapabilitySet, capabilitySet, NO_CAPABILITIES } from './capability-set.js';
 import type { Item } from './listing.js';
 import { Naming, type NamingOptions } from './names.js';
@@ -307,12 +308,12 @@ export class Catalog {
   /** Adds the keys of the items that the view or admission hides. */
   private shown(caller: Caller, view: View, method: ListMethod, part: Part): ShownPart | Promise<ShownPart> {
     const { admission } = this.options;
-    const named = method === 'tools/list' || method === 'prompts/list';
-    const filters = named && view.filters;
+    const list = FILTERED[method];
+    const filters = view.filters(list);
     const all = !admission || seesAll(admission, caller);
     if (all && !filters) return { ...part, hidden: NOTHING };
     const { server, snapshot } = part;
-    const passing = filters ? snapshot.items.filter(({ key }) => view.shows(server, key)) : snapshot.items;
+    const passing = filters ? snapshot.items.filter(({ key }) => view.shows(list, server, key)) : snapshot.items;
     const kind = KINDS[method];
     const found = all ? passing : visible(admission, caller, passing, (item) => itemTarget(server, kind, item));
     const without = (left: readonly Item[]): ShownPart => {
@@ -360,16 +361,43 @@ export class Catalog {
   }
 
   /** The names that more than one part contains, if they decide about prefixes. */
-  clashes(view: View, parts: readonly ShownPart[]): ReadonlySet<string> {
-    return this.namingOf(view).clashes(parts.map(keysOf));
+  clashes(view: View, method: ListMethod, parts: readonly ShownPart[]): ReadonlySet<string> {
+    const renames = method === 'tools/list' && view.renameKey !== '';
+    return this.namingOf(view).clashes(parts.map((part) => (renames ? keptKeys(view, part) : keysOf(part))));
   }
 
-  /** Whether an earlier part has the same name. Without prefixes, the first server to use a name keeps it. */
-  isTaken(view: View, parts: readonly ShownPart[], part: ShownPart, own: string): boolean {
-    if (!this.namingOf(view).firstKeeps) return false;
+  /** The name of a tool or prompt in a view. */
+  exposed(view: View, method: ListMethod, server: string, own: string, clashes: ReadonlySet<string>): string {
+    const renamed = method === 'tools/list' ? view.newName(server, own) : undefined;
+    return renamed ?? this.namingOf(view).exposed(server, own, clashes);
+  }
+
+  /**
+   * Whether another item has the name: a tool that the view renames to it, or without prefixes an item of an earlier
+   * server, which keeps the name.
+   */
+  isTaken(
+    view: View,
+    method: ListMethod,
+    parts: readonly ShownPart[],
+    part: ShownPart,
+    own: string,
+    clashes: ReadonlySet<string>,
+  ): boolean {
+    const renames = method === 'tools/list' && view.renameKey !== '';
+    const { firstKeeps } = this.namingOf(view);
+    if (!renames && !firstKeeps) return false;
+    if (renames) {
+      if (view.newName(part.server, own) !== undefined) return false;
+      if (view.renamedTool(this.exposed(view, method, part.server, own, clashes)) !== undefined) return true;
+    }
+    if (!firstKeeps) return false;
     return parts
       .slice(0, parts.indexOf(part))
-      .some(({ snapshot, hidden }) => snapshot.byKey.has(own) && !hidden.has(own));
+      .some(
+        ({ server, snapshot, hidden }) =>
+          snapshot.byKey.has(own) && !hidden.has(own) && !(renames && view.newName(server, own) !== undefined),
+      );
   }
 
   /** Whether the server is known to support the tasks extension. */
@@ -397,6 +425,11 @@ export class Catalog {
     // The tools of a personal server differ between callers.
     if (this.personal.has(server)) return { known: true };
     return this.entries.get(server)?.offer() ?? { known: false };
+  }
+
+  /** See `CatalogServer.findings`. */
+  findings(server: string): readonly ServerFinding[] {
+    return this.entries.get(server)?.findings ?? [];
   }
 
   /** See `CatalogServer.tool`. */
@@ -442,6 +475,18 @@ const signedOut = (server: string): Missing => ({
 function* keysOf({ snapshot, hidden }: ShownPart): Generator<string> {
   for (const { key } of snapshot.items) if (!hidden.has(key)) yield key;
 }
+
+/** The names that the view does not replace. */
+function* keptKeys(view: View, part: ShownPart): Generator<string> {
+  for (const key of keysOf(part)) if (view.newName(part.server, key) === undefined) yield key;
+}
+
+const FILTERED: Readonly<Record<ListMethod, Filtered>> = {
+  'tools/list': 'tools',
+  'prompts/list': 'prompts',
+  'resources/list': 'resources',
+  'resources/templates/list': 'resources',
+};
 
 const KINDS: Readonly<Record<ListMethod, ItemTarget['kind']>> = {
   'tools/list': 'tool',

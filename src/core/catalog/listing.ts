@@ -368,6 +368,8 @@ export class Listing {
     const { rules, plain, upstream } = this.options;
     if (!rules || plain) return;
     for (const problem of rules.problems(names)) this.warnOnce(`servers.${upstream.name}.${problem}`);
+    const hard = rules.lint.done();
+    if (hard !== undefined) this.warnOnce(`server "${upstream.name}": ${hard}`);
   }
 
   private warnOnce(message: string): void {
@@ -407,6 +409,12 @@ export class Listing {
     if (names.length < MOST_ITEMS) names.push(own);
     const key = rules ? rules.nameOf(own) : own;
     if (key === undefined) return undefined;
+    const reason = rules?.lint.check(value, key);
+    if (reason !== undefined) {
+      // S4-17: strict mode does not offer such a tool.
+      this.warnOnce(`tool "${own}" of server "${upstream.name}" is not offered: ${reason}`);
+      return undefined;
+    }
     const mirrored = mirroredParams(value['inputSchema']);
     if ('invalid' in mirrored) {
       // XMH-04: a tool with invalid header annotations cannot be called over HTTP, so it is not offered.

@@ -104,11 +104,28 @@ export const OWN_NAMES = new Naming({ separator: '', prefix: 'own' });
 /** All names of an item in any view. A rule that matches one of them applies to the item. */
 export const spellingsOf = (server: string, name: string): string[] => [
   name,
-  ...SEPARATORS.flatMap((mark) => {
-    const full = `${server}${mark}${name}`;
-    return full.length > NAME_LIMIT ? [full, shortened(full)] : [full];
-  }),
+  ...separated(server, name).flatMap((full) => (full.length > NAME_LIMIT ? [full, shortened(full)] : [full])),
 ];
+
+/** The names of an item with the name of its server before it, with every separator, at full length. */
+export const separated = (server: string, name: string): string[] =>
+  SEPARATORS.map((mark) => `${server}${mark}${name}`);
+
+/** The existing server and the own name in a name with any separator; the longest existing server name wins. */
+export function splitAnywhere(
+  name: string,
+  servers: { has(name: string): boolean },
+): { server: string; own: string } | undefined {
+  let found: { server: string; own: string } | undefined;
+  for (const mark of SEPARATORS) {
+    for (let at = name.indexOf(mark); at > 0 && at <= SERVER_LIMIT; at = name.indexOf(mark, at + 1)) {
+      const server = name.slice(0, at).toLowerCase();
+      if (servers.has(server) && server.length > (found?.server.length ?? 0))
+        found = { server, own: name.slice(at + mark.length) };
+    }
+  }
+  return found;
+}
 
 function shortened(full: string): string {
   if (full.length <= NAME_LIMIT) return full;

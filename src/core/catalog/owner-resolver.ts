@@ -5,6 +5,7 @@ import type { Caller } from '../caller.js';
 import type { View } from '../view.js';
 import type { CapabilitySet } from './capability-set.js';
 import type { Catalog, ShownPart } from './catalog.js';
+import { splitAnywhere } from './names.js';
 import { matchesTemplate, uriRoot } from './templates.js';
 
 /** A server, and the configured name of one of its items, before any prefix. */
@@ -33,9 +34,9 @@ export class Resolver {
     set: CapabilitySet,
   ): Resolved | Promise<Resolved> {
     const { catalog } = this;
-    const found = this.split(view, name);
+    const found = this.split(view, name, method);
     if (!found) return this.search(caller, view, name, method, set);
-    const free = catalog.showsAll(caller) && !view.filters;
+    const free = catalog.showsAll(caller) && !view.filters(LISTS[method]);
     if (free && (view.only !== undefined || !catalog.namingOf(view).mayBeShortened(name))) return found;
     return this.checked(caller, view, name, method, set, found);
   }
@@ -66,27 +67,38 @@ export class Resolver {
   }
 
   /** Splits a name by the servers of the view, except hidden ones, whose names must not take part in the match. */
-  private split(view: View, name: string, hidden?: ReadonlySet<string>): Resolved | undefined {
+  private split(view: View, name: string, method: NamedList, hidden?: ReadonlySet<string>): Resolved | undefined {
     const { catalog } = this;
     if (view.only !== undefined) return hidden?.has(view.only) ? undefined : { server: view.only, name };
-    const found = catalog.namingOf(view).split(name, {
-      has: (server) => catalog.inView(view, server) && !hidden?.has(server),
-    });
+    const servers = { has: (server: string) => catalog.inView(view, server) && !hidden?.has(server) };
+    const renamed = method === 'tools/list' ? view.renamedTool(name) : undefined;
+    if (renamed !== undefined) {
+      const { singleServer: server } = view;
+      const owner = splitAnywhere(renamed, servers) ?? (server !== undefined && { server, own: renamed });
+      return owner && servers.has(owner.server) ? { server: owner.server, name: owner.own } : undefined;
+    }
+    const found = catalog.namingOf(view).split(name, servers);
     return found && { server: found.server, name: found.own };
   }
 
   /** The owner by the name alone, also one that the caller does not see: for records, never for answers. */
-  named(view: View, name: string): Resolved | undefined {
-    return this.split(view, name);
+  named(view: View, name: string, method: NamedList): Resolved | undefined {
+    return this.split(view, name, method);
   }
 
   /** The first split whose server the caller sees. */
-  private async seenSplit(caller: Caller, view: View, name: string, first: Resolved): Promise<Resolved | undefined> {
+  private async seenSplit(
+    caller: Caller,
+    view: View,
+    name: string,
+    method: NamedList,
+    first: Resolved,
+  ): Promise<Resolved | undefined> {
     const hidden = new Set<string>();
     let split: Resolved | undefined = first;
     while (split && !(await this.catalog.sees(caller, split.server))) {
       hidden.add(split.server);
-      split = this.split(view, name, hidden);
+      split = this.split(view, name, method, hidden);
     }
     return split;
   }
@@ -100,11 +112,15 @@ export class Resolver {
     first: Resolved,
   ): Promise<Resolved> {
     const { catalog } = this;
-    const split = await this.seenSplit(caller, view, name, first);
+    const split = await this.seenSplit(caller, view, name, method, first);
     if (!split) return this.search(caller, view, name, method, set);
-    const short = view.only === undefined && catalog.namingOf(view).mayBeShortened(name);
+    const isTool = method === 'tools/list';
+    const isNew = isTool && view.renamedTool(name) !== undefined;
+    const short = view.only === undefined && !isNew && catalog.namingOf(view).mayBeShortened(name);
     const found = short ? await this.lengthened(caller, view, name, method, set, split) : split;
-    if (!view.shows(found.server, found.name)) throw unknownName(method, name);
+    if (!view.shows(LISTS[method], found.server, found.name)) throw unknownName(method, name);
+    // A renamed tool has its new name only.
+    if (isTool && !isNew && view.newName(found.server, found.name) !== undefined) throw unknownName(method, name);
     return found;
   }
 
@@ -116,8 +132,13 @@ export class Resolver {
     method: NamedList,
     set: CapabilitySet,
   ): Promise<Resolved> {
+    const isTool = method === 'tools/list';
+    // A new name belongs to one tool, also while that tool is absent.
+    if (isTool && view.renamedTool(name) !== undefined) throw unknownName(method, name);
     const { parts } = await this.catalog.parts(caller, view, method, set);
-    const owners = parts.filter((part) => has(part, name));
+    const owners = parts.filter(
+      (part) => has(part, name) && !(isTool && view.newName(part.server, name) !== undefined),
+    );
     const [first, another] = owners;
     if (!first) throw unknownName(method, name);
     const naming = this.catalog.namingOf(view);
@@ -155,6 +176,7 @@ export class Resolver {
     const { catalog } = this;
     const unknown = (): ProtocolError =>
       new ProtocolError('resource_not_found', `Resource not found: ${uri}`, { data: { uri } });
+    if (!view.shows('resources', '', uri)) throw unknown();
     const all = catalog.showsAll(caller);
     if (view.only !== undefined && (all || !catalog.has(view.only))) return view.only;
     const listed = await catalog.parts(caller, view, 'resources/list', set);
@@ -186,6 +208,8 @@ export class Resolver {
     throw unknown();
   }
 }
+
+const LISTS = { 'tools/list': 'tools', 'prompts/list': 'prompts' } as const;
 
 const has = ({ snapshot, hidden }: ShownPart, key: string): boolean => snapshot.byKey.has(key) && !hidden.has(key);
 

@@ -50,12 +50,12 @@ export class Pages {
     const chosen: Buffer[] = [];
     let next: Position | undefined;
     const clashes =
-      method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(view, parts) : NO_CLASHES;
+      method === 'tools/list' || method === 'prompts/list' ? this.catalog.clashes(view, method, parts) : NO_CLASHES;
     fill: for (const part of this.from(parts, after)) {
       const texts = this.texts(caller, part, method, view, clashes);
       for (let index = start(part, after); index < texts.length; index++) {
         const item = part.snapshot.items[index]!;
-        if (part.hidden.has(item.key) || this.catalog.isTaken(view, parts, part, item.key)) continue;
+        if (part.hidden.has(item.key) || this.catalog.isTaken(view, method, parts, part, item.key, clashes)) continue;
         if (chosen.length === size) break fill;
         chosen.push(texts[index]!);
         next = { method, view: view.key, server: part.server, key: item.key, index };
@@ -102,7 +102,7 @@ export class Pages {
   ): Buffer[] {
     const { revision } = caller;
     const hasTasks = this.catalog.hasTasks(caller, part.server);
-    const key = `${revision.date} ${this.catalog.namingOf(view).key} ${hasTasks}`;
+    const key = `${revision.date} ${this.catalog.namingOf(view).key} ${hasTasks} ${view.renameKey}`;
     let byKey = this.written.get(part.snapshot.items);
     if (!byKey) {
       byKey = new Map();
@@ -132,7 +132,7 @@ export class Pages {
     if (method === 'tools/list' && revision.expresses.execution && hasTasks)
       value['execution'] ??= { taskSupport: 'optional' };
     if (method === 'tools/list' || method === 'prompts/list') {
-      value['name'] = this.catalog.namingOf(view).exposed(part.server, item.key, clashes);
+      value['name'] = this.catalog.exposed(view, method, part.server, item.key, clashes);
     }
     return Buffer.from(JSON.stringify(value));
   }

@@ -8,6 +8,7 @@ import {
 } from '../../protocol/mcp/model.js';
 import type { Log } from '../../telemetry/log.js';
 import type { Missing } from '../gateway.js';
+import type { ServerFinding } from '../hygiene/server-lint.js';
 import type { PinKind } from '../pinning/definition.js';
 import type { ServerPins } from '../pinning/server-pins.js';
 import { Backoff } from '../timing.js';
@@ -102,6 +103,11 @@ export class CatalogServer {
 
   get groups(): readonly string[] {
     return this.options.groups ?? NO_GROUPS;
+  }
+
+  /** The problems of the tools' definitions, as of the last list. */
+  get findings(): readonly ServerFinding[] {
+    return this.options.rules.lint.findings;
   }
 
   get upstream(): Upstream {

@@ -1,3 +1,4 @@
+import { type LintMode, ServerLint } from '../hygiene/server-lint.js';
 import { type Glob, globOf } from './glob.js';
 
 export interface ToolRulesOptions {
@@ -7,6 +8,8 @@ export interface ToolRulesOptions {
   readonly deny: readonly string[];
   /** New names by own names. */
   readonly rename: Readonly<Record<string, string>>;
+  /** How the definitions of the tools are checked; default: not at all. */
+  readonly lint?: LintMode;
 }
 
 interface Pattern {
@@ -21,12 +24,14 @@ const NAMED = 10;
 
 /** The rules for which tools of a server are offered, and under which names. */
 export class ToolRules {
+  readonly lint: ServerLint;
   private readonly allow: readonly Pattern[];
   private readonly deny: readonly Pattern[];
   private readonly names: ReadonlyMap<string, string>;
   private readonly owners: ReadonlyMap<string, string>;
 
-  constructor({ allow, deny, rename }: ToolRulesOptions) {
+  constructor({ allow, deny, rename, lint = 'off' }: ToolRulesOptions) {
+    this.lint = new ServerLint(lint);
     this.allow = allow.map(patternOf);
     this.deny = deny.map(patternOf);
     this.names = new Map(Object.entries(rename));

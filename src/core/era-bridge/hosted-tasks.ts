@@ -431,8 +431,7 @@ export class HostedTasks {
   /** A task of this principal; for every other principal the task does not exist (TSKX-11). */
   async find(principal: string, taskId: string): Promise<HostedTaskRecord> {
     const record = this.running.get(taskId)?.record ?? (await this.records.load(taskId));
-    if (record?.principal !== principal)
-      throw new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });
+    if (record?.principal !== principal) throw unknownTask(taskId);
     return this.failIfOwnerGone(record);
   }
 
@@ -574,3 +573,6 @@ function withoutHopMetadata(result: RawObject): JsonObject {
   else delete value['_meta'];
   return value;
 }
+
+export const unknownTask = (taskId: string): ProtocolError =>
+  new ProtocolError('task_not_found', `Unknown task: ${taskId}`, { data: { taskId } });

@@ -8,15 +8,9 @@ import { type Glob, globOf } from '../catalog/glob.js';
 import type { Item } from '../catalog/listing.js';
 import { spellingsOf } from '../catalog/names.js';
 import type { Call } from '../gateway.js';
-import type { View } from '../view.js';
+import type { ExposureOptions, View } from '../view.js';
 import { CALL_TOOL, DEFAULT_RESULTS, META_TOOLS, MOST_RESULTS, SEARCH_TOOLS } from './meta-tools.js';
 import { describeFound, type FoundTool, ToolSearch } from './tool-search.js';
-
-export interface ExposureOptions {
-  readonly exposure: 'full' | 'search' | 'hybrid' | 'auto';
-  /** Names or patterns of the tools that `hybrid` and `auto` list beside the search. */
-  readonly pinned: readonly string[];
-}
 
 /** `auto` lists every tool up to these limits. Four characters are about one token. */
 const MOST_LISTED = 40;
@@ -29,7 +23,7 @@ const NEAREST = 3;
  */
 export class Exposure {
   private readonly tools: ToolSearch;
-  private readonly pinned: readonly Glob[];
+  private readonly pinned = new WeakMap<ExposureOptions, readonly Glob[]>();
   private readonly sizes = new WeakMap<readonly Item[], number>();
 
   constructor(
@@ -37,12 +31,15 @@ export class Exposure {
     private readonly options: ExposureOptions,
   ) {
     this.tools = new ToolSearch(catalog);
-    this.pinned = options.pinned.map(globOf);
   }
 
   /** Whether `search_tools` and `call_tool` exist for a call. The gateway's own requests see all tools. */
   private applies({ view, whole }: Pick<Call, 'view' | 'whole'>): boolean {
-    return this.options.exposure !== 'full' && view.only === undefined && !whole;
+    return this.optionsOf(view).exposure !== 'full' && view.only === undefined && !whole;
+  }
+
+  private optionsOf(view: View): ExposureOptions {
+    return view.selection.exposure ?? this.options;
   }
 
   isSearch(call: Call): boolean {
@@ -100,15 +97,16 @@ export class Exposure {
     if (!this.applies(call)) return undefined;
     const { catalog } = this;
     const { view } = call;
+    const { exposure } = this.optionsOf(view);
     const { parts } = await catalog.parts(caller, view, 'tools/list', catalog.setOf(caller, view));
-    if (this.options.exposure === 'auto' && !this.isLong(parts)) return undefined;
-    const clashes = catalog.clashes(view, parts);
-    const pinned = this.options.exposure === 'search' ? [] : parts.flatMap((part) => this.pinnedOf(view, parts, part));
+    if (exposure === 'auto' && !this.isLong(parts)) return undefined;
+    const clashes = catalog.clashes(view, 'tools/list', parts);
+    const pinned = exposure === 'search' ? [] : parts.flatMap((part) => this.pinnedOf(view, parts, part, clashes));
     const tools = [
       ...META_TOOLS,
       ...pinned.map(({ server, item }) => ({
         ...item.value,
-        name: catalog.namingOf(view).exposed(server, item.key, clashes),
+        name: catalog.exposed(view, 'tools/list', server, item.key, clashes),
       })),
     ];
     return RawObject.from({
@@ -118,15 +116,30 @@ export class Exposure {
     });
   }
 
-  private pinnedOf(view: View, parts: readonly ShownPart[], part: ShownPart): { server: string; item: Item }[] {
+  private pinnedOf(
+    view: View,
+    parts: readonly ShownPart[],
+    part: ShownPart,
+    clashes: ReadonlySet<string>,
+  ): { server: string; item: Item }[] {
     const { server, snapshot, hidden } = part;
+    const patterns = this.patternsOf(this.optionsOf(view));
     return snapshot.items
       .filter(({ key }) => {
-        if (hidden.has(key) || this.catalog.isTaken(view, parts, part, key)) return false;
-        const spellings = spellingsOf(server, key);
-        return this.pinned.some((pattern) => spellings.some((spelling) => pattern.test(spelling)));
+        if (hidden.has(key) || this.catalog.isTaken(view, 'tools/list', parts, part, key, clashes)) return false;
+        const spellings = [...spellingsOf(server, key), view.newName(server, key) ?? key];
+        return patterns.some((pattern) => spellings.some((spelling) => pattern.test(spelling)));
       })
       .map((item) => ({ server, item }));
+  }
+
+  private patternsOf(options: ExposureOptions): readonly Glob[] {
+    let patterns = this.pinned.get(options);
+    if (!patterns) {
+      patterns = options.pinned.map(globOf);
+      this.pinned.set(options, patterns);
+    }
+    return patterns;
   }
 
   private isLong(parts: readonly ShownPart[]): boolean {

@@ -46,17 +46,21 @@ export class ToolSearch {
     const { parts } = await catalog.parts(caller, view, 'tools/list', set);
     const shown = new Map(parts.map((part) => [part.server, part]));
     const index = this.indexFor(set, parts);
-    const clashes = catalog.clashes(view, parts);
+    const clashes = catalog.clashes(view, 'tools/list', parts);
     const hits = index.search(request.query, {
       limit: request.limit,
       allowed: ({ server, name }) => {
         const part = shown.get(server);
         if (!part || (request.server !== undefined && server !== request.server)) return false;
-        return part.snapshot.byKey.has(name) && !part.hidden.has(name) && !catalog.isTaken(view, parts, part, name);
+        return (
+          part.snapshot.byKey.has(name) &&
+          !part.hidden.has(name) &&
+          !catalog.isTaken(view, 'tools/list', parts, part, name, clashes)
+        );
       },
     });
     return hits.map(({ server, name, score }) => ({
-      name: catalog.namingOf(view).exposed(server, name, clashes),
+      name: catalog.exposed(view, 'tools/list', server, name, clashes),
       server,
       score,
       item: shown.get(server)!.snapshot.byKey.get(name)!,

@@ -1,4 +1,5 @@
 import { type Admission, serverTarget } from '../../core/admission.js';
+import type { Principal } from '../../core/caller.js';
 import type { Catalog } from '../../core/catalog/catalog.js';
 import { oneServer, type View } from '../../core/gateway.js';
 import { ERROR_PROFILES } from '../../protocol/a2a/dialect.js';
@@ -20,6 +21,8 @@ export interface Endpoints {
   readonly sse: SseEndpoint | undefined;
   readonly webSocket?: WebSocketEndpoint | undefined;
   readonly catalog: Pick<Catalog, 'upstream'>;
+  /** The configured views, which have paths like servers. */
+  readonly views: ViewDirectory;
   /** A server that a caller may not see has no endpoint for that caller. */
   readonly admission: Pick<Admission, 'sees'>;
   readonly a2a: AgentEndpoints | 'off';
@@ -49,11 +52,35 @@ const SSE_PATHS: readonly (readonly [stream: string, messages: string])[] = [
 
 const WEBSOCKET_PATHS: readonly string[] = ['/ws', '/ws/{server}'];
 
+/** The configured views. */
+export interface ViewDirectory {
+  get(name: string): View | undefined;
+  /** Whether the caller may know that the view exists. */
+  sees(principal: Principal, view: View): boolean | Promise<boolean>;
+}
+
 /** The part of the catalog that a path serves. */
-const viewOf = ({ params, req }: RequestContext): View => {
-  const server = params['server'];
-  return server === undefined ? selectedView(req) : oneServer(server);
-};
+const viewOf =
+  (views: ViewDirectory) =>
+  ({ params, req }: RequestContext): View => {
+    const name = params['server'];
+    return name === undefined ? selectedView(req) : (views.get(name) ?? oneServer(name));
+  };
+
+/** The name of a view or, if there is no such view, of a server. */
+const viewOrServer =
+  (views: ViewDirectory, server: Parameter): Parameter =>
+  (value, path, principal) => {
+    const name = value.toLowerCase();
+    const view = views.get(name);
+    if (!view) return server(value, path, principal);
+    const answer = (seen: boolean): string => {
+      if (seen) return name;
+      throw nothing(path);
+    };
+    const seen = views.sees(principal, view);
+    return seen instanceof Promise ? seen.then(answer) : answer(seen);
+  };
 
 /** S1-58: a disabled protocol reports so to every caller. */
 const off = (reason: Reason, message: string) => (): never => {
@@ -100,6 +127,7 @@ export function routeTable({
   sse,
   webSocket,
   catalog,
+  views,
   admission,
   a2a,
   others,
@@ -112,17 +140,18 @@ export function routeTable({
     missing: nothing,
     admission,
   });
+  const found = viewOf(views);
   const agents = a2a === 'off' ? A2A_OFF : a2a;
   return new RouteTable({
     routes: [
       ...others,
       ...wellKnown.routes,
-      ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, viewOf))),
-      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, viewOf)) : []),
-      ...(webSocket ? WEBSOCKET_PATHS.flatMap((path) => webSocket.routes(path, viewOf)) : []),
+      ...(mcp === 'off' ? MCP_OFF : MCP_PATHS.flatMap((path) => mcp.routes(path, found))),
+      ...(sse ? SSE_PATHS.flatMap(([stream, messages]) => sse.routes(stream, messages, found)) : []),
+      ...(webSocket ? WEBSOCKET_PATHS.flatMap((path) => webSocket.routes(path, found)) : []),
       ...agents.routes,
     ],
-    parameters: { server, ...(a2a !== 'off' && { agent: a2a.agent }) },
+    parameters: { server: viewOrServer(views, server), ...(a2a !== 'off' && { agent: a2a.agent }) },
     fallbacks: [
       { below: '/api/v1', access: 'user', errors: apiErrors, missing: nothing },
       ...wellKnown.fallbacks,

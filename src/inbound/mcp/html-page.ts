@@ -12,8 +12,10 @@ export interface PageTool {
 /** The content of the page. All of it may come from untrusted parties, so every value is escaped. */
 export interface Page {
   readonly version: string;
-  /** The server that the page shows; undefined for all servers. */
+  /** The server or view that the page shows; undefined for all servers. */
   readonly server: string | undefined;
+  /** Whether `server` is a configured view. */
+  readonly isView?: boolean;
   /** The path prefix of the gateway, if a proxy serves it below one. */
   readonly root: string;
   readonly endpoints: readonly { readonly label: string; readonly address: string }[];
@@ -102,7 +104,9 @@ export function htmlPage(page: Page): string {
   const intro =
     server === undefined
       ? 'This gateway puts MCP servers and A2A agents behind one endpoint. Every MCP and A2A version is served here.'
-      : 'One server of this gateway, under its own names. Every MCP revision is served here.';
+      : page.isView
+        ? 'A selection of the servers of this gateway. Every MCP revision is served here.'
+        : 'One server of this gateway, under its own names. Every MCP revision is served here.';
   const back = server === undefined ? '' : ` <a href="${escaped(page.root)}/mcp">All servers</a>`;
   return `<!doctype html>
 <html lang="en">
@@ -157,7 +161,7 @@ function health({ upstreams }: Page): string {
   return up === servers.length ? ` All ${up} servers are up.` : ` ${up} of ${servers.length} servers are up.`;
 }
 
-const serversTitle = ({ server }: Page): string => (server === undefined ? 'Servers' : 'Server');
+const serversTitle = ({ server, isView }: Page): string => (server === undefined || isView ? 'Servers' : 'Server');
 const CONNECT = 'Connect a client';
 const idOf = (title: string): string => title.toLowerCase().replaceAll(' ', '-');
 
@@ -178,7 +182,7 @@ function upstreams(
   title: string,
   kind: UpstreamState['kind'],
   unit: string,
-  { upstreams, server, root }: Page,
+  { upstreams, server, isView, root }: Page,
 ): string {
   const shown = upstreams.filter((upstream) => upstream.kind === kind);
   if (shown.length === 0) return kind === 'server' ? section(title, '<p>There are no servers.</p>') : '';
@@ -187,7 +191,7 @@ function upstreams(
       kind === 'server'
         ? `${root}/mcp/${encodeURIComponent(name)}`
         : `${root}/a2a/${encodeURIComponent(name)}/.well-known/agent-card.json`;
-    const label = server === name ? escaped(name) : `<a href="${escaped(path)}">${escaped(name)}</a>`;
+    const label = server === name && !isView ? escaped(name) : `<a href="${escaped(path)}">${escaped(name)}</a>`;
     return [
       `<tr><th scope="row">${label}</th>`,
       `<td class="beside"><span class="state ${state}">${state}</span></td>`,

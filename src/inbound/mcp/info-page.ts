@@ -16,6 +16,8 @@ export interface InfoPageOptions {
   readonly info: Implementation;
   /** The servers and agents that the caller may see, with their states. */
   states(caller: Caller): Promise<readonly UpstreamState[]>;
+  /** Whether a server is in the view. */
+  inView(view: View, server: string): boolean;
   /** The endpoints below a URL. */
   endpoints(base: string): readonly { readonly label: string; readonly address: string }[];
   /** The configured public URL; if undefined, each caller sees the URL it used. */
@@ -51,7 +53,7 @@ export class InfoPage {
   async html(view: View, principal: Principal, reached: string | undefined): Promise<string> {
     const { info, publicUrl, guarded } = this.options;
     const base = baseFor(publicUrl, reached);
-    const { only: server } = view;
+    const { pathName: server } = view;
     const url = `${base}${pathOf(view)}`;
     const { tools, problem } = await this.toolsOrProblem(view, principal);
     const states = await this.options.states(callerOf(principal));
@@ -60,7 +62,10 @@ export class InfoPage {
       server,
       root: new URL(base).pathname.replace(/\/+$/, ''),
       endpoints: server === undefined ? this.options.endpoints(base) : [{ label: 'MCP', address: url }],
-      upstreams: states.filter(({ kind, name }) => server === undefined || (kind === 'server' && name === server)),
+      isView: view.name !== undefined,
+      upstreams: states.filter(
+        ({ kind, name }) => server === undefined || (kind === 'server' && this.options.inView(view, name)),
+      ),
       tools,
       toolsProblem: problem,
       snippets: clientSnippets(url, {
@@ -90,7 +95,7 @@ export class InfoPage {
   }
 }
 
-const pathOf = ({ only: server }: View): string => (server === undefined ? '/mcp' : `/mcp/${server}`);
+const pathOf = ({ pathName }: View): string => (pathName === undefined ? '/mcp' : `/mcp/${pathName}`);
 
 function pageTool({ name, title, description }: JsonObject): PageTool {
   const said = [title, description].filter((text) => typeof text === 'string');

@@ -83,7 +83,8 @@ export class SseEndpoint {
         description: 'MCP over HTTP+SSE: the stream of a session',
         handle: (context) => {
           const view = viewOf(context);
-          return this.open(context, view, view.only === undefined ? messages : `/mcp/${view.only}/messages`);
+          const { pathName } = view;
+          return this.open(context, view, pathName === undefined ? messages : `/mcp/${pathName}/messages`);
         },
       },
       {
@@ -91,7 +92,7 @@ export class SseEndpoint {
         method: 'POST',
         path: messages,
         description: 'MCP over HTTP+SSE: one message of a client',
-        handle: (context) => this.post(context),
+        handle: (context) => this.post(context, viewOf(context)),
       },
     ];
   }
@@ -152,13 +153,15 @@ export class SseEndpoint {
     res.onClose(() => clearInterval(ping));
   }
 
-  private async post({ req, res, principal, headers: base, query }: RequestContext): Promise<void> {
+  private async post({ req, res, principal, headers: base, query }: RequestContext, view: View): Promise<void> {
     const sessionId = query.get('sessionId');
     if (!isJson(req.header('content-type')))
       throw new ProtocolError('unsupported_media_type', 'Content-Type must be application/json');
     if (!sessionId) throw new ProtocolError('session_required', 'sessionId is missing');
     const connection = this.connections.get(sessionId);
-    if (!connection || connection.owner !== principal.key)
+    // The path of a configured view decides which callers may use the view.
+    const elsewhere = connection?.view.name !== undefined && connection.view !== view;
+    if (!connection || connection.owner !== principal.key || elsewhere)
       throw new ProtocolError('session_not_found', 'Session not found; open the stream again');
     const { limits } = this.options;
     const incoming = readIncoming(await req.read(limits.body), limits);

@@ -21,6 +21,8 @@ export interface ToolMessageHandlerOptions {
   readonly seal: Seal;
   /** How long a task may wait for its client. */
   readonly patience: number;
+  /** Checks arguments against the whole input schema of a tool; default: only what `problemsWith` checks. */
+  readonly check?: (definition: JsonObject, args: JsonObject) => readonly string[];
 }
 
 /** The open need of a waiting task: a tool and its arguments, or the answers to the tool's questions. */
@@ -54,7 +56,8 @@ export class ToolMessageHandler {
     if (known && waiting?.asked && waiting.state) return this.answer(caller, run, known, waiting, request.message);
     const { tool, args } = selectTool(request, known ? [known] : tools, waiting?.args);
     if (!tool) return this.ask(caller, run, whichTool(tools), { tool: undefined, args });
-    const problems = problemsWith(tool, args);
+    const top = problemsWith(tool, args);
+    const problems = top.length > 0 ? top : (this.options.check?.(tool.definition, args) ?? []);
     if (problems.length > 0) return this.ask(caller, run, missing(tool, problems), { tool: tool.name, args });
     return this.run(caller, run, tool, args, {});
   }

@@ -21,6 +21,8 @@ export class SessionTasks {
     private readonly mayList: boolean,
     private readonly seal: Seal,
     private readonly admission: Pick<Admission, 'sees'>,
+    /** Whether the view of the session has the server of a task. */
+    private readonly inView: (server: string) => boolean = () => true,
   ) {}
 
   /** The capability that the session declares. */
@@ -39,7 +41,8 @@ export class SessionTasks {
       throw new ProtocolError('invalid_cursor', 'A cursor must be a string');
     const after = cursor === undefined ? undefined : this.openCursor(cursor);
     const records = await this.tasks.list(this.principal, after, PAGE);
-    const shown = await visible(this.admission, caller, records, ({ server }) => serverTarget(server));
+    const inView = records.filter(({ server }) => this.inView(server));
+    const shown = await visible(this.admission, caller, inView, ({ server }) => serverTarget(server));
     const last = records.at(-1);
     return {
       tasks: shown.map(experimentalTask),

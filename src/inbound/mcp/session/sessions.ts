@@ -31,6 +31,8 @@ export interface SessionsOptions {
   readonly answerTime: number;
   readonly logging: boolean;
   readonly tasks: HostedTasks;
+  /** Whether a view has the server of a task; absent if every view shows all tasks of its caller. */
+  inView?(view: View, server: string): boolean;
   /** The replicas that a client may reach. */
   readonly cluster?: Cluster;
   /** Absent if a session cannot outlive its connection. */
@@ -173,7 +175,7 @@ export class Sessions<C extends Carrier> {
     const record: SessionRecord = {
       key: randomUUID(),
       principal: { name: principal.key },
-      view: view.selection,
+      view: view.name === undefined ? view.selection : { name: view.name },
       ...(view.only !== undefined && { server: view.only }),
       revision: revision.date,
       capabilities: caller.capabilities,
@@ -181,12 +183,12 @@ export class Sessions<C extends Carrier> {
       progress: { initialized: false, level: undefined, resources: [] },
     };
     const { session, carrier } = await this.created(record)
-      .then(() => this.begin(record, principal, revision, carrierFor))
+      .then(() => this.begin(record, principal, view, revision, carrierFor))
       .finally(() => {
         room();
         this.cluster.unfollow(record.key);
       });
-    const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal).capability() };
+    const tasks = revision.expresses.tasks === 'core' && { tasks: this.tasksOf(principal, view).capability() };
     return {
       id: this.options.seal.close('session', principal.key, session.key, SEALED_FOR),
       session,
@@ -229,14 +231,15 @@ export class Sessions<C extends Carrier> {
     yield* this.entries.values();
   }
 
-  private tasksOf({ key }: Principal): SessionTasks {
-    const { tasks, identified, seal, admission } = this.options;
-    return new SessionTasks(tasks, key, identified, seal, admission);
+  private tasksOf({ key }: Principal, view: View): SessionTasks {
+    const { tasks, identified, seal, admission, inView } = this.options;
+    return new SessionTasks(tasks, key, identified, seal, admission, (server) => inView?.(view, server) ?? true);
   }
 
   private begin(
     record: SessionRecord,
     principal: Principal,
+    view: View,
     revision: Revision,
     carrierFor: (key: string) => C,
   ): Entry<C> {
@@ -246,7 +249,7 @@ export class Sessions<C extends Carrier> {
     const session = new ClientSession({
       key,
       principal,
-      view: viewOf(record),
+      view,
       revision,
       capabilities,
       clientInfo,
@@ -254,7 +257,7 @@ export class Sessions<C extends Carrier> {
       info,
       logging,
       answerTime,
-      tasks: this.tasksOf(principal),
+      tasks: this.tasksOf(principal, view),
       lists: this.lists,
       questionPrefix: this.cluster === ALONE ? 'parley-' : `parley-${this.cluster.self}-`,
       elsewhere: (message) => this.cluster.tell(MESSAGE, { key, message: writeMessage(message) }, key),
@@ -271,7 +274,7 @@ export class Sessions<C extends Carrier> {
 
   /** The session for an id, if it belongs to this principal; other principals get the error for an unknown session. */
   async find(id: string, principal: Principal, view: View, carrierFor: (key: string) => C): Promise<Entry<C>> {
-    const entry = this.opened.get(id) ?? (await this.unseal(id, principal, carrierFor));
+    const entry = this.opened.get(id) ?? (await this.unseal(id, principal, view, carrierFor));
     if (!entry || entry.session.owner !== principal.key || entry.session.view.key !== view.key) {
       throw new ProtocolError('session_not_found', 'Session not found; initialize again');
     }
@@ -283,13 +286,14 @@ export class Sessions<C extends Carrier> {
   private async unseal(
     id: string,
     principal: Principal,
+    view: View,
     carrierFor: (key: string) => C,
   ): Promise<Entry<C> | undefined> {
     const key = this.keyOf(id, principal);
     const entry =
       key === undefined
         ? undefined
-        : (this.entries.get(key) ?? (await this.restoreSession(key, principal, carrierFor)));
+        : (this.entries.get(key) ?? (await this.restoreSession(key, principal, view, carrierFor)));
     if (entry && entry.id === undefined) {
       this.opened.set(id, entry);
       entry.id = id;
@@ -312,6 +316,7 @@ export class Sessions<C extends Carrier> {
   private async restoreSession(
     key: string,
     principal: Principal,
+    view: View,
     carrierFor: (key: string) => C,
   ): Promise<Entry<C> | undefined> {
     // Subscribes before the record is read, so that an end of the session in between is not missed.
@@ -320,10 +325,12 @@ export class Sessions<C extends Carrier> {
       const record = await this.options.records?.load(key);
       const revision = revisionOf(record?.revision);
       if (!record || !revision || record.principal.name !== principal.key) return undefined;
+      // The request's own view, because a configured view may have changed since the session was stored.
+      if (viewOf(record).key !== view.key) return undefined;
       const room = await this.makeRoom(principal);
       room();
       // Of two concurrent requests, the first may have created the entry meanwhile.
-      const entry = this.entries.get(key) ?? this.begin(record, principal, revision, carrierFor);
+      const entry = this.entries.get(key) ?? this.begin(record, principal, view, revision, carrierFor);
       void entry.session.restore(record.progress);
       return entry;
     } finally {

@@ -11,6 +11,7 @@ export type EncodedFailure =
 
 /** Refusals that the model can act on. They become tool results if the client's revision has no code for them. */
 const FOR_THE_MODEL: readonly string[] = [
+  'invalid_arguments',
   'missing_capability',
   'not_bridgeable',
   'overloaded',
