@@ -11,6 +11,7 @@ import { approval } from '../interceptors/approval.js';
 import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { callLimits } from '../interceptors/concurrent-calls.js';
+import { type CallObserver, observed } from '../interceptors/observed-calls.js';
 import { rates } from '../interceptors/rates.js';
 import { upstreamLogin } from '../interceptors/upstream-login.js';
 import { type State, wallMs } from '../state/index.js';
@@ -37,6 +38,8 @@ export interface PipelineOptions {
   readonly identified: boolean;
   /** Receives one line per call. */
   readonly calls: CallLog | undefined;
+  /** Observers of every call besides the log: metrics, live tail. */
+  readonly observers: readonly (CallObserver | undefined)[];
   /** Additional interceptors around every call. */
   readonly interceptors: readonly Interceptor[];
 }
@@ -57,6 +60,7 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     identified,
     calls,
     interceptors: added,
+    observers,
   } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
   // Without authentication all callers look the same and would share one limit.
@@ -84,9 +88,6 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   });
   // Before the steps that refuse calls, so that the refusal is recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
-  return new Pipeline([
-    ...[callLog(calls, catalog), audited, limited],
-    ...added,
-    ...[admitting(admission), limits, approving, login],
-  ]);
+  const watched = observed([callLog(calls, catalog), ...observers]);
+  return new Pipeline([...[watched, audited, limited], ...added, ...[admitting(admission), limits, approving, login]]);
 }

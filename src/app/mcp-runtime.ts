@@ -34,6 +34,7 @@ import { parkedRecords, TASK_TTL, taskRecords } from './mcp-records.js';
 import type { Overload } from './overload.js';
 import { type Entry, Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
+import type { Telemetry } from './telemetry.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
 const PATIENCE = 1_000;
@@ -61,6 +62,7 @@ export interface McpRuntimeOptions {
   readonly credentials: Credentials;
   readonly overload: Overload;
   readonly audit: AuditTrail;
+  readonly telemetry: Telemetry;
   /** Sign-ins of users at servers and agents. */
   readonly logins: Logins;
   /** Whether callers see the details of failures that operators see. */
@@ -158,6 +160,7 @@ export class McpRuntime {
     const identified = authenticator.enabled;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
+      observers: options.telemetry.observers(catalog),
       ...{ overload: options.overload, audit: options.audit, logins: options.logins },
     });
     this.gateway = new Aggregate({

@@ -26,6 +26,7 @@ import { safeHttpOf } from './outbound-urls.js';
 import { Overload } from './overload.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
+import { Telemetry } from './telemetry.js';
 import { UpstreamLoginRuntime } from './upstream-logins.js';
 
 /** Limit on the changed keys that an audit record names. */
@@ -52,6 +53,8 @@ export class Runtime {
   readonly audit: AuditTrail;
   /** Takes requests whose caller is unknown, or may not use the route. */
   readonly refusals: Refusals;
+  /** Metrics and live tail. */
+  readonly telemetry: Telemetry;
   /** Sign-ins of users at servers and agents. */
   readonly upstreamLogins: UpstreamLoginRuntime;
   readonly mcp: McpRuntime;
@@ -106,7 +109,9 @@ export class Runtime {
     const storage = { state, replica, seal, audit };
     const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
     const { admissions } = authentication;
-    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting });
+    this.telemetry = new Telemetry(config, replica.cluster, reporting.private === true);
+    const { telemetry } = this;
+    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, telemetry });
     this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
   }
 
@@ -130,6 +135,7 @@ export class Runtime {
       const runtime = new Runtime(config, info, state, replica, parts, verdicts, log, reporting, identity, lifecycle);
       const { mcp, a2a, overload } = runtime;
       lifecycle.add('authentication', runtime.authentication, (part) => part.close());
+      lifecycle.add('telemetry', runtime.telemetry, (part) => part.close());
       overload.start();
       lifecycle.add('overload', overload, (part) => part.stop());
       lifecycle.add('client for supplied URLs', runtime.safeHttp, (part) => part.close());

@@ -52,6 +52,8 @@ export interface CallNotes {
   decision?: Decision;
   /** Set when the call leaves the last step of the pipeline. */
   forwarded?: true;
+  /** The trace that the call belongs to, if its client or the gateway traces it. */
+  traceId?: string;
 }
 
 /** One call of either protocol. */

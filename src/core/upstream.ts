@@ -72,6 +72,8 @@ export type UpstreamStatus = 'unknown' | 'up' | 'down' | 'login_required';
 
 export interface UpstreamHealth {
   readonly status: UpstreamStatus;
+  /** The state of its circuit breaker, if it has one. */
+  readonly breaker?: 'closed' | 'half_open' | 'open';
   /** The revisions that the server was found to speak. */
   readonly speaks: readonly string[];
   /** The problem, in a text that callers may read. */

@@ -93,11 +93,13 @@ export class AgentDispatcher implements AgentGateway {
   private readonly preparer: MessagePreparer;
   private readonly sender: MessageSender;
   private readonly queries: TaskQueries;
+  private readonly slots: StreamSlots;
 
   constructor(private readonly options: AgentDispatcherOptions) {
     const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
     const times = { ...TIMES, ...timeouts };
     const slots = new StreamSlots(limits.streams, limits.streamsPerCaller);
+    this.slots = slots;
     this.taskLogs = new TaskLogs({
       ...{ records, pushes, limits, log, now, lease: times.lease, hold: times.hold },
       agent: (name) => this.known(name),
@@ -112,6 +114,16 @@ export class AgentDispatcher implements AgentGateway {
     const { taskLogs, preparer } = this;
     this.sender = new MessageSender({ preparer, taskLogs, slots, records, pushes, callbacks, callTime: times.call });
     this.queries = new TaskQueries({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
+  }
+
+  /** The number of open streams. */
+  get streams(): number {
+    return this.slots.size;
+  }
+
+  /** The number of active tasks of this process. */
+  get tasks(): number {
+    return this.taskLogs.size;
   }
 
   /** Starts taking over tasks whose replica is gone. */
