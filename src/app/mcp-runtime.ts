@@ -96,6 +96,8 @@ export class McpRuntime {
   readonly states: RequestStates;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
+  /** Whether the pipeline makes spans. */
+  readonly traced: boolean;
   /** The interceptors of both protocols. */
   readonly pipeline: Pipeline;
   /** The entry point for every inbound adapter. */
@@ -158,9 +160,11 @@ export class McpRuntime {
     const { parking, tasks } = this;
     const { calls, interceptors = [] } = reporting;
     const identified = authenticator.enabled;
+    this.traced = options.telemetry.tracing !== undefined;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
       observers: options.telemetry.observers(catalog),
+      tracing: options.telemetry.tracing,
       ...{ overload: options.overload, audit: options.audit, logins: options.logins },
     });
     this.gateway = new Aggregate({

@@ -13,6 +13,7 @@ import { stopAllChildren } from '../outbound/stdio/process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
+import type { OtlpTracing } from '../telemetry/tracing/otlp.js';
 import { A2aRuntime } from './a2a-runtime.js';
 import { auditTrailOf } from './audit-trail.js';
 import { Authentication } from './authentication.js';
@@ -26,7 +27,7 @@ import { safeHttpOf } from './outbound-urls.js';
 import { Overload } from './overload.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
-import { Telemetry } from './telemetry.js';
+import { Telemetry, tracingOf } from './telemetry.js';
 import { UpstreamLoginRuntime } from './upstream-logins.js';
 
 /** Limit on the changed keys that an audit record names. */
@@ -53,7 +54,7 @@ export class Runtime {
   readonly audit: AuditTrail;
   /** Takes requests whose caller is unknown, or may not use the route. */
   readonly refusals: Refusals;
-  /** Metrics and live tail. */
+  /** Metrics, traces and live tail. */
   readonly telemetry: Telemetry;
   /** Sign-ins of users at servers and agents. */
   readonly upstreamLogins: UpstreamLoginRuntime;
@@ -74,6 +75,7 @@ export class Runtime {
       readonly audit: AuditTrail;
       readonly refusals: AuditedRefusals;
       readonly builtin: BuiltinServer | undefined;
+      readonly tracing: OtlpTracing | undefined;
     },
     private readonly lifecycle: Lifecycle,
   ) {
@@ -109,7 +111,7 @@ export class Runtime {
     const storage = { state, replica, seal, audit };
     const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
     const { admissions } = authentication;
-    this.telemetry = new Telemetry(config, replica.cluster, reporting.private === true);
+    this.telemetry = new Telemetry(config, replica.cluster, identity.tracing, reporting.private === true);
     const { telemetry } = this;
     this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, telemetry });
     this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
@@ -131,7 +133,8 @@ export class Runtime {
       const refusals = new AuditedRefusals(audit);
       const oauth = { config, state, seal, audit, refusals, log };
       const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
-      const identity = { seal, audit, refusals, builtin };
+      const tracing = await tracingOf(config, log);
+      const identity = { seal, audit, refusals, builtin, tracing };
       const runtime = new Runtime(config, info, state, replica, parts, verdicts, log, reporting, identity, lifecycle);
       const { mcp, a2a, overload } = runtime;
       lifecycle.add('authentication', runtime.authentication, (part) => part.close());

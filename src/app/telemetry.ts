@@ -1,4 +1,4 @@
-/** Metrics and live tail of the running gateway: composes their parts, and reads the gauges from the other parts. */
+/** Metrics, traces and live tail of the running gateway: composes their parts, and reads the gauges from the other parts. */
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import type { Config } from '../config/schema.js';
@@ -18,8 +18,10 @@ import { CallMetrics } from '../interceptors/call-metrics.js';
 import type { CallObserver } from '../interceptors/observed-calls.js';
 import { ProtocolError } from '../protocol/errors.js';
 import { type State, wallMs } from '../state/index.js';
+import type { Log } from '../telemetry/log.js';
 import { METRICS } from '../telemetry/metrics/names.js';
 import { MetricRegistry, type Sample } from '../telemetry/metrics/registry.js';
+import { type OtlpTracing, startTracing, wantsTraces } from '../telemetry/tracing/otlp.js';
 import type { Overload } from './overload.js';
 import { VERSION } from './product-info.js';
 import type { Replica } from './replica.js';
@@ -30,6 +32,16 @@ const LOOP_RESOLUTION = 20;
 const OUTBOX_AGE = 5_000;
 
 const BREAKER_STATES = { closed: 0, half_open: 1, open: 2 } as const;
+
+/** Loads the exporter of traces if the environment asks for traces. */
+export async function tracingOf({ tracing }: Config, log: Log): Promise<OtlpTracing | undefined> {
+  const { env } = process;
+  if (!tracing.enabled || !wantsTraces(env)) return undefined;
+  const { samplePercent, exportErrors } = tracing;
+  const started = await startTracing({ version: VERSION, samplePercent, exportErrors, env });
+  log.info({}, 'exporting traces over OTLP');
+  return started;
+}
 
 /** The inbound adapters that metrics describe. */
 export interface MeasuredEndpoints {
@@ -62,6 +74,8 @@ export class Telemetry {
   constructor(
     private readonly config: Pick<Config, 'metrics'>,
     cluster: Cluster,
+    /** Takes the spans of calls; undefined without traces. */
+    readonly tracing: OtlpTracing | undefined,
     /** The program that started the gateway is its only caller, and there is no HTTP. */
     alone: boolean,
   ) {
@@ -196,9 +210,10 @@ export class Telemetry {
     return merged(samples);
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.delay?.disable();
     this.tail.close();
+    await this.tracing?.close();
   }
 }
 

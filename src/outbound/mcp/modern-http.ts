@@ -164,8 +164,10 @@ class Exchange implements PostEvents {
       capabilities,
       logLevel: call.logLevel,
       progressToken: call.wantsProgress ? id : undefined,
+      trace: call.trace,
     });
     const headers = standardHeaders(revision, call.method, call.params);
+    if (call.trace) headers.push(...Object.entries<string>({ ...call.trace }).flat());
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
     headers.push(...credential.headers);
     const at = inLane(target, credential.key);
