@@ -18,13 +18,13 @@ export interface TailFilter {
   readonly reaches?: ((upstream: string) => boolean) | undefined;
 }
 
-export interface Follower {
+export interface TailReader {
   /** Takes a line, and the number of lines missed before it; returns false if there is no room. */
   take(line: TailLine, missed: number): boolean;
 }
 
 interface Following {
-  readonly follower: Follower;
+  readonly reader: TailReader;
   readonly matches: (line: TailLine) => boolean;
   missed: number;
 }
@@ -72,9 +72,9 @@ export class LiveTail {
   }
 
   /** Returns the function that ends the following, or undefined if there are too many followers. */
-  follow(filter: TailFilter, follower: Follower): (() => void) | undefined {
+  follow(filter: TailFilter, reader: TailReader): (() => void) | undefined {
     if (this.followings.size >= MOST_FOLLOWERS) return undefined;
-    const following: Following = { follower, matches: matcherOf(filter), missed: 0 };
+    const following: Following = { reader, matches: matcherOf(filter), missed: 0 };
     this.followings.add(following);
     if (this.followings.size === 1) this.ask();
     return () => {
@@ -103,9 +103,9 @@ export class LiveTail {
 
   private deliver(line: TailLine): void {
     for (const following of this.followings) {
-      const { follower, matches } = following;
+      const { reader, matches } = following;
       if (!matches(line)) continue;
-      if (follower.take(line, following.missed)) following.missed = 0;
+      if (reader.take(line, following.missed)) following.missed = 0;
       else this.missed(following, 1);
     }
   }
