@@ -71,7 +71,8 @@ export function clientSpans(tracing: Tracing | undefined): Interceptor | undefin
       if (span.sampled) tracing.finished(given());
       else if (notes.span && tracing.exportErrors) {
         const ended = performance.now();
-        notes.unsampled = [...(notes.unsampled ?? []).slice(-MOST_KEPT), () => ({ ...given(), ended })];
+        notes.unsampled ??= [];
+        if (notes.unsampled.length < MOST_KEPT) notes.unsampled.push(() => ({ ...given(), ended }));
       }
       return end.result;
     });
@@ -79,7 +80,7 @@ export function clientSpans(tracing: Tracing | undefined): Interceptor | undefin
 }
 
 /** Spans that one unsampled call keeps until its outcome is known. */
-const MOST_KEPT = 7;
+const MOST_KEPT = 8;
 
 /** The parent of a call's span, and the span of the client if the parent is that of an earlier round. */
 function parents(context: CallContext): { parent: SpanReference | undefined; link: SpanReference | undefined } {

@@ -167,7 +167,10 @@ class Exchange implements PostEvents {
       trace: call.trace,
     });
     const headers = standardHeaders(revision, call.method, call.params);
-    if (call.trace) headers.push(...Object.entries<string>({ ...call.trace }).flat());
+    if (call.trace) {
+      headers.push('traceparent', call.trace.traceparent);
+      if (call.trace.tracestate !== undefined) headers.push('tracestate', call.trace.tracestate);
+    }
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
     headers.push(...credential.headers);
     const at = inLane(target, credential.key);
