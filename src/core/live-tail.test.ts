@@ -22,18 +22,20 @@ const CALLS: TailLine[] = [
   { caller: 'ada', server: 'units', tool: 'convert', outcome: 'ok' },
   { caller: 'bob', server: 'clock', tool: 'now', outcome: 'error' },
   { caller: 'ada', agent: 'planner', outcome: 'ok' },
+  { caller: '~acme#eve', method: 'tools/list', outcome: 'cancelled' },
 ];
 
 describe('the live tail', () => {
   test.each([
-    [{}, [0, 1, 2]],
+    [{}, [0, 1, 2, 3]],
     [{ server: 'pl*' }, [2]],
     [{ tool: 'con*' }, [0]],
     [{ caller: 'bob' }, [1]],
     [{ outcome: 'error' }, [1]],
     [{ only: 'ada' }, [0, 2]],
     [{ only: 'ada', caller: 'bob' }, []],
-    [{ reaches: (name: string) => name === 'clock' }, [1]],
+    [{ tenant: '~acme#' }, [3]],
+    [{ reaches: (name: string) => name === 'clock' }, [1, 3]],
   ] as const)('with the filter %j passes the lines %j', (filter, expected) => {
     const tail = new LiveTail();
     const { seen } = follow(tail, filter);
@@ -46,10 +48,10 @@ describe('the live tail', () => {
     const slow = follow(tail, {}, 1);
     const quick = follow(tail);
     for (const line of CALLS) tail.publish(line);
-    expect([slow.seen.length, quick.seen.length, tail.droppedInAll]).toEqual([1, 3, 2]);
+    expect([slow.seen.length, quick.seen.length, tail.droppedInAll]).toEqual([1, 4, 3]);
     slow.limit.room = 10;
     tail.publish(CALLS[0]!);
-    expect(slow.dropped).toEqual([2]);
+    expect(slow.dropped).toEqual([3]);
     expect(slow.seen).toHaveLength(2);
   });
 

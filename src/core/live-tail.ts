@@ -14,6 +14,8 @@ export interface TailFilter {
   readonly outcome?: string | undefined;
   /** The only caller whose calls the follower may see; undefined for an administrator, who sees all. */
   readonly only?: string | undefined;
+  /** The beginning of the keys of all callers of a tenant, for an administrator of that tenant only. */
+  readonly tenant?: string | undefined;
   /** Whether the follower may know of a server or an agent. */
   readonly reaches?: ((upstream: string) => boolean) | undefined;
 }
@@ -141,7 +143,7 @@ export class LiveTail {
   }
 }
 
-function matcherOf({ server, tool, caller, outcome, only, reaches }: TailFilter): (line: TailLine) => boolean {
+function matcherOf({ server, tool, caller, outcome, only, tenant, reaches }: TailFilter): (line: TailLine) => boolean {
   const conditions: ((line: TailLine) => boolean)[] = [];
   const add = (pattern: string | undefined, read: (line: TailLine) => unknown): void => {
     if (pattern === undefined) return;
@@ -152,6 +154,7 @@ function matcherOf({ server, tool, caller, outcome, only, reaches }: TailFilter)
     });
   };
   if (only !== undefined) conditions.push((line) => line['caller'] === only);
+  if (tenant !== undefined) conditions.push((line) => String(line['caller']).startsWith(tenant));
   if (reaches)
     conditions.push((line) => {
       const upstream = line['server'] ?? line['agent'];

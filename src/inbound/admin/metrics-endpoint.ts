@@ -1,4 +1,5 @@
 import { ANYBODY, type Authenticator } from '../../identity/authenticator.js';
+import { ProtocolError } from '../../protocol/errors.js';
 import type { MetricRegistry } from '../../telemetry/metrics/registry.js';
 import { sendText } from '../http/reply.js';
 import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
@@ -30,7 +31,10 @@ export class MetricsEndpoint {
     return [{ ...route, access: 'admin', ...(authenticator && { authenticator }) }];
   }
 
-  private async show({ res, headers }: RequestContext): Promise<void> {
+  private async show({ res, headers, principal }: RequestContext): Promise<void> {
+    const { servers = [], tools = [] } = principal.restriction ?? {};
+    if (servers.length > 0 || tools.length > 0)
+      throw new ProtocolError('forbidden', 'The metrics are about all servers, and this credential is limited to some');
     const text = await this.options.registry.text();
     sendText(res, 200, [...headers, 'Cache-Control', 'no-store'], CONTENT_TYPE, text);
   }

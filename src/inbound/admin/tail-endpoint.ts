@@ -13,7 +13,7 @@ const MOST_WAITING = 256 * 1024;
 /** The most streams of one caller. */
 const MOST_PER_CALLER = 10;
 
-/** Serves the lines of calls as they end. An administrator sees all calls, any other caller its own. */
+/** Serves the lines of calls as they end. An administrator sees all calls, or those of its tenant; any other caller its own. */
 export class TailEndpoint {
   private readonly open = new Map<string, number>();
   private readonly streams = new Set<EventResponse>();
@@ -47,6 +47,7 @@ export class TailEndpoint {
         ...filter,
         reaches: (upstream) => this.reaches(principal, upstream),
         ...(!isAdmin(principal) && { only: key }),
+        ...(principal.tenant !== undefined && { tenant: key.slice(0, key.indexOf('#') + 1) }),
       },
       {
         take: (line: TailLine, missed) => {
