@@ -13,7 +13,7 @@ import { importsOf, withoutComments, withoutStrings } from './source-text.mjs';
 const LAYERS = {
   protocol: { knows: [], builtins: ['node:buffer', 'node:crypto'], packages: [] },
   core: { knows: ['protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto', 'node:events'], packages: [] },
-  interceptors: { knows: ['core', 'protocol', 'telemetry/log'], builtins: ['node:buffer', 'node:crypto'] },
+  interceptors: { knows: ['core', 'protocol', 'telemetry'], builtins: ['node:buffer', 'node:crypto'] },
   identity: { knows: ['core', 'protocol', 'telemetry/log', 'type state'] },
   telemetry: { knows: ['protocol'] },
   state: { knows: ['protocol', 'telemetry', 'core/timing'] },

@@ -27,7 +27,8 @@ export class A2aEndpoints {
     const { limits, a2a: settings } = runtime.config;
     const { dispatcher, directory, cards, keys, callbacks, records, deadLetters } = a2a;
     const { errorProfile: profile, publicCards } = settings;
-    this.http = new A2aHttpEndpoint({ gateway: dispatcher, agents: directory, limits, profile, failed });
+    const { refused } = this;
+    this.http = new A2aHttpEndpoint({ gateway: dispatcher, agents: directory, limits, profile, failed, refused });
     const card = new CardEndpoint({
       cards,
       gateway: dispatcher,
@@ -45,6 +46,8 @@ export class A2aEndpoints {
     };
   }
 
+  private readonly refused = (error: unknown): void => this.options.runtime.telemetry.refused(error, 'a2a');
+
   /** Opens the gRPC port if one is configured; returns its address. */
   async listen(): Promise<string | undefined> {
     const { runtime, failed } = this.options;
@@ -61,6 +64,7 @@ export class A2aEndpoints {
       profile: a2a.errorProfile,
       limits,
       failed,
+      refused: this.refused,
     });
     const bound = await this.grpc.listen(host, port);
     return formatListen({ host, port: bound.port });

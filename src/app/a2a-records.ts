@@ -44,7 +44,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
       return found.flatMap((row) => (row.agent === agent ? [row.owner] : []));
     },
     save: async ({ record, after, events, notifications, followedUntil, held = false }) => {
-      const { agent, owner, id, upstreamId, contextId, task, seq, dialect, createdAt } = record;
+      const { agent, owner, id, upstreamId, contextId, task, seq, dialect, createdAt, trace } = record;
       const { state: name, timestamp } = task.status;
       const reached = timestamp === undefined ? Number.NaN : Date.parse(timestamp);
       const saved = await stored(
@@ -53,7 +53,7 @@ export function agentRecords(state: State, { taskTtl, shared }: AgentRecordsOpti
             ...{ agent, owner, id, upstreamId, contextId, seq, dialect, createdAt },
             state: name,
             statusAt: Number.isFinite(reached) ? reached : record.updatedAt,
-            value: task,
+            value: trace === undefined ? task : { ...task, [TRACE]: trace },
           },
           after,
           events: events.map(({ seq: number, event }) => ({ seq: number, value: event })),
@@ -111,12 +111,17 @@ const bare = ({ agent, owner, id }: TaskKey): TaskKey => ({ agent, owner, id });
 /** PostgreSQL cannot store NUL in text, so no stored task has an id that contains it. */
 const storable = (id: string): boolean => !id.includes('\0');
 
+/** The member of a stored task that has the trace of its first call; no client sees it. */
+const TRACE = 'parley/trace';
+
 function readRecord(found: AgentTask<unknown>, self: string): TaskRecord {
   const { value, statusAt: _at, state: _state, dialect, follower, followedUntil, ...rest } = found;
+  const { [TRACE]: trace, ...task } = value as Task & { readonly [TRACE]?: string };
   return {
     ...rest,
     dialect: dialect as DialectId,
-    task: value as Task,
+    task: trace === undefined ? (value as Task) : task,
+    ...(trace !== undefined && { trace }),
     followedUntil: follower === '' ? null : followedUntil,
     followedHere: follower === self,
   };

@@ -49,7 +49,7 @@ export interface A2aRuntimeOptions {
   /** Whether callers see the details of failures that operators see. */
   readonly explains: boolean;
   /** The MCP side, for the protocol bridge: agents made of tools, and tools made of agents. */
-  readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway'>;
+  readonly mcp: Pick<McpRuntime, 'admission' | 'pipeline' | 'catalog' | 'gateway' | 'traced'>;
   /** The HTTP client for every URL that a caller or an agent card supplied. */
   readonly safeHttp: SafeHttp;
   readonly log: Log;
@@ -131,6 +131,7 @@ export class A2aRuntime {
       agents: directory,
       admission,
       pipeline,
+      traced: mcp.traced,
       records,
       seal,
       limits: {

@@ -12,10 +12,13 @@ import { argumentValidation, type ValidationMode } from '../interceptors/argumen
 import { callAudit } from '../interceptors/audit.js';
 import { type CallLog, callLog } from '../interceptors/call-log.js';
 import { callLimits } from '../interceptors/concurrent-calls.js';
+import { type CallObserver, observed } from '../interceptors/observed-calls.js';
 import { rates } from '../interceptors/rates.js';
+import { clientSpans, serverSpans } from '../interceptors/spans.js';
 import { upstreamLogin } from '../interceptors/upstream-login.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
+import type { Tracing } from '../telemetry/tracing/spans.js';
 import { callAuditOf } from './audit-trail.js';
 import { usedApprovals } from './mcp-records.js';
 import type { Overload } from './overload.js';
@@ -40,6 +43,10 @@ export interface PipelineOptions {
   readonly identified: boolean;
   /** Receives one line per call. */
   readonly calls: CallLog | undefined;
+  /** Observers of every call besides the log: metrics, live tail. */
+  readonly observers: readonly (CallObserver | undefined)[];
+  /** Takes the spans of calls; undefined without traces. */
+  readonly tracing: Tracing | undefined;
   /** Additional interceptors around every call. */
   readonly interceptors: readonly Interceptor[];
 }
@@ -60,6 +67,8 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
     identified,
     calls,
     interceptors: added,
+    observers,
+    tracing,
   } = options;
   const { callsPerCaller, callsPerSession: perSession, callsPerServer: perServer } = config.limits;
   // Without authentication all callers look the same and would share one limit.
@@ -89,9 +98,12 @@ export function pipelineOf(options: PipelineOptions): Pipeline {
   const valid = argumentValidation({ modeOf: options.validationOf, log });
   // Before the steps that refuse calls, so that the refusal is recorded.
   const audited = callAudit(callAuditOf(config, state, audit, identified));
+  const watched = observed([callLog(calls, catalog), ...observers]);
   return new Pipeline([
-    ...[callLog(calls, catalog), audited, limited],
+    ...[serverSpans(tracing), watched, audited, limited],
     ...added,
     ...[admitting(admission), limits, valid, approving, login],
+    // Next to the upstream, so that the span has the time of the upstream only.
+    clientSpans(tracing),
   ]);
 }

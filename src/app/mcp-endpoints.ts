@@ -46,6 +46,7 @@ export class McpEndpoints {
       ...(streams && { shared: streams, cluster }),
       resumeWindow: session.resumeWindow,
       strictAccept: config.mcp.strictAccept,
+      refused: (error) => runtime.telemetry.refused(error, 'mcp'),
       clientTermination: session.clientTermination,
       anonymous: runtime.authentication.anonymous,
     });
@@ -73,6 +74,11 @@ export class McpEndpoints {
   /** The number of open sessions. */
   get sessions(): number {
     return this.httpSessions.size + this.sseSessions.size + this.webSocketSessions.size;
+  }
+
+  /** The number of open streams that wait for messages. */
+  get streams(): number {
+    return this.modern.listens + this.httpSessions.connected + this.sseSessions.connected;
   }
 
   /** The number of calls under way. */

@@ -38,6 +38,7 @@ import type { Overload } from './overload.js';
 import type { Entry } from './registration-writes.js';
 import { Registrations } from './registrations.js';
 import type { Replica } from './replica.js';
+import type { Telemetry } from './telemetry.js';
 import { ConfiguredViews } from './views.js';
 
 /** Time that lists and handshakes wait for a server that has not answered yet, in milliseconds. */
@@ -68,6 +69,7 @@ export interface McpRuntimeOptions {
   readonly audit: AuditTrail;
   /** The rules and the proxy for URLs that callers supply, such as those of registered servers. */
   readonly safeHttp: Pick<SafeHttp, 'egress' | 'proxy'>;
+  readonly telemetry: Telemetry;
   /** Sign-ins of users at servers and agents. */
   readonly logins: Logins;
   /** Whether callers see the details of failures that operators see. */
@@ -103,6 +105,8 @@ export class McpRuntime {
   readonly states: RequestStates;
   readonly parking: Parking;
   readonly tasks: HostedTasks;
+  /** Whether the pipeline makes spans. */
+  readonly traced: boolean;
   /** The interceptors of both protocols. */
   readonly pipeline: Pipeline;
   /** The entry point for every inbound adapter. */
@@ -175,9 +179,12 @@ export class McpRuntime {
     const { parking, tasks } = this;
     const { calls, interceptors = [] } = reporting;
     const identified = authenticator.enabled;
+    this.traced = options.telemetry.tracing !== undefined;
     this.pipeline = pipelineOf({
       ...{ config, state, catalog, admission, policy, replica, identified, calls, interceptors, log },
       validationOf: (server) => this.servers.get(server)?.validation ?? 'off',
+      observers: options.telemetry.observers(catalog),
+      tracing: options.telemetry.tracing,
       ...{ overload: options.overload, audit: options.audit, logins: options.logins },
     });
     this.gateway = new Aggregate({

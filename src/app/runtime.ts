@@ -14,6 +14,7 @@ import { stopAllChildren } from '../outbound/stdio/process.js';
 import type { Implementation } from '../protocol/mcp/model.js';
 import { type State, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
+import type { OtlpTracing } from '../telemetry/tracing/otlp.js';
 import { A2aRuntime } from './a2a-runtime.js';
 import { auditTrailOf } from './audit-trail.js';
 import { Authentication } from './authentication.js';
@@ -28,6 +29,7 @@ import { safeHttpOf } from './outbound-urls.js';
 import { Overload } from './overload.js';
 import { joinReplicas, type Replica } from './replica.js';
 import { openStorage } from './storage.js';
+import { Telemetry, tracingOf } from './telemetry.js';
 import { UpstreamLoginRuntime } from './upstream-logins.js';
 import { RegistryService } from './upstream-registry.js';
 
@@ -55,6 +57,8 @@ export class Runtime {
   readonly audit: AuditTrail;
   /** Takes requests whose caller is unknown, or may not use the route. */
   readonly refusals: Refusals;
+  /** Metrics, traces and live tail. */
+  readonly telemetry: Telemetry;
   /** Sign-ins of users at servers and agents. */
   readonly upstreamLogins: UpstreamLoginRuntime;
   readonly mcp: McpRuntime;
@@ -76,6 +80,7 @@ export class Runtime {
       readonly audit: AuditTrail;
       readonly refusals: AuditedRefusals;
       readonly builtin: BuiltinServer | undefined;
+      readonly tracing: OtlpTracing | undefined;
     },
     private readonly lifecycle: Lifecycle,
   ) {
@@ -111,7 +116,9 @@ export class Runtime {
     const storage = { state, replica, seal, audit };
     const shared = { config, live, info, ...storage, authenticator, credentials, overload, logins, explains, log };
     const { admissions } = authentication;
-    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, safeHttp });
+    this.telemetry = new Telemetry(config, replica.cluster, identity.tracing, reporting.private === true);
+    const { telemetry } = this;
+    this.mcp = new McpRuntime({ ...shared, admissions, verdicts, reporting, safeHttp, telemetry });
     this.a2a = new A2aRuntime({ ...shared, mcp: this.mcp, safeHttp });
     const { mcp, a2a } = this;
     this.registry = new RegistryService({
@@ -137,10 +144,12 @@ export class Runtime {
       const refusals = new AuditedRefusals(audit);
       const oauth = { config, state, seal, audit, refusals, log };
       const builtin = reporting.private === true ? undefined : await startOAuthServer(oauth);
-      const identity = { seal, audit, refusals, builtin };
+      const tracing = await tracingOf(config, log);
+      const identity = { seal, audit, refusals, builtin, tracing };
       const runtime = new Runtime(config, info, state, replica, parts, verdicts, log, reporting, identity, lifecycle);
       const { mcp, a2a, overload } = runtime;
       lifecycle.add('authentication', runtime.authentication, (part) => part.close());
+      lifecycle.add('telemetry', runtime.telemetry, (part) => part.close());
       overload.start();
       lifecycle.add('overload', overload, (part) => part.stop());
       lifecycle.add('client for supplied URLs', runtime.safeHttp, (part) => part.close());

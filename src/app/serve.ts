@@ -7,6 +7,7 @@ import type { Interceptor } from '../core/pipeline.js';
 import { sleep, within } from '../core/timing.js';
 import { RestrictionAdmission } from '../identity/restrictions.js';
 import { ServerLogs } from '../inbound/admin/server-logs.js';
+import { TailEndpoint } from '../inbound/admin/tail-endpoint.js';
 import { PROBLEM_ERRORS } from '../inbound/api/problem-errors.js';
 import { ConnectEndpoint } from '../inbound/connect/connect-endpoint.js';
 import { connectionsWithin } from '../inbound/http/descriptors.js';
@@ -84,6 +85,9 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   const { authentication } = runtime;
   const { resources, authorizationServer } = authentication;
   const oauth = new OAuthMetadata({ resources, authorizationServer });
+  const { telemetry } = runtime;
+  telemetry.measure(runtime, { mcp });
+  const tail = new TailEndpoint(telemetry.tail, reaches);
   const management = managementRoutes({
     ...{ runtime, overview, sessions: () => mcp.sessions, reload: options.reloadConfiguration },
     table: () => routes.routes,
@@ -99,6 +103,8 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     others: [
       ...health.routes(MCP_ERRORS),
       ...new ServerLogs(catalog, reaches).routes(MCP_ERRORS),
+      ...telemetry.routes(MCP_ERRORS, runtime.authenticator),
+      ...tail.routes(MCP_ERRORS),
       ...authentication.loginRoutes(MCP_ERRORS),
       ...connectEndpointOf(runtime).routes(MCP_ERRORS),
       ...management,
@@ -114,6 +120,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     origins: originsOf(config),
     routes,
     overloaded: runtime.overload.refusal,
+    refused: telemetry.refused,
     listener: {
       limits: { ...config.limits, connections: connectionsWithin(config.limits.connections) },
       times: config.timeouts,
@@ -124,7 +131,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
     failed,
   });
   const { address, family, port } = await server.listen(config.listen.host, config.listen.port);
-  lifecycle.add('endpoints', { mcp, a2a, server }, (part) => closeEndpoints(part, config.timeouts));
+  lifecycle.add('endpoints', { mcp, a2a, tail, server }, (part) => closeEndpoints(part, config.timeouts));
   const url = `${tls ? 'https' : 'http'}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   runtime.upstreamLogins.opened(baseUrl(config, address, port));
   authentication.opened(url);
@@ -192,13 +199,15 @@ function connectEndpointOf({ upstreamLogins, authenticator, browser, state }: Ru
 interface Endpoints {
   readonly mcp: McpEndpoints;
   readonly a2a: A2aEndpoints | undefined;
+  readonly tail: TailEndpoint;
   readonly server: HttpServer;
 }
 
 /** Ends streams so that clients move to another replica, waits for calls under way, then closes every connection. */
-async function closeEndpoints({ mcp, a2a, server }: Endpoints, timeouts: Config['timeouts']): Promise<void> {
+async function closeEndpoints({ mcp, a2a, tail, server }: Endpoints, timeouts: Config['timeouts']): Promise<void> {
   const endStreams = (): void => {
     mcp.endStreams();
+    tail.endStreams();
     a2a?.endStreams();
   };
   endStreams();

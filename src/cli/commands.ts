@@ -12,6 +12,7 @@ import { POLICY_TEST } from './commands/policy-test.js';
 import { SEARCH } from './commands/search.js';
 import { SERVE } from './commands/serve.js';
 import { STDIO } from './commands/stdio.js';
+import { TAIL } from './commands/tail.js';
 import { USERS_ADD, USERS_LIST, USERS_PASSWORD, USERS_REMOVE, USERS_ROTATE } from './commands/users.js';
 import { VAULT_FORGET, VAULT_LIST, VAULT_ROTATE } from './commands/vault.js';
 
@@ -21,7 +22,7 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  ...[SERVE, STDIO, CONFIG_CHECK, LOGS, SEARCH, LINT, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
+  ...[SERVE, STDIO, CONFIG_CHECK, LOGS, TAIL, SEARCH, LINT, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],

@@ -30,6 +30,7 @@ export function writeCall({ ask: _, revision, ...caller }: Caller, call: Upstrea
       tasks: call.tasks,
       ...(call.timeouts && { timeouts: call.timeouts }),
       ...(call.after && { after: call.after }),
+      ...(call.trace && { trace: call.trace }),
     },
   };
   return written as unknown as JsonValue;

@@ -15,6 +15,7 @@ import {
   type ServerConfig,
   type WrittenConfig,
 } from './schema.js';
+import { telemetryRules } from './telemetry-schema.js';
 import { checkUpstreamAuth } from './upstream-auth-rules.js';
 import { checkLogin, type LoginRule } from './upstream-login-rules.js';
 import { join, type Reading } from './validate.js';
@@ -46,6 +47,7 @@ export function complete(written: WrittenConfig, reading: Reading, options: { li
   rules.tokens();
   authRules(written, reading);
   builtinAuthRules(written, reading);
+  telemetryRules(written, reading);
   rules.cors();
   rules.conditions();
   rules.views();

@@ -65,6 +65,8 @@ test('the defaults', () => {
       rates: [],
       overload: { eventLoopDelay: 1_000, heapPercent: 95 },
     },
+    metrics: { enabled: true, access: 'admin' },
+    tracing: { enabled: true, samplePercent: 5, exportErrors: true },
     audit: {
       ...{ enabled: true, calls: 'auto', exclude: ['ping'], arguments: 'hash', onFailure: 'open', spool: 10_000 },
     },

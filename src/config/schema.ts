@@ -19,6 +19,7 @@ import { ownPin, pin } from './pin-schema.js';
 import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
 import { ROUTING } from './routing-schema.js';
+import { telemetry } from './telemetry-schema.js';
 import { agentAuth, callerHeaders, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
 import { serverGroups, views } from './view-schema.js';
 
@@ -575,6 +576,7 @@ export const SCHEMA = group('', {
       'Whether errors show callers the URL of a failed server, its answer, or the output of its process; `auto` does so ' +
       'without `auth` only.',
   }),
+  ...telemetry,
   log: group('The log, on stderr.', {
     level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       default: 'info',

@@ -3,6 +3,7 @@
  * them. A record never contains bodies, arguments, results, tokens or keys: it names things and counts them.
  */
 import type { Principal } from './caller.js';
+import type { SpanReference } from './trace-context.js';
 
 /** The caller or operator that acted. */
 export interface AuditActor {
@@ -52,6 +53,12 @@ export interface CallNotes {
   decision?: Decision;
   /** Set when the call leaves the last step of the pipeline. */
   forwarded?: true;
+  /** The trace that the call belongs to, if its client or the gateway traces it. */
+  traceId?: string;
+  /** The span of the gateway toward the client. */
+  span?: SpanReference;
+  /** Spans toward upstreams that are exported only if the call fails. */
+  unsampled?: (() => object)[];
 }
 
 /** One call of either protocol. */

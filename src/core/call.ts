@@ -6,12 +6,9 @@ import type { Caller, Cancellation } from './caller.js';
 import type { Item } from './catalog/listing.js';
 import type { Call, Outcome } from './gateway.js';
 import { newRequestId } from './request-id.js';
+import type { TraceContext } from './trace-context.js';
 
-/** W3C trace context of the incoming request. */
-export interface TraceContext {
-  readonly traceparent: string;
-  readonly tracestate?: string;
-}
+export type { TraceContext } from './trace-context.js';
 
 /** The properties of a call that interceptors read, for both protocols. Each is parsed or computed on first read. */
 export interface CallDescription {
@@ -28,7 +25,10 @@ export interface CallDescription {
   readonly began: number;
   /** The time at which the client stops waiting, by `performance.now()`, if its transport says so. */
   readonly deadline: number | undefined;
+  /** W3C trace context of the incoming request. */
   readonly trace: TraceContext | undefined;
+  /** The `traceparent` of an earlier call that this one continues: of an earlier round, or of the task. */
+  readonly earlierTrace: string | undefined;
   readonly cancellation: Cancellation;
   /** The client's session, if it has one. */
   readonly session: string | undefined;
@@ -44,6 +44,8 @@ export interface McpRoute {
   readonly target: Target | undefined;
   /** The tool as its server lists it, if known. */
   readonly item?: Item | undefined;
+  /** The `traceparent` of the call that began the task of this request. */
+  readonly trace?: string | undefined;
   forward(context: McpContext): Promise<McpResult>;
 }
 
@@ -97,6 +99,10 @@ export class McpContext implements CallDescription {
     return traceOf((name) => meta?.get(name)) ?? (header ? traceOf((name) => header(name)) : undefined);
   }
 
+  get earlierTrace(): string | undefined {
+    return this.call.state?.trace ?? this.route.trace;
+  }
+
   get cancellation(): Cancellation {
     return this.call.cancellation;
   }
@@ -107,7 +113,16 @@ export class McpContext implements CallDescription {
 
   /** The same call and target with other parameters. */
   withParams(params: RawObject): McpContext {
-    const changed = new McpContext(this.caller, { ...this.call, params }, this.route, this.began, this.notes);
+    return this.with({ ...this.call, params });
+  }
+
+  /** The same call; its server gets this trace context. */
+  withTrace(trace: TraceContext): McpContext {
+    return this.with({ ...this.call, trace });
+  }
+
+  private with(call: Call): McpContext {
+    const changed = new McpContext(this.caller, call, this.route, this.began, this.notes);
     changed.id = this.requestId;
     return changed;
   }
@@ -121,6 +136,8 @@ export class McpContext implements CallDescription {
 /** The destination of an A2A request. */
 export interface A2aRoute {
   readonly target: Target | undefined;
+  /** The `traceparent` of the call that began the task of this request. */
+  readonly trace?: string | undefined;
   forward(context: A2aContext): Promise<AgentAnswer>;
 }
 
@@ -162,12 +179,26 @@ export class A2aContext implements CallDescription {
     return traceOf((name) => forward[name]);
   }
 
+  get earlierTrace(): string | undefined {
+    return this.route.trace;
+  }
+
   get cancellation(): Cancellation {
     return this.call.exchange.cancellation;
   }
 
   get session(): string | undefined {
     return this.caller.session;
+  }
+
+  /** The same call; its agent gets this trace context. */
+  withTrace(trace: TraceContext): A2aContext {
+    const { exchange } = this.call;
+    const { tracestate: _, ...forward } = exchange.forward;
+    const call = { ...this.call, exchange: { ...exchange, forward: { ...forward, ...trace } } };
+    const changed = new A2aContext(this.caller, call, this.route, this.began, this.notes);
+    changed.id = this.requestId;
+    return changed;
   }
 
   forward(): Promise<AgentAnswer> {

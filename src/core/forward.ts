@@ -23,6 +23,7 @@ import type { Parking } from './era-bridge/parking.js';
 import { type BridgeSwitches, relayable } from './era-bridge/relayed-capabilities.js';
 import { type Call, complete, failed, type Outcome, type ParkedCall } from './gateway.js';
 import { type Seal, SealBroken } from './seal.js';
+import { readTrace, type TraceContext, writeTrace } from './trace-context.js';
 import type { Upstream, UpstreamCall } from './upstream.js';
 import type { View } from './view.js';
 
@@ -185,6 +186,7 @@ export class Forwarder {
       after: state?.kind === 'again' && state.after.length > 0 ? state.after : undefined,
       notify: (notification) => call.notify(notification),
       polling: call.polling && ((retry) => call.polling?.(retry)),
+      trace: call.trace ?? headerTrace(call),
     };
   }
 
@@ -210,7 +212,7 @@ export class Forwarder {
     outcome: Outcome,
   ): Promise<Outcome> {
     if (outcome.kind === 'input_required') return this.question(caller, capabilities, call, server, outcome);
-    if (outcome.kind === 'task') return { kind: 'task', result: this.sealTask(caller, server, outcome.result) };
+    if (outcome.kind === 'task') return { kind: 'task', result: this.sealTask(caller, call, server, outcome.result) };
     if (outcome.kind === 'error' && outcome.error instanceof UpstreamRpcError) {
       return this.bridgedError(caller, capabilities, server, outcome.error);
     }
@@ -239,7 +241,7 @@ export class Forwarder {
       this.options.parking.count(caller.principal.key, server, outcome.parked);
       const { parked } = outcome;
       const view = await this.options.tasks
-        .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification))
+        .adopt(caller.principal.key, server, outcome, (notification) => call.notify(notification), call.trace)
         .catch((error: unknown) => {
           parked.abandon('The task could not be stored');
           throw error;
@@ -313,6 +315,7 @@ export class Forwarder {
         };
         return again(call.params, state, sinks);
       },
+      call.trace,
     );
     return { kind: 'task', result: RawObject.from(createTaskResult(view)) };
   }
@@ -321,13 +324,9 @@ export class Forwarder {
    * Gives a server's task a handle of the gateway: the sealed handle contains the owner, the server and the server's
    * task id.
    */
-  private sealTask(caller: Caller, server: string, result: RawObject): RawObject {
-    const taskId = this.options.seal.close(
-      'task',
-      caller.principal.key,
-      [server, result.get('taskId')],
-      this.options.taskTtl,
-    );
+  private sealTask(caller: Caller, call: Call, server: string, result: RawObject): RawObject {
+    const handle = [server, result.get('taskId'), ...(call.trace ? [call.trace.traceparent] : [])];
+    const taskId = this.options.seal.close('task', caller.principal.key, handle, this.options.taskTtl);
     return result.edit({ taskId: JSON.stringify(taskId) });
   }
 
@@ -341,13 +340,13 @@ export class Forwarder {
     if (typeof taskId !== 'string') throw new ProtocolError('invalid_params', '"taskId" must be a string');
     const relayed = this.openTask(caller, taskId);
     if (relayed) {
-      const [server, own] = relayed;
+      const [server, own, trace] = relayed;
       this.checkView(call.view, server, taskId);
       const target: ItemTarget = { server, kind: 'task', name: own };
-      return { target, forward: (context) => this.relayTask(context, taskId, target) };
+      return { target, trace, forward: (context) => this.relayTask(context, taskId, target) };
     }
     const { record, target } = await this.hosted(caller, taskId, call.view);
-    return { target, forward: (context) => this.hostedTask(context, record) };
+    return { target, trace: record.trace, forward: (context) => this.hostedTask(context, record) };
   }
 
   /** A task that the gateway hosts, with its target for interceptors. */
@@ -381,9 +380,9 @@ export class Forwarder {
     }
   }
 
-  private openTask(caller: Caller, taskId: string): [server: string, own: string] | undefined {
+  private openTask(caller: Caller, taskId: string): [server: string, own: string, trace?: string] | undefined {
     try {
-      return this.options.seal.open('task', caller.principal.key, taskId) as [string, string];
+      return this.options.seal.open('task', caller.principal.key, taskId) as [string, string, string?];
     } catch (error) {
       if (error instanceof SealBroken) return undefined;
       throw error;
@@ -410,6 +409,16 @@ export class Forwarder {
     }
     return owned;
   }
+}
+
+const TRACEPARENT_KEY = Buffer.from('"traceparent"');
+
+/** OTEL-02: the trace context of the HTTP headers, unless `_meta` has one, which passes unchanged. */
+function headerTrace({ header, params }: Call): TraceContext | undefined {
+  const traceparent = header?.('traceparent');
+  if (traceparent === undefined || traceparent === '' || params.mentions('_meta', TRACEPARENT_KEY)) return undefined;
+  const span = readTrace({ traceparent, tracestate: header?.('tracestate') ?? '' });
+  return span && writeTrace(span);
 }
 
 const asking = (inputRequests: InputRequests | undefined, state: CallState): Outcome => ({

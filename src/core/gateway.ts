@@ -11,6 +11,7 @@ import type {
 } from '../protocol/mcp/model.js';
 import { type Caller, Cancellation } from './caller.js';
 import type { CallState } from './era-bridge/call-state.js';
+import type { TraceContext } from './trace-context.js';
 import type { View } from './view.js';
 
 export { ALL_SERVERS, oneServer, View } from './view.js';
@@ -39,6 +40,8 @@ export interface Call {
   readonly whole?: true;
   /** A message to a tool agent caused this call: call limits count the caller for the message already. */
   readonly nested?: true;
+  /** The trace context for the server, if the gateway traces the call; otherwise that of the client passes. */
+  readonly trace?: TraceContext;
   /** Reads an HTTP header of the request, if it came over HTTP: arguments may be mirrored in headers. */
   readonly header: ((name: string) => string | undefined) | undefined;
   /** Takes a notification that belongs to this request: `notifications/progress` or `notifications/message`. */

@@ -11,6 +11,7 @@ import type {
 import type { Caller, Cancellation } from './caller.js';
 import type { BreakerHealth } from './circuit-breaker.js';
 import type { Outcome, ParkedCall } from './gateway.js';
+import type { TraceContext } from './trace-context.js';
 
 /** A request to one upstream, with the upstream's own names. */
 export interface UpstreamCall {
@@ -32,6 +33,8 @@ export interface UpstreamCall {
   readonly after?: readonly string[];
   /** The arguments of this tool that are repeated in headers. */
   readonly mirrored: readonly MirroredParam[];
+  /** The trace context of the request; absent if `_meta` has it already, or nobody traces the call. */
+  readonly trace?: TraceContext | undefined;
   notify(notification: Notification): void;
   /** Throws if the call may no longer run. Called right before the call is written to a process. */
   permit?(): void;

@@ -3,7 +3,9 @@ import type { CallContext, CallResult, McpContext } from '../core/call.js';
 import { GATEWAY } from '../core/caller.js';
 import type { Interceptor, Next } from '../core/pipeline.js';
 import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
-import { bounded, counted, elapsed, MOST_NAME, targetName } from './call-log.js';
+import { bounded, elapsed, MOST_NAME, targetName } from './call-log.js';
+import { counted } from './counted-events.js';
+import { traceIdOf } from './trace-id.js';
 
 export interface CallAuditOptions {
   readonly trail: AuditTrail;
@@ -108,7 +110,7 @@ function started(context: CallContext, hash: CallAuditOptions['hash']): Draft {
   } else if (context.protocol === 'mcp') addAsked(record, context);
   const text = hash && argumentsOf(context);
   if (text !== undefined) record.arguments = hash!(text);
-  const trace = hasTrace(context) ? traceId(context.trace?.traceparent) : undefined;
+  const trace = traceIdOf(context);
   if (trace !== undefined) record.trace = trace;
   return record;
 }
@@ -176,16 +178,3 @@ function addAsked(record: Draft, { call: { method, params } }: McpContext): void
   record.target = method === 'tools/call' ? 'tool' : 'prompt';
   record.name = bounded(name, MOST_NAME);
 }
-
-const TRACEPARENT_KEY = Buffer.from('"traceparent"');
-
-/** Whether a trace context may be there: most clients send none, and `_meta` is parsed only to read it. */
-const hasTrace = (context: CallContext): boolean =>
-  context.protocol === 'a2a' ||
-  context.call.header?.('traceparent') !== undefined ||
-  context.call.params.mentions('_meta', TRACEPARENT_KEY);
-
-/** W3C: `version-traceid-spanid-flags`. Any other text from outside is left out. */
-const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}/;
-const traceId = (traceparent: string | undefined): string | undefined =>
-  traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];

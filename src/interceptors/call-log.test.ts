@@ -10,6 +10,7 @@ import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
 import { RawObject } from '../protocol/jsonrpc/raw.js';
 import { NEWEST } from '../protocol/mcp/revisions/index.js';
 import { callLog } from './call-log.js';
+import { observed } from './observed-calls.js';
 
 let enabled: boolean;
 let lines: Record<string, unknown>[];
@@ -26,7 +27,7 @@ const CALLER = callerNamed('ada', { clientInfo: { name: 'claude-code', version: 
 const CATALOG = { upstream: () => ({ revisionFor: () => 'older' }) as never };
 
 function gatewayOf(outcome: Outcome | Error, target?: Target) {
-  const pipeline = new Pipeline([callLog(log, CATALOG)]);
+  const pipeline = new Pipeline([observed([callLog(log, CATALOG)])]);
   const forward = async (): Promise<Outcome> => {
     if (outcome instanceof Error) throw outcome;
     return outcome;
@@ -58,6 +59,7 @@ describe('an MCP call', () => {
         tool: 'convert',
         outcome: 'ok',
         ms: expect.any(Number),
+        bytes: 23,
         revision: NEWEST.date,
         serverRevision: 'older',
       },
@@ -131,10 +133,11 @@ describe('an A2A call', () => {
     agent: undefined,
     operation: 'SendMessage',
     request: { value: {} },
+    exchange: { forward: {} },
     dialect: '1.0',
   } as unknown as AgentCall;
   const agentGateway = (answer: AgentAnswer | Error, agent?: string) => {
-    const pipeline = new Pipeline([callLog(log, CATALOG)]);
+    const pipeline = new Pipeline([observed([callLog(log, CATALOG)])]);
     const target: Target | undefined = agent === undefined ? undefined : { server: agent, kind: 'agent', name: agent };
     const forward = async (): Promise<AgentAnswer> => {
       if (answer instanceof Error) throw answer;

@@ -1,10 +1,10 @@
 import type { Target } from '../core/admission.js';
-import type { A2aContext, CallResult, McpContext, McpResult } from '../core/call.js';
-import { type Caller, GATEWAY } from '../core/caller.js';
+import type { A2aContext, McpContext } from '../core/call.js';
+import type { Caller } from '../core/caller.js';
 import type { Catalog } from '../core/catalog/catalog.js';
 import type { Call } from '../core/gateway.js';
-import type { Interceptor, Next } from '../core/pipeline.js';
-import { ProtocolError, UpstreamRpcError } from '../protocol/errors.js';
+import type { CallObserver, EndedCall } from './observed-calls.js';
+import { traceIdOf } from './trace-id.js';
 
 /** Writes one line per call. Calls cost nothing extra while the log is not enabled. */
 export interface CallLog {
@@ -16,46 +16,28 @@ export interface CallLog {
 type Fields = Record<string, unknown>;
 
 /** Writes one line for each call of a client when the call is over, and for a stream when the stream has ended. */
-export function callLog(log: CallLog | undefined, catalog: Pick<Catalog, 'upstream'>): Interceptor | undefined {
-  if (!log) return undefined;
-  const mcp = async (context: McpContext, next: Next): Promise<CallResult> => {
-    try {
-      const result = await next(context);
-      log.write(callFields(context, catalog, result as McpResult));
-      return result;
-    } catch (error) {
-      log.write(callFields(context, catalog, undefined, error));
-      throw error;
-    }
-  };
-  const a2a = async (context: A2aContext, next: Next): Promise<CallResult> => {
-    const write: Ended = (ended, events) => log.write(agentFields(context, ended, events));
-    try {
-      const answer = await next(context);
-      if (answer.kind === 'stream') return { ...answer, events: counted(answer.events, write) };
-      write('ok');
-      return answer;
-    } catch (error) {
-      write(error);
-      throw error;
-    }
-  };
-  return (context, next) => {
-    if (!log.enabled() || context.caller.principal === GATEWAY.principal) return next(context);
-    if (context.protocol === 'mcp') return mcp(context, next);
-    return context.call.nested ? next(context) : a2a(context, next);
-  };
+export function callLog(log: CallLog | undefined, catalog: Pick<Catalog, 'upstream'>): CallObserver | undefined {
+  return log && { active: () => log.enabled(), ended: (call) => log.write(lineOf(call, catalog)) };
+}
+
+/** The fields of a call's line, built once for all readers. They contain no arguments, results or error messages. */
+export function lineOf(call: EndedCall, catalog: Pick<Catalog, 'upstream'>): Fields {
+  call.line ??=
+    call.context.protocol === 'mcp' ? callFields(call.context, catalog, call) : agentFields(call.context, call);
+  return call.line;
 }
 
 /** Runs for every call: plain assignments are the cheapest way to build the fields. */
 function callFields(
-  { caller, call, target, began }: McpContext,
+  context: McpContext,
   catalog: Pick<Catalog, 'upstream'>,
-  result: McpResult | undefined,
-  thrown?: unknown,
+  { outcome, reason, ms, bytes }: EndedCall,
 ): Fields {
+  const { caller, call, target } = context;
   const fields: Fields = { event: 'call', protocol: 'mcp' };
   if (call.requestId !== undefined) fields['requestId'] = call.requestId;
+  const trace = traceIdOf(context);
+  if (trace !== undefined) fields['trace'] = trace;
   if (call.id !== undefined) fields['id'] = bounded(call.id, MOST_ID);
   addCaller(fields, caller);
   fields['method'] = bounded(call.method, MOST_NAME);
@@ -63,66 +45,33 @@ function callFields(
   if (server !== undefined) fields['server'] = server;
   if (!target) addAsked(fields, call);
   else if (NAMED.has(target.kind)) fields[target.kind] = targetName(target);
-  if (call.cancellation.cancelled) fields['outcome'] = 'cancelled';
-  else if (result === undefined) addFailure(fields, thrown);
-  else if (result.kind === 'error') addFailure(fields, result.error);
-  else fields['outcome'] = result.kind === 'complete' || result.kind === 'value' ? 'ok' : result.kind;
-  fields['ms'] = elapsed(began);
+  fields['outcome'] = outcome;
+  if (reason !== undefined) fields['error'] = reason;
+  fields['ms'] = rounded(ms);
+  if (bytes !== undefined) fields['bytes'] = bytes;
   fields['revision'] = caller.revision.date;
   const serverRevision = server === undefined ? undefined : catalog.upstream(server)?.revisionFor?.(caller);
   if (serverRevision !== undefined) fields['serverRevision'] = serverRevision;
   return fields;
 }
 
-function agentFields({ caller, call, target, began }: A2aContext, ended: unknown, events: number | undefined): Fields {
+function agentFields(context: A2aContext, { outcome, reason, ms, events }: EndedCall): Fields {
+  const { caller, call, target } = context;
   const fields: Fields = { event: 'call', protocol: 'a2a' };
   if (call.requestId !== undefined) fields['requestId'] = call.requestId;
+  const trace = traceIdOf(context);
+  if (trace !== undefined) fields['trace'] = trace;
   if (call.id !== undefined) fields['id'] = bounded(call.id, MOST_ID);
   addCaller(fields, caller);
   fields['method'] = call.operation;
   const agent = target?.kind === 'agent' ? target.name : call.agent;
   if (agent !== undefined) fields['agent'] = bounded(agent, MOST_NAME);
-  if (typeof ended === 'string') fields['outcome'] = ended;
-  else addFailure(fields, ended);
+  fields['outcome'] = outcome;
+  if (reason !== undefined) fields['error'] = reason;
   if (events !== undefined) fields['events'] = events;
-  fields['ms'] = elapsed(began);
+  fields['ms'] = rounded(ms);
   fields['revision'] = call.dialect;
   return fields;
-}
-
-/** Takes the outcome or the error of a call, and for a stream the number of its events. */
-type Ended = (ended: unknown, events?: number) => void;
-
-/** Not a generator: a reader that leaves while an event is awaited must not wait for that event. */
-export function counted<T>(events: AsyncIterable<T>, write: Ended): AsyncIterable<T> {
-  return {
-    [Symbol.asyncIterator]: () => {
-      const iterator = events[Symbol.asyncIterator]();
-      let count = 0;
-      let over = false;
-      const end = (ended: unknown): void => {
-        if (!over) write(ended, count);
-        over = true;
-      };
-      return {
-        next: async () => {
-          try {
-            const step = await iterator.next();
-            if (step.done) end('ok');
-            else count++;
-            return step;
-          } catch (error) {
-            end(error);
-            throw error;
-          }
-        },
-        return: async (value?: unknown) => {
-          end('left');
-          return (await iterator.return?.(value)) ?? { done: true, value: undefined };
-        },
-      };
-    },
-  };
 }
 
 /** Kinds of targets whose names the line contains. */
@@ -153,14 +102,10 @@ export function targetName({ kind, name }: Target): string {
   return bounded(name.replace(/[?#].*$/s, '').replace(/^([a-z][a-z\d+.-]*:\/\/)[^/@]*@/i, '$1'), MOST_URI);
 }
 
-function addFailure(fields: Fields, error: unknown): void {
-  fields['outcome'] = 'error';
-  if (error instanceof ProtocolError) fields['error'] = error.reason;
-  else fields['error'] = error instanceof UpstreamRpcError ? error.code : 'internal';
-}
-
 /** Milliseconds with one decimal. */
-export const elapsed = (began: number): number => Math.round((performance.now() - began) * 10) / 10;
+export const elapsed = (began: number): number => rounded(performance.now() - began);
+
+const rounded = (ms: number): number => Math.round(ms * 10) / 10;
 
 export function bounded<T extends string | number>(value: T, most: number): T | string {
   return typeof value === 'string' && value.length > most ? `${value.slice(0, most)}...` : value;

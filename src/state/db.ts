@@ -12,6 +12,8 @@ export type Dialect = 'sqlite' | 'postgres';
 
 export interface Db {
   readonly dialect: Dialect;
+  /** Takes the number of transactions that shared a commit. Set by a reader; only the embedded engine calls it. */
+  committed?: ((transactions: number) => void) | undefined;
 
   /** Runs one statement in its own transaction. A write is durable when the promise resolves. */
   q<R extends Row = Row>(sql: string, params?: readonly Value[]): Promise<R[]>;

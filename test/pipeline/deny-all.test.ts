@@ -490,6 +490,8 @@ const LOCAL: ReadonlySet<string> = new Set([
   'GET /_health/live',
   'GET /_health/ready',
   'GET /servers/{name}/logs',
+  'GET /metrics',
+  'GET /api/v1/tail',
   'GET /a2a/push/dead',
   'POST /a2a/push/dead/{id}',
   'GET /a2a/push/{address}',

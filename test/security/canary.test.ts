@@ -18,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SERVICE_1_0 } from '../../src/protocol/a2a/proto/services.js';
 import { SseClient } from '../input/support/speak.js';
 import { BIN, type RunningGateway, startGateway } from '../support/gateway.js';
+import { type Collector, startCollector } from '../telemetry/otlp-collector.js';
 import { type Recording, startRecording } from './recording-upstreams.js';
 
 const canary = (place: string): string => `canary-${place}-${randomBytes(8).toString('hex')}`;
@@ -73,8 +74,20 @@ const meta = { [`${PREFIX}/protocolVersion`]: '2026-07-28', [`${PREFIX}/clientCa
 let folder: string;
 let upstreams: Recording;
 let gateway: RunningGateway;
+let collector: Collector;
+/** The live tail so far. */
+let tailed: () => string;
 /** Answers to other callers. */
 const others: string[] = [];
+
+/** Reads a stream in the background. */
+function tail({ body }: Response): () => string {
+  let text = '';
+  void (async () => {
+    for await (const chunk of body ?? []) text += Buffer.from(chunk as Uint8Array).toString();
+  })().catch(() => {});
+  return () => text;
+}
 
 interface Sent {
   readonly headers?: Record<string, string>;
@@ -147,7 +160,7 @@ const message = () => ({
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'parley-canary-'));
-  upstreams = await startRecording();
+  [upstreams, collector] = await Promise.all([startRecording(), startCollector()]);
   const program = fileURLToPath(new URL('./recording-program.mjs', import.meta.url));
   gateway = await startGateway(
     {
@@ -169,8 +182,17 @@ beforeAll(async () => {
       },
       agents: Object.fromEntries(AGENTS.map((name) => [name, { url: `${upstreams.url}/${name}` }])),
     },
-    { data: join(folder, 'data') },
+    {
+      data: join(folder, 'data'),
+      env: {
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+        OTEL_TRACES_SAMPLER: 'always_on',
+        OTEL_BSP_SCHEDULE_DELAY: '100',
+      },
+    },
   );
+  const following = await fetch(`${gateway.url}/api/v1/tail`, { headers: { authorization: `Bearer ${ADMIN}` } });
+  tailed = tail(following);
   await mcpRequests();
   await a2aRequests();
   await refusedRequests();
@@ -179,6 +201,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await gateway?.close();
   await upstreams?.close();
+  await collector?.close();
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -324,6 +347,14 @@ describe('S12: a canary in every place of a request', () => {
 });
 
 describe('S24: a canary in every place of a request', () => {
+  test('is not in spans, metrics and the live tail', async () => {
+    await expect.poll(() => collector.spans.length).toBeGreaterThan(40);
+    await expect.poll(() => tailed()).toContain('"method":"SendMessage"');
+    const metrics = await send('/metrics', { headers: { authorization: `Bearer ${ADMIN}` }, method: 'GET' });
+    expect(metrics.text).toMatch(/parley_calls_total\{protocol="a2a"/);
+    expect([found(collector.text()), found(metrics.text), found(tailed())]).toEqual([[], [], []]);
+  });
+
   test('is not in the log, at the lowest level', () => {
     expect(gateway.log()).toContain('"event":"call"');
     // The helper keeps the end of a longer log only.

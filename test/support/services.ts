@@ -53,6 +53,7 @@ const PACKAGES = {
   tinyproxy: 'tinyproxy-bin',
   pgbouncer: 'pgbouncer',
   chromium: 'chromium',
+  promtool: 'prometheus',
 } as const;
 type Program = keyof typeof PACKAGES;
 
@@ -135,6 +136,9 @@ async function install(program: Program, pkg: string, command: string): Promise<
     throw new Error(`${program} is not installed, and "${command}" failed:\n${said}`, { cause: error });
   }
 }
+
+/** The path of Prometheus' own checker of metrics and rules. */
+export const promtool = (): Promise<string> => need('promtool');
 
 /** The path of Debian's Chromium, for tests of pages in a real browser. */
 export const chromium = (): Promise<string> => need('chromium');

@@ -5,6 +5,7 @@ import type { RunningGateway } from '../../app/running.js';
 import { formatListen } from '../../config/address.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
 import type { Config } from '../../config/schema.js';
+import { followLevelSignal } from '../../telemetry/log-level.js';
 import { callLog, createLog, writesText } from '../../telemetry/process-log.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
@@ -19,7 +20,8 @@ export const SERVE: Command = {
     'serves a quickstart with two example servers. On a terminal it shows the state of each server, then one line for\n' +
     'each change; with log.level debug also one line for each call.\n' +
     'SIGINT and SIGTERM stop it after the running calls have finished. SIGHUP reads the configuration again: servers,\n' +
-    'agents and log.level change at once, and the log names keys that need a restart.',
+    'agents and log.level change at once, and the log names keys that need a restart. SIGUSR2 switches the log to debug,\n' +
+    'and the next SIGUSR2 back.',
   flags: [CONFIG, HELP],
   examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
   run: ({ io, text }) => withReloads((reloads) => serve(text('config'), io, reloads)),
@@ -44,6 +46,7 @@ async function serveFile(
   const { startServe } = await io.starters();
   const stop = stopSignal();
   const unwatch = watchFailures(log);
+  const unfollow = followLevelSignal(log);
   try {
     const calls = callLog(log, config.log, io.terminal);
     const running = await startServe(config, { log, calls, quickstart });
@@ -65,6 +68,7 @@ async function serveFile(
     throw explain(error, config);
   } finally {
     unwatch();
+    unfollow();
     stop.release();
   }
 }

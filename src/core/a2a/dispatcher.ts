@@ -10,7 +10,7 @@ import type {
 } from '../../protocol/a2a/model.js';
 import { isTerminal } from '../../protocol/a2a/model.js';
 import { ProtocolError, UpstreamRpcError } from '../../protocol/errors.js';
-import type { JsonValue } from '../../protocol/jsonrpc/raw.js';
+import { isObject, type JsonValue } from '../../protocol/jsonrpc/raw.js';
 import type { Log } from '../../telemetry/log.js';
 import {
   type Admission,
@@ -55,6 +55,8 @@ export interface DispatchTimes {
 export interface AgentDispatcherOptions {
   readonly agents: Pick<Directory, 'get' | 'names'>;
   readonly admission: Admission;
+  /** Whether the gateway makes spans: calls about a task then continue the trace of the task. */
+  readonly traced?: boolean;
   readonly pipeline: Pipeline;
   readonly records: AgentRecords;
   readonly seal: Seal;
@@ -93,11 +95,13 @@ export class AgentDispatcher implements AgentGateway {
   private readonly preparer: MessagePreparer;
   private readonly sender: MessageSender;
   private readonly queries: TaskQueries;
+  private readonly slots: StreamSlots;
 
   constructor(private readonly options: AgentDispatcherOptions) {
     const { records, pushes, callbacks, limits, log, seal, timeouts, now = Date.now } = options;
     const times = { ...TIMES, ...timeouts };
     const slots = new StreamSlots(limits.streams, limits.streamsPerCaller);
+    this.slots = slots;
     this.taskLogs = new TaskLogs({
       ...{ records, pushes, limits, log, now, lease: times.lease, hold: times.hold },
       agent: (name) => this.known(name),
@@ -112,6 +116,16 @@ export class AgentDispatcher implements AgentGateway {
     const { taskLogs, preparer } = this;
     this.sender = new MessageSender({ preparer, taskLogs, slots, records, pushes, callbacks, callTime: times.call });
     this.queries = new TaskQueries({ records, taskLogs, slots, seal, log, refreshTime: times.refresh });
+  }
+
+  /** The number of open streams. */
+  get streams(): number {
+    return this.slots.size;
+  }
+
+  /** The number of active tasks of this process. */
+  get tasks(): number {
+    return this.taskLogs.size;
   }
 
   /** Starts taking over tasks whose replica is gone. */
@@ -129,7 +143,26 @@ export class AgentDispatcher implements AgentGateway {
     const { pipeline } = this.options;
     let route = this.resolved(caller, call);
     if (route instanceof Promise) route = await route.catch(unresolved);
+    const trace =
+      this.options.traced && route.target?.kind === 'agent'
+        ? await this.taskTrace(caller, call, route.target.name)
+        : undefined;
+    if (trace !== undefined) route = { ...route, trace };
     return await pipeline.run(new A2aContext(caller, call, route, began));
+  }
+
+  /** The trace of the task that a request is about; undefined for a new task. */
+  private async taskTrace(
+    caller: Caller,
+    { operation, request }: AgentCall,
+    agent: string,
+  ): Promise<string | undefined> {
+    const { message } = request.value;
+    const sends = operation === 'SendMessage' || operation === 'SendStreamingMessage';
+    const id = sends ? isObject(message) && message['taskId'] : (request.value['taskId'] ?? request.value['id']);
+    if (typeof id !== 'string' || id === '') return undefined;
+    const record = await this.options.records.find(ownKey(caller, agent, id)).catch(() => undefined);
+    return record?.trace;
   }
 
   /** Runs `work` behind the interceptors, as the reading of a card. */

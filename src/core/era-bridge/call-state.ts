@@ -9,9 +9,12 @@ export interface Ticket {
 
 /**
  * How a call continues after its questions are answered. Clients get the state as a sealed `requestState`. `approval`
- * is an id for single use: a call that needed approval continues once from each of its states.
+ * is an id for single use: a call that needed approval continues once from each of its states. `trace` is the
+ * `traceparent` of the first round, so that all rounds belong to one trace.
  */
-export type CallState =
+export type CallState = { readonly trace?: string } & CallStep;
+
+type CallStep =
   /** A modern server's own `requestState`, returned to the server byte for byte; an absent one stays absent (BR-25). */
   | { readonly kind: 'relay'; readonly server: string; readonly state?: string; readonly approval?: string }
   /** A call that waits at a legacy server. */

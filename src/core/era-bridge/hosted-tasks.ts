@@ -10,6 +10,7 @@ import { ALONE, type Cluster, ReplicaGone } from '../cluster.js';
 import { Quota, type Release } from '../count-and-byte-limit.js';
 import type { Call, Outcome, ParkedCall } from '../gateway.js';
 import { sleep } from '../timing.js';
+import type { TraceContext } from '../trace-context.js';
 
 /** The stored record of a task that the gateway hosts. */
 export interface HostedTaskRecord extends TaskView {
@@ -17,6 +18,8 @@ export interface HostedTaskRecord extends TaskView {
   readonly server: string;
   /** The replica that runs the task. */
   readonly owner: string;
+  /** The `traceparent` of the call that began the task. */
+  readonly trace?: string;
 }
 
 /** Stores task records beyond the life of the process. */
@@ -127,8 +130,9 @@ export class HostedTasks {
     ttl: number | undefined,
     notify: Call['notify'],
     start: Start,
+    trace?: TraceContext,
   ): Promise<TaskView> {
-    const running = await this.open(principal, server, ttl, 'not_executed');
+    const running = await this.open(principal, server, ttl, 'not_executed', trace);
     void this.run(running, start({ notify, cancellation: running.cancellation }), notify);
     return running.record;
   }
@@ -139,8 +143,9 @@ export class HostedTasks {
     server: string,
     outcome: Outcome & { kind: 'input_required' },
     notify: Call['notify'],
+    trace?: TraceContext,
   ): Promise<TaskView> {
-    const running = await this.open(principal, server, undefined, 'unknown');
+    const running = await this.open(principal, server, undefined, 'unknown', trace);
     void this.run(running, Promise.resolve(outcome), notify);
     return running.record;
   }
@@ -150,6 +155,7 @@ export class HostedTasks {
     server: string,
     wanted: number | undefined,
     outcome: CallOutcome,
+    trace: TraceContext | undefined,
   ): Promise<Running> {
     const leave = this.place(principal, outcome);
     const now = new Date().toISOString();
@@ -163,6 +169,7 @@ export class HostedTasks {
       lastUpdatedAt: now,
       ttlMs: Math.min(wanted ?? this.settings.ttl, this.settings.ttl),
       pollIntervalMs: this.settings.pollInterval,
+      ...(trace && { trace: trace.traceparent }),
     };
     try {
       await this.records.create(record);

@@ -84,9 +84,19 @@ export function versionRefused(requested: string): ProtocolError {
   );
 }
 
-/** The error that a client may see. Other errors go to `report` only, and the client gets an internal error. */
-export function knownFailure(error: unknown, report: (error: unknown) => void): Error {
-  if (error instanceof ProtocolError || error instanceof UpstreamRpcError) return error;
+/**
+ * The error that a client may see; `refused` takes it. Other errors go to `report` only, and the client gets an
+ * internal error.
+ */
+export function knownFailure(
+  error: unknown,
+  report: (error: unknown) => void,
+  refused?: (error: unknown) => void,
+): Error {
+  if (error instanceof ProtocolError || error instanceof UpstreamRpcError) {
+    refused?.(error);
+    return error;
+  }
   report(error);
   return new ProtocolError('internal', 'Internal error');
 }

@@ -40,6 +40,8 @@ export interface GrpcEndpointOptions {
   readonly profile: ErrorProfile;
   readonly limits: { readonly body: number };
   failed(error: unknown, path: string, requestId: string): void;
+  /** Takes every error that a client gets, for the metrics. */
+  readonly refused?: (error: unknown) => void;
 }
 
 /** Metadata that names the agent if the message has no tenant. */
@@ -254,7 +256,8 @@ export class GrpcEndpoint {
     { path }: GrpcMethod,
     requestId: string,
   ): Error & { code: number; details: string; metadata: Metadata } {
-    const known = knownFailure(error, (unexpected) => this.options.failed(unexpected, path, requestId));
+    const { failed, refused } = this.options;
+    const known = knownFailure(error, (unexpected) => failed(unexpected, path, requestId), refused);
     const { code, message, details } = grpcError(known, this.options.profile);
     const metadata = new Metadata();
     metadata.set(STATUS_DETAILS, encodeStatus(code, message, details));

@@ -79,6 +79,7 @@ export class JsonRpcBinding implements HttpBinding {
         named === 'unsupported'
           ? unsupportedVersion(context)
           : new ProtocolError('method_not_found', `Method not found: ${request.method}`);
+      this.options.refused?.(unknown);
       sendRpcError(res, headers, request.id, unknown, refusalDialect(named, request.method));
       return;
     }
@@ -166,7 +167,8 @@ export class JsonRpcBinding implements HttpBinding {
   }
 
   private failure(error: unknown, context: RequestContext): unknown {
-    return knownFailure(error, (unknown) => this.options.failed(unknown, context.path, context.req.id));
+    const { failed, refused } = this.options;
+    return knownFailure(error, (unknown) => failed(unknown, context.path, context.req.id), refused);
   }
 }
 

@@ -132,7 +132,8 @@ export class RestBinding implements HttpBinding {
   }
 
   private failure(error: unknown, context: RequestContext): Error {
-    return knownFailure(error, (unknown) => this.options.failed(unknown, context.path, context.req.id));
+    const { failed, refused } = this.options;
+    return knownFailure(error, (unknown) => failed(unknown, context.path, context.req.id), refused);
   }
 }
 

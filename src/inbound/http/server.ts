@@ -27,6 +27,8 @@ export interface HttpServerOptions {
   readonly listener?: Partial<ListenerSettings>;
   /** The refusal of calls while the gateway is overloaded. Public and administrative routes are served. */
   readonly overloaded?: () => ProtocolError | undefined;
+  /** Takes every error that a request gets before or instead of a call, for the metrics. */
+  readonly refused?: (error: ProtocolError) => void;
   /** A failure in the gateway: of a request at `path` with this id, or, without them, while accepting a connection. */
   failed(error: unknown, path?: string, requestId?: string): void;
 }
@@ -170,7 +172,8 @@ export class HttpServer {
 
   private broken(context: RequestContext, error: unknown, { resource }: Match): void {
     const known = error instanceof ProtocolError;
-    if (!known) this.options.failed(error, context.path, context.req.id);
+    if (known) this.options.refused?.(error);
+    else this.options.failed(error, context.path, context.req.id);
     try {
       resource.errors.write(context, known ? error : internal(context.req.id));
     } catch (unsaid) {

@@ -114,6 +114,8 @@ export interface McpHttpEndpointOptions {
   /** How long a call continues after its client lost the connection, in milliseconds. */
   readonly resumeWindow: number;
   readonly strictAccept: boolean;
+  /** Takes the errors of messages that break the protocol, for the metrics. */
+  readonly refused?: (error: ProtocolError) => void;
   readonly clientTermination: boolean;
   /** The error for a caller without a credential, if such callers may read the lists (C-14); otherwise absent. */
   readonly anonymous?: ((req: InboundRequest) => ProtocolError) | undefined;
@@ -201,6 +203,7 @@ export class McpHttpEndpoint {
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error;
       // Only requests that claim to be modern are refused here, independent of their version header.
+      this.options.refused?.(error);
       refuse(context.res, context.base, error, NEWEST.date);
       return;
     }

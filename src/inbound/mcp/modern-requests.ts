@@ -216,6 +216,11 @@ export class ModernRequestHandler {
     for (const listen of [...this.open]) listen.end();
   }
 
+  /** The number of open subscriptions. */
+  get listens(): number {
+    return this.open.size;
+  }
+
   /** The number of open calls, without subscriptions. */
   get busy(): number {
     return this.calls;

@@ -164,8 +164,13 @@ class Exchange implements PostEvents {
       capabilities,
       logLevel: call.logLevel,
       progressToken: call.wantsProgress ? id : undefined,
+      trace: call.trace,
     });
     const headers = standardHeaders(revision, call.method, call.params);
+    if (call.trace) {
+      headers.push('traceparent', call.trace.traceparent);
+      if (call.trace.tracestate !== undefined) headers.push('tracestate', call.trace.tracestate);
+    }
     if (call.mirrored.length > 0) headers.push(...paramHeaders(call.mirrored, call.params.get('arguments')));
     headers.push(...credential.headers);
     const at = inLane(target, credential.key);

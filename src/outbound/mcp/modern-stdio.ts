@@ -152,6 +152,7 @@ export class ModernStdio {
       capabilities,
       logLevel: call?.logLevel,
       progressToken: token,
+      trace: call?.trace,
     });
   }
 

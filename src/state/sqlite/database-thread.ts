@@ -32,6 +32,7 @@ const texts = new Map<number, string>();
 const prepared = new Map<number, { statement: Prepared; order: number[] }>();
 const writes: Request[] = [];
 let replies: Reply[] = [];
+let commits: number[] = [];
 let retry: NodeJS.Timeout | undefined;
 let closing = false;
 
@@ -68,8 +69,9 @@ function answer(reply: Reply): void {
 
 function flush(): void {
   if (replies.length === 0) return;
-  port.postMessage({ replies } satisfies FromWorker);
+  port.postMessage((commits.length > 0 ? { replies, commits } : { replies }) satisfies FromWorker);
   replies = [];
+  commits = [];
 }
 
 function backup({ id, path }: NonNullable<ToWorker['backup']>): void {
@@ -149,6 +151,7 @@ function commitGroup(): void {
     }
   }
   if (lost === undefined) {
+    commits.push(group.length);
     for (const reply of done) answer(reply);
     return;
   }

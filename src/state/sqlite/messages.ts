@@ -37,6 +37,8 @@ export interface Reply {
 
 export interface FromWorker {
   replies: Reply[];
+  /** The number of transactions in each commit since the last message. */
+  commits?: number[];
   opened?: true;
   openFailure?: Failure;
   closed?: true;

@@ -38,6 +38,7 @@ function workerProgram(): { file: URL; execArgv: string[] } {
 
 export class SqliteDb implements Db {
   readonly dialect = 'sqlite';
+  committed: ((transactions: number) => void) | undefined;
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #answerTimeoutMs: number;
@@ -172,6 +173,7 @@ export class SqliteDb implements Db {
           const { code, message: reason } = message.openFailure;
           reject(new StateError(code, `the database ${this.#path} cannot be opened: ${reason}`));
         }
+        if (message.commits && this.committed) for (const size of message.commits) this.committed(size);
         for (const reply of message.replies) this.#deliver(reply);
       });
       worker.on('error', (cause) => this.#died(worker, reject, cause));

@@ -30,6 +30,7 @@ import { textOf } from '../../../protocol/protocol-bridge/content.js';
 import { answerParts, questionKey, questionOf } from '../../../protocol/protocol-bridge/questions.js';
 import { type Caller, Cancellation } from '../../caller.js';
 import { complete, failed, type Outcome } from '../../gateway.js';
+import type { TraceContext } from '../../trace-context.js';
 import type { Upstream, UpstreamCall, UpstreamHealth, Watch, WatchEvent } from '../../upstream.js';
 import type { Agent, Exchange } from '../agent.js';
 import type { AgentAnswer, AgentGateway } from '../gateway.js';
@@ -164,7 +165,7 @@ export class AgentUpstream implements Upstream {
     const { caller, call } = talk;
     let steps = 0;
     const patience = new Patience(call.cancellation, call.timeouts?.callMax ?? this.callMax);
-    const heard = await awaitTurn(this.handle(caller, operation, request), {
+    const heard = await awaitTurn(this.handle(caller, operation, request, call.trace), {
       cancellation: patience.over,
       before: before?.status,
       onNews: (event) => {
@@ -230,9 +231,14 @@ export class AgentUpstream implements Upstream {
     if (session !== undefined && contextId !== undefined) this.contexts.set(session, contextId);
   }
 
-  private handle(caller: Caller, operation: Operation, request: JsonObject): Promise<AgentAnswer> {
+  private handle(
+    caller: Caller,
+    operation: Operation,
+    request: JsonObject,
+    trace?: TraceContext,
+  ): Promise<AgentAnswer> {
     // The exchange has a cancellation of its own, because this class cancels the task when the client leaves.
-    const exchange: Exchange = { cancellation: new Cancellation(), extensions: [], forward: {} };
+    const exchange: Exchange = { cancellation: new Cancellation(), extensions: [], forward: { ...trace } };
     return this.gateway.handle(caller, {
       agent: this.name,
       operation,

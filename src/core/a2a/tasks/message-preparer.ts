@@ -100,9 +100,11 @@ export class MessagePreparer {
     const id = prepared.chosenId ?? task.id;
     const contextId = prepared.contextId ?? answered ?? randomUUID();
     this.remember(name, contextId, caller.principal.key);
+    const { traceparent: trace } = call.exchange.forward;
     return {
       ...{ agent: name, owner: caller.principal.key, id, upstreamId: task.id, contextId },
       ...{ task: { ...task, id, contextId }, seq: 0, dialect: call.dialect, createdAt: now, updatedAt: now },
+      ...(trace !== undefined && { trace }),
     };
   }
 

@@ -11,6 +11,10 @@ export class StreamSlots {
     private readonly mostPerCaller: number,
   ) {}
 
+  get size(): number {
+    return this.all;
+  }
+
   /** Returns the function that releases the stream; a second call has no effect. */
   take(caller: Caller): () => void {
     const { key } = caller.principal;

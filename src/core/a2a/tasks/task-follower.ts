@@ -161,7 +161,9 @@ export class AgentFollower extends BaseFollower {
   }
 
   get exchange(): Exchange {
-    return ownExchange(this.cancellation);
+    // The agent sees one trace, whichever replica follows its task.
+    const { trace } = this.taskLog.record;
+    return { ...ownExchange(this.cancellation), ...(trace !== undefined && { forward: { traceparent: trace } }) };
   }
 
   override stop(): void {

@@ -46,6 +46,10 @@ export class TaskLogs {
 
   constructor(private readonly options: TaskLogsOptions) {}
 
+  get size(): number {
+    return this.taskLogs.size;
+  }
+
   get(key: TaskKey): TaskLog | undefined {
     return this.taskLogs.get(nameOf(key));
   }

@@ -24,6 +24,8 @@ export interface TaskRecord extends TaskKey {
   readonly dialect: DialectId;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** The `traceparent` of the call that began the task. */
+  readonly trace?: string | undefined;
   /** Until when a replica follows the task, as stored. */
   readonly followedUntil?: number | null;
   /** Whether this replica follows the task. */

@@ -390,6 +390,13 @@ export class Sessions<C extends Carrier> {
   }
 
   /** The number of running calls in all sessions. */
+  /** The number of sessions whose client has a stream open for messages. */
+  get connected(): number {
+    let connected = 0;
+    for (const { carrier } of this.entries.values()) if (carrier.connected) connected++;
+    return connected;
+  }
+
   get busy(): number {
     let busy = 0;
     for (const { session } of this.entries.values()) busy += session.busy;

@@ -237,6 +237,7 @@ export class LegacySession implements PendingHost, ChannelEvents {
         capabilities: {},
         logLevel: undefined,
         progressToken: call.wantsProgress ? id : undefined,
+        trace: call.trace,
       },
       edits,
     );

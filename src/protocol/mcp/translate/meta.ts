@@ -10,16 +10,25 @@ export interface Stamp {
   readonly capabilities: ClientCapabilities;
   readonly logLevel: LogLevel | undefined;
   readonly progressToken: string | number | undefined;
+  /** The trace context of this hop, which replaces that of the sender (SEP-414). */
+  readonly trace?: { readonly traceparent: string; readonly tracestate?: string } | undefined;
 }
+
+const TRACE_META: ReadonlySet<string> = new Set(['traceparent', 'tracestate']);
 
 /** A request's `_meta` for the next hop: the sender's own keys pass, hop-specific keys are written anew (BR-02). */
 function stampMeta(sent: JsonValue | undefined, stamp: Stamp): string | undefined {
   let text = '';
   if (isObject(sent)) {
     for (const key of Object.keys(sent))
-      if (!HOP_META.has(key)) text += `,${JSON.stringify(key)}:${JSON.stringify(sent[key])}`;
+      if (!HOP_META.has(key) && !(stamp.trace && TRACE_META.has(key)))
+        text += `,${JSON.stringify(key)}:${JSON.stringify(sent[key])}`;
   }
-  const { progressToken, revision, logLevel } = stamp;
+  const { progressToken, revision, logLevel, trace } = stamp;
+  if (trace) {
+    text += `,"traceparent":${JSON.stringify(trace.traceparent)}`;
+    if (trace.tracestate !== undefined) text += `,"tracestate":${JSON.stringify(trace.tracestate)}`;
+  }
   if (progressToken !== undefined) text += `,"${META.progressToken}":${JSON.stringify(progressToken)}`;
   if (revision.era === 'modern') {
     text += `,"${META.protocolVersion}":"${revision.date}","${META.clientInfo}":${textOf(stamp.clientInfo)}`;

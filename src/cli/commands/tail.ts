@@ -1,0 +1,67 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hasConfiguration, loadConfig } from '../../config/load.js';
+import { CONFIG, type Command, type Flag, HELP } from '../command.js';
+import { gatewayOf } from '../logs.js';
+import { followTail, tailText } from '../tail.js';
+
+const FILTERS: readonly Flag[] = [
+  { name: 'server', value: 'NAME', description: 'Only calls of this server or agent; * matches any characters.' },
+  { name: 'tool', value: 'NAME', description: 'Only calls of this tool, by the name that its server gives it.' },
+  { name: 'caller', value: 'NAME', description: 'Only calls of this caller.' },
+  { name: 'outcome', value: 'NAME', description: 'Only calls with this outcome, such as ok or error.' },
+];
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/** Pause before the command connects again, in milliseconds. */
+const PAUSE = 1_000;
+
+export const TAIL: Command = {
+  name: 'tail',
+  summary: 'Show the calls of the running gateway as they end.',
+  details:
+    'Follows the calls of all replicas until the command is stopped with Ctrl+C. A call has one line: method, target,\n' +
+    'outcome, duration, caller and revisions; never arguments or results. If the terminal is too slow, calls are left\n' +
+    'out and counted. With auth, it needs a token with admin: true. GET /api/v1/tail is the same as an event stream.',
+  flags: [
+    CONFIG,
+    {
+      name: 'url',
+      value: 'URL',
+      description: 'The URL of the gateway. Default: the listen address of the configuration.',
+    },
+    ...FILTERS,
+    { name: 'json', description: 'Print one JSON object per line.' },
+    HELP,
+  ],
+  examples: ['parley tail', 'parley tail --server files --outcome error', 'parley tail --json'],
+  run: async ({ io, text, given }) => {
+    const file = hasConfiguration({ ...io, file: text('config') }) ? text('config') : io.quickstart;
+    const { config } = loadConfig({ ...io, file });
+    const gateway = gatewayOf(config, text('url'));
+    const filter = Object.fromEntries(
+      FILTERS.flatMap(({ name }) => {
+        const value = text(name);
+        return value === undefined ? [] : [[name, value]];
+      }),
+    );
+    const stopped = new AbortController();
+    const { signal } = stopped;
+    const stop = (): void => stopped.abort();
+    for (const name of SIGNALS) process.once(name, stop);
+    try {
+      while (!signal.aborted) {
+        for await (const event of followTail(gateway, filter, signal)) {
+          const line = given('json') ? `${JSON.stringify({ event: event.event, ...event.data })}\n` : tailText(event);
+          if (line !== undefined) io.stdout(line);
+          // Nobody reads stdout any more.
+          if ((await io.flushed?.()) === false) return 0;
+        }
+        // The gateway ends long streams, and when it stops; another replica may serve the next one.
+        await sleep(PAUSE, undefined, { signal }).catch(() => {});
+      }
+      return 0;
+    } finally {
+      for (const name of SIGNALS) process.off(name, stop);
+    }
+  },
+};

@@ -1,0 +1,41 @@
+import { ANYBODY, type Authenticator } from '../../identity/authenticator.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import type { MetricRegistry } from '../../telemetry/metrics/registry.js';
+import { sendText } from '../http/reply.js';
+import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+
+export interface MetricsEndpointOptions {
+  readonly registry: MetricRegistry;
+  /** Whether everybody may read the metrics; otherwise administrators may. */
+  readonly everybody: boolean;
+  /** Authenticates readers, if the gateway's authenticator does not. */
+  readonly authenticator?: Authenticator | undefined;
+}
+
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+/** Serves the metrics in the text format of Prometheus. They name servers and tools, so administrators read them. */
+export class MetricsEndpoint {
+  constructor(private readonly options: MetricsEndpointOptions) {}
+
+  routes(errors: ErrorFormat): Route[] {
+    const { everybody, authenticator } = this.options;
+    const route = {
+      method: 'GET',
+      path: '/metrics',
+      errors,
+      description: 'Metrics in the text format of Prometheus',
+      handle: (context: RequestContext) => this.show(context),
+    } as const;
+    if (everybody) return [{ ...route, access: 'public', authenticator: ANYBODY }];
+    return [{ ...route, access: 'admin', ...(authenticator && { authenticator }) }];
+  }
+
+  private async show({ res, headers, principal }: RequestContext): Promise<void> {
+    const { servers = [], tools = [] } = principal.restriction ?? {};
+    if (servers.length > 0 || tools.length > 0)
+      throw new ProtocolError('forbidden', 'The metrics are about all servers, and this credential is limited to some');
+    const text = await this.options.registry.text();
+    sendText(res, 200, [...headers, 'Cache-Control', 'no-store'], CONTENT_TYPE, text);
+  }
+}

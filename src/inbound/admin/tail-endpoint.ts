@@ -1,0 +1,96 @@
+import { isAdmin, type Principal } from '../../core/caller.js';
+import type { LiveTail, TailLine } from '../../core/live-tail.js';
+import { ProtocolError } from '../../protocol/errors.js';
+import { writeEvent } from '../../protocol/sse/writer.js';
+import type { ErrorFormat, RequestContext, Route } from '../http/route.js';
+import { EventResponse, STREAM_AGE } from '../http/stream.js';
+
+const PATH = '/api/v1/tail';
+const FILTERS: readonly string[] = ['server', 'tool', 'caller', 'outcome'];
+const MOST_PATTERN = 200;
+/** Bytes that may wait for a slow follower; further lines are dropped and counted. */
+const MOST_WAITING = 256 * 1024;
+/** The most streams of one caller. */
+const MOST_PER_CALLER = 10;
+
+/** Serves the lines of calls as they end. An administrator sees all calls, or those of its tenant; any other caller its own. */
+export class TailEndpoint {
+  private readonly open = new Map<string, number>();
+  private readonly streams = new Set<EventResponse>();
+
+  constructor(
+    private readonly tail: LiveTail,
+    /** Whether the credential of a caller is for this server or agent. */
+    private readonly reaches: (principal: Principal, upstream: string) => boolean,
+  ) {}
+
+  routes(errors: ErrorFormat): Route[] {
+    const description = 'The calls of the gateway as they end, as an event stream';
+    return [
+      { method: 'GET', path: PATH, access: 'user', errors, description, handle: (context) => this.follow(context) },
+    ];
+  }
+
+  /** Ends all streams, because the gateway stops. */
+  endStreams(): void {
+    for (const stream of this.streams) stream.end();
+  }
+
+  private follow({ req, res, headers, query, principal }: RequestContext): void {
+    const filter = filterOf(query);
+    const { key } = principal;
+    const count = this.open.get(key) ?? 0;
+    if (count >= MOST_PER_CALLER) throw tooMany(`at most ${MOST_PER_CALLER} per caller`);
+    let stream: EventResponse | undefined;
+    const unfollow = this.tail.follow(
+      {
+        ...filter,
+        reaches: (upstream) => this.reaches(principal, upstream),
+        ...(!isAdmin(principal) && { only: key }),
+        ...(principal.tenant !== undefined && { tenant: key.slice(0, key.indexOf('#') + 1) }),
+      },
+      {
+        take: (line: TailLine, missed) => {
+          if (!stream || res.unread > MOST_WAITING) return false;
+          if (missed > 0) stream.write(event('dropped', { lines: missed }));
+          stream.write(event('call', { time: new Date().toISOString(), ...line }));
+          return true;
+        },
+      },
+    );
+    if (!unfollow) throw tooMany('of all callers');
+    this.open.set(key, count + 1);
+    req.listens = true;
+    stream = new EventResponse(res, headers, { maxAge: STREAM_AGE });
+    const opened = stream;
+    this.streams.add(opened);
+    opened.write(event('following', filter));
+    res.onClose(() => {
+      unfollow();
+      this.streams.delete(opened);
+      const left = (this.open.get(key) ?? 1) - 1;
+      if (left > 0) this.open.set(key, left);
+      else this.open.delete(key);
+    });
+  }
+}
+
+const event = (name: string, data: object): Buffer[] =>
+  writeEvent([Buffer.from(JSON.stringify(data))], { event: name });
+
+const tooMany = (which: string): ProtocolError =>
+  new ProtocolError('rate_limited', `Too many followers of the live tail are open (${which}); close some first`, {
+    headers: { 'Retry-After': '10' },
+  });
+
+function filterOf(query: URLSearchParams): Record<string, string> {
+  const filter: Record<string, string> = {};
+  for (const [name, value] of query) {
+    if (!FILTERS.includes(name))
+      throw new ProtocolError('invalid_params', `Unknown filter "${name.slice(0, 50)}"; use ${FILTERS.join(', ')}`);
+    if (value.length > MOST_PATTERN)
+      throw new ProtocolError('invalid_params', `The filter "${name}" is longer than ${MOST_PATTERN} characters`);
+    if (value !== '') filter[name] = value;
+  }
+  return filter;
+}

@@ -1,0 +1,191 @@
+import type { CallContext } from '../core/call.js';
+import type { Catalog } from '../core/catalog/catalog.js';
+import { ProtocolError, type Reason, UpstreamRpcError } from '../protocol/errors.js';
+import { MODERN_METHODS, SESSION_METHODS } from '../protocol/mcp/methods.js';
+import { METRICS } from '../telemetry/metrics/names.js';
+import {
+  type Counter,
+  type CounterSeries,
+  type Histogram,
+  type HistogramSeries,
+  type MetricRegistry,
+  OTHER,
+} from '../telemetry/metrics/registry.js';
+import type { CallObserver, EndedCall } from './observed-calls.js';
+
+type Protocol = 'mcp' | 'a2a' | 'http';
+
+/** Reasons that mean that a message broke its protocol, by the side that sent it. */
+const VIOLATIONS: Readonly<Partial<Record<Reason, 'client' | 'upstream'>>> = {
+  parse_error: 'client',
+  invalid_request: 'client',
+  batch_not_allowed: 'client',
+  invalid_envelope: 'client',
+  invalid_params: 'client',
+  header_mismatch: 'client',
+  missing_capability: 'client',
+  unsupported_version: 'client',
+  version_negotiation: 'client',
+  session_required: 'client',
+  unsupported_media_type: 'client',
+  not_acceptable: 'client',
+  content_type_not_supported: 'client',
+  upstream_invalid: 'upstream',
+  invalid_agent_response: 'upstream',
+};
+
+/** Reasons that mean that a limit of the gateway was reached. */
+const LIMITS: ReadonlySet<Reason> = new Set<Reason>([
+  'rate_limited',
+  'overloaded',
+  'body_too_large',
+  'headers_too_large',
+  'request_timeout',
+]);
+
+const METHODS: ReadonlySet<string> = new Set([...MODERN_METHODS, ...SESSION_METHODS]);
+
+/** The label of calls whose target is no server or agent, or is not known. */
+const NO_UPSTREAM = 'none';
+/** The label in place of every name, where anybody may read the metrics. */
+const HIDDEN = 'hidden';
+/** The most servers and agents, and the most tools, that have a label of their own. */
+const MOST_UPSTREAMS = 200;
+const MOST_TOOLS = 500;
+
+export interface CallMetricsOptions {
+  readonly registry: MetricRegistry;
+  readonly catalog: Pick<Catalog, 'upstream'>;
+  /** Whether labels contain the names of servers, agents and tools. */
+  readonly names: boolean;
+}
+
+/** The series of calls with the same protocol, method and upstream. */
+interface Row {
+  readonly duration: HistogramSeries;
+  readonly outcomes: Map<string, CounterSeries>;
+}
+
+/**
+ * Counts every call of both protocols. The number of series is bounded: methods and reasons come from fixed lists, and
+ * names of upstreams and tools beyond a limit become `other`.
+ */
+export class CallMetrics implements CallObserver {
+  private readonly calls: Counter;
+  private readonly durations: Histogram;
+  private readonly tools: Counter;
+  private readonly errors: Counter;
+  private readonly violations: Counter;
+  private readonly limits: Counter;
+  private readonly clientRevisions: Counter;
+  private readonly upstreamRevisions: Counter;
+  private readonly resultBytes: CounterSeries;
+  private readonly rows = new Map<string, Row>();
+  private readonly upstreams = new Set<string>();
+  private readonly toolNames = new Set<string>();
+  private readonly inFlight = { mcp: 0, a2a: 0 };
+  /** Errors that were counted for their call: the adapter that writes them to the client reports them again. */
+  private readonly counted = new WeakSet<object>();
+
+  constructor(private readonly options: CallMetricsOptions) {
+    const { registry } = options;
+    this.calls = registry.counter(METRICS.calls);
+    this.durations = registry.histogram(METRICS.duration);
+    this.tools = registry.counter(METRICS.tools);
+    this.errors = registry.counter(METRICS.errors);
+    this.violations = registry.counter(METRICS.violations);
+    this.limits = registry.counter(METRICS.limits);
+    this.clientRevisions = registry.counter(METRICS.clientRevisions);
+    this.upstreamRevisions = registry.counter(METRICS.upstreamRevisions);
+    this.resultBytes = registry.counter(METRICS.resultBytes).of('mcp');
+    registry.gauge(METRICS.inFlight, () => Object.entries(this.inFlight).map(([name, count]) => [[name], count]));
+  }
+
+  active(): boolean {
+    return true;
+  }
+
+  began({ protocol }: CallContext): void {
+    this.inFlight[protocol]++;
+  }
+
+  ended(call: EndedCall): void {
+    const { context, outcome } = call;
+    const { protocol, target } = context;
+    this.inFlight[protocol]--;
+    const server = target?.server;
+    const row = this.row(protocol, context.method, server);
+    row.duration.observe(call.ms / 1_000);
+    let series = row.outcomes.get(outcome);
+    if (!series) {
+      series = this.calls.of(protocol, this.method(context), this.upstream(server), outcome);
+      row.outcomes.set(outcome, series);
+    }
+    series.add();
+    if (target?.kind === 'tool') this.tools.of(...this.tool(target.server, target.name), outcome).add();
+    if (outcome === 'error') this.failed(call.error, protocol);
+    if (context.protocol === 'mcp') {
+      this.clientRevisions.of('mcp', context.caller.revision.date).add();
+      const revision =
+        server === undefined ? undefined : this.options.catalog.upstream(server)?.revisionFor?.(context.caller);
+      if (revision !== undefined) this.upstreamRevisions.of('mcp', revision).add();
+      this.resultBytes.add(call.bytes ?? 0);
+    } else this.clientRevisions.of('a2a', context.call.dialect).add();
+  }
+
+  /** Counts an error once: at the end of its call, or where an inbound adapter refuses a request. */
+  failed(error: unknown, protocol: Protocol): void {
+    if (!(error instanceof ProtocolError)) {
+      this.errors.of(protocol, error instanceof UpstreamRpcError ? 'upstream_rpc_error' : 'internal').add();
+      return;
+    }
+    if (this.counted.has(error)) return;
+    this.counted.add(error);
+    const { reason } = error;
+    this.errors.of(protocol, reason).add();
+    const side = VIOLATIONS[reason];
+    if (side !== undefined) this.violations.of(side, reason).add();
+    if (LIMITS.has(reason)) this.limits.of(reason).add();
+  }
+
+  private row(protocol: 'mcp' | 'a2a', method: string, server: string | undefined): Row {
+    const known = METHODS.has(method) || protocol === 'a2a' ? method : OTHER;
+    const key = `${known} ${server ?? ''}`;
+    const row = this.rows.get(key);
+    if (row) return row;
+    const made: Row = { duration: this.durations.of(protocol, known, this.upstream(server)), outcomes: new Map() };
+    // Servers come and go while the gateway runs.
+    if (this.rows.size >= MOST_ROWS) this.rows.clear();
+    this.rows.set(key, made);
+    return made;
+  }
+
+  private method({ protocol, method }: CallContext): string {
+    return METHODS.has(method) || protocol === 'a2a' ? method : OTHER;
+  }
+
+  /** The label of a server or agent. */
+  upstream(name: string | undefined): string {
+    if (name === undefined) return NO_UPSTREAM;
+    return this.options.names ? within(this.upstreams, name, MOST_UPSTREAMS) : HIDDEN;
+  }
+
+  private tool(server: string, name: string): [upstream: string, tool: string] {
+    if (!this.options.names) return [HIDDEN, HIDDEN];
+    const key = `${server} ${name}`;
+    return within(this.toolNames, key, MOST_TOOLS) === key
+      ? [this.upstream(server), name.slice(0, MOST_NAME)]
+      : [OTHER, OTHER];
+  }
+}
+
+const MOST_ROWS = 10_000;
+const MOST_NAME = 128;
+
+/** The name, or `other` if the set is full and lacks it. */
+function within(known: Set<string>, name: string, most: number): string {
+  if (known.has(name)) return name;
+  if (known.size >= most) return OTHER;
+  known.add(name);
+  return name;
+}

@@ -1,0 +1,37 @@
+/** Takes the outcome or the error of a call, and for a stream the number of its events. */
+export type Ended = (ended: unknown, events?: number) => void;
+
+/**
+ * Calls `ended` once, when the stream ends, fails or is left. Not a generator: a reader that leaves while an event is
+ * awaited must not wait for that event.
+ */
+export function counted<T>(events: AsyncIterable<T>, ended: Ended): AsyncIterable<T> {
+  return {
+    [Symbol.asyncIterator]: () => {
+      const iterator = events[Symbol.asyncIterator]();
+      let count = 0;
+      let over = false;
+      const end = (outcome: unknown): void => {
+        if (!over) ended(outcome, count);
+        over = true;
+      };
+      return {
+        next: async () => {
+          try {
+            const step = await iterator.next();
+            if (step.done) end('ok');
+            else count++;
+            return step;
+          } catch (error) {
+            end(error);
+            throw error;
+          }
+        },
+        return: async (value?: unknown) => {
+          end('left');
+          return (await iterator.return?.(value)) ?? { done: true, value: undefined };
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,19 @@
+import type { CallContext } from '../core/call.js';
+
+const TRACEPARENT_KEY = Buffer.from('"traceparent"');
+
+/** Whether a trace context may be there: most clients send none, and `_meta` is parsed only to read it. */
+export const hasTrace = (context: CallContext): boolean =>
+  context.protocol === 'a2a' ||
+  context.call.header?.('traceparent') !== undefined ||
+  context.call.params.mentions('_meta', TRACEPARENT_KEY);
+
+/** W3C: `version-traceid-spanid-flags`. Any other text from outside is left out. */
+const TRACEPARENT = /^[\da-f]{2}-([\da-f]{32})-[\da-f]{16}-[\da-f]{2}/;
+
+/** The id of the trace that a call belongs to: the trace of the gateway, otherwise that of the client. */
+export function traceIdOf(context: CallContext): string | undefined {
+  if (context.notes.traceId !== undefined) return context.notes.traceId;
+  const traceparent = hasTrace(context) ? context.trace?.traceparent : undefined;
+  return traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];
+}

@@ -1,0 +1,38 @@
+import pino from 'pino';
+import { expect, test } from 'vitest';
+import { followLevelSignal, LogLevelSwitch } from './log-level.js';
+
+const logAt = (level: string) => {
+  const lines: string[] = [];
+  return { lines, log: pino({ level, base: null }, { write: (line: string) => void lines.push(line) }) };
+};
+
+test('the level switches to debug and back, and says so', () => {
+  const { log, lines } = logAt('warn');
+  const levels = new LogLevelSwitch(log);
+  levels.toggle();
+  expect(log.level).toBe('debug');
+  expect(lines[0]).toContain('"level":"debug"');
+  levels.toggle();
+  expect(log.level).toBe('warn');
+  expect(lines).toHaveLength(2);
+  levels.set('error');
+  levels.toggle();
+  levels.toggle();
+  expect(log.level).toBe('error');
+});
+
+test('a log that is at debug already stays there', () => {
+  const { log } = logAt('trace');
+  new LogLevelSwitch(log).toggle();
+  expect(log.level).toBe('trace');
+});
+
+test('SIGUSR2 switches the level until it is no longer followed', async () => {
+  const { log } = logAt('info');
+  const stop = followLevelSignal(log);
+  process.emit('SIGUSR2');
+  expect(log.level).toBe('debug');
+  stop();
+  expect(process.listenerCount('SIGUSR2')).toBe(0);
+});

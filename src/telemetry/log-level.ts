@@ -1,0 +1,44 @@
+/** A log whose level can change while the process runs; a pino logger is one. */
+export interface LeveledLog {
+  level: string;
+  info(fields: object, message: string): void;
+  isLevelEnabled(level: string): boolean;
+}
+
+/** Switches the log to `debug`, and at the next use back to the level before. */
+export class LogLevelSwitch {
+  private before: string | undefined;
+
+  constructor(private readonly log: LeveledLog) {}
+
+  toggle(): void {
+    const { log } = this;
+    if (this.before !== undefined) {
+      this.set(this.before);
+      return;
+    }
+    if (log.isLevelEnabled('debug')) return;
+    const { level } = log;
+    this.set('debug');
+    this.before = level;
+  }
+
+  /** Sets the level; the next `toggle` starts from it. */
+  set(level: string): void {
+    const { log } = this;
+    this.before = undefined;
+    // Written at the more verbose of both levels, so that the change is visible.
+    const verbose = log.isLevelEnabled('info');
+    if (verbose) log.info({ level }, 'the level of the log changes');
+    log.level = level;
+    if (!verbose && log.isLevelEnabled('info')) log.info({ level }, 'the level of the log changed');
+  }
+}
+
+/** Toggles the level at SIGUSR2. Returns the function that stops it. */
+export function followLevelSignal(log: LeveledLog): () => void {
+  const levels = new LogLevelSwitch(log);
+  const toggle = (): void => levels.toggle();
+  process.on('SIGUSR2', toggle);
+  return () => process.off('SIGUSR2', toggle);
+}

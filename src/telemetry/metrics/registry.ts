@@ -1,0 +1,185 @@
+/** Metrics in the text format of Prometheus. Series are found once and then updated without building labels again. */
+
+export interface MetricSpec {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Upper bounds of a histogram. */
+  readonly buckets?: readonly number[];
+  /** The most series; further combinations of labels share one series whose labels are all `other`. */
+  readonly most?: number;
+}
+
+/** The label value of everything beyond the limits. */
+export const OTHER = 'other';
+/** The most series of one metric, unless its specification says otherwise. */
+const MOST_SERIES = 1_000;
+
+/** One value of a gauge with its labels. */
+export type Sample = readonly [labels: readonly string[], value: number];
+/** Reads a gauge when the metrics are read; undefined if there is no value. */
+export type ReadGauge = () => number | undefined | Iterable<Sample> | Promise<number | undefined | Iterable<Sample>>;
+
+export class CounterSeries {
+  value = 0;
+
+  add(by = 1): void {
+    this.value += by;
+  }
+}
+
+export class HistogramSeries {
+  /** One count per bucket, and one for values above all bounds; not cumulative. */
+  readonly counts: Float64Array;
+  sum = 0;
+
+  constructor(private readonly bounds: readonly number[]) {
+    this.counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const { bounds, counts } = this;
+    let at = 0;
+    while (at < bounds.length && value > bounds[at]!) at++;
+    counts[at]!++;
+    this.sum += value;
+  }
+}
+
+/** The series of one metric, by their labels. */
+class Family<S> {
+  private readonly series = new Map<string, { readonly labels: readonly string[]; readonly series: S }>();
+
+  constructor(
+    readonly spec: MetricSpec,
+    private readonly make: () => S,
+  ) {
+    // A metric without labels has a value from the start, so that rates begin at zero.
+    if (spec.labels.length === 0) this.of();
+  }
+
+  /** The series of these label values, in the order of the specification. */
+  of(...values: string[]): S {
+    const key = values.join('\n');
+    const known = this.series.get(key);
+    if (known) return known.series;
+    const { labels, most = MOST_SERIES } = this.spec;
+    const others = labels.map(() => OTHER);
+    const otherKey = others.join('\n');
+    if (key !== otherKey && this.series.size >= most) return this.of(...others);
+    const made = this.make();
+    this.series.set(key, { labels: values, series: made });
+    return made;
+  }
+
+  all(): Iterable<{ readonly labels: readonly string[]; readonly series: S }> {
+    return this.series.values();
+  }
+}
+
+export type Counter = Pick<Family<CounterSeries>, 'of'>;
+export type Histogram = Pick<Family<HistogramSeries>, 'of'>;
+
+export class MetricRegistry {
+  private readonly counters: Family<CounterSeries>[] = [];
+  private readonly histograms: Family<HistogramSeries>[] = [];
+  private readonly gauges: {
+    readonly spec: MetricSpec;
+    readonly type: 'gauge' | 'counter';
+    readonly read: ReadGauge;
+  }[] = [];
+
+  counter(spec: MetricSpec): Counter {
+    const family = new Family(spec, () => new CounterSeries());
+    this.counters.push(family);
+    return family;
+  }
+
+  histogram(spec: MetricSpec): Histogram {
+    const family = new Family(spec, () => new HistogramSeries(spec.buckets ?? []));
+    this.histograms.push(family);
+    return family;
+  }
+
+  /** A value that is read when the metrics are read. */
+  gauge(spec: MetricSpec, read: ReadGauge): void {
+    this.gauges.push({ spec, type: 'gauge', read });
+  }
+
+  /** A count that another part keeps; it is read when the metrics are read. */
+  counted(spec: MetricSpec, read: ReadGauge): void {
+    this.gauges.push({ spec, type: 'counter', read });
+  }
+
+  /** All metrics as text. A gauge that cannot be read is left out. */
+  async text(): Promise<string> {
+    const lines: string[] = [];
+    for (const family of this.counters) {
+      head(lines, family.spec, 'counter');
+      for (const { labels, series } of family.all())
+        line(lines, family.spec.name, family.spec.labels, labels, series.value);
+    }
+    for (const family of this.histograms) {
+      head(lines, family.spec, 'histogram');
+      for (const { labels, series } of family.all()) histogramLines(lines, family.spec, labels, series);
+    }
+    const read = await Promise.all(
+      this.gauges.map(async (gauge) => ({ ...gauge, samples: await samplesOf(gauge.read) })),
+    );
+    for (const { spec, type, samples } of read) {
+      head(lines, spec, type);
+      for (const [labels, value] of samples) line(lines, spec.name, spec.labels, labels, value);
+    }
+    return `${lines.join('\n')}\n`;
+  }
+}
+
+async function samplesOf(read: ReadGauge): Promise<readonly Sample[]> {
+  try {
+    const given = await read();
+    if (given === undefined) return [];
+    return typeof given === 'number' ? [[[], given]] : [...given].slice(0, MOST_SERIES);
+  } catch {
+    // The database may be away: the other metrics matter most then.
+    return [];
+  }
+}
+
+function head(lines: string[], { name, help }: MetricSpec, type: string): void {
+  lines.push(`# HELP ${name} ${help.replace(/\\/g, '\\\\').replace(/\n/g, '\\n')}`, `# TYPE ${name} ${type}`);
+}
+
+function line(
+  lines: string[],
+  name: string,
+  labels: readonly string[],
+  values: readonly string[],
+  value: number,
+  more = '',
+): void {
+  const pairs = labels.map((label, at) => `${label}="${escaped(values[at] ?? '')}"`);
+  if (more !== '') pairs.push(more);
+  lines.push(`${name}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${numberText(value)}`);
+}
+
+function histogramLines(
+  lines: string[],
+  { name, labels, buckets = [] }: MetricSpec,
+  values: readonly string[],
+  { counts, sum }: HistogramSeries,
+): void {
+  let total = 0;
+  buckets.forEach((bound, at) => {
+    total += counts[at]!;
+    line(lines, `${name}_bucket`, labels, values, total, `le="${bound}"`);
+  });
+  total += counts[buckets.length]!;
+  line(lines, `${name}_bucket`, labels, values, total, 'le="+Inf"');
+  line(lines, `${name}_sum`, labels, values, sum);
+  line(lines, `${name}_count`, labels, values, total);
+}
+
+const escaped = (value: string): string => value.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n');
+
+const numberText = (value: number): string =>
+  Number.isFinite(value) ? String(value) : Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf';

@@ -1,0 +1,121 @@
+/** An OTLP collector in this process: protobuf over HTTP, decoded by hand. */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export interface CollectedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parent: string;
+  readonly name: string;
+  readonly kind: 'server' | 'client' | 'other';
+  readonly attributes: Readonly<Record<string, unknown>>;
+  /** The trace ids of its links. */
+  readonly links: readonly string[];
+  readonly failed: boolean;
+  readonly ms: number;
+  readonly resource: Readonly<Record<string, unknown>>;
+}
+
+export interface Collector {
+  /** The value of OTEL_EXPORTER_OTLP_ENDPOINT. */
+  readonly url: string;
+  readonly spans: CollectedSpan[];
+  /** Everything that arrived, as text. */
+  text(): string;
+  close(): Promise<void>;
+}
+
+export async function startCollector(): Promise<Collector> {
+  const spans: CollectedSpan[] = [];
+  const bodies: Buffer[] = [];
+  const server = createServer(async (req, res) => {
+    const body = Buffer.concat(await req.toArray());
+    if (req.url === '/v1/traces' && req.headers['content-type'] === 'application/x-protobuf') {
+      bodies.push(body);
+      spans.push(...spansIn(body));
+      res.writeHead(200, { 'content-type': 'application/x-protobuf' }).end();
+    } else res.writeHead(404).end();
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans,
+    text: () => Buffer.concat(bodies).toString('latin1'),
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+type Value = Buffer | bigint;
+type Fields = Map<number, Value[]>;
+
+/** The fields of one message, by their numbers. */
+function fieldsOf(bytes: Buffer): Fields {
+  const fields: Fields = new Map();
+  let at = 0;
+  const varint = (): bigint => {
+    let value = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = bytes[at++]!;
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  };
+  const take = (length: number): Buffer => {
+    at += length;
+    return bytes.subarray(at - length, at);
+  };
+  while (at < bytes.length) {
+    const key = Number(varint());
+    const type = key & 7;
+    const value =
+      type === 0 ? varint() : type === 1 ? take(8).readBigUInt64LE() : take(type === 5 ? 4 : Number(varint()));
+    fields.set(key >> 3, [...(fields.get(key >> 3) ?? []), value]);
+  }
+  return fields;
+}
+
+const messages = (fields: Fields, number: number): Fields[] =>
+  (fields.get(number) ?? []).map((value) => fieldsOf(value as Buffer));
+const bytesAt = (fields: Fields, number: number): Buffer =>
+  (fields.get(number)?.[0] as Buffer | undefined) ?? Buffer.alloc(0);
+const numberAt = (fields: Fields, number: number): bigint => (fields.get(number)?.[0] as bigint | undefined) ?? 0n;
+
+function attributesIn(list: readonly Fields[]): Record<string, unknown> {
+  return Object.fromEntries(
+    list.map((pair) => {
+      const value = fieldsOf(bytesAt(pair, 2));
+      const read = value.has(1)
+        ? bytesAt(value, 1).toString()
+        : value.has(2)
+          ? numberAt(value, 2) === 1n
+          : Number(numberAt(value, 3));
+      return [bytesAt(pair, 1).toString(), read];
+    }),
+  );
+}
+
+const KINDS = { 2: 'server', 3: 'client' } as const;
+
+/** The spans of an ExportTraceServiceRequest. */
+function spansIn(body: Buffer): CollectedSpan[] {
+  return messages(fieldsOf(body), 1).flatMap((ofResource) => {
+    const resource = attributesIn(messages(fieldsOf(bytesAt(ofResource, 1)), 1));
+    return messages(ofResource, 2)
+      .flatMap((ofScope) => messages(ofScope, 2))
+      .map((span) => ({
+        traceId: bytesAt(span, 1).toString('hex'),
+        spanId: bytesAt(span, 2).toString('hex'),
+        parent: bytesAt(span, 4).toString('hex'),
+        name: bytesAt(span, 5).toString(),
+        kind: KINDS[Number(numberAt(span, 6)) as 2 | 3] ?? 'other',
+        attributes: attributesIn(messages(span, 9)),
+        links: messages(span, 13).map((link) => bytesAt(link, 1).toString('hex')),
+        failed: messages(span, 15).some((status) => numberAt(status, 3) === 2n),
+        ms: Number(numberAt(span, 8) - numberAt(span, 7)) / 1e6,
+        resource,
+      }));
+  });
+}
