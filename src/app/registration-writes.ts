@@ -3,9 +3,9 @@ import { ProtocolError } from '../protocol/errors.js';
 import type { Registry, RegistryRow } from '../state/index.js';
 
 /** A registration, or the removal of an entry that the configuration file still has. */
-export type Entry = Registered | { readonly removed: true };
+export type Entry = RegistrationRecord | { readonly removed: true };
 
-export interface Registered {
+export interface RegistrationRecord {
   readonly settings: object;
   /** Data of adapters beside the settings. */
   readonly meta?: object;

@@ -5,7 +5,7 @@ import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.
 import { type Egress, EgressRefused } from '../outbound/egress.js';
 import { type Registry, type RegistryRow, wallMs } from '../state/index.js';
 import type { Log } from '../telemetry/log.js';
-import { type Entry, type Registered, RegistrationWrites } from './registration-writes.js';
+import { type Entry, type RegistrationRecord, RegistrationWrites } from './registration-writes.js';
 
 /** The kinds of upstream that can change while the gateway runs, with their sections of the configuration. */
 interface Kinds {
@@ -44,13 +44,13 @@ export interface Known<K extends Kind> {
   /** The settings in effect; undefined if the registered settings are not valid. */
   readonly settings: SettingsOf<K> | undefined;
   /** The registration; undefined for an entry of the configuration file. */
-  readonly row?: RegistryRow<Registered>;
+  readonly row?: RegistryRow<RegistrationRecord>;
   readonly problem?: string;
 }
 
 /** A parsed registration, which stays valid until its row or the configuration changes. */
 interface Parsed<K extends Kind> extends Known<K> {
-  readonly row: RegistryRow<Registered>;
+  readonly row: RegistryRow<RegistrationRecord>;
   readonly generation: number;
 }
 
@@ -213,7 +213,7 @@ export class Registrations<K extends Kind> {
    * because the file may have changed since. The settings can still be invalid: a newer version of the gateway wrote
    * them, or a global key of the file has changed.
    */
-  private read(row: RegistryRow<Registered>): Known<K> {
+  private read(row: RegistryRow<RegistrationRecord>): Known<K> {
     const { name, value, rev } = row;
     const before = this.parsed.get(name);
     if (before?.row.rev === rev && before.generation === this.generation) return before;
