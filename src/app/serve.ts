@@ -20,6 +20,7 @@ import { MCP_ERRORS } from '../inbound/mcp/error-response.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
+import type { ConfigReloader } from './config-reloader.js';
 import { Lifecycle } from './lifecycle.js';
 import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
@@ -38,6 +39,8 @@ const FLUSH_TIME = 2_000;
 export interface ServeOptions {
   readonly log: Log;
   readonly calls?: CallLog;
+  /** Reads the configuration again, for the administrative route that asks for it. */
+  readonly reloader?: Pick<ConfigReloader, 'reload'>;
   /** Additional interceptors around every call. */
   readonly interceptors?: readonly Interceptor[];
 }
@@ -126,9 +129,9 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   return {
     url,
     routes: routes.routes,
-    reload: async (next) => {
+    reload: async (next, by) => {
       await server.reload();
-      return runtime.reload(next);
+      return runtime.reload(next, by);
     },
     settled: (milliseconds) => overview.settled(milliseconds),
     summary: () => overview.summary(base),
