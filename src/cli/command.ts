@@ -22,6 +22,8 @@ export interface CliEnvironment {
    * it, so that the output does not pile up in memory.
    */
   flushed?(): Promise<boolean>;
+  /** Asks the person at the terminal; undefined without a terminal. */
+  ask?(question: string): Promise<string | undefined>;
   /** Whether stdout is a terminal, and its style. */
   readonly style: Style;
   /** Whether stderr is a terminal. */

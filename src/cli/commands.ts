@@ -5,6 +5,8 @@ import { AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT } from './commands/auth.js';
 import { CONFIG_CHECK } from './commands/config-check.js';
 import { CONFIG_DIFF } from './commands/config-diff.js';
 import { CONFIG_SCHEMA } from './commands/config-schema.js';
+import { CONNECT } from './commands/connect.js';
+import { IMPORT } from './commands/import.js';
 import { KEYS_CREATE, KEYS_LIST, KEYS_REVOKE } from './commands/keys.js';
 import { LOGS } from './commands/logs.js';
 import { PINS_APPROVE, PINS_DIFF, PINS_FORGET, PINS_LIST } from './commands/pins.js';
@@ -22,7 +24,20 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  ...[SERVE, STDIO, CONFIG_CHECK, CONFIG_DIFF, CONFIG_SCHEMA, LOGS, SEARCH, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
+  ...[
+    SERVE,
+    STDIO,
+    CONFIG_CHECK,
+    CONFIG_DIFF,
+    CONFIG_SCHEMA,
+    IMPORT,
+    CONNECT,
+    LOGS,
+    SEARCH,
+    KEYS_CREATE,
+    KEYS_LIST,
+    KEYS_REVOKE,
+  ],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],

@@ -5,6 +5,7 @@ import { styleOf } from '../telemetry/style.js';
 import { type CliEnvironment, UsageError } from './command.js';
 import { helpText } from './commands.js';
 import { parseCommandLine } from './parse.js';
+import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
 
 const surroundings: CliEnvironment = {
@@ -14,6 +15,7 @@ const surroundings: CliEnvironment = {
   stdout: (text) => process.stdout.write(text),
   stderr: (text) => process.stderr.write(text),
   flushed: () => stdoutFlushed(),
+  ask: askTerminal,
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded on demand, so that help and checks start fast.
