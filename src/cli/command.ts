@@ -34,6 +34,8 @@ export interface CliEnvironment {
 /** One use of a command. */
 export interface CommandLine {
   readonly io: CliEnvironment;
+  /** Every command of the program. */
+  readonly commands: readonly Command[];
   /** The values of the arguments, in the order of `operands` and `optional`. */
   readonly operands: readonly string[];
   /** The value of a flag that takes one; undefined if the flag is not given. */
@@ -50,6 +52,8 @@ export interface Command {
   readonly operands?: readonly string[];
   /** The arguments that may follow the required ones. */
   readonly optional?: readonly string[];
+  /** The placeholder of any number of further arguments. */
+  readonly rest?: string;
   readonly summary: string;
   readonly details: string;
   readonly flags: readonly Flag[];

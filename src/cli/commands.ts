@@ -1,7 +1,10 @@
 import { columns } from '../telemetry/style.js';
 import { type Command, type Flag, HELP } from './command.js';
+import { AGENTS } from './commands/agents.js';
 import { AUDIT_EXPORT, AUDIT_LIST, AUDIT_TAIL, AUDIT_VERIFY } from './commands/audit.js';
 import { AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT } from './commands/auth.js';
+import { CALL } from './commands/call.js';
+import { COMPLETION } from './commands/completion.js';
 import { CONFIG_CHECK } from './commands/config-check.js';
 import { CONFIG_DIFF } from './commands/config-diff.js';
 import { CONFIG_SCHEMA } from './commands/config-schema.js';
@@ -13,8 +16,12 @@ import { PINS_APPROVE, PINS_DIFF, PINS_FORGET, PINS_LIST } from './commands/pins
 import { POLICY_EXPLAIN } from './commands/policy-explain.js';
 import { POLICY_TEST } from './commands/policy-test.js';
 import { SEARCH } from './commands/search.js';
+import { SEND } from './commands/send.js';
 import { SERVE } from './commands/serve.js';
+import { SERVERS } from './commands/servers.js';
+import { STATUS } from './commands/status.js';
 import { STDIO } from './commands/stdio.js';
+import { TOOLS } from './commands/tools.js';
 import { USERS_ADD, USERS_LIST, USERS_PASSWORD, USERS_REMOVE, USERS_ROTATE } from './commands/users.js';
 import { VAULT_FORGET, VAULT_LIST, VAULT_ROTATE } from './commands/vault.js';
 
@@ -38,6 +45,7 @@ export const COMMANDS: readonly Command[] = [
     KEYS_LIST,
     KEYS_REVOKE,
   ],
+  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, COMPLETION],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],
@@ -68,9 +76,11 @@ export function helpText(command?: Command): string {
   ].join('\n\n');
 }
 
-const usageOf = ({ name, operands = [], optional = [] }: Command): string => {
+const usageOf = ({ name, operands = [], optional = [], rest: more }: Command): string => {
   const rest = optional.reduceRight((after, each) => `[${after === '' ? each : `${each} ${after}`}]`, '');
-  return [name, ...operands, ...(rest === '' ? [] : [rest])].join(' ');
+  return [name, ...operands, ...(rest === '' ? [] : [rest]), ...(more === undefined ? [] : [`[${more} ...]`])].join(
+    ' ',
+  );
 };
 
 function flagRow({ name, short, value, description }: Flag): [string, string] {

@@ -3,7 +3,7 @@ import { VERSION } from '../app/product-info.js';
 import { ConfigError, formatProblem } from '../config/problem.js';
 import { styleOf } from '../telemetry/style.js';
 import { type CliEnvironment, UsageError } from './command.js';
-import { helpText } from './commands.js';
+import { COMMANDS, helpText } from './commands.js';
 import { parseCommandLine } from './parse.js';
 import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
@@ -40,7 +40,7 @@ export async function main(argv: readonly string[], given: Partial<CliEnvironmen
       const value = flags[flag];
       return typeof value === 'string' ? value : undefined;
     };
-    return await command.run({ io, operands, text, given: (flag) => flags[flag] !== undefined });
+    return await command.run({ io, commands: COMMANDS, operands, text, given: (flag) => flags[flag] !== undefined });
   } catch (error) {
     return report(error, io);
   }
