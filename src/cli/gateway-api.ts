@@ -45,10 +45,8 @@ export function gatewayAddress({ io, text }: CommandLine): GatewayAddress {
   return { url: listenUrl(config), token: own ?? tokenOf(config) };
 }
 
-type Surroundings = CommandLine['io'];
-
 /** The token of the configuration, if `url` is the gateway that the configuration starts. */
-function tokenFor(url: string, io: Surroundings, text: CommandLine['text']): string | undefined {
+function tokenFor(url: string, io: CommandLine['io'], text: CommandLine['text']): string | undefined {
   if (!hasConfiguration({ ...io, file: text('config') })) return undefined;
   try {
     const { config } = loadConfig({ ...io, file: text('config') });
