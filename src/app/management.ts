@@ -1,7 +1,6 @@
 /** Composes the management API below `/api/v1`, and its description. */
 import { showConfig } from '../config/show.js';
 import { serverTarget, visible } from '../core/admission.js';
-import type { AuditActor } from '../core/audit-trail.js';
 import { callerOf, isAdmin } from '../core/caller.js';
 import { hideCredentials } from '../identity/mask-secrets.js';
 import { ApiDocs } from '../inbound/api/docs-page.js';
@@ -12,6 +11,7 @@ import { toolOperations } from '../inbound/api/tools.js';
 import { upstreamOperations } from '../inbound/api/upstreams.js';
 import type { Route } from '../inbound/http/route.js';
 import { ProtocolError } from '../protocol/errors.js';
+import type { ConfigReloader } from './config-reloader.js';
 import {
   auditOperations,
   keyOperations,
@@ -24,12 +24,6 @@ import { CaseError, type PolicyCase, PolicyCases } from './policy-cases.js';
 import { VERSION } from './product-info.js';
 import type { Runtime } from './runtime.js';
 
-/** The result of reading the configuration again. */
-export interface ReloadResult {
-  readonly outcome: string;
-  readonly problems: readonly object[];
-}
-
 export interface ManagementOptions {
   readonly runtime: Runtime;
   readonly overview: Overview;
@@ -38,9 +32,7 @@ export interface ManagementOptions {
   /** All routes, for the description; called at the first request. */
   readonly table: () => readonly Route[];
   /** Reads the configuration again, or only compares it; absent if the gateway has no file. */
-  readonly reload?:
-    | ((request: { readonly by: AuditActor; readonly preview: boolean }) => Promise<ReloadResult>)
-    | undefined;
+  readonly reloader: Pick<ConfigReloader, 'reload'> | undefined;
 }
 
 export function managementRoutes(options: ManagementOptions): Route[] {
@@ -159,7 +151,7 @@ function policyOperations(runtime: Runtime): Operation[] {
   ];
 }
 
-function configOperations({ runtime, reload }: ManagementOptions): Operation[] {
+function configOperations({ runtime, reloader }: ManagementOptions): Operation[] {
   const common = { tag: 'Configuration', access: 'admin' } as const;
   return [
     {
@@ -183,12 +175,12 @@ function configOperations({ runtime, reload }: ManagementOptions): Operation[] {
       optionalBody: true,
       answer: { description: 'The changes, and the keys that need a restart', schema: ref('Anything') },
       run: async ({ body, by }) => {
-        if (!reload)
+        if (!reloader)
           throw new ProtocolError(
             'unsupported_operation',
             'This gateway was started without a configuration to read again',
           );
-        const result = await reload({ by, preview: body['preview'] === true });
+        const result = await reloader.reload({ by, preview: body['preview'] === true });
         if (result.outcome === 'invalid')
           throw new ProtocolError('invalid_settings', 'The configuration has errors and was not applied', {
             data: { ...result },

@@ -1,10 +1,11 @@
 import type { Config } from '../config/schema.js';
+import type { AuditActor } from '../core/audit-trail.js';
 import type { Route } from '../inbound/http/route.js';
 
 /** A running gateway whose configuration can be reloaded. */
 export interface Reloadable {
   /** Applies the keys that can change while the gateway runs; returns the changed keys that need a restart. */
-  reload(config: Config): Promise<readonly string[]>;
+  reload(config: Config, by?: AuditActor): Promise<readonly string[]>;
 }
 
 /** The tools that a gateway offers, by server. */

@@ -1,7 +1,7 @@
 /** The running gateway without its inbound adapters: starts its parts in order and stops them in reverse order. */
-import { changedKeys } from '../config/changed-keys.js';
+import { changedKeys, needsRestart } from '../config/changed-keys.js';
 import type { Config } from '../config/schema.js';
-import { type AuditTrail, OPERATOR } from '../core/audit-trail.js';
+import { type AuditActor, type AuditTrail, OPERATOR } from '../core/audit-trail.js';
 import { Seal } from '../core/seal.js';
 import type { UpstreamRegistry } from '../core/upstream-registry.js';
 import { AuditedRefusals, type Refusals } from '../identity/audited-refusals.js';
@@ -35,9 +35,6 @@ import { RegistryService } from './upstream-registry.js';
 
 /** Limit on the changed keys that an audit record names. */
 const MOST_KEYS = 100;
-
-/** Keys that need no restart. */
-const RELOADED = /^(servers|agents|views)(\.|$)|^log\.level$|^pin$|^policy\.(rules|mode|proposed)$/;
 
 const POLICY = /^policy\.(rules|mode|proposed)$/;
 
@@ -171,28 +168,28 @@ export class Runtime {
    * Applies the servers, agents and policy of a reloaded configuration; unchanged ones keep running.
    * Returns the other changed keys, which need a restart.
    */
-  async reload(next: Config): Promise<readonly string[]> {
+  async reload(next: Config, by: AuditActor = OPERATOR): Promise<readonly string[]> {
     const keys = changedKeys(this.latest, next);
     const record = {
-      ...OPERATOR,
+      ...by,
       action: 'configuration.reload',
       details: { keys: keys.slice(0, MOST_KEYS) },
     } as const;
     await this.audit.change(record, async () => {
-      if (keys.some((key) => POLICY.test(key))) await this.reloadPolicy(next);
+      if (keys.some((key) => POLICY.test(key))) await this.reloadPolicy(next, by);
       this.latest = next;
       await this.mcp.servers.configure(next.servers);
       if (keys.some((key) => /^views(\.|$)/.test(key)))
         this.mcp.views.configure({ views: next.views, naming: this.config.naming });
       if (this.config.a2a.enabled) await this.a2a.agents.configure(next.agents);
     });
-    return changedKeys(this.config, next).filter((key) => !RELOADED.test(key));
+    return changedKeys(this.config, next).filter(needsRestart);
   }
 
-  private async reloadPolicy({ policy }: Config): Promise<void> {
+  private async reloadPolicy({ policy }: Config, by: AuditActor): Promise<void> {
     const { rules, mode, proposed } = policy;
     const details = { mode, rules: rules.length, proposed: proposed.length };
-    await this.audit.change({ ...OPERATOR, action: 'policy.reload', details }, () => {
+    await this.audit.change({ ...by, action: 'policy.reload', details }, () => {
       this.mcp.policy.configure(policy);
       this.mcp.catalog.visibilityChanged();
     });

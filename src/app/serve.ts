@@ -23,8 +23,9 @@ import { MCP_ERRORS } from '../inbound/mcp/error-response.js';
 import type { CallLog } from '../interceptors/call-log.js';
 import type { Log } from '../telemetry/log.js';
 import { A2aEndpoints } from './a2a-endpoints.js';
+import type { ConfigReloader } from './config-reloader.js';
 import { Lifecycle } from './lifecycle.js';
-import { type ManagementOptions, managementRoutes } from './management.js';
+import { managementRoutes } from './management.js';
 import { McpEndpoints } from './mcp-endpoints.js';
 import { offeredTools } from './offered-tools.js';
 import { baseUrl, Overview } from './overview.js';
@@ -44,7 +45,7 @@ export interface ServeOptions {
   readonly log: Log;
   readonly calls?: CallLog;
   /** Reads the configuration again, for the route of the management API. */
-  readonly reloadConfiguration?: ManagementOptions['reload'];
+  readonly reloader?: Pick<ConfigReloader, 'reload'>;
   /** Additional interceptors around every call. */
   readonly interceptors?: readonly Interceptor[];
 }
@@ -89,7 +90,7 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   telemetry.measure(runtime, { mcp });
   const tail = new TailEndpoint(telemetry.tail, reaches);
   const management = managementRoutes({
-    ...{ runtime, overview, sessions: () => mcp.sessions, reload: options.reloadConfiguration },
+    ...{ runtime, overview, sessions: () => mcp.sessions, reloader: options.reloader },
     table: () => routes.routes,
   });
   const routes: RouteTable = routeTable({
@@ -148,9 +149,9 @@ async function serve(config: Config, options: ServeOptions, lifecycle: Lifecycle
   return {
     url,
     routes: routes.routes,
-    reload: async (next) => {
+    reload: async (next, by) => {
       await server.reload();
-      return runtime.reload(next);
+      return runtime.reload(next, by);
     },
     settled: (milliseconds) => overview.settled(milliseconds),
     summary: () => overview.summary(base),

@@ -55,7 +55,7 @@ async function serve(config: Config, options: StdioOptions, lifecycle: Lifecycle
   overview.logChanges(log);
   overview.start();
   void mcp.catalog.warm(view);
-  started?.({ reload: (next) => runtime.reload(next) });
+  started?.({ reload: (next, by) => runtime.reload(next, by) });
   const stopped = new Promise<void>((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
   });

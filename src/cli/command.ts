@@ -22,6 +22,8 @@ export interface CliEnvironment {
    * it, so that the output does not pile up in memory.
    */
   flushed?(): Promise<boolean>;
+  /** Asks the person at the terminal; undefined without a terminal. */
+  ask?(question: string): Promise<string | undefined>;
   /** Whether stdout is a terminal, and its style. */
   readonly style: Style;
   /** Whether stderr is a terminal. */
@@ -32,6 +34,8 @@ export interface CliEnvironment {
 /** One use of a command. */
 export interface CommandLine {
   readonly io: CliEnvironment;
+  /** Every command of the program. */
+  readonly commands: readonly Command[];
   /** The values of the arguments, in the order of `operands` and `optional`. */
   readonly operands: readonly string[];
   /** The value of a flag that takes one; undefined if the flag is not given. */
@@ -48,6 +52,8 @@ export interface Command {
   readonly operands?: readonly string[];
   /** The arguments that may follow the required ones. */
   readonly optional?: readonly string[];
+  /** The placeholder of any number of further arguments. */
+  readonly rest?: string;
   readonly summary: string;
   readonly details: string;
   readonly flags: readonly Flag[];

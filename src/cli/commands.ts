@@ -1,8 +1,15 @@
 import { columns } from '../telemetry/style.js';
 import { type Command, type Flag, HELP } from './command.js';
+import { AGENTS } from './commands/agents.js';
 import { AUDIT_EXPORT, AUDIT_LIST, AUDIT_TAIL, AUDIT_VERIFY } from './commands/audit.js';
 import { AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT } from './commands/auth.js';
+import { CALL } from './commands/call.js';
+import { COMPLETION } from './commands/completion.js';
 import { CONFIG_CHECK } from './commands/config-check.js';
+import { CONFIG_DIFF } from './commands/config-diff.js';
+import { CONFIG_SCHEMA } from './commands/config-schema.js';
+import { CONNECT } from './commands/connect.js';
+import { IMPORT } from './commands/import.js';
 import { KEYS_CREATE, KEYS_LIST, KEYS_REVOKE } from './commands/keys.js';
 import { LINT } from './commands/lint.js';
 import { LOGS } from './commands/logs.js';
@@ -10,9 +17,13 @@ import { PINS_APPROVE, PINS_DIFF, PINS_FORGET, PINS_LIST } from './commands/pins
 import { POLICY_EXPLAIN } from './commands/policy-explain.js';
 import { POLICY_TEST } from './commands/policy-test.js';
 import { SEARCH } from './commands/search.js';
+import { SEND } from './commands/send.js';
 import { SERVE } from './commands/serve.js';
+import { SERVERS } from './commands/servers.js';
+import { STATUS } from './commands/status.js';
 import { STDIO } from './commands/stdio.js';
 import { TAIL } from './commands/tail.js';
+import { TOOLS } from './commands/tools.js';
 import { USERS_ADD, USERS_LIST, USERS_PASSWORD, USERS_REMOVE, USERS_ROTATE } from './commands/users.js';
 import { VAULT_FORGET, VAULT_LIST, VAULT_ROTATE } from './commands/vault.js';
 
@@ -22,7 +33,9 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  ...[SERVE, STDIO, CONFIG_CHECK, LOGS, TAIL, SEARCH, LINT, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
+  ...[SERVE, STDIO, CONFIG_CHECK, CONFIG_DIFF, CONFIG_SCHEMA, IMPORT, CONNECT],
+  ...[STATUS, SERVERS, TOOLS, CALL, AGENTS, SEND, LOGS, TAIL, SEARCH, LINT, COMPLETION],
+  ...[KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],
@@ -53,9 +66,11 @@ export function helpText(command?: Command): string {
   ].join('\n\n');
 }
 
-const usageOf = ({ name, operands = [], optional = [] }: Command): string => {
+const usageOf = ({ name, operands = [], optional = [], rest: more }: Command): string => {
   const rest = optional.reduceRight((after, each) => `[${after === '' ? each : `${each} ${after}`}]`, '');
-  return [name, ...operands, ...(rest === '' ? [] : [rest])].join(' ');
+  return [name, ...operands, ...(rest === '' ? [] : [rest]), ...(more === undefined ? [] : [`[${more} ...]`])].join(
+    ' ',
+  );
 };
 
 function flagRow({ name, short, value, description }: Flag): [string, string] {

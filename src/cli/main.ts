@@ -3,8 +3,9 @@ import { VERSION } from '../app/product-info.js';
 import { ConfigError, formatProblem } from '../config/problem.js';
 import { styleOf } from '../telemetry/style.js';
 import { type CliEnvironment, UsageError } from './command.js';
-import { helpText } from './commands.js';
+import { COMMANDS, helpText } from './commands.js';
 import { parseCommandLine } from './parse.js';
+import { askTerminal } from './prompt.js';
 import { stdoutFlushed } from './stdout.js';
 
 const surroundings: CliEnvironment = {
@@ -14,6 +15,7 @@ const surroundings: CliEnvironment = {
   stdout: (text) => process.stdout.write(text),
   stderr: (text) => process.stderr.write(text),
   flushed: () => stdoutFlushed(),
+  ask: askTerminal,
   style: styleOf(process.stdout),
   terminal: process.stderr.isTTY === true,
   // Loaded on demand, so that help and checks start fast.
@@ -38,7 +40,7 @@ export async function main(argv: readonly string[], given: Partial<CliEnvironmen
       const value = flags[flag];
       return typeof value === 'string' ? value : undefined;
     };
-    return await command.run({ io, operands, text, given: (flag) => flags[flag] !== undefined });
+    return await command.run({ io, commands: COMMANDS, operands, text, given: (flag) => flags[flag] !== undefined });
   } catch (error) {
     return report(error, io);
   }

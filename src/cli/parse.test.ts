@@ -67,7 +67,7 @@ describe('usage errors', () => {
     ['studio', 'unknown command "studio"; did you mean stdio?'],
     ['xyzzy', `unknown command "xyzzy"; the commands are ${NAMES}`],
     ['help xyzzy', `unknown command "xyzzy"; the commands are ${NAMES}`],
-    ['config', 'config needs one of: check'],
+    ['config', 'config needs one of: check, diff, schema'],
     ['logs', 'logs needs SERVER: parley logs SERVER'],
     ['logs files others', '"others" is not expected'],
     ['config chekc', 'unknown command "chekc"; did you mean check?'],

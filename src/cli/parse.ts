@@ -43,7 +43,8 @@ export function parseCommandLine(argv: readonly string[]): Invocation {
 
   const rest = words.slice(given.name.split(' ').length);
   const names = given.operands ?? [];
-  const operands = rest.splice(0, names.length + (given.optional?.length ?? 0));
+  const most = given.rest === undefined ? names.length + (given.optional?.length ?? 0) : rest.length;
+  const operands = rest.splice(0, most);
   if (operands.length < names.length)
     throw new UsageError(
       `${given.name} needs ${names.slice(operands.length).join(' and ')}: parley ${given.name} ${names.join(' ')}`,

@@ -1,18 +1,20 @@
+import type { ConfigReloader } from '../app/config-reloader.js';
 import type { Reloadable } from '../app/running.js';
-import type { Loaded } from '../config/load.js';
-import { ConfigError, formatOrigin, type Problem } from '../config/problem.js';
 import type { Logger } from '../telemetry/process-log.js';
+import { FileWatch } from './file-watch.js';
 
 /** A closing terminal sends SIGHUP, and every later write to it fails; these errors are ignored. */
 const ignore = (): void => {};
 
 /**
- * Reads the configuration again at SIGHUP. The signal never ends the process: not before the gateway runs, not while it
- * stops, and not when the file is wrong, in which case the configuration in use stays in effect.
+ * Reads the configuration again at SIGHUP and when its file changes. The signal never ends the process: not before the
+ * gateway runs, not while it stops, and not when the file is wrong, in which case the configuration in use stays in
+ * effect.
  */
 export class Reloads {
-  private running: { readonly load: () => Loaded; readonly gateway: Reloadable; readonly log: Logger } | undefined;
-  private wanted = false;
+  private reloader: ConfigReloader | undefined;
+  private watch: FileWatch | undefined;
+  private wanted: 'signal' | 'file' | undefined;
   private work: Promise<void> | undefined;
 
   constructor() {
@@ -21,64 +23,55 @@ export class Reloads {
   }
 
   private readonly onSignal = (): void => {
-    this.wanted = true;
+    this.wanted = 'signal';
     this.begin();
   };
 
-  /** Starts to reload on the signal. A signal that arrived earlier triggers a reload now. */
-  follow(load: () => Loaded, gateway: Reloadable, log: Logger): void {
-    this.running = { load, gateway, log };
+  /** Starts to reload on signals and changes. A signal that arrived earlier triggers a reload now. */
+  follow(reloader: ConfigReloader, gateway: Reloadable, log: Logger): void {
+    reloader.attach(gateway);
+    this.reloader = reloader;
+    const { file } = reloader.loaded;
+    if (file !== undefined)
+      this.watch = new FileWatch(file, {
+        changed: () => this.onChange(),
+        removed: () =>
+          log.warn({ file }, 'the configuration file was removed; the configuration in use stays in effect'),
+      });
+    // The file may have changed while the gateway started.
+    if (file === undefined) this.begin();
+    else this.onChange();
+  }
+
+  private onChange(): void {
+    if (this.reloader?.loaded.config.reload.watch === true) this.wanted ??= 'file';
     this.begin();
   }
 
-  /** Ignores further signals. Resolves when a reload under way has ended. */
+  /** Ignores further signals and changes. Resolves when a reload under way has ended. */
   async stop(): Promise<void> {
-    this.running = undefined;
+    this.watch?.close();
+    this.reloader = undefined;
     await this.work;
   }
 
   release(): void {
+    this.watch?.close();
     process.off('SIGHUP', this.onSignal);
     for (const stream of [process.stdout, process.stderr]) stream.off('error', ignore);
   }
 
   private begin(): void {
-    if (this.running && this.wanted) this.work ??= this.run().finally(() => (this.work = undefined));
+    if (this.reloader && this.wanted) this.work ??= this.run().finally(() => (this.work = undefined));
   }
 
   /** Signals during a reload cause one more reload. */
   private async run(): Promise<void> {
-    while (this.running && this.wanted) {
-      this.wanted = false;
-      const { load, gateway, log } = this.running;
-      await reload(load, gateway, log);
+    while (this.reloader && this.wanted) {
+      const ifChanged = this.wanted === 'file';
+      this.wanted = undefined;
+      await this.reloader.reload({ ifChanged });
     }
-  }
-}
-
-async function reload(load: () => Loaded, gateway: Reloadable, log: Logger): Promise<void> {
-  try {
-    const { config, warnings } = load();
-    logProblems(warnings, log);
-    const restart = await gateway.reload(config);
-    log.level = config.log.level;
-    log.info({}, 'configuration reloaded: servers, agents, policy and log.level are in effect');
-    if (restart.length > 0) log.warn({ keys: restart }, 'these keys changed and take effect only after a restart');
-  } catch (error) {
-    if (!(error instanceof ConfigError)) {
-      log.error({ err: error }, 'configuration not reloaded completely; the next SIGHUP tries again');
-      return;
-    }
-    logProblems(error.problems, log);
-    log.error({}, 'configuration not reloaded: the file has errors; the configuration in use stays in effect');
-  }
-}
-
-export function logProblems(problems: readonly Problem[], log: Logger): void {
-  for (const { severity, code, key, message, fix, origin } of problems) {
-    const fields = { code, key, at: formatOrigin(origin) || undefined, fix };
-    if (severity === 'error') log.error(fields, `configuration: ${message}`);
-    else log.warn(fields, `configuration: ${message}`);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { ConfigReloader } from '../app/config-reloader.js';
 import type { LintAnswer } from '../app/lint.js';
 import type { Reloadable, RunningGateway } from '../app/running.js';
 import type { SearchAnswer } from '../app/search.js';
@@ -8,7 +9,7 @@ import type { callLog, Logger } from '../telemetry/process-log.js';
 export interface Starters {
   startServe(
     config: Config,
-    io: { log: Logger; calls: ReturnType<typeof callLog>; quickstart: boolean },
+    io: { log: Logger; calls: ReturnType<typeof callLog>; quickstart: boolean; reloader: ConfigReloader },
   ): Promise<RunningGateway>;
   startStdio(
     config: Config,

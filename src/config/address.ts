@@ -15,6 +15,7 @@ export function listenAddress<const O extends FieldOptions>(options: O): Scalar<
   return scalarField<ListenAddress, O>(
     {
       type: 'host:port',
+      schema: { type: ['string', 'integer'] },
       read(value) {
         const match = /^(?:(\[[^\]]+\]|[^:[\]]+):)?(\d{1,5})$/.exec(String(value).trim());
         const port = Number(match?.[2]);

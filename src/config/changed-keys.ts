@@ -1,12 +1,25 @@
 import type { Field } from './field.js';
 import { type Config, SCHEMA } from './schema.js';
 
-/** The keys whose values differ between two configurations. It returns no values, because they may be secret. */
-export function changedKeys(before: Config, after: Config): string[] {
-  return differences(SCHEMA, before, after, '');
+/** Keys whose changes a running gateway applies; every other key needs a restart. */
+const RELOADED = /^(servers|agents|views)(\.|$)|^log\.level$|^pin$|^policy\.(rules|mode|proposed)$|^reload(\.|$)/;
+
+/** Whether a change of this key takes effect only after a restart. */
+export function needsRestart(key: string): boolean {
+  return !RELOADED.test(key);
 }
 
-function differences(field: Field | undefined, before: unknown, after: unknown, key: string): string[] {
+/** The keys whose values differ between two configurations. It returns no values, because they may be secret. */
+export function changedKeys(before: Config, after: Config): string[] {
+  return changedPaths(before, after).map((path) => path.join('.'));
+}
+
+/** The same keys as lists of names, because a name may contain a dot. */
+export function changedPaths(before: Config, after: Config): string[][] {
+  return differences(SCHEMA, before, after, []);
+}
+
+function differences(field: Field | undefined, before: unknown, after: unknown, path: readonly string[]): string[][] {
   if (isMap(before) && isMap(after)) {
     const names =
       field?.kind === 'group'
@@ -14,10 +27,10 @@ function differences(field: Field | undefined, before: unknown, after: unknown, 
         : [...new Set([...Object.keys(before), ...Object.keys(after)])];
     return names.flatMap((name) => {
       const child = field?.kind === 'group' ? field.fields[name] : field?.kind === 'map' ? field.item : undefined;
-      return differences(child, before[name], after[name], key === '' ? name : `${key}.${name}`);
+      return differences(child, before[name], after[name], [...path, name]);
     });
   }
-  return JSON.stringify(before) === JSON.stringify(after) ? [] : [key];
+  return JSON.stringify(before) === JSON.stringify(after) ? [] : [[...path]];
 }
 
 function isMap(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is the syntax under test
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { keyVariables } from './environment.js';
+import { foundingVariables, keyVariables, oldNames } from './environment.js';
 import type { Environment } from './expand.js';
 import { configFrom } from './load.js';
 import { ConfigError } from './problem.js';
@@ -239,6 +239,62 @@ describe('variable names of other programs', () => {
   test('they override the file, and the names of Parley override them', () => {
     expect(config({ ...weather, mcp: { sse: true } }, { MCP_SSE_TRANSPORT_ENABLED: '0' }).mcp.sse).toBe(false);
     expect(config(weather, { MCP_SSE_TRANSPORT_ENABLED: '0', PARLEY_MCP_SSE: '1' }).mcp.sse).toBe(true);
+  });
+});
+
+describe('founding names (C-30)', () => {
+  test('values are converted: seconds, hosts with a leading dot, lists from several variables', () => {
+    const env = {
+      A2A_BASE_URL: 'https://gateway.example.com',
+      A2A_TASK_TTL_SECONDS: '3600',
+      MCP_SESSION_TIMEOUT: '1800',
+      MCP_TOOLS_PAGE_SIZE: '100',
+      LLMROUTER_OUTBOUND_HOST_ALLOWLIST: 'a.example.com, .corp.example',
+      LLMROUTER_SSRF_ALLOWLIST_CIDRS: '10.20.0.0/16',
+      LLMROUTER_ALLOW_PRIVATE_IPS: 'true',
+    };
+    const read = config(weather, env);
+    expect(read).toMatchObject({
+      publicUrl: 'https://gateway.example.com',
+      a2a: { taskTtl: 3_600_000 },
+      session: { idle: 1_800_000 },
+      limits: { pageSize: 100 },
+      egress: { allowPrivate: true },
+    });
+    expect(read.egress.allow).toHaveLength(3);
+    expect(problems(weather, env)).toEqual([]);
+    expect(config(weather, { ...env, PARLEY_LIMITS_PAGE_SIZE: '7' }).limits.pageSize).toBe(7);
+  });
+
+  test('every founding name is accepted: it sets a key, or a warning says why it has no effect', () => {
+    const sample: Readonly<Record<string, string>> = { A2A_BASE_URL: 'https://gateway.example.com' };
+    for (const variable of foundingVariables(SCHEMA)) {
+      const { name } = variable;
+      const list =
+        'list' in variable && (name.endsWith('HOSTS') || name.includes('HOST_') ? 'a.example' : '10.0.0.0/8');
+      const value = sample[name] ?? (list || (name.includes('PRIVATE') ? 'true' : '60'));
+      const found = problems(weather, { [name]: value });
+      if ('key' in variable) expect([name, found]).toEqual([name, []]);
+      else
+        expect(found, name).toMatchObject([
+          { severity: 'warning', message: expect.stringContaining(variable.ignored) },
+        ]);
+    }
+    const names = foundingVariables(SCHEMA).map(({ name }) => name);
+    const named = oldNames(SCHEMA).map(({ oldName }) => oldName);
+    for (const name of [
+      'A2A_STREAM_RAW',
+      'A2A_RAW_STREAMING_ENABLED',
+      'MCP_SSE_TRANSPORT_ENABLED',
+      'MCP_HA_SYNC_ENABLED',
+    ])
+      expect([...names, ...named]).toContain(name);
+  });
+
+  test('a wrong value is an error that names the variable', () => {
+    expect(problems(weather, { A2A_TASK_TTL_SECONDS: 'soon' })).toMatchObject([
+      { severity: 'error', key: 'a2a.taskTtl', origin: { variable: 'A2A_TASK_TTL_SECONDS' } },
+    ]);
   });
 });
 

@@ -1,12 +1,13 @@
 import type { Environment } from './expand.js';
 import type { Field, KeyStyle } from './field.js';
+import { FOUNDING_VARIABLES, type FoundingVariable } from './founding-variables.js';
 import { nearest, type Origin, type Problems, show } from './problem.js';
 import { emptyMap, parseText, type Raw, type RawMap, type RawScalar } from './raw.js';
 import { join } from './validate.js';
 
 const PREFIX = 'PARLEY_';
-/** Variables that are not keys: the path of the file, and the values of an editor's `${input:…}`. */
-const OTHER_NAMES = /^PARLEY_(CONFIG$|INPUT_)/;
+/** Variables that are not keys: the path of the file, the token of commands, and the values of an editor's `${input:…}`. */
+const OTHER_NAMES = /^PARLEY_(CONFIG$|TOKEN$|INPUT_)/;
 /** Kubernetes sets these variables in containers if there is a service named `parley`. */
 const SERVICE_LINK = /^PARLEY_(SERVICE_(HOST|PORT)|PORT=(tcp|udp|sctp):|PORT_\d+_(TCP|UDP|SCTP))/;
 
@@ -56,6 +57,7 @@ export function applyEnvironment(
     const origin = { variable: oldName, directory };
     setPath(root, path, literal(value, origin));
   }
+  applyFounding(schema, root, env, directory, problems);
   const names = Object.keys(env).filter((name) => name.startsWith(PREFIX) && (env[name] ?? '') !== '');
   const known = keyVariables(schema).map((entry) => entry.variable.slice(PREFIX.length));
   for (const name of names.sort(byDepth)) {
@@ -70,6 +72,37 @@ export function applyEnvironment(
       const fix = near === undefined ? 'unset it, or see docs/configuration.md' : `did you mean ${PREFIX}${near}?`;
       problems.warn('unknown_variable', '', `${name} sets no key and is ignored`, fix, origin);
     }
+  }
+}
+
+/** The variables of other gateways that need a conversion or have no effect, without those that a key names itself. */
+export function foundingVariables(schema: Field): FoundingVariable[] {
+  const named = new Set(oldNames(schema).map(({ oldName }) => oldName));
+  return FOUNDING_VARIABLES.filter(({ name }) => !named.has(name));
+}
+
+function applyFounding(schema: Field, root: RawMap, env: Environment, directory: string, problems: Problems): void {
+  const lists = new Map<string, { readonly path: readonly string[]; readonly items: RawScalar[] }>();
+  for (const variable of foundingVariables(schema)) {
+    const written = env[variable.name];
+    if (written === undefined || written === '') continue;
+    const origin = { variable: variable.name, directory };
+    if ('ignored' in variable) {
+      problems.warn('unknown_variable', '', `${variable.name} has no effect: ${variable.ignored}`, 'unset it', origin);
+      continue;
+    }
+    const nodes = variable.values(written).map((value) => literal(value, origin));
+    const [first] = nodes;
+    if (variable.list !== true) {
+      if (first) setPath(root, variable.key, first);
+      continue;
+    }
+    const key = variable.key.join('.');
+    lists.set(key, { path: variable.key, items: [...(lists.get(key)?.items ?? []), ...nodes] });
+  }
+  for (const { path, items } of lists.values()) {
+    const [first] = items;
+    if (first) setPath(root, path, { kind: 'list', items, origin: first.origin });
   }
 }
 
@@ -231,7 +264,7 @@ export function oldNames(field: Field, path: readonly string[] = []): { path: re
   return Object.entries(field.fields).flatMap(([name, child]) => oldNames(child, [...path, name]));
 }
 
-function setPath(at: RawMap, path: readonly string[], node: RawScalar): void {
+function setPath(at: RawMap, path: readonly string[], node: Raw): void {
   const [name = '', ...rest] = path;
   if (rest.length === 0) {
     at.entries.set(name, { node, origin: node.origin });

@@ -33,8 +33,15 @@ export interface Scalar<T> {
   readonly secret: boolean;
   /** Environment variables of other programs that set this key. */
   readonly oldNames: readonly string[];
+  /** The values that a file may have, as a JSON Schema; references such as `${NAME}` are added to it. */
+  readonly schema: JsonSchema;
   read(value: string | number | boolean, context: ReadContext): T | Refusal;
   show(value: T): RawValue;
+}
+
+/** A JSON Schema, as far as the configuration needs one. */
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
 }
 
 export interface List<F extends Field> {
@@ -95,6 +102,8 @@ export type Present<T, O> = O extends { readonly default: RawValue } | { readonl
 
 interface Kind<T> {
   readonly type: string;
+  /** Default: any text. */
+  readonly schema?: JsonSchema;
   readonly secret?: boolean;
   readonly read: Scalar<T>['read'];
   readonly show?: (value: T) => RawValue;
@@ -111,6 +120,7 @@ function scalarField<T, const O extends Options>(kind: Kind<T>, options: O): Sca
     required: options.required ?? false,
     secret: options.secret ?? kind.secret ?? false,
     oldNames: options.oldNames ?? [],
+    schema: kind.schema ?? { type: 'string' },
     read: (value, context) => kind.read(value, context) as Present<T, O> | Refusal,
     show: (value) => show(value as T),
   };
@@ -152,6 +162,7 @@ export function text<const O extends TextOptions>(options: O): Scalar<Present<st
   return scalarField<string, O>(
     {
       type: 'string',
+      schema: { type: ['string', 'number', 'boolean'] },
       read(value) {
         const written = String(value);
         if (options.pattern !== undefined && !options.pattern.test(written)) {
@@ -175,6 +186,7 @@ export function flag<const O extends Options>(options: O): Scalar<Present<boolea
   return scalarField<boolean, O>(
     {
       type: 'boolean',
+      schema: { type: 'boolean' },
       read(value) {
         const written = String(value).toLowerCase();
         if (TRUE.has(written)) return true;
@@ -193,6 +205,7 @@ export function integer<const O extends Options & { min: number; max: number }>(
   return scalarField<number, O>(
     {
       type: 'integer',
+      schema: { type: 'integer', minimum: min, maximum: max },
       read(value) {
         const number = typeof value === 'number' ? value : /^-?\d+$/.test(String(value)) ? Number(value) : Number.NaN;
         if (!Number.isSafeInteger(number))
@@ -212,6 +225,7 @@ export function oneOf<const V extends string, const O extends Options>(
   return scalarField<V, O>(
     {
       type: values.map((value) => `\`${value}\``).join(' \\| '),
+      schema: { enum: values },
       read(value) {
         const found = values.find((candidate) => candidate === value);
         return found ?? new Refusal('is not one of the choices', `write one of ${values.join(', ')}`);
@@ -231,6 +245,7 @@ export function duration<const O extends Options>(options: O): Scalar<Present<nu
   return scalarField<number, O>(
     {
       type: 'duration',
+      schema: { type: 'string', pattern: '^(\\d+(\\.\\d+)?(ms|s|m|h|d))+$' },
       read(value) {
         const written = String(value).trim();
         if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(written)) return new Refusal('is not a duration', DURATION_FIX);
@@ -273,6 +288,9 @@ export function size<const O extends Options>(options: O): Scalar<Present<number
   return scalarField<number, O>(
     {
       type: 'size',
+      schema: {
+        anyOf: [{ type: 'string', pattern: '^\\d+(\\.\\d+)?\\s*([kKmMgG][iI]?[bB]|[bB])?$' }, { type: 'integer' }],
+      },
       read(value) {
         const match = /^(\d+(?:\.\d+)?)\s*([kmg]i?b|b|)$/i.exec(String(value).trim());
         if (match === null)

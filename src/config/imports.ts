@@ -94,6 +94,16 @@ export function adaptAgents(root: RawMap, problems: Problems): void {
 /** Two underscores separate the server's name from the tool's name, so a server's name has no two in it and none at its end. */
 const NAME = /^(?!.*__)[a-z0-9_-]*[a-z0-9-]$/;
 
+/** The name of a server or agent in its allowed characters; empty if none of them is allowed. */
+export function plainName(name: string): string {
+  const lower = name.toLowerCase();
+  if (NAME.test(lower)) return lower;
+  return lower
+    .replace(/[^a-z0-9_]+/g, '-')
+    .replace(/_{2,}/g, '_')
+    .replace(/^[-_]+|[-_]+$/g, '');
+}
+
 /** Names appear in tool names and paths, so they consist of letters, digits, dashes and single underscores. */
 function ownName(
   name: string,
@@ -102,12 +112,8 @@ function ownName(
   origin: Origin,
   problems: Problems,
 ): string | undefined {
-  const lower = name.toLowerCase();
-  if (NAME.test(lower)) return lower;
-  const ours = lower
-    .replace(/[^a-z0-9_]+/g, '-')
-    .replace(/_{2,}/g, '_')
-    .replace(/^[-_]+|[-_]+$/g, '');
+  const ours = plainName(name);
+  if (ours === name.toLowerCase()) return ours;
   if (ours === '') {
     const fix = 'rename it with letters, digits, dashes and single underscores';
     problems.error(

@@ -1,4 +1,4 @@
-import { keyVariables, oldNames, words } from './environment.js';
+import { foundingVariables, keyVariables, oldNames, words } from './environment.js';
 import type { Field, Fields } from './field.js';
 import { SCHEMA } from './schema.js';
 
@@ -12,10 +12,14 @@ export function renderReference(): string {
     table(plain.map(([name, field]) => row(name, `PARLEY_${words(name)}`, field))),
     ...sections.flatMap(([name, field]) => section(name, field)),
     '## All environment variables',
-    'In addition: `PARLEY_CONFIG` names the configuration file if there is no `--config`, and ' +
-      `\`PARLEY_INPUT_<ID>\` is the value of an editor's \`\${input:id}\`. The last rows are variables of other programs; ` +
-      'a `PARLEY_` variable wins over them.',
+    'In addition: `PARLEY_CONFIG` names the configuration file if there is no `--config`, `PARLEY_TOKEN` is the token of ' +
+      'commands that talk to a running gateway, and ' +
+      `\`PARLEY_INPUT_<ID>\` is the value of an editor's \`\${input:id}\`.`,
     variables(),
+    '## Variables of other gateways',
+    'Parley understands these variables of LiteLLM and RouteIQ. They win over the file, and a `PARLEY_` variable wins over ' +
+      'them. A variable without a key has no effect, and the log warns if it is set.',
+    foundingTable(),
   ]
     .join('\n\n')
     .concat('\n');
@@ -46,9 +50,14 @@ Parley is installed. A *duration* is a number with a unit (\`500ms\`, \`30s\`, \
 \`4MiB\`). A relative *path* in a file starts at the folder of that file; in a variable or a default it starts at the working
 directory. A *secret* is never shown.
 
-**Changes.** \`SIGHUP\` reads the file again. Parley adds, changes and removes servers and agents, while the others keep running,
-and applies \`log.level\`. The log names other changed keys; these take effect at the next start. If the file has an error,
-nothing changes, and the log names the error.
+**Changes.** A running gateway reads the file again when the file changes (\`reload.watch\`), at \`SIGHUP\`, and at
+\`POST /api/v1/config/reload\`. It validates the whole file first: if the file has an error, nothing changes, and the log names
+the error. Parley adds, changes and removes servers and agents, while the others keep running, and applies the policy and
+\`log.level\`. The log names other changed keys; these take effect at the next start. \`parley config diff\` shows the changes
+before they apply.
+
+**Editors** complete the file with the JSON Schema [parley.schema.json](parley.schema.json), which \`parley config schema\` prints. In
+VS Code with the YAML extension, write \`# yaml-language-server: $schema=parley.schema.json\` in the first line of the file.
 
 **Files of other programs** work as they are: \`mcpServers\` of Claude and Cursor, \`servers\` and \`inputs\` of VS Code,
 \`mcp_servers\` of LiteLLM all mean \`servers\`. Their \`type\`, \`disabled\`, \`envFile\`, \`\${env:NAME}\`, \`\${workspaceFolder}\`,
@@ -126,6 +135,18 @@ function table(rows: readonly Row[]): string {
 
 function variables(): string {
   const own = keyVariables(SCHEMA).map(({ variable, key }) => `| \`${variable}\` | \`${key}\` |`);
-  const old = oldNames(SCHEMA).map(({ oldName, path }) => `| \`${oldName}\` | \`${path.join('.')}\` |`);
-  return ['| variable | key |', '|---|---|', ...own, ...old].join('\n');
+  return ['| variable | key |', '|---|---|', ...own].join('\n');
+}
+
+function foundingTable(): string {
+  const named = oldNames(SCHEMA).map(({ oldName, path }) => ({ name: oldName, key: path, note: '' }));
+  const others = foundingVariables(SCHEMA).map((variable) =>
+    'key' in variable
+      ? { name: variable.name, key: variable.key, note: variable.note ?? '' }
+      : { name: variable.name, key: [], note: `no effect: ${variable.ignored}` },
+  );
+  const rows = [...named, ...others]
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map(({ name, key, note }) => `| \`${name}\` | ${key.length > 0 ? `\`${key.join('.')}\`` : ''} | ${note} |`);
+  return ['| variable | key | note |', '|---|---|---|', ...rows].join('\n');
 }

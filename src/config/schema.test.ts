@@ -34,6 +34,7 @@ test('the defaults', () => {
     egress: { allowPrivate: false, allow: [], deny: [], ports: [] },
     pin: 'warn',
     naming: { separator: '__', prefix: 'always' },
+    reload: { watch: true },
     routing: { exposure: 'full', pinned: [] },
     timeouts: {
       connect: 5000,

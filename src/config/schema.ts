@@ -18,6 +18,7 @@ import { duration, flag, group, type Infer, integer, list, map, oneOf, secret, s
 import { ownPin, pin } from './pin-schema.js';
 import { policyRules } from './policy-schema.js';
 import { rateLimits } from './rate-schema.js';
+import { reload } from './reload-schema.js';
 import { ROUTING } from './routing-schema.js';
 import { telemetry } from './telemetry-schema.js';
 import { agentAuth, callerHeaders, forwardHeaders, HEADER_NAME, headers, serverAuth } from './upstream-auth-schema.js';
@@ -299,6 +300,7 @@ export const SCHEMA = group('', {
       description: "When a name starts with the server's name; `conflict` means if two servers have the name.",
     }),
   }),
+  reload,
   routing: ROUTING,
   timeouts: group('Time limits.', {
     connect: duration({ preset: '`5s`, a command `60s`', description: CONNECT_DESCRIPTION }),

@@ -116,6 +116,21 @@ describe('parley serve at SIGHUP', () => {
     expect(await servers()).toEqual(['other']);
   });
 
+  it('applies a changed file without a signal, and keeps the configuration in use if the file has an error', async () => {
+    gateway = await startGateway({ servers: { kept: server('say=kept') }, log: { format: 'json' } });
+    const pid = await say('kept', 'pid');
+    await rewrite((config) => {
+      config['servers'] = { kept: server('say=kept'), added: server('say=new') };
+    });
+    await eventually(servers, (names) => names.join() === 'added,kept');
+    expect(await say('kept', 'pid')).toBe(pid);
+    await writeFile(gateway.file, '{ "servers": { "kept": ');
+    await eventually(gateway.log, (log) => log.includes('configuration not reloaded: the file has errors'));
+    expect(await servers()).toEqual(['added', 'kept']);
+    expect(await say('kept', 'pid')).toBe(pid);
+    expect(await gateway.close()).toBe(0);
+  });
+
   it('survives a hundred signals, even after its output was closed', async () => {
     gateway = await startGateway({ servers: { kept: server('say=kept') } });
     gateway.process.stdout?.destroy();

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { ConfigReloader, logProblems } from '../../app/config-reloader.js';
 import { boundYoungGeneration } from '../../app/heap-limits.js';
 import { watchFailures } from '../../app/process-failures.js';
 import type { RunningGateway } from '../../app/running.js';
@@ -9,7 +10,7 @@ import { followLevelSignal } from '../../telemetry/log-level.js';
 import { callLog, createLog, writesText } from '../../telemetry/process-log.js';
 import { type CliEnvironment, CONFIG, type Command, HELP } from '../command.js';
 import { welcomeText } from '../quickstart-welcome.js';
-import { logProblems, type Reloads, withReloads } from '../reload.js';
+import { type Reloads, withReloads } from '../reload.js';
 import { summaryText } from '../summary.js';
 
 export const SERVE: Command = {
@@ -19,9 +20,10 @@ export const SERVE: Command = {
     'Serves the configured MCP servers at /mcp, the A2A agents at /a2a, and an info page at /. Without a configuration it\n' +
     'serves a quickstart with two example servers. On a terminal it shows the state of each server, then one line for\n' +
     'each change; with log.level debug also one line for each call.\n' +
-    'SIGINT and SIGTERM stop it after the running calls have finished. SIGHUP reads the configuration again: servers,\n' +
-    'agents and log.level change at once, and the log names keys that need a restart. SIGUSR2 switches the log to debug,\n' +
-    'and the next SIGUSR2 back.',
+    'SIGINT and SIGTERM stop it after the running calls have finished. SIGHUP and a change of the file make it read the\n' +
+    'configuration again: servers, agents, views, policy and log.level change at once, and the log names keys that need a\n' +
+    'restart. A file with errors changes nothing, and the log names the errors. SIGUSR2 switches the log to debug, and the\n' +
+    'next SIGUSR2 back.',
   flags: [CONFIG, HELP],
   examples: ['parley serve', 'parley serve --config parley.yaml', 'PARLEY_LISTEN=127.0.0.1:8080 parley serve'],
   run: ({ io, text }) => withReloads((reloads) => serve(text('config'), io, reloads)),
@@ -40,18 +42,20 @@ async function serveFile(
   reloads: Reloads,
 ): Promise<number> {
   const load = () => loadConfig({ ...io, file });
-  const { config, warnings } = load();
+  const first = load();
+  const { config } = first;
   const log = createLog(config.log, io.terminal);
-  logProblems(warnings, log);
+  logProblems(first.warnings, log);
+  const reloader = new ConfigReloader({ load, first, log });
   const { startServe } = await io.starters();
   const stop = stopSignal();
   const unwatch = watchFailures(log);
   const unfollow = followLevelSignal(log);
   try {
     const calls = callLog(log, config.log, io.terminal);
-    const running = await startServe(config, { log, calls, quickstart });
+    const running = await startServe(config, { log, calls, quickstart, reloader });
     boundYoungGeneration();
-    reloads.follow(load, running, log);
+    reloads.follow(reloader, running, log);
     io.stdout(`Parley is listening on ${running.url}\n`);
     const { signal } = stop;
     if (quickstart || writesText(config.log, io.terminal)) {

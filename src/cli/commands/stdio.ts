@@ -1,3 +1,4 @@
+import { ConfigReloader } from '../../app/config-reloader.js';
 import { watchFailures } from '../../app/process-failures.js';
 import type { Reloadable } from '../../app/running.js';
 import { hasConfiguration, loadConfig } from '../../config/load.js';
@@ -12,7 +13,7 @@ export const STDIO: Command = {
   summary: 'Serve the gateway on stdin and stdout.',
   details:
     'For MCP clients that start their servers as programs. It opens no port, ends when stdin closes, and writes the log\n' +
-    'to stderr. SIGHUP reads the configuration again.',
+    'to stderr. SIGHUP and a change of the file make it read the configuration again.',
   flags: [
     CONFIG,
     {
@@ -38,12 +39,14 @@ async function stdio(
     throw new UsageError('no configuration found in this folder; name a file with --config FILE');
   }
   const load = () => loadConfig({ ...io, file, listens: false });
-  const { config, warnings } = load();
+  const first = load();
+  const { config, warnings } = first;
   for (const warning of warnings) io.stderr(`${formatProblem(warning)}\n`);
   const server = servedName(wanted, config);
   const { startStdio } = await io.starters();
   const log = createLog(config.log, io.terminal);
-  const started = (gateway: Reloadable): void => reloads.follow(load, gateway, log);
+  const reloader = new ConfigReloader({ load, first, log });
+  const started = (gateway: Reloadable): void => reloads.follow(reloader, gateway, log);
   const unwatch = watchFailures(log);
   try {
     await startStdio(config, {

@@ -1,0 +1,13 @@
+import { diffTexts } from '../config/text-diff.js';
+import { oneLine, paint, type Style } from '../telemetry/style.js';
+
+/** The difference of two texts as a diff for people. */
+export function textDiff(before: string, after: string, style: Style): string {
+  return diffTexts(before, after)
+    .map(({ mark, text }) => {
+      if (mark === 'skipped') return `${paint(style, 'dim', '  ...')}\n`;
+      const line = `${mark} ${oneLine(text)}`.trimEnd();
+      return `${mark === ' ' ? line : paint(style, mark === '+' ? 'green' : 'red', line)}\n`;
+    })
+    .join('');
+}
