@@ -1,5 +1,6 @@
 import { columns } from '../telemetry/style.js';
 import { type Command, type Flag, HELP } from './command.js';
+import { ASSESS } from './commands/assess.js';
 import { AUDIT_EXPORT, AUDIT_LIST, AUDIT_TAIL, AUDIT_VERIFY } from './commands/audit.js';
 import { AUTH_DOCTOR, AUTH_LIST, AUTH_LOGOUT } from './commands/auth.js';
 import { CONFIG_CHECK } from './commands/config-check.js';
@@ -20,7 +21,7 @@ export const TOP_FLAGS: readonly Flag[] = [HELP, VERSION];
 
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  ...[SERVE, STDIO, CONFIG_CHECK, LOGS, SEARCH, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
+  ...[SERVE, STDIO, CONFIG_CHECK, LOGS, SEARCH, ASSESS, KEYS_CREATE, KEYS_LIST, KEYS_REVOKE],
   ...[USERS_ADD, USERS_LIST, USERS_REMOVE, USERS_PASSWORD, USERS_ROTATE],
   ...[POLICY_TEST, POLICY_EXPLAIN],
   ...[PINS_LIST, PINS_DIFF, PINS_APPROVE, PINS_FORGET],
