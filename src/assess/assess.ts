@@ -1,6 +1,8 @@
 /** Assesses one target: detects its protocols, runs the probes, and makes the report. */
 import type { StdioCommand } from '../outbound/stdio/process.js';
 import { type Revision, revisionOf } from '../protocol/mcp/revisions/index.js';
+import { a2aSurfaces, detectA2a } from './a2a/assess-a2a.js';
+import { A2A_REQUIREMENTS } from './a2a/requirements.js';
 import { mcpSurfaces, surfaceName } from './mcp/assess-mcp.js';
 import type { Channel } from './mcp/channel-peer.js';
 import { type Detected, detectHttp, detectStdio } from './mcp/detect.js';
@@ -47,7 +49,10 @@ export async function assess(options: AssessOptions): Promise<Report> {
   const sections: Section[] = [];
   const mcp = await detectMcp(options, pace, notes);
   if (mcp !== undefined && mcp.targets.length > 0) sections.push(await mcpSection(options, mcp, notes));
-  if (sections.length === 0) notes.push('Neither an MCP server nor an A2A agent was recognised.');
+  const a2a = await a2aSection(options, pace, notes, sections.length === 0);
+  if (a2a !== undefined) sections.push(a2a);
+  if (sections.length > 0) notes.splice(0, notes.length, ...notes.filter((note) => !note.startsWith(NO_MCP)));
+  else notes.push('Neither an MCP server nor an A2A agent was recognised.');
   const score = sections.length === 0 ? 0 : average(sections.map((section) => section.score));
   return {
     format: 1,
@@ -106,8 +111,10 @@ async function detectMcp(
   }
 }
 
+const NO_MCP = 'No MCP';
+
 const refusal = ({ method, status, code, failure }: Reply): string =>
-  `No MCP: ${method === '' ? 'GET' : method} got ${failure ?? [status, code].filter((each) => each !== undefined).join(' with ')}`;
+  `${NO_MCP}: ${method === '' ? 'GET' : method} got ${failure ?? [status, code].filter((each) => each !== undefined).join(' with ')}`;
 
 async function mcpSection(options: AssessOptions, detected: Detected, notes: string[]): Promise<Section> {
   const categories = options.profile.categories.MCP;
@@ -124,7 +131,38 @@ async function mcpSection(options: AssessOptions, detected: Detected, notes: str
   return sectionOf('MCP', names, checks, options.profile, methods, complete);
 }
 
-export function sectionOf(
+async function a2aSection(
+  options: AssessOptions,
+  pace: Pace,
+  notes: string[],
+  atRoot: boolean,
+): Promise<Section | undefined> {
+  const { target, credentials = [], client, profile, active = false, progress } = options;
+  const categories = profile.categories.A2A;
+  if (target.kind !== 'url' || categories.length === 0) return undefined;
+  const http = new HttpWire({ pace, url: target.url, credentials, client });
+  try {
+    const targets = await detectA2a(http, atRoot);
+    if (targets.length === 0) return undefined;
+    const requirements = A2A_REQUIREMENTS.filter((row) => categories.some(({ has }) => has(row)));
+    const surfaces = a2aSurfaces(targets, { http, active, credentials: credentials.length > 0 });
+    const { checks, complete } = await run({ requirements, surfaces, progress });
+    if (!complete) notes.push('The time was over before every requirement was checked.');
+    return sectionOf(
+      'A2A',
+      targets.map(({ name }) => name),
+      checks,
+      profile,
+      {},
+      complete,
+    );
+  } catch (error) {
+    if (!(error instanceof OutOfTime)) throw error;
+    return undefined;
+  }
+}
+
+function sectionOf(
   protocol: Section['protocol'],
   surfaces: readonly string[],
   checks: readonly Check[],

@@ -27,6 +27,13 @@ const byId = (name: string, weight: number, ...beginnings: string[]): Category =
   has: ({ id }) => beginnings.some((beginning) => id.startsWith(beginning)),
 });
 
+/** A category by the numbers of requirements of A2A, with or without a letter. */
+const byNumber = (name: string, weight: number, ...numbers: string[]): Category => ({
+  name,
+  weight,
+  has: ({ id }) => numbers.includes(id.replace(/^A2A-/, '').replace(/[a-z]$/, '')),
+});
+
 export const PROFILES: readonly Profile[] = [
   {
     name: 'standard',
@@ -66,16 +73,16 @@ export const PROFILES: readonly Profile[] = [
         byId('Spec currency', 10, 'CUR'),
       ],
       A2A: [
-        byId('Card', 15, 'A2A-S-1', 'A2A-S-2a', 'A2A-S-2b', 'A2A-S-3', 'A2A-S-4a', 'A2A-S-4b', 'A2A-S-5'),
-        byId('Life cycle', 20, 'A2A-S-20', 'A2A-S-21', 'A2A-S-23', 'A2A-S-24', 'A2A-S-26', 'A2A-S-27', 'A2A-S-28'),
-        byId('Streaming', 15, 'A2A-S-40', 'A2A-S-41', 'A2A-S-42', 'A2A-S-43', 'A2A-S-44'),
-        byId('Push', 10, 'A2A-S-50', 'A2A-S-51'),
-        byId('History', 5, 'A2A-S-29'),
-        byId('Authentication', 10, 'A2A-S-60', 'A2A-S-61'),
-        byId('Errors', 10, 'A2A-S-70', 'A2A-S-71'),
-        byId('Multi-turn', 5, 'A2A-S-25'),
-        byId('Artifacts', 5, 'A2A-S-76'),
-        byId('Message format', 5, 'A2A-S-30', 'A2A-S-31', 'A2A-S-72'),
+        byNumber('Card', 15, 'S-1', 'S-2', 'S-3', 'S-4', 'S-5'),
+        byNumber('Life cycle', 20, 'S-20', 'S-21', 'S-24', 'S-26', 'S-27', 'S-28'),
+        byNumber('Streaming', 15, 'S-40', 'S-41', 'S-42', 'S-43', 'S-44'),
+        byNumber('Push', 10, 'S-50', 'S-51'),
+        byNumber('History', 5, 'S-29'),
+        byNumber('Authentication', 10, 'S-60', 'S-61'),
+        byNumber('Errors', 10, 'S-70', 'S-71'),
+        byNumber('Multi-turn', 5, 'S-25'),
+        byNumber('Artifacts', 5, 'S-76'),
+        byNumber('Message format', 5, 'S-30', 'S-72'),
       ],
     },
   },
@@ -101,7 +108,7 @@ export const PROFILES: readonly Profile[] = [
         byId('Sessions and tokens', 40, 'HL-12', 'HL-14', 'HL-18', 'AUR'),
         byId('Disclosure', 20, 'SEC-01', 'SEC-02', 'SSE-01a'),
       ],
-      A2A: [byId('Authentication', 60, 'A2A-S-60', 'A2A-S-61'), byId('Disclosure', 40, 'A2A-SEC', 'A2A-S-26')],
+      A2A: [byNumber('Authentication', 60, 'S-60', 'S-61'), byNumber('Disclosure', 40, 'SEC-02', 'S-26')],
     },
   },
   {
@@ -113,7 +120,7 @@ export const PROFILES: readonly Profile[] = [
         byId('Descriptions', 25, 'PERF-03'),
         byId('Connections', 25, 'PERF-04', 'HM-07', 'HM-09', 'HL-04'),
       ],
-      A2A: [byId('Card', 100, 'A2A-S-4')],
+      A2A: [byNumber('Card', 100, 'S-4')],
     },
   },
 ];

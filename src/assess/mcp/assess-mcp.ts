@@ -33,14 +33,15 @@ export function mcpSurfaces(
         if (locked && !LOCKED_PROBES.has(name)) return skip('the server needs a token, and none was given');
         const probe = MCP_PROBES[name] ?? MCP_OBSERVATIONS[name];
         if (probe === undefined) throw new Error(`there is no probe ${name}`);
+        await surface.revive();
         return probe(surface);
       },
       late: (name) => MCP_OBSERVATIONS[name] !== undefined,
       close: async () => {
-        for (const { method, result, error } of peer.log)
+        for (const { method, result, error } of surface.peer.log)
           if (/^(?!parley)[a-z]+(\/[a-zA-Z/]+)?$/.test(method) && (result ?? error) !== undefined)
             methods[method] = (methods[method] ?? false) || result !== undefined;
-        await peer.close();
+        await surface.peer.close();
       },
     };
   });

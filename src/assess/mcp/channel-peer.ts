@@ -91,6 +91,10 @@ export class ChannelPeer implements Peer {
     await peer.channel.send(text).catch(() => {});
   }
 
+  get alive(): boolean {
+    return this.ended === undefined;
+  }
+
   async call(method: string, params?: Json, options: CallOptions = {}): Promise<Reply> {
     const id = options.id ?? ++this.ids;
     const sent = messageOf(this.revision, method, params, id, options);

@@ -40,8 +40,10 @@ export interface Peer {
   readonly revision: Revision;
   /** The reply to `initialize`, or to `server/discover`. */
   readonly opening: Reply;
+  /** False after the end of the channel: the program ended, or the stream was closed. */
+  readonly alive?: boolean;
   /** All replies of this peer, in order. */
-  readonly log: readonly Reply[];
+  readonly log: Reply[];
   /** Messages that arrived before `notifications/initialized` was sent, apart from the response. */
   readonly early: readonly unknown[];
   /** The session id, if the server gave one. */

@@ -1,5 +1,5 @@
 /** Probes of messages, versions and the life cycle. */
-import { NEWEST_LEGACY } from '../../protocol/mcp/revisions/index.js';
+import { NEWEST_LEGACY, revisionOf } from '../../protocol/mcp/revisions/index.js';
 import { asList, asObject, eachObject, isInteger, isObject, isText, type Json } from '../json.js';
 import { expect, fail, skip, type Verdict, worst } from '../requirement.js';
 import { contentType, isAccepted, isRefused, type Reply } from '../wire/reply.js';
@@ -194,7 +194,7 @@ export const BASE_PROBES: Readonly<Record<string, Probe>> = {
     const version = other.opening.result?.['protocolVersion'];
     await other.close();
     if (!isText(version)) return fail(`an unknown version was refused: ${outcome(other.opening)}`, other.opening);
-    const known = surface.options.revisions.includes(version);
+    const known = surface.options.revisions.includes(version) || revisionOf(version)?.era === 'legacy';
     return expect(known, `answered with ${version}, which the server does not support`, other.opening);
   },
   ping: async ({ peer }) => {

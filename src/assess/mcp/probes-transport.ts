@@ -198,7 +198,9 @@ export const TRANSPORT_OBSERVATIONS: Readonly<Record<string, Probe>> = {
     'no request was answered with a stream',
   ),
   errorIds: replies(
-    ({ error, sent }) => error !== undefined && isObject(sent) && 'id' in sent,
+    // A refusal before the body is read knows no id.
+    ({ error, sent, status }) =>
+      error !== undefined && status !== 401 && status !== 403 && isObject(sent) && 'id' in sent,
     ({ response, sent }) =>
       response?.['id'] === (sent as Json)['id'] ? undefined : `an error has the id ${JSON.stringify(response?.['id'])}`,
     'no error was sent',

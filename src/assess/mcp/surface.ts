@@ -45,11 +45,20 @@ const MAX_CALLS = 3;
 
 /** One server in one revision over one transport, with the answers that several probes use. */
 export class McpSurface {
-  readonly peer: Peer;
+  peer: Peer;
   private readonly kept = new Map<string, Promise<unknown>>();
 
   constructor(readonly options: SurfaceOptions) {
     this.peer = options.peer;
+  }
+
+  /** Opens the connection again after a server ended, so that one fault does not hide the other requirements. */
+  async revive(): Promise<void> {
+    if (this.peer.alive !== false) return;
+    const { log } = this.peer;
+    await this.peer.close();
+    this.peer = await this.options.fresh();
+    this.peer.log.unshift(...log);
   }
 
   get modern(): boolean {

@@ -64,7 +64,7 @@ async function runAssess({ io, operands, text, given }: CommandLine): Promise<nu
   const gate = numberOf(text('gate'), 'gate', 0, 100);
   const seconds = numberOf(text('time'), 'time', 1, 86_400) ?? 300;
   const rate = numberOf(text('rate'), 'rate', 1, 1_000) ?? 50;
-  const authorization = text('auth') ?? io.env[TOKEN_VARIABLE];
+  const authorization = text('auth') ?? (io.env[TOKEN_VARIABLE] || undefined);
   const before = text('compare');
   const { targets, credentials } = targetsOf(operands[0]!, io, text('config'));
   const options: Omit<AssessOptions, 'target'> = {
@@ -171,7 +171,7 @@ function selfTargets(config: Config): Named {
   const { host, port } = config.listen;
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   const address = name.includes(':') ? `[${name}]` : name;
-  const origin = `${config.tls === undefined ? 'http' : 'https'}://${address}:${port}`;
+  const origin = `${config.tls.cert === undefined ? 'http' : 'https'}://${address}:${port}`;
   const paths = ['/mcp', '/sse', ...(Object.keys(config.agents).length > 0 ? ['/a2a'] : [])];
   return { targets: paths.map((each) => ({ kind: 'url', url: new URL(each, origin) })), credentials: [] };
 }
