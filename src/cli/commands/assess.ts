@@ -38,7 +38,7 @@ export const ASSESS: Command = {
     {
       name: 'output',
       value: 'FILES',
-      description: 'Also write these files, separated by commas: .json, .xml (JUnit), .md, .html, .svg (badge), .txt.',
+      description: 'Also write these files: .json, .xml (JUnit), .md, .html, .svg (badge), .txt; with commas between.',
     },
     { name: 'compare', value: 'FILE', description: 'Show the changes since this report in JSON.' },
     { name: 'time', value: 'SECONDS', description: 'The time for the whole assessment. Default: 300.' },
