@@ -30,7 +30,7 @@ export const ASSESS: Command = {
     {
       name: 'auth',
       value: 'HEADER',
-      description: `The Authorization header, such as "Bearer TOKEN". Default: the variable ${TOKEN_VARIABLE}.`,
+      description: `The Authorization header, like "Bearer TOKEN". Default: variable ${TOKEN_VARIABLE}.`,
     },
     { name: 'active', description: 'Also run probes that may change something, such as calls of any tool.' },
     { name: 'gate', value: 'SCORE', description: 'End with exit code 1 if the score is below this number.' },
@@ -38,7 +38,7 @@ export const ASSESS: Command = {
     {
       name: 'output',
       value: 'FILES',
-      description: 'Also write these files: .json, .xml (JUnit), .md, .html, .svg (badge), .txt; with commas between.',
+      description: 'Also write files (a,b): .json, .xml (JUnit), .md, .html, .svg (badge), .txt.',
     },
     { name: 'compare', value: 'FILE', description: 'Show the changes since this report in JSON.' },
     { name: 'time', value: 'SECONDS', description: 'The time for the whole assessment. Default: 300.' },
